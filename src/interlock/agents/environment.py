@@ -1,0 +1,94 @@
+"""What an agent finds in its environment, and what of an environment may be written down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+_REPOSITORY: Final = frozenset(
+    {
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_COMMON_DIR",
+        "GIT_DIR",
+        "GIT_GRAFT_FILE",
+        "GIT_IMPLICIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_INTERNAL_SUPER_PREFIX",
+        "GIT_NAMESPACE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_QUARANTINE_PATH",
+        "GIT_REPLACE_REF_BASE",
+        "GIT_SHALLOW_FILE",
+        "GIT_WORK_TREE",
+    }
+)
+"""Variables that tie git to one repository. They are set inside hooks, and would send an agent's git elsewhere."""
+
+_PROTOCOL: Final = frozenset({"INTERLOCK_TOKEN", "INTERLOCK_MARKER"})
+_SECRET_WORDS: Final = frozenset({"AUTH", "BEARER", "KEY", "KEYS", "OAUTH", "PASS", "PAT", "PRIVATE"})
+_SECRET_PARTS: Final = (
+    "SECRET",
+    "TOKEN",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "APIKEY",
+    "ACCESSKEY",
+    "PRIVATEKEY",
+)
+_SHORTEST: Final = 8
+"""Shorter values are flags and names; replacing them would make texts unreadable and protect nothing."""
+
+
+def agent_environment(
+    base: Mapping[str, str], request_env: Mapping[str, str], settings_env: Mapping[str, str]
+) -> dict[str, str]:
+    """The caller's environment without what belongs to an outer run or to a git hook, then settings, then the protocol.
+
+    The caller's keys stay: agents need them to work.
+    """
+    inherited = {
+        name: value for name, value in base.items() if not name.startswith("INTERLOCK_") and name not in _REPOSITORY
+    }
+    return {**inherited, **settings_env, **request_env}
+
+
+def looks_secret(name: str) -> bool:
+    """Whether the value of a variable of this name must not be written down.
+
+    Whole words of the name count for the short ones (``API_KEY``, not ``KEYBOARD`` or ``GIT_AUTHOR_NAME``),
+    any place for those that mean nothing else (``PGPASSWORD``).
+    """
+    if name in _PROTOCOL:
+        return False
+    words = re.split(r"[^A-Z0-9]+", name.upper())
+    return any(word in _SECRET_WORDS or any(part in word for part in _SECRET_PARTS) for word in words)
+
+
+class Redaction:
+    """Replaces the secrets of one environment in any number of texts."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._names: dict[str, str] = {}
+        for name in sorted(env):
+            if looks_secret(name):
+                # A key from a file often ends in a newline that is not printed with it.
+                for value in (env[name], env[name].strip()):
+                    if len(value) >= _SHORTEST:
+                        self._names.setdefault(value, name)
+        # The longest first: a secret may contain another.
+        values = sorted(self._names, key=lambda value: (-len(value), value))
+        self._pattern = re.compile("|".join(map(re.escape, values))) if values else None
+
+    def __call__(self, text: str) -> str:
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(lambda found: f"[redacted:{self._names[found.group()]}]", text)
+
+
+def redact(text: str, env: Mapping[str, str]) -> str:
+    """The text with every value that looks secret replaced by ``[redacted:NAME]``."""
+    return Redaction(env)(text)

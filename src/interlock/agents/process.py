@@ -1,0 +1,234 @@
+"""The one way the engine starts a program, for a dispatch as for the verb `command`.
+
+The program gets its input without being able to block us by not reading it, its output goes to files in
+pieces so that memory does not grow with it, it is held to a deadline, and when this returns, raises or is
+cancelled, nothing that it started is left running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import os
+import subprocess
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from interlock.agents.capped_file import OUTPUT_LIMIT, CappedFile
+from interlock.agents.process_tree import ProcessTree
+from interlock.errors import WorkspaceFailed
+
+_CHUNK: Final = 64 * 1024
+_LARGEST_PIPE: Final = 1024 * 1024
+_LAST_WORDS_S: Final = 0.3
+"""How long output may stay open after the program has exited: a background child can keep it open for ever."""
+_LEFTOVER_GRACE_S: Final = 1.0
+"""How long what a finished program left running has to end itself."""
+
+
+@dataclass(frozen=True)
+class ProcessExit:
+    """How a program ended, as facts."""
+
+    code: int | None
+    """Exit status, negative for a signal; ``None`` when nothing was started."""
+    timed_out: bool = False
+    partial: bool = False
+    """It ended well in the time given after it had been asked for partial results."""
+    stdout_cut: bool = False
+    stderr_cut: bool = False
+    spawn_error: str | None = None
+    duration_s: float = 0.0
+    survivors: tuple[int, ...] = ()
+    """Processes that not even a kill could end (held by the kernel, or of another user)."""
+
+
+async def run_process(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: bytes | None,
+    stdout: Path,
+    stderr: Path,
+    timeout_s: float | None,
+    marker: str,
+    grace_s: float = 5.0,
+    limit_bytes: int = OUTPUT_LIMIT,
+    on_start: Callable[[int, int], None] | None = None,
+    partial: Callable[[], Awaitable[None] | None] | None = None,
+    partial_grace_s: float = 0.0,
+) -> ProcessExit:
+    """Runs a program to its end, or to its deadline, and ends everything it started.
+
+    Args:
+        stdin: what it may read; ``None`` gives it an empty input.
+        stdout: the file for its output, at most `limit_bytes` long, then cut with a mark. `stderr` likewise.
+        timeout_s: at this deadline `partial` is called and `partial_grace_s` given, then termination is requested,
+            and after `grace_s` it is killed.
+        marker: unique for this call, in the environment of everything it starts.
+        on_start: gets the number of the process and of its group before anything is waited for.
+    """
+    began = time.monotonic()
+    with contextlib.ExitStack() as cleanup:
+        out, err = (cleanup.enter_context(_output_file(path, limit_bytes)) for path in (stdout, stderr))
+        try:
+            feed = subprocess.DEVNULL if stdin is None else subprocess.PIPE
+            tree = ProcessTree.start(argv, cwd=cwd, env=env, marker=marker, stdin=feed)
+        except (OSError, ValueError) as error:
+            return ProcessExit(None, spawn_error=_why(error, argv), duration_s=time.monotonic() - began)
+        cleanup.callback(tree.close)
+        exited = tree.exited()
+        sinks = [
+            cleanup.enter_context(_Sink(pipe, file))
+            for pipe, file in ((tree.popen.stdout, out), (tree.popen.stderr, err))
+        ]
+        if stdin is not None:
+            cleanup.enter_context(_Feed(tree.popen.stdin, stdin))
+        timed_out = in_grace = False
+        try:
+            if on_start is not None:
+                on_start(tree.pid, tree.pid)
+            timed_out = not await _within(timeout_s, exited)
+            if timed_out and partial is not None and partial_grace_s > 0:
+                if inspect.isawaitable(asked := partial()):
+                    await asked
+                in_grace = await _within(partial_grace_s, exited)
+            if exited.done():
+                await _within(_LAST_WORDS_S, *(sink.ended for sink in sinks))
+        except asyncio.CancelledError:
+            await tree.end(grace_s)
+            raise
+        survivors = await tree.end(min(grace_s, _LEFTOVER_GRACE_S) if exited.done() else grace_s)
+        for sink in sinks:
+            sink.drain()
+    code = tree.close()
+    for sink, path in zip(sinks, (stdout, stderr), strict=True):
+        if sink.error is not None:
+            raise WorkspaceFailed(
+                f"the output of {argv[0]!r} could not be stored: {sink.error.strerror}",
+                where=str(path),
+                remedy="Make room or give write permission there, then resume.",
+            ) from sink.error
+    return ProcessExit(
+        code,
+        timed_out=timed_out,
+        partial=in_grace and code == 0,
+        stdout_cut=out.cut,
+        stderr_cut=err.cut,
+        duration_s=time.monotonic() - began,
+        survivors=survivors,
+    )
+
+
+def _output_file(path: Path, limit: int) -> CappedFile:
+    try:
+        return CappedFile(path, limit)
+    except OSError as error:
+        raise WorkspaceFailed(f"an output file cannot be created: {error.strerror}", where=str(path)) from error
+
+
+async def _within(seconds: float | None, *futures: asyncio.Future[None]) -> bool:
+    """Whether all of them are done in that time; they go on either way."""
+    _, pending = await asyncio.wait(futures, timeout=seconds)
+    return not pending
+
+
+def _why(error: OSError | ValueError, argv: Sequence[str]) -> str:
+    program = argv[0] if argv else ""
+    if isinstance(error, OSError) and error.strerror:
+        place = f" ({error.filename!r})" if error.filename not in (None, program) else ""
+        return f"{program!r} cannot be started: {error.strerror}{place}"
+    return f"{program!r} cannot be started: {error}"
+
+
+class _Sink:
+    """Moves one output pipe into its file, a piece at a time; what does not fit is read and dropped."""
+
+    def __init__(self, pipe: IO[bytes] | None, file: CappedFile) -> None:
+        assert pipe is not None
+        self.error: OSError | None = None
+        self._pipe = pipe
+        self._handle = pipe.fileno()
+        self._file = file
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        os.set_blocking(self._handle, False)
+        self._loop.add_reader(self._handle, self._move)
+
+    def _move(self) -> bool:
+        """Takes what is there, at most one piece; false when nothing is there or nothing will come."""
+        try:
+            chunk = os.read(self._handle, _CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self.stop()
+            return False
+        if self.error is None:
+            try:
+                self._file.write(chunk)
+            except OSError as error:
+                self.error = error
+        return True
+
+    def drain(self) -> None:
+        """Takes the rest that is already there; bounded, since a writer may be left that is not ours to end yet."""
+        for _ in range(_LARGEST_PIPE // _CHUNK):
+            if self.ended.done() or not self._move():
+                break
+
+    def stop(self) -> None:
+        if not self.ended.done():
+            self._loop.remove_reader(self._handle)
+            self.ended.set_result(None)
+
+    def __enter__(self) -> _Sink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class _Feed:
+    """Writes the input as fast as the program takes it; one that never reads, or stops reading, blocks nobody."""
+
+    def __init__(self, pipe: IO[bytes] | None, content: bytes) -> None:
+        assert pipe is not None
+        self._pipe = pipe
+        self._handle = pipe.fileno()
+        self._left = memoryview(content)
+        self._loop = asyncio.get_running_loop()
+        self._open = True
+        os.set_blocking(self._handle, False)
+        self._loop.add_writer(self._handle, self._move)
+
+    def _move(self) -> None:
+        try:
+            written = os.write(self._handle, self._left[:_CHUNK])
+        except BlockingIOError:
+            return
+        except OSError:  # the program does not want the rest
+            self.stop()
+            return
+        self._left = self._left[written:]
+        if not self._left:
+            self.stop()
+
+    def stop(self) -> None:
+        if self._open:
+            self._open = False
+            self._loop.remove_writer(self._handle)
+            self._pipe.close()
+
+    def __enter__(self) -> _Feed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,108 @@
+"""What a runner leaves in the folder of a dispatch, and takes from it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from interlock.agents.runner import AgentNews, AgentRequest, Observer, Usage
+
+RESULT_LIMIT: Final = 10 * 1000 * 1000
+"""Bytes of a result file that is read; a larger one counts as none (CM-28)."""
+
+
+def stderr_path(request: AgentRequest) -> Path:
+    return request.folder / "stderr.log"
+
+
+def prepare(request: AgentRequest) -> None:
+    """Makes room for a new call: nothing of an earlier one can be taken for its answer, and nothing is lost."""
+    request.folder.mkdir(parents=True, exist_ok=True)
+    request.partial_path.unlink(missing_ok=True)
+    for path in (request.output_path, request.result_path, stderr_path(request)):
+        if path.is_symlink() or path.exists():
+            number = 1
+            while (aside := path.with_name(f"{path.name}.{number}")).exists():
+                number += 1
+            path.rename(aside)
+
+
+def ask_for_partial(request: AgentRequest) -> None:
+    """Creates the file that asks for partial results, whole at once."""
+    draft = request.partial_path.with_name(f"{request.partial_path.name}.new")
+    draft.write_text("The deadline has passed: write what you have and end.\n", encoding="utf-8")
+    draft.replace(request.partial_path)
+
+
+def read_result(path: Path) -> bytes | None:
+    """The bytes of a result file; ``None`` if there is none, or it is too large or no plain file.
+
+    The agent chose what stands there: a link could lead anywhere, and a pipe would never end.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        with open(handle, "rb", closefd=False) as file:
+            content = file.read(RESULT_LIMIT + 1)
+    finally:
+        os.close(handle)
+    return content if len(content) <= RESULT_LIMIT else None
+
+
+def usage_in(result: bytes | None) -> Usage | None:
+    """What a result says of its cost, as far as it is well-typed; ``None`` when it says nothing."""
+    try:
+        document = json.loads(result or b"null")
+    except (ValueError, RecursionError):
+        return None
+    stated = document.get("usage") if isinstance(document, dict) else None
+    return usage_from(stated) if isinstance(stated, dict) else None
+
+
+def usage_from(stated: dict[str, Any]) -> Usage | None:
+    usage = Usage(
+        input_tokens=_count(stated.get("input_tokens")),
+        output_tokens=_count(stated.get("output_tokens")),
+        cost_usd=_amount(stated.get("cost_usd")),
+    )
+    return None if usage == Usage() else usage
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _amount(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        amount = float(value)
+    except OverflowError:
+        return None
+    return amount if math.isfinite(amount) and amount >= 0 else None
+
+
+class Transcript:
+    """Passes news on and keeps them, one JSON line each, in ``transcript.jsonl``."""
+
+    def __init__(self, request: AgentRequest, observe: Observer, redact: Callable[[str], str] = str) -> None:
+        self._path = request.folder / "transcript.jsonl"
+        self._observe = observe
+        self._redact = redact
+
+    def __call__(self, news: AgentNews) -> None:
+        stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = json.dumps({"ts": stamp, "kind": news.kind, **news.data}, ensure_ascii=False, default=str)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(self._redact(line) + "\n")
+        self._observe(news)

@@ -1,0 +1,196 @@
+"""The seam between the engine and whatever does an agent's work.
+
+A `Runner` gets one complete `AgentRequest` and gives back one `AgentExit`.  It does not judge: whether
+the answer counts is decided by contracts, in the engine.  The real coding agents, any program (`command`)
+and the built-in player of scenarios (`scripted`) all stand behind this one face; the simulated engine has
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from interlock.agents.roles import Role
+    from interlock.contracts import Contract
+
+
+class Output(Protocol):
+    """An agent's final message: possibly large, so it is read in parts."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def cut(self) -> bool:
+        """Whether the output was longer than what is kept (50 MB)."""
+        ...
+
+    def tail(self, limit: int) -> bytes: ...
+
+    def read(self) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class MemoryOutput:
+    content: bytes = b""
+    cut: bool = False
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
+
+    def tail(self, limit: int) -> bytes:
+        return self.content[-limit:]
+
+    def read(self) -> bytes:
+        return self.content
+
+
+@dataclass(frozen=True)
+class FileOutput:
+    path: Path
+    cut: bool = False
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+    def tail(self, limit: int) -> bytes:
+        with self.path.open("rb") as file:
+            file.seek(max(0, self.size - limit))
+            return file.read(limit)
+
+    def read(self) -> bytes:
+        return self.path.read_bytes()
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a call cost, as far as the agent said; ``None`` is unknown, never zero."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True)
+class AgentRequest:
+    """One call of one agent, complete: brief, environment of the protocol, working tree. Nothing else reaches it."""
+
+    run_id: str
+    playbook: str
+    step: str
+    agent: str
+    member: str
+    attempt: int
+    dispatch: str
+    """The dispatch's key in the journal."""
+    session: str
+    workspace: Path
+    """The folder the agent works in: the workspace itself or the dispatch's worktree (INTERLOCK_WORKSPACE)."""
+    folder: Path
+    """The dispatch's record folder; brief.md is there already, output.md and transcript.jsonl are the runner's to write."""
+    brief: str
+    timeout_s: float
+    partial_grace_s: float = 0.0
+    """Over 0: at the deadline partial results are asked for, and waited for this long."""
+    depth: int = 1
+    path: tuple[str, ...] = ()
+    marker: str = ""
+    """Unique for this call; in the environment of every process it starts (INTERLOCK_MARKER)."""
+    token: str = ""
+    """Random, bound to depth and path in the journal (INTERLOCK_TOKEN)."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    model: str | None = None
+    writes: tuple[str, ...] = ()
+    role: Role | None = None
+    contract: Contract | None = None
+    """What will be checked; only the scripted player looks at it."""
+
+    @property
+    def brief_path(self) -> Path:
+        return self.folder / "brief.md"
+
+    @property
+    def output_path(self) -> Path:
+        return self.folder / "output.md"
+
+    @property
+    def result_path(self) -> Path:
+        return self.folder / "answer.json"
+
+    @property
+    def partial_path(self) -> Path:
+        return self.folder / "PARTIAL_REQUEST"
+
+    def environment(self) -> dict[str, str]:
+        """The variables of the protocol (DESIGN 5)."""
+        return {
+            "INTERLOCK_RUN_ID": self.run_id,
+            "INTERLOCK_PLAYBOOK": self.playbook,
+            "INTERLOCK_STEP": self.step,
+            "INTERLOCK_AGENT": self.agent,
+            "INTERLOCK_MEMBER": self.member,
+            "INTERLOCK_ATTEMPT": str(self.attempt),
+            "INTERLOCK_DISPATCH": self.dispatch,
+            "INTERLOCK_SESSION": self.session,
+            "INTERLOCK_WORKSPACE": str(self.workspace),
+            "INTERLOCK_DEPTH": str(self.depth),
+            "INTERLOCK_PATH": "/".join(self.path),
+            "INTERLOCK_PARTIAL": str(self.partial_path),
+            "INTERLOCK_BRIEF": str(self.brief_path),
+            "INTERLOCK_RESULT": str(self.result_path),
+            "INTERLOCK_MARKER": self.marker,
+            "INTERLOCK_TOKEN": self.token,
+        }
+
+
+@dataclass(frozen=True)
+class AgentExit:
+    """How the call ended, as facts."""
+
+    code: int | None
+    """Exit status; negative for a signal, as Python does; ``None`` when nothing was started."""
+    output: Output = field(default_factory=MemoryOutput)
+    result: bytes | None = None
+    """Bytes of the file named in INTERLOCK_RESULT, if the agent wrote it."""
+    spawn_error: str | None = None
+    timed_out: bool = False
+    partial: bool = False
+    """The answer came after partial results had been asked for."""
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True)
+class AgentNews:
+    """Something that happened while the agent runs, for journal and live view: a kind and its facts."""
+
+    kind: str
+    """``started`` (pid, pgid), ``partial.requested``, ``text``, ``tool``, ``waiting`` ..."""
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+Observer = Callable[[AgentNews], None]
+
+
+@dataclass(frozen=True)
+class Health:
+    """What `doctor` says of a runner."""
+
+    ok: bool
+    text: str
+    remedy: str | None = None
+
+
+class Runner(Protocol):
+    """Calls an agent. Cancelling `call` ends every process it started before the cancellation goes on."""
+
+    name: str
+
+    async def call(self, request: AgentRequest, observe: Observer) -> AgentExit: ...
+
+    async def health(self) -> Health: ...

@@ -1,0 +1,199 @@
+"""Puts it together: settings, roles, runners and the engine, for one workspace."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from interlock import __version__
+from interlock.agents import Book, CommandRunner, RoleLibrary, Runner, Scenario, ScriptedRunner
+from interlock.documents import Store
+from interlock.engine.dry_run import Plan, dry_run
+from interlock.engine.folder import HOME, Known, RunFolder, find_run, known_runs
+from interlock.engine.host import NOTHING_SPECIAL, Call, Finished, Host, View
+from interlock.engine.journal import Tripwire, no_tripwire
+from interlock.engine.people import Waiting
+from interlock.engine.playbook import Playbook
+from interlock.engine.real import RealWorld
+from interlock.engine.run import Options
+from interlock.engine.world import World
+from interlock.errors import ConfigInvalid
+from interlock.playbooks import load
+from interlock.settings import Command, Scripted, Settings, load_settings
+from interlock.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Makes worlds and options from settings."""
+
+    root: Path
+    settings: Settings
+    environ: Mapping[str, str]
+    runner: str | None = None
+    """The runner that this process was told to use for all agents."""
+
+    def world(
+        self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Callable[[str], None]
+    ) -> World:
+        book = self.book(playbook)
+        book.bind_all(playbook.agents)
+        workspace = Workspace(
+            self.root,
+            self.root / HOME,
+            documents=(*playbook.documents(inputs), *playbook.state(inputs)),
+            watch=self.settings.workspace.watch,
+        )
+        return RealWorld(folder, workspace, book, environ=self.environ, nested=nested, on_wait=on_wait)
+
+    def options(self, playbook: Playbook) -> Options:
+        return Options(
+            budget_usd=self.settings.limits.budget_usd,
+            max_parallel=self.settings.limits.parallel(playbook.max_parallel),
+            isolate=self.settings.workspace.isolate,
+            outbox=self.settings.workspace.outbox,
+            settings=getattr(self.settings, playbook.name, None),
+        )
+
+    def book(self, playbook: Playbook) -> Book:
+        return Book(
+            playbook.name,
+            self.library,
+            facts=lambda agent: self._facts(playbook.name, agent),
+            default_runner=self.default_runner,
+            make_runner=self.make_runner,
+            needs_roles=playbook.needs_roles,
+        )
+
+    @property
+    def library(self) -> RoleLibrary:
+        return RoleLibrary(self.root, [resources.files("interlock.playbooks")])
+
+    def _facts(self, playbook: str, agent: str) -> Any:
+        facts = self.settings.agent(playbook, agent)
+        return facts if self.runner is None else facts.model_copy(update={"runner": self.runner})
+
+    def default_runner(self) -> str:
+        """The runner for agents that settings say nothing of."""
+        if name := self.runner or self.settings.runner:
+            return name
+        if len(self.settings.runners) == 1:
+            return next(iter(self.settings.runners))
+        raise ConfigInvalid(
+            "no runner is configured",
+            where="interlock.toml",
+            expected='runner = "NAME", with a table [runners.NAME]',
+            remedy=(
+                'Name a program that acts as the agent: [runners.mine] with type = "command" and '
+                'argv = ["program", "argument"]. Or try it without any agent: --runner scripted'
+            ),
+        )
+
+    def make_runner(self, name: str) -> Runner:
+        """The runner of this name; `ConfigInvalid` when it cannot be made."""
+        match self.settings.runner_named(name):
+            case Command() as table:
+                return CommandRunner(name, table.argv, table.env, self.environ, root=self.root)
+            case Scripted() as table:
+                return ScriptedRunner(self._scenario(table.scenario), name=name, inherit=self.environ)
+            case table:
+                raise ConfigInvalid(
+                    f"runner {name!r} is of type {table.type!r}, which this version cannot call yet",
+                    where="interlock.toml",
+                    expected='type = "command" or "scripted"',
+                    remedy=f'Call it as a program: type = "command", argv = ["{table.type}", ...].',
+                )
+
+    def _scenario(self, path: str | None) -> Scenario | None:
+        if path is None:
+            return None
+        document = Store(self.root, self.root / HOME / "attic").read(path)
+        return Scenario.parse(document.require("Scenario").text, path)
+
+
+class Application:
+    """What the doors can ask for, in one workspace."""
+
+    def __init__(
+        self,
+        root: Path,
+        view: View,
+        *,
+        environ: Mapping[str, str],
+        runner: str | None = None,
+        overrides: Mapping[str, object] | None = None,
+        tripwire: Tripwire = no_tripwire,
+    ) -> None:
+        self.root = root.resolve()
+        self.view = view
+        self._environ = environ
+        self._runner = runner
+        self._overrides = overrides or {}
+        self._tripwire = tripwire
+
+    @cached_property
+    def settings(self) -> Settings:
+        return load_settings(self.root, self._environ, self._overrides)
+
+    @cached_property
+    def setup(self) -> Setup:
+        return Setup(self.root, self.settings, self._environ, self._runner)
+
+    @cached_property
+    def host(self) -> Host:
+        return Host(
+            self.root, self.setup, self.view, environ=self._environ, version=__version__, tripwire=self._tripwire
+        )
+
+    async def run(self, playbook: Playbook, inputs: Any, call: Call = NOTHING_SPECIAL) -> Finished:
+        return await self.host.run(playbook, inputs, call)
+
+    async def resume(self, name: str, call: Call = NOTHING_SPECIAL) -> Finished:
+        known = self.find(name)
+        return await self.host.resume(known, self.playbook_of(known), call)
+
+    async def decide(
+        self, name: str, choice: str, *, note: str = "", who: str | None = None, go_on: bool = False
+    ) -> tuple[Waiting, Finished | None]:
+        known = self.find(name)
+        return await self.host.decide(
+            known, self.playbook_of(known), choice, who=who or person(), note=note, go_on=go_on
+        )
+
+    async def cancel(self, name: str) -> None:
+        known = self.find(name)
+        await self.host.cancel(known, self.playbook_of(known))
+
+    async def plan(self, playbook: Playbook, inputs: Any) -> Plan:
+        """What would happen next, without doing it."""
+        return await dry_run(self.host, self.setup, playbook, inputs, version=__version__)
+
+    def find(self, name: str) -> Known:
+        return find_run(self.root, name)
+
+    def runs(self) -> list[Known]:
+        return known_runs(self.root)
+
+    def playbook_of(self, known: Known) -> Playbook:
+        return load(known.identity.playbook)
+
+    def with_view(self, view: View) -> Application:
+        return Application(
+            self.root,
+            view,
+            environ=self._environ,
+            runner=self._runner,
+            overrides=self._overrides,
+            tripwire=self._tripwire,
+        )
+
+
+def person() -> str:
+    """Who decides: the user of this process."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"

@@ -1,0 +1,263 @@
+"""How an agent says its verdict, and what it said.
+
+Everything an agent can return, sensible or not, becomes exactly one outcome (CM-11).  The order of questions:
+was it cancelled; did it start; did it end in time; is there a verdict; is it ours (session); does the exit
+status agree with it; does it carry what it must.  No verdict is never a pass (CM-12), except where the
+artifact is the verdict (EN-42), which `judge` then demands.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from interlock.contracts.outcome import Outcome, Reason
+from interlock.contracts.structure import alternatives, labelled, quoted
+from interlock.documents import DuplicateKey, JsonInvalid, Sections, load_json
+from interlock.errors import EngineFault
+
+Completion = Literal["json", "line", "text", "none"]
+
+
+@dataclass(frozen=True)
+class AnswerFormat:
+    """The words an agent may use and where they are looked for.
+
+    A JSON object in the result file always counts first.  Then, in the final message: ``json`` takes the last
+    fenced JSON block or the whole message; ``line`` the last line that begins with a token and a colon;
+    ``text`` a JSON object that has the field, else the last line ``Status: <token>``; ``none`` looks nowhere.
+    """
+
+    tokens: Mapping[str, Outcome]
+    best: str
+    """The token of complete success; the scripted player says it."""
+    field: str = "status"
+    completion: Completion = "line"
+    artifact_is_verdict: bool = False
+    """Exit 0 is enough, since verified artifacts are demanded as well (EN-42)."""
+    exit_is_verdict: bool = False
+    """Any text with exit 0 is the best token, any other exit a failure (router, ``returns: text``)."""
+    late: str | None = None
+    """The token of an answer that came only after partial results had been asked for."""
+    check_data: Callable[[Mapping[str, Any]], str | None] | None = None
+    """What else the answer's data must hold: a complaint, or ``None``."""
+    from_text: Callable[[str], Mapping[str, Any]] | None = None
+    """Makes the data of an answer given in words."""
+    example: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Further fields of a sample answer, such that `check_data` accepts it."""
+
+    def __post_init__(self) -> None:
+        for token in filter(None, (self.best, self.late)):
+            if token not in self.tokens:
+                raise EngineFault(
+                    f"{token!r} is not a token of the answer format", expected=alternatives([*self.tokens])
+                )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an agent's return comes to."""
+
+    outcome: Outcome
+    reason: Reason | None = None
+    """Why, when the outcome is FAIL."""
+    token: str | None = None
+    """The word the agent used, also where it does not count."""
+    data: Mapping[str, Any] | None = None
+    detail: str = ""
+    """The agent's own summary, or the complaint about its answer."""
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What was found in result file and message, before anything is decided."""
+
+    token: str | None = None
+    data: Mapping[str, Any] | None = None
+    detail: str = ""
+    problem: str = ""
+
+
+def parse_answer(
+    fmt: AnswerFormat,
+    *,
+    code: int | None,
+    result: bytes | None = None,
+    message: str = "",
+    session: str = "",
+    spawn_error: str | None = None,
+    timed_out: bool = False,
+    partial: bool = False,
+    cancelled: bool = False,
+) -> Answer:
+    """The one outcome of what an agent returned; total, whatever the input."""
+    if cancelled:
+        return _failed(Reason.CANCELLED, detail="cancelled")
+    if spawn_error is not None or code is None:
+        return _failed(Reason.SPAWN_FAILED, detail=spawn_error or "nothing was started")
+    said = _listen(fmt, result, message)
+    answered = said.token is not None or (code == 0 and bool(message.strip()))
+    if timed_out and not (partial and answered):
+        return _failed(Reason.TIMEOUT, said, "the time limit passed without an answer")
+    claimed = None if said.data is None else said.data.get("session_id")
+    if session and claimed is not None and claimed != session:
+        owner = quoted(claimed).strip('"')
+        return _failed(Reason.SESSION_MISMATCH, said, f"answer belongs to session {owner}, expected {session}")
+    if said.token is None:
+        return _without_token(fmt, said, code, message, partial)
+    return _with_token(fmt, said, code, message, partial)
+
+
+def sample(fmt: AnswerFormat, token: str | None = None) -> str:
+    """A final message that says the token (the best one by default)."""
+    said = fmt.best if token is None else token
+    as_data = json.dumps({fmt.field: said, **fmt.example}, indent=2)
+    match fmt.completion:
+        case "json":
+            return as_data
+        case "line":
+            return f"{said}: as asked"
+        case "text":
+            return f"```json\n{as_data}\n```" if fmt.example else f"{fmt.field.capitalize()}: {said}"
+        case "none":
+            return "Finished."
+
+
+def _with_token(fmt: AnswerFormat, said: _Said, code: int, message: str, partial: bool) -> Answer:
+    token = said.token or ""
+    outcome = fmt.tokens[token]
+    if code != 0 and outcome is Outcome.OK:
+        return _failed(Reason.AGENT_ERROR, said, f"said {token} but ended with {_ending(code)}")
+    if outcome is Outcome.FAIL:
+        return _failed(Reason.AGENT_ERROR, said, said.detail or f"said {token}")
+    data = said.data
+    if data is None and fmt.from_text is not None:
+        data = fmt.from_text(message)
+    if fmt.check_data is not None and (problem := fmt.check_data(data or {})) is not None:
+        return _failed(Reason.CONTRACT_VIOLATION, said, problem)
+    if partial and fmt.late is not None and outcome is Outcome.OK:
+        token, outcome = fmt.late, fmt.tokens[fmt.late]
+    return Answer(outcome, None, token, data, said.detail)
+
+
+def _without_token(fmt: AnswerFormat, said: _Said, code: int, message: str, partial: bool) -> Answer:
+    spoken = bool(message.strip())
+    if code != 0:
+        reason = Reason.AGENT_ERROR if fmt.exit_is_verdict and code > 0 else Reason.CRASHED
+        return _failed(reason, said, "; ".join(filter(None, (f"ended with {_ending(code)}", said.problem))))
+    if fmt.artifact_is_verdict:
+        return Answer(Outcome.OK, data=said.data, detail=said.detail)
+    if said.problem:
+        return _failed(Reason.BAD_FORMAT, said, said.problem)
+    if fmt.exit_is_verdict and spoken:
+        token = fmt.late if partial and fmt.late is not None else fmt.best
+        return Answer(fmt.tokens[token], token=token, data=said.data, detail=said.detail)
+    return _failed(Reason.NO_VERDICT, said, _nothing_said(fmt, spoken or said.data is not None))
+
+
+def _failed(reason: Reason, said: _Said | None = None, detail: str = "") -> Answer:
+    said = said or _Said()
+    return Answer(Outcome.FAIL, reason, said.token, said.data, detail)
+
+
+def _ending(code: int) -> str:
+    return f"exit status {code}" if code > 0 else f"signal {-code}"
+
+
+def _nothing_said(fmt: AnswerFormat, spoken: bool) -> str:
+    if not spoken:
+        return "no answer"
+    match fmt.completion:
+        case "line":
+            return f"no {'/'.join(f'{token}:' for token in fmt.tokens)} line"
+        case "json":
+            return f'no "{fmt.field}" in the answer; expected {alternatives([*fmt.tokens])}'
+        case _:
+            return f"no {fmt.field.capitalize()}: line; expected {alternatives([*fmt.tokens])}"
+
+
+def _listen(fmt: AnswerFormat, result: bytes | None, message: str) -> _Said:
+    """The verdict: in the result file, or else in the message in the way the format says."""
+    if fmt.completion == "none":
+        return _Said()
+    filed = _Said()
+    if result is not None and result.strip():
+        filed = _from_bytes(fmt, result)
+        if filed.token is not None or fmt.completion == "json":
+            return filed
+    spoken = _from_message(fmt, message)
+    if spoken.token is None and (spoken.data is None and not spoken.problem):
+        return filed
+    # Data that the result file holds is not lost because the verdict was given in words.
+    return spoken if spoken.data is not None else _Said(spoken.token, filed.data, spoken.detail, spoken.problem)
+
+
+def _from_bytes(fmt: AnswerFormat, content: bytes) -> _Said:
+    try:
+        return _from_json(fmt, content.decode().removeprefix("\ufeff"))
+    except UnicodeDecodeError as error:
+        return _Said(problem=f"a result that is not valid UTF-8 (byte {error.start})")
+
+
+def _from_json(fmt: AnswerFormat, text: str, line_before: int = 0) -> _Said:
+    try:
+        data = load_json(text, "answer")
+    except JsonInvalid as error:
+        return _Said(problem=f"invalid JSON (line {line_before + error.line} column {error.column}): {error.reason}")
+    except DuplicateKey as error:
+        return _Said(problem=f"JSON in which the key {quoted(error.key)} appears twice")
+    if not isinstance(data, dict):
+        return _Said(problem=f"JSON that is not an object: {quoted(data)}")
+    value = data.get(fmt.field)
+    if value is None:
+        return _Said(data=data)
+    if not isinstance(value, str) or value not in fmt.tokens:
+        return _Said(data=data, problem=_unknown(fmt, value))
+    summary = data.get("summary")
+    return _Said(value, data, summary if isinstance(summary, str) else "")
+
+
+def _from_message(fmt: AnswerFormat, message: str) -> _Said:
+    match fmt.completion:
+        case "json":
+            fences = Sections(message).fences("json")
+            if fences:
+                return _from_json(fmt, fences[-1].content, fences[-1].line)
+            return _from_json(fmt, message) if message.strip() else _Said()
+        case "line":
+            return _from_line(fmt, message)
+        case _:
+            return _from_text(fmt, message)
+
+
+def _from_line(fmt: AnswerFormat, message: str) -> _Said:
+    words = "|".join(re.escape(token) for token in fmt.tokens)
+    found = re.findall(rf"^[ \t]*[*_`]{{0,3}}({words})[*_`]{{0,3}}:[*_`]{{0,3}}[ \t]*(.*)$", message, re.MULTILINE)
+    return _Said(token=found[-1][0], detail=found[-1][1].strip()) if found else _Said()
+
+
+def _from_text(fmt: AnswerFormat, message: str) -> _Said:
+    strange: list[object] = []
+    if not fmt.exit_is_verdict:  # else the text is free, and JSON in it may be about anything
+        blocks = [fence.content for fence in Sections(message).fences("json")]
+        for text in reversed([message, *blocks] if message.lstrip().startswith("{") else blocks):
+            said = _from_json(fmt, text)
+            if said.token is not None:
+                return said
+            if said.data is not None and said.problem:
+                strange.append(said.data[fmt.field])
+    spelled = {token.casefold(): token for token in fmt.tokens}
+    for value in reversed(labelled(message, fmt.field)):
+        if token := spelled.get(value.strip("*_`.! ").casefold()):
+            return _Said(token)
+        if value and not fmt.exit_is_verdict:
+            strange.append(value)
+    return _Said(problem=_unknown(fmt, strange[0])) if strange else _Said()
+
+
+def _unknown(fmt: AnswerFormat, value: object) -> str:
+    return f"{fmt.field} {quoted(value)}; expected {alternatives([*fmt.tokens])}"

@@ -1,0 +1,240 @@
+"""What the text of an artifact must contain, and the least text that does.
+
+A rule says what is wrong in a few words (``Validation Result missing``), which go to the agent as they are.
+Its sample serves the scripted player, and shows an agent what is meant.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from interlock.documents import Sections, load_json, load_yaml, render_yaml
+from interlock.errors import DocumentInvalid
+
+
+class Structure(Protocol):
+    def problem(self, text: str) -> str | None:
+        """What is wrong with the text, or ``None``."""
+        ...
+
+    def sample(self) -> str:
+        """A small text that has no problem."""
+        ...
+
+
+@dataclass(frozen=True)
+class Headings:
+    """A Markdown title (unless waived) and these headings, in any order."""
+
+    required: tuple[str, ...] = ()
+    title: bool = True
+
+    def problem(self, text: str) -> str | None:
+        document = Sections(text)
+        if self.title and not any(section.level == 1 and section.title for section in document.sections):
+            return "title (a line starting with '# ') missing"
+        lacking = [heading for heading in self.required if document.find(heading) is None]
+        return f"{_listed(lacking, 'and')} missing" if lacking else None
+
+    def sample(self) -> str:
+        parts = ["# Title\n"] if self.title else []
+        parts += [f"{heading}\n\nNothing to add.\n" for heading in self.required]
+        return "\n".join(parts) or "Nothing to add.\n"
+
+
+Allowed = tuple[str, ...] | None
+"""The values that may stand somewhere; ``None`` for any that is not empty."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines ``Label: value``, plain, bold or as a bullet; every one with the label has an allowed value."""
+
+    required: Mapping[str, Allowed]
+
+    def problem(self, text: str) -> str | None:
+        for label, allowed in self.required.items():
+            values = labelled(text, label)
+            if not any(values):
+                return f"{label} missing"
+            if strange := next((value for value in values if not _fits(value, allowed)), None):
+                return _unexpected(label, strange, allowed)
+        return None
+
+    def sample(self) -> str:
+        return "".join(f"{label}: {_example(allowed)}\n" for label, allowed in self.required.items())
+
+
+@dataclass(frozen=True)
+class SectionValues:
+    """Sections whose text, comments left out, is one allowed value (``## Status`` above ``DONE``)."""
+
+    required: Mapping[str, Allowed]
+
+    def problem(self, text: str) -> str | None:
+        document = Sections(text)
+        for heading, allowed in self.required.items():
+            if document.find(heading) is None:
+                return f"{heading} missing"
+            value = _COMMENT.sub("", document.own_text(heading)).strip()
+            if not value:
+                return f"{heading} is empty"
+            if not _fits(value, allowed):
+                return _unexpected(heading, value, allowed)
+        return None
+
+    def sample(self) -> str:
+        return "\n".join(f"{heading}\n{_example(allowed)}\n" for heading, allowed in self.required.items())
+
+
+Kind = type | tuple[str, ...] | None
+"""What a field holds: a type of plain data, one of these texts, or anything."""
+
+
+@dataclass(frozen=True)
+class YamlKeys:
+    """A YAML mapping with these fields."""
+
+    required: Mapping[str, Kind]
+
+    def problem(self, text: str) -> str | None:
+        return _keys_problem(text, load_yaml, "YAML", self.required)
+
+    def sample(self) -> str:
+        return render_yaml(_sample_data(self.required))
+
+
+@dataclass(frozen=True)
+class JsonKeys:
+    """A JSON object with these fields."""
+
+    required: Mapping[str, Kind]
+
+    def problem(self, text: str) -> str | None:
+        return _keys_problem(text, load_json, "JSON", self.required)
+
+    def sample(self) -> str:
+        return json.dumps(_sample_data(self.required), indent=2) + "\n"
+
+
+@dataclass(frozen=True, init=False)
+class AllOf:
+    """Several rules for one text; the first complaint counts."""
+
+    rules: tuple[Structure, ...]
+
+    def __init__(self, *rules: Structure) -> None:
+        object.__setattr__(self, "rules", rules)
+
+    def problem(self, text: str) -> str | None:
+        return next((found for rule in self.rules if (found := rule.problem(text)) is not None), None)
+
+    def sample(self) -> str:
+        return "\n".join(rule.sample() for rule in self.rules)
+
+
+@dataclass(frozen=True)
+class Custom:
+    """A rule of a playbook's own."""
+
+    check: Callable[[str], str | None]
+    example: str
+
+    def problem(self, text: str) -> str | None:
+        return self.check(text)
+
+    def sample(self) -> str:
+        return self.example
+
+
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_NAMES: Mapping[type, str] = {
+    str: "text",
+    bool: "true or false",
+    int: "integer",
+    float: "number",
+    list: "list",
+    dict: "mapping",
+}
+_SAMPLES: Mapping[type, Any] = {str: "text", bool: True, int: 1, float: 1.0, list: ["text"], dict: {"key": "text"}}
+
+
+def labelled(text: str, label: str) -> list[str]:
+    """The values of the lines ``Label: value``, in order, without emphasis marks."""
+    line = re.compile(
+        rf"^[ \t]*(?:[-*+][ \t]+)?[*_`]{{0,3}}{re.escape(label)}[*_`]{{0,3}}[ \t]*:[*_`]{{0,3}}[ \t]*(.*)$",
+        re.IGNORECASE | re.MULTILINE,
+    )
+    return [value.strip().strip("*_`").strip() for value in line.findall(text)]
+
+
+def quoted(value: object) -> str:
+    """A value as complaints show it: as JSON, and not too long."""
+    text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="backslashreplace").decode()
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def alternatives(allowed: Sequence[str]) -> str:
+    """``completed, partial or failed``."""
+    return _listed(allowed, "or")
+
+
+def _listed(words: Sequence[str], last: str) -> str:
+    return f" {last} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def _fits(value: str, allowed: Allowed) -> bool:
+    return bool(value) if allowed is None else value in allowed
+
+
+def _example(allowed: Allowed) -> str:
+    return "text" if allowed is None else allowed[0]
+
+
+def _unexpected(label: str, value: object, allowed: Allowed) -> str:
+    expected = "a value" if allowed is None else alternatives(allowed)
+    return f"{label} is {quoted(value)}; expected {expected}"
+
+
+def _keys_problem(text: str, load: Callable[[str, str], Any], form: str, required: Mapping[str, Kind]) -> str | None:
+    try:
+        data = load(text, "the text")
+    except DocumentInvalid as error:
+        return str(error).removeprefix("the text is ").removeprefix("the text: ")
+    if not isinstance(data, dict):
+        return f"not a {form} {'mapping' if form == 'YAML' else 'object'}"
+    return next(
+        (found for name, kind in required.items() if (found := _field_problem(data, name, kind)) is not None), None
+    )
+
+
+def _field_problem(data: Mapping[str, Any], name: str, kind: Kind) -> str | None:
+    if name not in data:
+        return f"field {name} missing"
+    value = data[name]
+    if kind is None:
+        return None
+    if isinstance(kind, tuple):
+        return None if isinstance(value, str) and value in kind else _unexpected(name, value, kind)
+    number = int | float if kind is float else kind
+    if isinstance(value, number) and (kind is bool or not isinstance(value, bool)):
+        return None
+    return f"{name} is {_kind_of(value)}; expected {_NAMES.get(kind, kind.__name__)}"
+
+
+def _kind_of(value: object) -> str:
+    if value is None:
+        return "empty"
+    name = _NAMES.get(type(value), type(value).__name__)
+    return name if isinstance(value, str | bool) else f"a{'n' if name[0] in 'aeiou' else ''} {name}"
+
+
+def _sample_data(required: Mapping[str, Kind]) -> dict[str, Any]:
+    return {
+        name: kind[0] if isinstance(kind, tuple) else _SAMPLES.get(kind, "text") if kind else "text"
+        for name, kind in required.items()
+    }

@@ -1,0 +1,82 @@
+"""From a run to its end in this process: the one place where errors and endings become a status (EN-24, EN-25)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.engine.model import Ending, Status
+from interlock.engine.objects import pack
+from interlock.engine.run import Before, Halted, Run
+from interlock.errors import AgentFailed, BadInput, Diverged, InterlockError, WorkspaceFailed
+
+
+@dataclass(frozen=True)
+class Close:
+    """How one process left its run."""
+
+    status: Status
+    reason: str = ""
+    output: str | bytes = ""
+    gate: Mapping[str, Any] | None = None
+    error: InterlockError | None = None
+    before: Before | None = None
+
+    @property
+    def exit_code(self) -> int:
+        return self.status.exit_code
+
+
+async def drive(run: Run, *, resume: int = 0) -> Close:
+    """Call the playbook until it ends, waits or is stopped. `resume`: which resume this is, 0 for a first start."""
+    run.adopt()
+    try:
+        ending = await _playbook(run, resume)
+    except Before as stop:
+        return Close(Status.WAITING, stop.reason, before=stop)
+    except Halted as halt:
+        return Close(Status.WAITING, halt.reason, gate=halt.gate)
+    except Diverged:
+        raise
+    except BadInput as error:
+        if run.journal.held:
+            raise
+        return _end(run, Ending.stopped(error.what), error)
+    except AgentFailed as error:
+        if run.journal.held:
+            raise
+        return _end(run, Ending.failed(error.what), error)
+    except asyncio.CancelledError:
+        if not run.journal.held:
+            run.journal.append("run.interrupted", data={})
+        return Close(Status.INTERRUPTED, "interrupted; the state is saved")
+    except OSError as error:
+        raise _fault(run, WorkspaceFailed(f"the file system failed: {error}", where=error.filename)) from error
+    except InterlockError as error:
+        raise _fault(run, error) from None
+    return _end(run, ending, None)
+
+
+async def _playbook(run: Run, resume: int) -> Ending:
+    if resume and run.playbook.on_resume is not None:
+        with run.step(f"resume-{resume}"):
+            await run.playbook.on_resume(run, resume)
+    ending = await run.playbook.function(run, run.playbook.parse_inputs(run.identity.inputs))
+    run.check_consumed()
+    return ending
+
+
+def _end(run: Run, ending: Ending, error: InterlockError | None) -> Close:
+    if not run.journal.held:
+        facts = {name: pack(value, run.world.records.objects) for name, value in ending.to_json().items()}
+        run.journal.append("run.end", data=facts)
+    return Close(ending.status, ending.reason, ending.output, error=error)
+
+
+def _fault(run: Run, error: InterlockError) -> InterlockError:
+    """The run stays open: what failed is not its work, and `resume` goes on when it is mended."""
+    if not run.journal.held:
+        run.journal.append("run.fault", data={"what": error.what})
+    return error

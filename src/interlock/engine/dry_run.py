@@ -1,0 +1,134 @@
+"""What a run would do next, found by doing everything before it in memory (CM-32)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from interlock.documents import Document, FileFacts, Written
+from interlock.engine.drive import Close, drive
+from interlock.engine.folder import RunFolder
+from interlock.engine.host import Host, Setup, stamp_now
+from interlock.engine.journal import Journal, MemoryMedium
+from interlock.engine.keys import sha256
+from interlock.engine.lifecycle import ended_as
+from interlock.engine.playbook import Playbook
+from interlock.engine.run import Identity, Run, identity_bytes
+from interlock.engine.simulation import MemoryDocuments, MemoryRecords, MemoryTree
+from interlock.engine.world import Documents, World
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What comes next: a verb with its details, or the end."""
+
+    run_id: str | None
+    close: Close
+
+
+class Overlay:
+    """The documents of the workspace, with writes that stay in memory."""
+
+    def __init__(self, below: Documents) -> None:
+        self._below = below
+        self._tree = MemoryTree({})
+        self._above = MemoryDocuments(self._tree)
+        self._gone: set[str] = set()
+
+    def facts(self, path: str) -> FileFacts:
+        if path in self._gone:
+            return FileFacts.absent(path)
+        return self._above.facts(path) if path in self._tree.files else self._below.facts(path)
+
+    def read(self, path: str) -> Document:
+        return Document.of(self.facts(path))
+
+    def write(self, path: str, content: str | bytes, *, expect: str | None = None) -> Written:
+        below = self.facts(path)
+        if path not in self._tree.files and below.content is not None:
+            self._tree.put(path, below.content)
+        self._gone.discard(path)
+        return self._above.write(path, content, expect=expect)
+
+    def list(self, folder: str, pattern: str = "*") -> list[str]:
+        paths = {*self._below.list(folder, pattern), *self._above.list(folder, pattern)}
+        return sorted(paths - self._gone)
+
+    def place_aside(self, path: str, into: str) -> str:
+        return self._below.place_aside(path, into)
+
+    def set_aside_to(self, path: str, destination: str) -> str:
+        content = self.facts(path).content
+        self._tree.put(destination, content)
+        self._tree.put(path, None)
+        self._gone.add(path)
+        return destination
+
+
+class OverlayRecords(MemoryRecords):
+    """Objects of the real run can be read; nothing is written to its folder."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        super().__init__()
+        self._folder = folder
+        self.objects = _ReadThrough(folder)
+
+    def folder(self, key: str) -> Path:
+        return self._folder.folder(key)
+
+
+class _ReadThrough:
+    def __init__(self, folder: RunFolder) -> None:
+        self._memory: dict[str, bytes] = {}
+        self._below = folder.objects
+
+    def put(self, content: bytes) -> str:
+        digest = sha256(content)
+        self._memory[digest] = content
+        return digest
+
+    def put_file(self, path: Path) -> str:
+        return self.put(path.read_bytes())
+
+    def get(self, digest: str) -> bytes:
+        return self._memory[digest] if digest in self._memory else self._below.get(digest)
+
+
+async def dry_run(host: Host, setup: Setup, playbook: Playbook, inputs: Any, *, version: str) -> Plan:
+    """Play the playbook, or its open run, up to the first dispatch, command or gate; the workspace stays as it is."""
+    last = host.last_run(playbook.name, playbook.key(inputs))
+    if last is not None and ended_as(last.folder.lines()) is not None:
+        last = None
+    if last is not None:
+        identity, folder = last.identity, last.folder
+        medium = MemoryMedium(folder.medium().load())
+        genesis = folder.genesis()
+    else:
+        now = stamp_now()
+        identity = Identity(
+            "dry-run",
+            playbook.name,
+            playbook.key(inputs),
+            playbook.inputs_json(inputs),
+            dict(playbook.caps),
+            version,
+            now,
+        )
+        folder = RunFolder(host.root, identity.run_id)
+        medium = MemoryMedium()
+        genesis = sha256(identity_bytes(identity))
+    world: Any = setup.world(folder, playbook, inputs, nested=False, on_wait=lambda _text: None)
+    world.documents = Overlay(world.documents)
+    world.records = OverlayRecords(folder)
+    journal = Journal(medium, run_id=identity.run_id, genesis=genesis, clock=stamp_now, held=last is None)
+    options = replace(setup.options(playbook), stop_before_work=True)
+    said: list[str | bytes] = []
+    run = Run(playbook, identity, journal, _typed(world), options=options, say=said.append)
+    close = await drive(run)
+    return Plan(last.identity.run_id if last else None, close)
+
+
+def _typed(world: Any) -> World:
+    checked: World = world
+    return checked

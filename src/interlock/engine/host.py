@@ -1,0 +1,517 @@
+"""The process around a run: lock, journal, messages from people, and what is left behind when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from interlock.agents import AgentNews, kill_everything
+from interlock.documents import Store
+from interlock.engine.drive import Close, drive
+from interlock.engine.folder import HOME, Known, RunFolder, known_runs
+from interlock.engine.journal import Journal, Line, Tripwire, no_tripwire
+from interlock.engine.keys import sha256
+from interlock.engine.lifecycle import START, Start, ended_as, forgotten, past_of, standing
+from interlock.engine.locks import Lock
+from interlock.engine.model import Ending, GateDecision, Status
+from interlock.engine.nesting import Parent, find_parent, is_nested
+from interlock.engine.objects import unpack
+from interlock.engine.people import Waiting, check_decision, record_decision, waiting_gate
+from interlock.engine.playbook import Playbook
+from interlock.engine.run import Identity, Options, Run, identity_bytes
+from interlock.engine.world import World
+from interlock.errors import Locked, Refused
+
+DEEPEST = 3
+POLL_S = 0.3
+
+
+class View(Protocol):
+    """Who watches: a terminal, a log, a test."""
+
+    def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None: ...
+
+    def line(self, line: Line) -> None: ...
+
+    def news(self, key: str, news: AgentNews) -> None: ...
+
+    def say(self, text: str | bytes) -> None: ...
+
+    def remark(self, text: str) -> None: ...
+
+
+class Quiet:
+    """A view that shows nothing and keeps what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str | bytes] = []
+        self.remarks: list[str] = []
+
+    def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None:
+        return None
+
+    def line(self, line: Line) -> None:
+        return None
+
+    def news(self, key: str, news: AgentNews) -> None:
+        return None
+
+    def say(self, text: str | bytes) -> None:
+        self.said.append(text)
+
+    def remark(self, text: str) -> None:
+        self.remarks.append(text)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a process ended, for people and for ``--json``."""
+
+    playbook: str
+    key: str
+    close: Close
+    run_id: str | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+    lines: list[Line] = field(default_factory=list)
+
+
+class Setup(Protocol):
+    """Makes what a run needs, from settings; raises ConfigInvalid when something is not bound."""
+
+    def world(
+        self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Callable[[str], None]
+    ) -> World: ...
+
+    def options(self, playbook: Playbook) -> Options: ...
+
+
+@dataclass(frozen=True)
+class Call:
+    """What this process was asked for, beyond playbook and inputs."""
+
+    new_run: bool = False
+    retry: bool = False
+    accept_recorded: bool = False
+    take_over: bool = False
+    budget_usd: float | None = None
+    flags: Mapping[str, Any] = field(default_factory=dict)
+
+
+NOTHING_SPECIAL = Call()
+
+
+class Host:
+    def __init__(
+        self,
+        root: Path,
+        setup: Setup,
+        view: View,
+        *,
+        environ: Mapping[str, str],
+        version: str,
+        tripwire: Tripwire = no_tripwire,
+    ) -> None:
+        self.root = root
+        self._setup = setup
+        self._view = view
+        self._environ = environ
+        self._version = version
+        self._tripwire = tripwire
+        self._cancelled = False
+
+    # -- starting and resuming
+
+    async def run(self, playbook: Playbook, inputs: Any, call: Call = NOTHING_SPECIAL) -> Finished:
+        """Start the playbook for these inputs, or go on with the run that is open for their key."""
+        parent = self._parent(playbook, inputs)
+        key = playbook.key(inputs)
+        last = self.last_run(playbook.name, key)
+        lines = last.folder.lines() if last else None
+        recorded = last.identity.inputs if last else {}
+        move = START(standing(lines, playbook.inputs_json(inputs), recorded), playbook.after_complete)
+        if move is Start.REFUSE_COMPLETE and call.new_run:
+            move = Start.NEW
+        match move:
+            case Start.NEW:
+                return await self._begin(playbook, inputs, call, parent)
+            case Start.SUCCESSOR if last:
+                return await self._begin(playbook, inputs, call, parent, continues=last.identity.run_id)
+            case Start.RESUME if last:
+                self._view.remark(f"Run {last.identity.run_id} is open with these inputs: it goes on.")
+                return await self._continue(last, playbook, call, parent)
+            case Start.SAY_COMPLETE if last:
+                return self._already_ended(last, playbook)
+            case Start.REFUSE_COMPLETE if last:
+                raise Refused(
+                    f"{playbook.name} {key} is complete (run {last.identity.run_id})",
+                    remedy=f"To run it again: interlock run {playbook.name} ... --new-run",
+                )
+            case _ if last:
+                raise Refused(
+                    f"run {last.identity.run_id} is open for {playbook.name} {key}, with other inputs",
+                    found=f"{dict(recorded)!r}",
+                    expected=f"{playbook.inputs_json(inputs)!r}",
+                    remedy=(
+                        f"Go on with it: interlock resume {last.identity.run_id}. "
+                        f"Or end it first: interlock cancel {last.identity.run_id}."
+                    ),
+                )
+        raise AssertionError(move)
+
+    async def resume(self, known: Known, playbook: Playbook, call: Call = NOTHING_SPECIAL) -> Finished:
+        """Go on with a run; an ended one gets a successor, or is reopened where its journal is its state."""
+        inputs = playbook.parse_inputs(known.identity.inputs)
+        parent = self._parent(playbook, inputs)
+        status = ended_as(known.folder.lines())
+        if status in (Status.COMPLETE, Status.DEGRADED) and not call.retry:
+            return self._already_ended(known, playbook)
+        if status is None or (playbook.reopens and call.retry):
+            return await self._continue(known, playbook, call, parent, reopen=status is not None)
+        return await self._begin(playbook, inputs, call, parent, continues=known.identity.run_id)
+
+    async def _begin(
+        self, playbook: Playbook, inputs: Any, call: Call, parent: Parent | None, *, continues: str | None = None
+    ) -> Finished:
+        now = datetime.now(UTC)
+        identity = Identity(
+            run_id=f"{playbook.name}-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
+            playbook=playbook.name,
+            key=playbook.key(inputs),
+            inputs=playbook.inputs_json(inputs),
+            caps=dict(playbook.caps),
+            version=self._version,
+            started_at=now.isoformat(timespec="milliseconds"),
+            continues=continues,
+            parent={"run": parent.run_id, "depth": parent.delegation.depth} if parent else None,
+        )
+        folder = RunFolder(self.root, identity.run_id)
+        lock = self._lock(playbook.name, identity.key)
+        dead: list[str] = []
+
+        def take_lock() -> None:
+            holder = lock.acquire(identity.run_id, take_over=call.take_over)
+            if (other := self.last_run(playbook.name, identity.key)) and ended_as(other.folder.lines()) is None:
+                lock.release()
+                raise Locked(f"run {other.identity.run_id} for {identity.key} was started meanwhile")
+            if holder is not None:
+                dead.append(str(holder))
+
+        folder.before_create = take_lock
+        genesis = sha256(identity_bytes(identity))
+        journal = Journal(
+            folder.medium(),
+            run_id=identity.run_id,
+            genesis=genesis,
+            clock=stamp_now,
+            held=True,
+            tripwire=self._tripwire,
+        )
+        journal.append("run.start", data={"playbook": playbook.name, "key": identity.key, "version": self._version})
+        try:
+            return await self._process(folder, identity, journal, playbook, call, parent, resume=0)
+        finally:
+            lock.release()
+
+    async def _continue(
+        self, known: Known, playbook: Playbook, call: Call, parent: Parent | None, *, reopen: bool = False
+    ) -> Finished:
+        identity, folder = known.identity, known.folder
+        with self._locked(playbook.name, identity.key, identity.run_id, take_over=call.take_over) as holder:
+            journal = folder.journal(stamp_now, tripwire=self._tripwire)
+            if reopen:
+                journal.append("run.reopened", data={"forgotten": forgotten(journal.lines)})
+            elif why := self._edited(playbook, identity, journal):
+                journal.append("run.end", data=Ending.stopped(f"state document edited: {why}").to_json())
+                self._view.remark(f"Run {identity.run_id} ends: {why} was edited. A new run starts from the document.")
+            if holder is not None:
+                journal.append("lock.taken_over", data={"from": holder})
+            if ended_as(journal.lines) is None:
+                return await self._process(
+                    folder, identity, journal, playbook, call, parent, resume=1 + resumes(journal.lines)
+                )
+        inputs = playbook.parse_inputs(identity.inputs)
+        return await self._begin(playbook, inputs, call, parent, continues=identity.run_id)
+
+    def _edited(self, playbook: Playbook, identity: Identity, journal: Journal) -> str | None:
+        if playbook.edited is None:
+            return None
+        documents = Store(self.root, self.root / HOME / "attic")
+        return playbook.edited(playbook.parse_inputs(identity.inputs), past_of(journal.lines), documents)
+
+    async def _process(
+        self,
+        folder: RunFolder,
+        identity: Identity,
+        journal: Journal,
+        playbook: Playbook,
+        call: Call,
+        parent: Parent | None,
+        *,
+        resume: int,
+    ) -> Finished:
+        inputs = playbook.parse_inputs(identity.inputs)
+        nested = parent is not None and parent.root == self.root
+        world = self._setup.world(folder, playbook, inputs, nested=nested, on_wait=self._view.remark)
+        options = replace(
+            self._setup.options(playbook),
+            accept_recorded=call.accept_recorded,
+            parent=parent.delegation if parent else None,
+            parent_scope=parent.writes if nested and parent else None,
+            flags=call.flags,
+        )
+        if call.budget_usd is not None:
+            options = replace(options, budget_usd=call.budget_usd)
+        self._view.begin(identity, journal.lines, resumed=resume > 0)
+        journal.listen(self._view.line)
+        if resume:
+            journal.append("run.resumed", data={"n": resume, "version": self._version})
+            if call.accept_recorded:
+                journal.append("divergence.accepted", data={})
+        try:
+            while True:
+                run = Run(playbook, identity, journal, world, options=options, say=self._view.say)
+                run.on_news = self._view.news
+                close = await self._watched(run, folder, resume)
+                if close.status is not Status.WAITING or not self._take_messages(folder, journal):
+                    return finished(identity, close, journal.lines, exists=not journal.held)
+        finally:
+            if not journal.held:
+                folder.remember_head(journal)
+
+    async def _watched(self, run: Run, folder: RunFolder, resume: int) -> Close:
+        """Drive the run, and meanwhile listen to signals and to the inbox."""
+        work = asyncio.ensure_future(drive(run, resume=resume))
+        run.on_live = lambda: None if run.journal.held else self._deliver(folder, run)
+        watcher = asyncio.ensure_future(self._listen(folder, run, work))
+        with interruptible(work):
+            try:
+                close = await work
+            finally:
+                watcher.cancel()
+        if self._cancelled:
+            ending = Ending.stopped("cancelled")
+            run.journal.append("run.end", data=ending.to_json())
+            return Close(ending.status, ending.reason)
+        return close
+
+    async def _listen(self, folder: RunFolder, run: Run, work: asyncio.Task[Close]) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            if not run.journal.held:
+                self._deliver(folder, run)
+                if self._cancelled:
+                    work.cancel()
+
+    def _deliver(self, folder: RunFolder, run: Run) -> None:
+        for line in self._take_messages(folder, run.journal):
+            run.record.add(line)
+
+    # -- people
+
+    async def decide(
+        self, known: Known, playbook: Playbook, choice: str, *, who: str, note: str = "", go_on: bool = False
+    ) -> tuple[Waiting, Finished | None]:
+        """Record a person's decision where the run waits; returns the gate and, if asked for, how the run went on.
+
+        The state documents are brought up to date at once: the playbook is played up to its next piece of work.
+        """
+        self._only_people("decide at a gate")
+        identity, folder = known.identity, known.folder
+        waiting = check_decision(folder.lines(), choice, self._digest, run_id=identity.run_id)
+        decision = GateDecision(choice, who, stamp_now(), note, waiting.digests)
+        message = {"kind": "decision", "gate": waiting.key, **asdict(decision)}
+        try:
+            with self._locked(playbook.name, identity.key, identity.run_id):
+                journal = folder.journal(stamp_now, tripwire=self._tripwire)
+                waiting = check_decision(journal.lines, choice, self._digest, run_id=identity.run_id, gate=waiting.key)
+                record_decision(journal, waiting, decision, folder.objects)
+                self._take_messages(folder, journal)
+                folder.remember_head(journal)
+                await self._bring_up_to_date(known, playbook, journal)
+        except Locked:
+            folder.send(message)
+            return waiting, None
+        return waiting, await self.resume(known, playbook) if go_on else None
+
+    async def _bring_up_to_date(self, known: Known, playbook: Playbook, journal: Journal) -> None:
+        identity, folder = known.identity, known.folder
+        inputs = playbook.parse_inputs(identity.inputs)
+        world = self._setup.world(folder, playbook, inputs, nested=False, on_wait=self._view.remark)
+        options = replace(self._setup.options(playbook), stop_before_work=True)
+        run = Run(playbook, identity, journal, world, options=options, say=self._view.say)
+        await drive(run)
+        folder.remember_head(journal)
+
+    async def cancel(self, known: Known, playbook: Playbook, *, patience_s: float = 30.0) -> None:
+        """End a run for good: interrupt whoever works on it, then write its end (EN-26)."""
+        self._only_people("cancel a run")
+        identity, folder = known.identity, known.folder
+        if (status := ended_as(folder.lines())) is not None:
+            raise Refused(f"run {identity.run_id} has already ended ({status})")
+        asked = False
+        for _ in range(max(1, int(patience_s / POLL_S))):
+            try:
+                with self._locked(playbook.name, identity.key, identity.run_id):
+                    journal = folder.journal(stamp_now, tripwire=self._tripwire)
+                    if ended_as(journal.lines) is None:
+                        journal.append("run.end", data=Ending.stopped("cancelled").to_json())
+                    self._take_messages(folder, journal)
+                    folder.remember_head(journal)
+                    return
+            except Locked:
+                if not asked:
+                    folder.send({"kind": "cancel"})
+                    asked = True
+                await asyncio.sleep(POLL_S)
+        raise Locked(f"run {identity.run_id} was asked to stop, but its process still works on it")
+
+    def reopen_gate(self, known: Known, playbook: Playbook) -> Waiting | None:
+        """The gate at which the run waits; opened anew when what it shows has changed (EN-29)."""
+        identity, folder = known.identity, known.folder
+        waiting = waiting_gate(folder.lines())
+        if waiting is None or all(self._digest(path) == seen for path, seen in waiting.digests.items()):
+            return waiting
+        if is_nested(self._environ, self.root):
+            return waiting
+        try:
+            with self._locked(playbook.name, identity.key, identity.run_id):
+                journal = folder.journal(stamp_now, tripwire=self._tripwire)
+                opened = next(line for line in reversed(journal.lines) if line.event == "gate.opened")
+                digests = {path: self._digest(path) for path in waiting.digests}
+                data = {**opened.data, "digests": digests, "opening": waiting.opening + 1}
+                journal.append("gate.opened", key=opened.key, data=data)
+                folder.remember_head(journal)
+                return waiting_gate(journal.lines)
+        except Locked:
+            return waiting
+
+    def _take_messages(self, folder: RunFolder, journal: Journal) -> list[Line]:
+        """Journal what people left in the inbox; returns the decisions that count."""
+        taken = []
+        for path, message in folder.messages():
+            match message:
+                case {"kind": "cancel"}:
+                    self._cancelled = True
+                case {"kind": "decision", "gate": gate, "choice": choice, "who": who, "at": at, "note": note}:
+                    try:
+                        waiting = check_decision(journal.lines, choice, self._digest, gate=gate, run_id=folder.run_id)
+                    except Refused as refusal:
+                        journal.append("gate.refused", data={"gate": gate, "choice": choice, "why": refusal.what})
+                    else:
+                        decision = GateDecision(choice, who, at, note, waiting.digests)
+                        taken.append(record_decision(journal, waiting, decision, folder.objects))
+                case _:
+                    journal.append("message.refused", data={"file": path.name})
+            archive = folder.inbox / "taken"
+            archive.mkdir(exist_ok=True)
+            path.rename(archive / path.name)
+        return taken
+
+    # -- small things
+
+    def last_run(self, playbook: str, key: str) -> Known | None:
+        runs = [k for k in known_runs(self.root) if k.identity.playbook == playbook and k.identity.key == key]
+        return runs[-1] if runs else None
+
+    def is_live(self, identity: Identity) -> bool:
+        return not self._lock(identity.playbook, identity.key).is_free()
+
+    def _lock(self, playbook: str, key: str) -> Lock:
+        return Lock(self.root / HOME / "locks", lock_name(playbook, key))
+
+    @contextmanager
+    def _locked(self, playbook: str, key: str, run_id: str, *, take_over: bool = False) -> Iterator[str | None]:
+        lock = self._lock(playbook, key)
+        holder = lock.acquire(run_id, take_over=take_over)
+        try:
+            if holder is not None:
+                self._view.remark(f"The lock of a dead process is taken over: {holder}")
+            yield str(holder) if holder is not None else None
+        finally:
+            lock.release()
+
+    def _parent(self, playbook: Playbook, inputs: Any) -> Parent | None:
+        parent = find_parent(self._environ, self.root)
+        if parent is None:
+            return None
+        if parent.root == self.root and (parent.playbook, parent.run_key) == (playbook.name, playbook.key(inputs)):
+            raise Refused(
+                f"an agent of run {parent.run_id} may not start a run of the same key ({parent.run_key})",
+                where=" -> ".join(parent.delegation.path),
+            )
+        depth = parent.delegation.depth + 1
+        if depth > DEEPEST:
+            path = " -> ".join(parent.delegation.path)
+            raise Refused(f"delegation depth {depth} exceeds the maximum of {DEEPEST} (path: {path})")
+        return parent
+
+    def _only_people(self, what: str) -> None:
+        if is_nested(self._environ, self.root):
+            raise Refused(f"only a person may {what}: this program was started inside a dispatch")
+
+    def _digest(self, path: str) -> str:
+        return Store(self.root, self.root / HOME / "attic").facts(path).digest or ""
+
+    def _already_ended(self, known: Known, playbook: Playbook) -> Finished:
+        lines = known.folder.lines()
+        ending = Ending.from_json(unpack(lines[-1].data, known.folder.objects))
+        self._view.remark(f"Run {known.identity.run_id} has already ended: {ending.status}. Nothing was changed.")
+        return finished(known.identity, Close(ending.status, ending.reason, ending.output), lines)
+
+
+def finished(identity: Identity, close: Close, lines: list[Line], *, exists: bool = True) -> Finished:
+    return Finished(
+        playbook=identity.playbook,
+        key=identity.key,
+        close=close,
+        run_id=identity.run_id if exists else None,
+        started_at=identity.started_at,
+        finished_at=stamp_now(),
+        lines=lines,
+    )
+
+
+def resumes(lines: list[Line]) -> int:
+    return sum(line.event == "run.resumed" for line in lines)
+
+
+def lock_name(playbook: str, key: str) -> str:
+    return f"{playbook}-{sha256(key.encode())[:16]}"
+
+
+def stamp_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@contextmanager
+def interruptible(work: asyncio.Task[Any]) -> Iterator[None]:
+    """The first interrupt ends the run's agents and saves its state; the second one ends everything at once."""
+    loop = asyncio.get_running_loop()
+    count = 0
+
+    def interrupt() -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            work.cancel()
+        else:
+            kill_everything()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGINT)
+
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    with contextlib.ExitStack() as stack:
+        for number in signals:
+            with contextlib.suppress(ValueError, NotImplementedError, RuntimeError):  # not in the main thread
+                loop.add_signal_handler(number, interrupt)
+                stack.callback(loop.remove_signal_handler, number)
+        yield

@@ -1,0 +1,82 @@
+"""Keys name a verb by its path in the playbook; digests say what it was asked (EN-01, EN-04).
+
+A key is the open scopes joined by ``/``, then the verb's name, then ``#n`` for its n-th use there:
+``3b/ct-security#1``.  It never depends on time, so that the same playbook with the same inputs gives the
+same keys on every machine, and parallel members cannot take each other's records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.errors import EngineFault
+
+SHOWN = 120
+"""Inputs up to this many characters stand in the journal as they are, longer ones as a digest."""
+
+
+_spell = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
+def canonical(value: object) -> bytes:
+    """The one JSON spelling of a value; names that are not UTF-8 survive as escapes."""
+    return _spell(value).encode("ascii")
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def digest_of(parts: Mapping[str, Any]) -> str:
+    return sha256(canonical(parts))
+
+
+def shown(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts in the form in which the journal keeps them, to say later *what* differs."""
+    return {name: _shown(value) for name, value in parts.items()}
+
+
+def _shown(value: Any) -> Any:
+    if not value or (isinstance(value, str) and len(value) <= SHOWN // 2):
+        return value
+    spelled = canonical(value)
+    return value if len(spelled) <= SHOWN else "sha256:" + sha256(spelled)
+
+
+def difference(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Which inputs differ, as a sentence part."""
+    names = [name for name in {**recorded, **now} if recorded.get(name) != now.get(name)]
+    return "; ".join(f"{name}: recorded {recorded.get(name)!r}, now {now.get(name)!r}" for name in names) or "nothing"
+
+
+def checked_name(name: str) -> str:
+    """A scope or verb name that can stand in a key and in a folder's path."""
+    if not name or name in (".", "..") or len(name) > 100 or any(c in "/#\\" or ord(c) < 32 for c in name):
+        raise EngineFault(
+            f"{name!r} cannot be the name of a step, loop, member or verb",
+            expected="1 to 100 characters without '/', '#', '\\' or control characters",
+        )
+    return name
+
+
+class Keys:
+    """Hands out the keys of one run."""
+
+    def __init__(self) -> None:
+        self._uses: dict[str, int] = {}
+        self._issued: set[str] = set()
+
+    def next(self, scope: str, name: str) -> str:
+        """The next key for `name` in `scope`; a dispatch named like its member needs no second name."""
+        checked_name(name)
+        base = scope if scope and scope.rsplit("/", 1)[-1] == name else f"{scope}/{name}" if scope else name
+        count = self._uses.get(base, 0) + 1
+        self._uses[base] = count
+        key = f"{base}#{count}"
+        if key in self._issued:
+            raise EngineFault(f"key {key!r} was given out twice", where=key)
+        self._issued.add(key)
+        return key

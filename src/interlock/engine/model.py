@@ -1,0 +1,328 @@
+"""The values that playbooks and engine exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from interlock.agents.runner import Usage
+from interlock.contracts import Contract, Outcome, Reason
+
+
+class Status(StrEnum):
+    """How a run stands when its process ends, with the exit code of each (common 3.2)."""
+
+    COMPLETE = "complete"
+    DEGRADED = "degraded"
+    INVALID = "invalid"
+    STOPPED = "stopped"
+    WAITING = "waiting"
+    FAILED = "failed"
+    LOCKED = "locked"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self]
+
+
+EXIT_CODES: Mapping[Status, int] = {
+    Status.COMPLETE: 0,
+    Status.DEGRADED: 1,
+    Status.INVALID: 2,
+    Status.STOPPED: 3,
+    Status.WAITING: 4,
+    Status.FAILED: 5,
+    Status.LOCKED: 6,
+    Status.INTERRUPTED: 130,
+}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a playbook returns: how the run ended, why, and its own final output."""
+
+    status: Status
+    reason: str = ""
+    output: str | bytes = ""
+    because: tuple[str, ...] = ()
+    """Keys of the failed dispatches that decided this end; a retry does them again (EN-20)."""
+
+    @classmethod
+    def complete(cls, output: str | bytes = "", reason: str = "") -> Ending:
+        return cls(Status.COMPLETE, reason, output)
+
+    @classmethod
+    def degraded(cls, reason: str, output: str | bytes = "") -> Ending:
+        return cls(Status.DEGRADED, reason, output)
+
+    @classmethod
+    def stopped(cls, reason: str, output: str | bytes = "", because: tuple[str, ...] = ()) -> Ending:
+        return cls(Status.STOPPED, reason, output, because)
+
+    @classmethod
+    def failed(cls, reason: str, output: str | bytes = "", because: tuple[str, ...] = ()) -> Ending:
+        return cls(Status.FAILED, reason, output, because)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "status": self.status.value,
+            "reason": self.reason,
+            "output": self.output,
+            "because": list(self.because),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Ending:
+        return cls(Status(value["status"]), value["reason"], value["output"], tuple(value["because"]))
+
+
+class Kind(StrEnum):
+    """What an agent is for; judges may leave by-products of builds and tests behind (EN-35)."""
+
+    PRODUCER = "producer"
+    JUDGE = "judge"
+    FIXER = "fixer"
+
+
+@dataclass(frozen=True)
+class Retries:
+    """How often the dispatcher itself repeats a call (EN-41); verdict loops are the playbook's."""
+
+    transient: int = 0
+    contract: int = 1
+    error: int = 0
+    shared: bool = False
+    """Contract and error repeats come out of one budget, the larger of the two."""
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """Text of a file or of another agent, handed over as data and said to be data."""
+
+    title: str
+    text: str
+    language: str = "text"
+
+
+@dataclass(frozen=True)
+class Delegation:
+    """Where a dispatch stands in a tree of delegations."""
+
+    depth: int = 1
+    path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """One call of one agent, as a playbook asks for it.
+
+    `task`, `inputs`, `outputs`, `context`, `rules` and `failure` make the brief and the digest; they name files by
+    workspace-relative paths only. Session, deadline and the real output paths are put in by the engine, where the
+    text has `SESSION`, `DEADLINE` or `out(path)`.
+    """
+
+    agent: str
+    task: str
+    contract: Contract = field(default_factory=Contract)
+    inputs: tuple[str, ...] = ()
+    context: tuple[Quoted | str, ...] = ()
+    rules: tuple[str, ...] = ()
+    failure: str = ""
+    writes: tuple[str, ...] = ()
+    """Paths and globs the agent may change, beside its artifacts."""
+    member: str = ""
+    """The instance, where a role runs several times; else the agent's name."""
+    step: str = ""
+    kind: Kind = Kind.PRODUCER
+    attempt: int = 1
+    iteration: int | None = None
+    timeout_s: float | None = None
+    timeout_fixed: bool = False
+    """The playbook's own time limit stands, whatever settings say."""
+    partial_grace_s: float = 0.0
+    retries: Retries | None = None
+    isolate: bool = False
+    """Work in a worktree of its own; the changes are merged when the cluster ends."""
+    delegation: Delegation = Delegation()
+    instructions: str = ""
+    """The role's text, where the playbook finds it itself; else the role library does."""
+    role_source: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.member or self.agent
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        return (*(artifact.path for artifact in self.contract.artifacts), *self.writes)
+
+    def parts(self) -> dict[str, Any]:
+        """What the digest covers (EN-04)."""
+        return {
+            "agent": self.agent,
+            "member": self.name,
+            "task": self.task,
+            "inputs": list(self.inputs),
+            "outputs": [artifact.path for artifact in self.contract.artifacts],
+            "context": [asdict(item) if isinstance(item, Quoted) else item for item in self.context],
+            "rules": list(self.rules),
+            "failure": self.failure,
+        }
+
+
+SESSION = "\u27e6session\u27e7"
+DEADLINE = "\u27e6deadline\u27e7"
+
+
+def out(path: str) -> str:
+    """Stands in a brief for the place where the agent writes this output (EN-47)."""
+    return f"\u27e6out:{path}\u27e7"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is known of a dispatch after it: facts and the verdict, never a claim."""
+
+    key: str
+    agent: str
+    member: str
+    attempt: int
+    session: str
+    outcome: Outcome
+    reason: Reason | None = None
+    token: str | None = None
+    data: Mapping[str, Any] | None = None
+    detail: str = ""
+    complaints: tuple[str, ...] = ()
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    """Path to digest of each artifact as this dispatch left it."""
+    changes: tuple[str, ...] = ()
+    violations: tuple[str, ...] = ()
+    """Out-of-scope changes; they were undone."""
+    foreign: tuple[str, ...] = ()
+    """State documents the agent had changed; they were undone."""
+    outside_patch: str = ""
+    partial: bool = False
+    tries: int = 1
+    exit_code: int | None = None
+    seconds: float = 0.0
+    usage: Usage | None = None
+    answer_digest: str = ""
+    answer_path: str = ""
+    """Where the answer lies, relative to the workspace."""
+    base: Any = None
+    theirs: Any = None
+    """Snapshots before and after, of a dispatch in a worktree of its own."""
+    load: Callable[[str], bytes] = field(default=lambda _digest: b"", repr=False, compare=False)
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome is Outcome.OK
+
+    def answer(self) -> bytes:
+        """The agent's final message, byte for byte."""
+        return self.load(self.answer_digest) if self.answer_digest else b""
+
+    def text(self, path: str) -> str:
+        """An artifact as this dispatch left it, whatever later steps did to the file."""
+        return self.load(self.artifacts[path]).decode("utf-8", "replace")
+
+    def to_json(self) -> dict[str, Any]:
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "load"}
+        fields["usage"] = asdict(self.usage) if self.usage else None
+        fields["complaints"] = list(self.complaints)
+        for name in ("changes", "violations", "foreign"):
+            fields[name] = list(fields[name])
+        fields["artifacts"] = dict(self.artifacts)
+        fields["data"] = dict(self.data) if self.data is not None else None
+        return fields
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], load: Callable[[str], bytes]) -> Report:
+        fields = dict(value)
+        fields["outcome"] = Outcome(fields["outcome"])
+        fields["reason"] = Reason(fields["reason"]) if fields["reason"] else None
+        fields["usage"] = Usage(**fields["usage"]) if fields["usage"] else None
+        for name in ("complaints", "changes", "violations", "foreign"):
+            fields[name] = tuple(fields[name])
+        return cls(**fields, load=load)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way out of a gate, and what it leads to."""
+
+    name: str
+    leads_to: str
+
+
+APPROVE = Choice("approve", "the run goes on")
+REJECT = Choice("reject", "the run stops")
+
+
+@dataclass(frozen=True)
+class GateDecision:
+    """A person's recorded answer, bound to the digests of what was shown."""
+
+    choice: str
+    who: str
+    at: str
+    note: str = ""
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def approved(self) -> bool:
+        return self.choice == APPROVE.name
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """How a build, test or git command ended."""
+
+    exit: int | None
+    stdout: str = ""
+    stderr: str = ""
+    timed_out: bool = False
+    seconds: float = 0.0
+    error: str | None = None
+    """Why it could not be started."""
+    probed: bool = False
+    """The effect was found done after a crash; the command was not run again."""
+
+    @property
+    def ok(self) -> bool:
+        return self.exit == 0 and not self.timed_out
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> CommandResult:
+        return cls(**value)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A table or pure function applied to its inputs: the result and the row that fired."""
+
+    table: str
+    row: str
+    result: str
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON data, for digests and records: enums by value, tuples as lists, dataclasses as dicts."""
+    match value:
+        case StrEnum():
+            return value.value
+        case None | bool() | int() | float() | str():
+            return value
+        case Mapping():
+            return {str(plain(key)): plain(item) for key, item in value.items()}
+        case Sequence() | set() | frozenset():
+            items = [plain(item) for item in value]
+            return sorted(items, key=str) if isinstance(value, (set, frozenset)) else items
+        case _ if hasattr(value, "__dataclass_fields__"):
+            return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+        case _:
+            return repr(value)

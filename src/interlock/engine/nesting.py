@@ -1,0 +1,118 @@
+"""Whether this process was started inside a dispatch, and of which run (CM-37, EN-39).
+
+The environment says so; an agent can change its environment, so what it says is checked against the journal of the
+run it names: the token given to the dispatch is bound there to its depth and path.  An agent that drops the
+variables is still found by its ancestors: each process keeps the environment it was started with, and what an agent
+sends into the background is adopted by the engine's process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from interlock.engine.folder import HOME, RunFolder
+from interlock.engine.journal import Line
+from interlock.engine.keys import sha256
+from interlock.engine.model import Delegation
+from interlock.errors import InterlockError, Refused
+
+MARK = "INTERLOCK_DISPATCH"
+
+
+@dataclass(frozen=True)
+class Parent:
+    """The dispatch inside which this process runs."""
+
+    root: Path
+    run_id: str
+    playbook: str
+    run_key: str
+    delegation: Delegation
+    writes: tuple[str, ...]
+
+
+def is_nested(environ: Mapping[str, str], root: Path) -> bool:
+    """Whether anything says that an agent started us; enough to refuse what only a person may do."""
+    return MARK in environ or any(MARK in other for other in ancestors()) or bool(engines_above(root))
+
+
+def find_parent(environ: Mapping[str, str], root: Path) -> Parent | None:
+    """The dispatch we are inside of, proven by its journal; None for a person's call."""
+    claimed = environ if MARK in environ else next((other for other in ancestors() if MARK in other), None)
+    if claimed is not None:
+        return proven(claimed)
+    if engines := engines_above(root):
+        raise Refused(
+            f"this process was started inside run {engines[0]}, but its environment does not say in which dispatch",
+            remedy="Let the agent keep the INTERLOCK_* variables that it was started with.",
+        )
+    return None
+
+
+def proven(environ: Mapping[str, str]) -> Parent:
+    folder = run_folder(environ)
+    key = environ[MARK]
+    token = sha256(environ.get("INTERLOCK_TOKEN", "").encode())
+    start = next((line for line in starts(folder, key) if line.data["token"] == token), None)
+    if start is None:
+        raise Refused(f"no dispatch {key} of run {folder.run_id} has this INTERLOCK_TOKEN", where=key)
+    said = environ.get("INTERLOCK_DEPTH"), environ.get("INTERLOCK_PATH")
+    known = str(start.data["depth"]), "/".join(start.data["path"])
+    if said != known:
+        raise Refused(
+            "INTERLOCK_DEPTH and INTERLOCK_PATH are not those that the dispatch was given",
+            where=key,
+            expected=" ".join(known),
+            found=" ".join(str(part) for part in said),
+        )
+    identity = folder.identity()
+    return Parent(
+        root=folder.root,
+        run_id=folder.run_id,
+        playbook=identity.playbook,
+        run_key=identity.key,
+        delegation=Delegation(start.data["depth"], tuple(start.data["path"])),
+        writes=tuple(start.data["writes"]),
+    )
+
+
+def run_folder(environ: Mapping[str, str]) -> RunFolder:
+    """The run folder, found by the path of the brief: the workspace may be a worktree elsewhere."""
+    place, run_id = Path(environ.get("INTERLOCK_BRIEF", "")), environ.get("INTERLOCK_RUN_ID", "")
+    for folder in place.parents:
+        if folder.name == run_id and folder.parent.name == "runs" and folder.parent.parent.name == HOME:
+            return RunFolder(folder.parents[2], run_id)
+    raise Refused("INTERLOCK_BRIEF does not lie in the folder of the run INTERLOCK_RUN_ID", found=str(place))
+
+
+def starts(folder: RunFolder, key: str) -> Iterator[Line]:
+    try:
+        lines = folder.lines()
+    except (InterlockError, OSError) as error:
+        raise Refused(f"the journal of the outer run {folder.run_id} cannot be read: {error}") from error
+    return (line for line in reversed(lines) if line.event == "dispatch.start" and line.key == key)
+
+
+def ancestors() -> Iterator[dict[str, str]]:
+    """The environments of the processes above us, nearest first, as far as we may see them."""
+    for process in psutil.Process().parents():
+        try:
+            yield process.environ()
+        except (psutil.Error, OSError):
+            continue
+
+
+def engines_above(root: Path) -> list[str]:
+    """Runs of this workspace whose engine is an ancestor of ours."""
+    from interlock.engine.locks import Lock
+
+    folder = root / HOME / "locks"
+    if not folder.is_dir():
+        return []
+    above = {process.pid for process in psutil.Process().parents()}
+    holders = (Lock(folder, note.stem).holder() for note in folder.glob("*.json"))
+    return [holder.run for holder in holders if holder is not None and holder.pid in above]

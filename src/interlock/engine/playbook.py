@@ -1,0 +1,88 @@
+"""What a playbook is to the engine: a function, and what must be known of it before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from interlock.engine.model import Ending, Retries
+from interlock.errors import ConfigInvalid
+
+if TYPE_CHECKING:
+    from interlock.engine.run import Run
+    from interlock.engine.world import Documents
+
+
+class AfterComplete(StrEnum):
+    """What `run` does with a key whose last run is complete (EN-18)."""
+
+    SAY_SO = "say so"
+    NEW_ON_REQUEST = "new run only on request"
+    ALWAYS_NEW = "always a new run"
+
+
+def _nothing(_inputs: Any) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Playbook:
+    """A process that can be run, resumed, rehearsed and described."""
+
+    name: str
+    function: Callable[[Run, Any], Awaitable[Ending]]
+    inputs: type
+    """A frozen dataclass of JSON values; equal inputs and code give an equal run."""
+    key: Callable[[Any], str]
+    summary: str = ""
+    agents: tuple[str, ...] = ()
+    """All agents that it can need; they are bound before the first dispatch (CM-06)."""
+    documents: Callable[[Any], tuple[str, ...]] = _nothing
+    """Globs of its documents: seen by snapshots even where git ignores them (EN-33)."""
+    state: Callable[[Any], tuple[str, ...]] = _nothing
+    """Globs of documents that only the engine writes (CM-04)."""
+    caps: Mapping[str, int] = field(default_factory=dict)
+    max_parallel: int = 4
+    retries: Retries = field(default_factory=Retries)
+    after_complete: AfterComplete = AfterComplete.SAY_SO
+    reopens: bool = False
+    """Its journal is its state: a retry of an ended run forgets what failed and goes on (EN-20)."""
+    needs_roles: bool = True
+    """Every agent needs a role file; not where the playbook brings the instructions itself."""
+    on_resume: Callable[[Run, int], Awaitable[None]] | None = None
+    edited: Callable[[Any, Past, Documents], str | None] | None = None
+    """Whether a person changed what an open run depends on, and what (EN-22)."""
+
+    def parse_inputs(self, value: Mapping[str, Any]) -> Any:
+        try:
+            return self.inputs(**value)
+        except TypeError as error:
+            raise ConfigInvalid(f"these are not the inputs of playbook {self.name}: {error}") from error
+
+    def inputs_json(self, inputs: Any) -> dict[str, Any]:
+        return asdict(inputs)
+
+
+@dataclass(frozen=True)
+class Past:
+    """What the journal of an open run says, for the check before its replay."""
+
+    last_written: Mapping[str, str]
+    """Path to digest of each document the run wrote, as last written."""
+    last_read: Mapping[str, str]
+    notes: tuple[tuple[str, Mapping[str, Any]], ...]
+    """The run's own events, in order."""
+
+
+def playbook(
+    name: str, *, inputs: type, key: Callable[[Any], str], **known: Any
+) -> Callable[[Callable[[Run, Any], Awaitable[Ending]]], Playbook]:
+    """Make an async function a playbook."""
+
+    def wrap(function: Callable[[Run, Any], Awaitable[Ending]]) -> Playbook:
+        summary = (function.__doc__ or "").strip().split("\n", 1)[0]
+        return Playbook(name=name, function=function, inputs=inputs, key=key, summary=summary, **known)
+
+    return wrap

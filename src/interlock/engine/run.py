@@ -1,0 +1,729 @@
+"""A run: the verbs through which a playbook touches the world, and their replay.
+
+Theory of operation.  Each verb computes its key and the digest of its inputs.  If the journal has the outcome for
+that key, the verb returns it at once (*replay*); a different digest stops the run as diverged.  If not, the verb
+really happens: whatever has an effect outside the run folder journals its intent first, then acts, then journals
+the outcome, and only then does the playbook see it.  A verb may really happen only when every recorded outcome
+has been consumed, those of open sibling members excepted (EN-06).
+
+Scopes (`step`, `loop`, cluster members) live in a context variable, so that concurrent members each see their
+own.  A scope belongs to one task: verbs used concurrently outside of a cluster are a fault, because their keys
+would depend on time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from interlock.agents.runner import AgentNews
+from interlock.documents import Document, EditedMeanwhile, Written
+from interlock.engine.dispatch import Dispatcher
+from interlock.engine.journal import Journal, Line
+from interlock.engine.keys import Keys, checked_name, difference, digest_of, sha256, shown
+from interlock.engine.model import (
+    APPROVE,
+    REJECT,
+    Choice,
+    CommandResult,
+    Delegation,
+    Dispatch,
+    GateDecision,
+    Report,
+    plain,
+)
+from interlock.engine.objects import pack, pack_texts, unpack
+from interlock.engine.past import RESUME, Record
+from interlock.engine.playbook import Playbook
+from interlock.engine.tables import Table, name_of, row_name
+from interlock.engine.world import CommandCall, Merged, World
+from interlock.errors import AgentFailed, Diverged, EngineFault
+from interlock.telemetry import dispatch_rows
+from interlock.workspace import Scope as PathScope
+
+T = TypeVar("T")
+KEY = "\u27e6key\u27e7"
+"""Stands in a command's arguments for ``<run>/<key>``, the mark by which its probe finds the effect (EN-11)."""
+
+
+CODE_CHANGED = "The playbook's code changed since this run was recorded: install the version that run.json names."
+
+
+class Halted(BaseException):
+    """The run's process ends here although the run is still open. Not an error: `except Exception` lets it pass."""
+
+    def __init__(self, reason: str, *, gate: Mapping[str, Any] | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.gate = gate
+
+
+class Before(Halted):
+    """The process was to stop before this verb (dry run; bringing a document up to date after an approval)."""
+
+    def __init__(self, key: str, verb: str, detail: Any) -> None:
+        super().__init__(f"stopped before {key}")
+        self.key = key
+        self.verb = verb
+        self.detail = detail
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What ``run.json`` says; fixed when the run begins."""
+
+    run_id: str
+    playbook: str
+    key: str
+    inputs: Mapping[str, Any]
+    caps: Mapping[str, int]
+    version: str
+    started_at: str
+    continues: str | None = None
+    parent: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What one process was asked to do; not part of the run (EN-07, EN-21)."""
+
+    accept_recorded: bool = False
+    stop_before_work: bool = False
+    """Stop before the first dispatch, command or new gate."""
+    budget_usd: float | None = None
+    max_parallel: int | None = None
+    parent: Delegation | None = None
+    parent_scope: tuple[str, ...] | None = None
+    isolate: bool = False
+    outbox: bool = False
+    settings: Any = None
+    flags: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scope:
+    path: str
+    parent: Scope | None
+    task: asyncio.Task[Any] | None
+    step: str = ""
+    iteration: int | None = None
+
+    def child(self, name: str, *, step: str | None = None, iteration: int | None = None) -> Scope:
+        path = f"{self.path}/{name}" if self.path else name
+        task = asyncio.current_task()
+        return Scope(path, self, task, self.step if step is None else step, iteration or self.iteration)
+
+    def inside(self, other: Scope) -> bool:
+        scope: Scope | None = self
+        while scope is not None and scope is not other:
+            scope = scope.parent
+        return scope is other
+
+
+_scope: ContextVar[Scope] = ContextVar("scope")
+
+
+class Run:
+    """One execution of a playbook, as its function sees it."""
+
+    def __init__(
+        self,
+        playbook: Playbook,
+        identity: Identity,
+        journal: Journal,
+        world: World,
+        *,
+        options: Options | None = None,
+        say: Callable[[str | bytes], None] = lambda _text: None,
+    ) -> None:
+        self.identity = identity
+        self.playbook = playbook
+        self.options = options = options or Options()
+        self.world = world
+        self.journal = journal
+        self.record = Record(journal.lines)
+        self._keys = Keys()
+        self._say = say
+        self._open_members: set[str] = set()
+        self._serial = asyncio.Semaphore(options.max_parallel or playbook.max_parallel)
+        self.own_writes: dict[str, str] = {}
+        """Path to digest of what the engine itself wrote in this process: never taken for an agent's change."""
+        self.state_scope = PathScope(playbook.state(playbook.parse_inputs(identity.inputs)))
+        self.on_live: Callable[[], None] = lambda: None
+        """Called before a verb really happens; delivers what people sent meanwhile."""
+        self.on_news: Callable[[str, AgentNews], None] = lambda _key, _news: None
+        """Called with what a running agent does; for live views, not recorded."""
+        self._dispatcher = Dispatcher(self)
+
+    # -- what a playbook knows of itself
+
+    @property
+    def settings(self) -> Any:
+        return self.options.settings
+
+    @property
+    def flags(self) -> Mapping[str, Any]:
+        """Options of this process, such as a bounded stop; never part of a digest."""
+        return self.options.flags
+
+    @property
+    def parent(self) -> Delegation | None:
+        return self.options.parent
+
+    # -- scopes
+
+    def adopt(self) -> None:
+        """Make the current task the one that runs the playbook."""
+        _scope.set(Scope("", None, asyncio.current_task()))
+
+    @property
+    def scope(self) -> Scope:
+        scope = _scope.get()
+        if scope.task is not asyncio.current_task():
+            raise EngineFault(
+                f"a verb was used in {scope.path or 'the playbook'!r} from a task that is not its own",
+                where=scope.path,
+                remedy="Run things side by side as named members of run.cluster(...).",
+            )
+        return scope
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """A named part of the process; the verbs inside have its name in their keys."""
+        outer = self.scope
+        _scope.set(outer.child(checked_name(name), step=name))
+        try:
+            yield
+        finally:
+            _scope.set(outer)
+
+    def loop(self, name: str, cap: int | None = None) -> Turns:
+        """Turns 1, 2, ... up to the cap; `break` leaves early. Settings may lower a cap, never raise it."""
+        declared = self.playbook.caps.get(name) if cap is None else cap
+        if declared is None:
+            raise EngineFault(f"loop {name!r} has no cap", where=self.scope.path)
+        return Turns(self, checked_name(name), min(declared, self.identity.caps.get(name, declared)))
+
+    # -- the record
+
+    def _recall(self, name: str, parts: Mapping[str, Any]) -> Slot:
+        """The key of the verb that is being used, with its recorded outcome or leave to really happen."""
+        scope = self.scope
+        key = self._keys.next(scope.path, name)
+        digest = digest_of(parts)
+        line = self.record.consume(key)
+        if line is None:
+            self._may_happen(key)
+            return Slot(self, key, digest, parts, None, scope)
+        if line.digest != digest:
+            self._check_difference(key, line, parts)
+        return Slot(self, key, digest, parts, line, scope)
+
+    def _check_difference(self, key: str, line: Line, parts: Mapping[str, Any]) -> None:
+        if self.options.accept_recorded:
+            return
+        what = difference(line.data.get("in", {}), shown(parts))
+        raise Diverged(
+            f"the playbook asks at {key} for something else than what is recorded there ({what})",
+            key=key,
+            remedy=(
+                f"The code or the inputs changed since run {self.identity.run_id} was recorded. Go on with what was "
+                f"recorded: interlock resume {self.identity.run_id} --accept-recorded. Or start a new run."
+            ),
+        )
+
+    def _may_happen(self, key: str) -> None:
+        if key.startswith(RESUME):
+            return
+        other = self.record.first_unconsumed(lambda recorded: self._excused(recorded, key))
+        if other is not None:
+            raise Diverged(
+                f"the playbook wants to do {key}, but {other} was already recorded and has not been asked for",
+                key=key,
+                other=other,
+                remedy=CODE_CHANGED,
+            )
+        self.on_live()
+
+    def _excused(self, recorded: str, key: str) -> bool:
+        return any(under(recorded, member) and not under(key, member) for member in self._open_members)
+
+    def check_consumed(self) -> None:
+        """At the playbook's end: nothing recorded may be left over."""
+        other = self.record.first_unconsumed(lambda _key: False)
+        if other is not None:
+            raise Diverged(
+                f"the playbook ended, but {other} was recorded and has not been asked for",
+                key="end",
+                other=other,
+                remedy=CODE_CHANGED,
+            )
+
+    def materialize(self) -> None:
+        """The run comes into being with its first effect (EN-24)."""
+        if self.journal.held:
+            self.world.records.create(identity_bytes(self.identity))
+            self.journal.release()
+
+    def _effect(self) -> None:
+        self.journal.tripwire("effect")
+
+    def stop_here(self, key: str, verb: str, detail: Callable[[], Any]) -> None:
+        if self.options.stop_before_work:
+            raise Before(key, verb, detail())
+
+    # -- documents
+
+    async def read(self, path: str) -> Document:
+        """A document of the workspace as it is now; a missing one is a value, not an error."""
+        slot = self._recall("read", {"path": path})
+        if slot.recorded:
+            return Document.from_json(slot.value())
+        document = self.world.documents.read(path)
+        slot.settle("read", document.to_json())
+        return document
+
+    async def write(self, path: str, content: str | bytes, *, expect: str | None = None) -> Written:
+        """Write a document whole, atomically; with `expect`, only over a file that still has that digest (EN-23)."""
+        raw = content.encode("utf-8") if isinstance(content, str) else content
+        digest = sha256(raw)
+        slot = self._recall("write", {"path": path, "content": digest})
+        if slot.recorded:
+            value = slot.value()
+            if "conflict" in value:
+                raise EditedMeanwhile(path, **value["conflict"])
+            self.own_writes[path] = digest
+            return Written(path, value["digest"], value["before"])
+        self.materialize()
+        facts = self.world.documents.facts(path)
+        if (intent := slot.intent("write.intent")) and facts.digest == digest:
+            written = Written(path, digest, intent.data["before"])
+        else:
+            if intent is None:
+                slot.append("write.intent", {"path": path, "digest": digest, "before": facts.digest or ""})
+            self._effect()
+            try:
+                written = self.world.documents.write(path, raw, expect=expect)
+            except EditedMeanwhile as edit:
+                slot.settle(
+                    "write", {"conflict": {"expected_digest": edit.expected_digest, "found_digest": edit.found_digest}}
+                )
+                raise
+        self.own_writes[path] = digest
+        slot.settle("write", {"path": path, "digest": digest, "before": written.before})
+        return written
+
+    async def update(self, path: str, change: Callable[[Document], str], *, tries: int = 10) -> Document:
+        """Read, change, write: repeated when a person edited the file in between, so that no edit is lost."""
+        for _ in range(tries - 1):
+            document = await self.read(path)
+            try:
+                await self.write(path, change(document), expect=document.digest)
+                return document
+            except EditedMeanwhile:
+                continue
+        document = await self.read(path)
+        await self.write(path, change(document), expect=document.digest)
+        return document
+
+    async def list(self, folder: str, pattern: str = "*") -> list[str]:
+        """The files of a folder, sorted, as workspace-relative paths."""
+        slot = self._recall("list", {"folder": folder, "pattern": pattern})
+        if slot.recorded:
+            return list(slot.value())
+        paths = self.world.documents.list(folder, pattern)
+        slot.settle("list", paths)
+        return paths
+
+    async def set_aside(self, path: str) -> str:
+        """Move a file to the attic; returns where it is now."""
+        slot = self._recall("set_aside", {"path": path})
+        if slot.recorded:
+            return str(slot.value())
+        self.materialize()
+        intent = slot.intent("set_aside.intent")
+        destination = (
+            str(intent.data["destination"])
+            if intent
+            else self.world.documents.place_aside(path, f"{self.identity.run_id}/{slot.key}")
+        )
+        if intent is None:
+            slot.append("set_aside.intent", {"path": path, "destination": destination})
+        self._effect()
+        self.world.documents.set_aside_to(path, destination)
+        slot.settle("set_aside", destination)
+        return destination
+
+    # -- decisions, events, clock
+
+    def decide(self, rule: Table[T] | Callable[..., T], *inputs: Any) -> T:
+        """Apply a table or pure function; what it was given and what it said are recorded."""
+        name = name_of(rule)
+        slot = self._recall(name, {"rule": name, "inputs": plain(inputs)})
+        result = rule(*inputs)
+        value = plain(result)
+        if slot.recorded:
+            recorded = slot.value()["result"]
+            if recorded == value:
+                return result
+            if self.options.accept_recorded and isinstance(result, StrEnum):
+                return type(result)(recorded)
+            raise Diverged(
+                f"{name} at {slot.key} now says {value!r}; recorded is {recorded!r}",
+                key=slot.key,
+                remedy=CODE_CHANGED,
+            )
+        slot.settle("decide", {"rule": name, "row": row_name(inputs)[:400], "result": value})
+        return result
+
+    def note(self, event: str, **facts: Any) -> None:
+        """Record an event of the playbook."""
+        slot = self._recall("note", {"event": event, "facts": plain(facts)})
+        if not slot.recorded:
+            slot.settle(event, None, facts=plain(facts))
+
+    def warn(self, text: str, **facts: Any) -> None:
+        """Record something a person should know that does not stop the run."""
+        self.note("warning", text=text, **facts)
+
+    def now(self) -> datetime:
+        slot = self._recall("now", {})
+        if slot.recorded:
+            return datetime.fromisoformat(slot.value())
+        moment = self.world.now()
+        slot.settle("now", moment.isoformat())
+        return moment
+
+    def new_id(self, prefix: str, length: int = 6) -> str:
+        slot = self._recall("new_id", {"prefix": prefix, "length": length})
+        if slot.recorded:
+            return str(slot.value())
+        value = f"{prefix}{self.world.draw(length)}"
+        slot.settle("new_id", value)
+        return value
+
+    def say(self, text: str | bytes) -> None:
+        """The playbook's own output: shown once, silent when it is replayed."""
+        slot = self._recall("say", {"text": text if isinstance(text, str) else text.decode("utf-8", "replace")})
+        if not slot.recorded:
+            slot.settle("say", text)
+            self._say(text)
+
+    def telemetry(self) -> Sequence[dict[str, Any]]:
+        """The facts of all dispatches so far."""
+        slot = self._recall("telemetry", {})
+        if slot.recorded:
+            return list(slot.value())
+        rows = dispatch_rows(self.journal.lines)
+        slot.settle("telemetry", rows)
+        return rows
+
+    # -- commands
+
+    async def command(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str = ".",
+        timeout_s: float = 1800.0,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        probe: Sequence[str] | None = None,
+        name: str = "command",
+    ) -> CommandResult:
+        """Run a build, test or git command. After a crash the probe says whether its effect is already there:
+        it is if the probe exits 0 and prints something; without a probe the command runs again (EN-10)."""
+        parts = {"argv": list(argv), "cwd": cwd, "stdin": stdin, "env": dict(env or {})}
+        slot = self._recall(name, parts)
+        if slot.recorded:
+            return CommandResult.from_json(slot.value())
+        mark = f"{self.identity.run_id}/{slot.key}"
+        call = CommandCall(tuple(word.replace(KEY, mark) for word in argv), cwd, timeout_s, dict(env or {}), stdin)
+        self.stop_here(slot.key, "command", lambda: call)
+        self.materialize()
+        marker = f"{self.identity.run_id}:{slot.key}:"
+        async with self.world.working():
+            result = None
+            if slot.intent("command.intent"):
+                self.world.end_leftovers(marker, None, None)
+                if probe is not None:
+                    question = CommandCall(tuple(word.replace(KEY, mark) for word in probe), cwd, timeout_s)
+                    answer = await self.world.command(question, key=slot.key, marker=marker + "probe")
+                    if answer.ok and answer.stdout.strip():
+                        result = CommandResult(0, stdout=answer.stdout, probed=True)
+            else:
+                slot.append("command.intent", {"argv": list(call.argv), "cwd": cwd})
+            if result is None:
+                self._effect()
+                result = await self.world.command(call, key=slot.key, marker=marker + "1")
+        slot.settle("command", asdict(result), facts={"argv": list(call.argv)[:20]})
+        return result
+
+    # -- people
+
+    async def gate(
+        self, name: str, question: str, *, choices: Sequence[Choice] = (APPROVE, REJECT), shows: Sequence[str] = ()
+    ) -> GateDecision:
+        """Ask a person. The run is parked until there is a recorded answer, bound to what the gate showed."""
+        parts = {
+            "gate": name,
+            "question": question,
+            "choices": [choice.name for choice in choices],
+            "shows": list(shows),
+        }
+        slot = self._recall(name, parts)
+        if slot.recorded:
+            return GateDecision(**slot.value())
+        opening = slot.intent("gate.opened")
+        digests = {path: self.world.documents.facts(path).digest or "" for path in shows}
+        if opening is None or opening.data["digests"] != digests:
+            if opening is None:
+                self.stop_here(slot.key, "gate", lambda: parts)
+            self.materialize()
+            opening = slot.append(
+                "gate.opened",
+                {
+                    "gate": name,
+                    "question": question,
+                    "choices": [asdict(choice) for choice in choices],
+                    "digests": digests,
+                    "inputs": slot.digest,
+                    "opening": 1 if opening is None else opening.data["opening"] + 1,
+                },
+            )
+        raise Halted(f"waiting for a decision: {question}", gate={"key": slot.key, **opening.data})
+
+    def wait_for_budget(self, spent: float, budget: float) -> None:
+        """Park the run because its money is used up (EN-45)."""
+        self.materialize()
+        reason = f"budget reached: {spent:.2f} of {budget:.2f} USD spent"
+        self.journal.append("run.paused", data={"reason": reason, "spent_usd": spent, "budget_usd": budget})
+        raise Halted(f"{reason}; go on with: interlock resume {self.identity.run_id} --budget USD")
+
+    def pause(self, reason: str) -> None:
+        """A bounded stop: the run stays open and goes on with the next resume (EN-21)."""
+        self.materialize()
+        self.journal.append("run.paused", data={"reason": reason})
+        raise Halted(reason)
+
+    # -- agents
+
+    async def dispatch(self, spec: Dispatch) -> Report:
+        """Call one agent and come back with what is proven about it."""
+        slot = self._recall(spec.name, spec.parts())
+        if slot.recorded:
+            return Report.from_json(slot.value(), self.world.records.objects.get)
+        async with self._serial:
+            return await self._dispatcher.perform(spec, slot)
+
+    async def cluster(
+        self, name: str, members: Mapping[str, Callable[[], Awaitable[T]]], *, cap: int | None = None
+    ) -> dict[str, T]:
+        """Members side by side, at most `cap` at a time; their results in declared order."""
+        for member in members:
+            checked_name(member)
+        limit = cap or self.options.max_parallel or self.playbook.max_parallel
+        with self._dispatcher.side_by_side(len(members)) as area, self.step(name) if name else nullcontext():
+            results = await self._run_members(members, limit)
+            slot = self._recall("cluster", {"members": list(members)})
+            if not slot.recorded:
+                await self._dispatcher.clean_up(area, slot)
+                slot.settle("cluster.end", None, facts={"members": list(members)})
+        return results
+
+    async def merge(self, report: Report) -> Merged:
+        """Bring the changes of an isolated dispatch into the shared tree; a conflict leaves the tree as it was."""
+        slot = self._recall("merge", {"dispatch": report.key})
+        if slot.recorded:
+            return Merged.from_json(slot.value())
+        self.materialize()
+        if not slot.intent("merge.intent"):
+            slot.append("merge.intent", {"dispatch": report.key, "paths": list(report.changes)})
+        async with self.world.working():
+            self._effect()
+            merged = await self.world.merge(report.base, report.theirs, report.changes, report.member)
+        slot.settle("merge", merged.to_json(), facts={"dispatch": report.key, "conflicts": len(merged.conflicts)})
+        return merged
+
+    async def _run_members(self, members: Mapping[str, Callable[[], Awaitable[T]]], cap: int) -> dict[str, T]:
+        base = self.scope
+        places = {member: f"{base.path}/{member}" if base.path else member for member in members}
+        if taken := self._open_members & set(places.values()):
+            raise EngineFault(f"two members would have the same keys: {sorted(taken)[0]}", where=base.path)
+        self._open_members |= set(places.values())
+        slots = asyncio.Semaphore(cap)
+
+        async def work(member: str, body: Callable[[], Awaitable[T]]) -> T:
+            _scope.set(base.child(member))
+            async with slots:
+                try:
+                    return await body()
+                finally:
+                    self._open_members.discard(places[member])
+
+        tasks = {member: asyncio.ensure_future(work(member, body)) for member, body in members.items()}
+        try:
+            await settle_all(tasks.values())
+        finally:
+            self._open_members -= set(places.values())
+        return {member: task.result() for member, task in tasks.items()}
+
+    @asynccontextmanager
+    async def time_limit(self, seconds: float, message: str) -> AsyncIterator[None]:
+        """Bound the engine's own work; the clock decides nothing else here."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise AgentFailed(message) from None
+
+
+async def settle_all(tasks: Any) -> None:
+    """Wait for all members. One that halts lets the others finish (their work is paid for); an error ends them."""
+    pending = set(tasks)
+    failure: BaseException | None = None
+    halt: BaseException | None = None
+    try:
+        while pending:
+            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                error = None if task.cancelled() else task.exception()
+                if isinstance(error, Halted):
+                    halt = halt or error
+                elif error is not None and failure is None:
+                    failure = error
+                    for other in pending:
+                        other.cancel()
+    except asyncio.CancelledError:
+        for task in pending:
+            task.cancel()
+        await asyncio.wait(pending) if pending else None
+        raise
+    if failure is not None:
+        raise failure
+    if halt is not None:
+        raise halt
+
+
+def under(key: str, member: str) -> bool:
+    return key.startswith(member) and key[len(member) : len(member) + 1] in ("/", "#")
+
+
+class Turns:
+    """The turns of a loop, each in a scope of its own (``fix-1``, ``fix-2`` ...), counted in the journal."""
+
+    def __init__(self, run: Run, name: str, cap: int) -> None:
+        self._run = run
+        self._name = name
+        self._cap = cap
+        self._turn = 0
+        self._outer = run.scope
+        self._inner: Scope | None = None
+
+    def __aiter__(self) -> Turns:
+        return self
+
+    async def __anext__(self) -> int:
+        self._leave()
+        if self._turn >= self._cap:
+            raise StopAsyncIteration
+        self._turn += 1
+        self._inner = self._outer.child(f"{self._name}-{self._turn}", iteration=self._turn)
+        _scope.set(self._inner)
+        slot = self._run._recall("loop", {"loop": self._name, "turn": self._turn})
+        if not slot.recorded:
+            slot.settle("loop", self._turn, facts={"loop": self._name, "turn": self._turn, "cap": self._cap})
+        return self._turn
+
+    def _leave(self) -> None:
+        if self._inner is not None and (current := _scope.get(None)) is not None and current.inside(self._inner):
+            _scope.set(self._outer)
+        self._inner = None
+
+    def __del__(self) -> None:
+        # `break` drops the iterator at once (CPython counts references): that is how a loop's scope ends early.
+        self._leave()
+
+
+class Slot:
+    """The place of one verb in the journal."""
+
+    def __init__(
+        self, run: Run, key: str, digest: str, parts: Mapping[str, Any], line: Line | None, scope: Scope
+    ) -> None:
+        self.run = run
+        self.key = key
+        self.scope = scope
+        self.digest = digest
+        self._parts = parts
+        self._line = line
+
+    @property
+    def recorded(self) -> bool:
+        return self._line is not None
+
+    def value(self) -> Any:
+        assert self._line is not None
+        return unpack(self._line.data["out"], self.run.world.records.objects)
+
+    def intent(self, event: str) -> Line | None:
+        """The last line of this kind that an earlier process left for this verb."""
+        return self.run.record.last(self.key, event)
+
+    def intents(self, event: str) -> list[Line]:
+        return self.run.record.all(self.key, event)
+
+    def append(
+        self, event: str, data: Mapping[str, Any], *, agent: str | None = None, attempt: int | None = None
+    ) -> Line:
+        line = self.run.journal.append(
+            event,
+            key=self.key,
+            agent=agent,
+            attempt=attempt,
+            iteration=self.scope.iteration,
+            data=data,
+            shrink=self._shrink,
+        )
+        self.run.record.add(line)
+        return line
+
+    def settle(
+        self,
+        event: str,
+        value: Any,
+        *,
+        facts: Mapping[str, Any] | None = None,
+        agent: str | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        """Record the outcome; only then may the playbook see it."""
+        self.run.journal.append(
+            event,
+            key=self.key,
+            agent=agent,
+            attempt=attempt,
+            iteration=self.scope.iteration,
+            digest=self.digest,
+            data={
+                "in": shown(self._parts),
+                **(facts or {}),
+                "out": pack_texts(value, self.run.world.records.objects),
+            },
+            shrink=self._shrink,
+        )
+
+    def _shrink(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {name: pack(value, self.run.world.records.objects) for name, value in data.items()}
+
+
+def identity_bytes(identity: Identity) -> bytes:
+    """``run.json``, byte for byte; its digest is the first link of the journal's chain."""
+    return (json.dumps(asdict(identity), indent=2) + "\n").encode()

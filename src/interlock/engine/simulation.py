@@ -1,0 +1,524 @@
+"""The simulated twin: the same playbook, the same run, a world in memory.
+
+No disk, no processes, no waiting: files are a dictionary, agents are a function, and time jumps to the next thing
+that is due.  Whatever a playbook does here it does in the real world too, given the same answers, because `Run`,
+its replay and its dispatch procedure are not simulated; only the `World` under them is.
+
+`Simulation` plays one run (and its resumes after injected crashes).  `explore` plays every run that deviates from
+a clean one in at most so many places.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import selectors
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from interlock.agents.book import Bound
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, MemoryOutput, Observer, Usage
+from interlock.contracts import sample
+from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
+from interlock.engine.drive import Close, drive
+from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, no_tripwire
+from interlock.engine.keys import sha256
+from interlock.engine.model import CommandResult
+from interlock.engine.objects import MemoryObjects, Objects
+from interlock.engine.playbook import Playbook
+from interlock.engine.run import Identity, Options, Run, identity_bytes
+from interlock.engine.world import CommandCall, Merged
+from interlock.errors import ConfigInvalid, EngineFault
+from interlock.workspace import Change, ChangeKind
+
+T = TypeVar("T")
+EPOCH = datetime(2026, 1, 4, 12, 0, 0, tzinfo=UTC)
+ROOT = Path("/simulated")
+
+
+class Crash(BaseException):
+    """The engine's process dies here."""
+
+
+@dataclass(frozen=True)
+class Act:
+    """What a simulated agent does when it is called."""
+
+    files: Mapping[str, str | bytes | None] = field(default_factory=dict)
+    """Path to content; None deletes."""
+    message: str = ""
+    code: int | None = 0
+    seconds: float = 1.0
+    """How long it takes; past the time limit it has timed out."""
+    result: bytes | None = None
+    spawn_error: str | None = None
+    usage: Usage | None = None
+    crash: bool = False
+    """The engine's process dies when the agent has done its work and nothing is recorded of it yet."""
+
+
+Agent = Callable[[AgentRequest], Act]
+
+
+def best(request: AgentRequest) -> Act:
+    """The agent that satisfies its contract with the best verdict."""
+    contract = request.contract
+    assert contract is not None
+    files = {
+        artifact.path: artifact.structure.sample() if artifact.structure else f"# {request.member}\n\nDone.\n"
+        for artifact in contract.artifacts
+        if artifact.required
+    }
+    return Act(files, sample(contract.answer))
+
+
+# -- the world
+
+
+class MemoryTree:
+    """Files in memory, with snapshots that share what did not change."""
+
+    def __init__(self, files: Mapping[str, bytes], root: Path = ROOT, shared: MemoryTree | None = None) -> None:
+        self.root = root
+        self.files = dict(files)
+        self._times = dict.fromkeys(files, 1)
+        self._clock = 1
+        self._snapshots: list[dict[str, bytes]] = shared._snapshots if shared else []
+        self._latest: int | None = None
+
+    def put(self, path: str, content: bytes | None) -> None:
+        self._clock += 1
+        self._latest = None
+        if content is None:
+            self.files.pop(path, None)
+        else:
+            self.files[path] = content
+            self._times[path] = self._clock
+
+    async def snapshot(self) -> int:
+        if self._latest is None:
+            self._snapshots.append(dict(self.files))
+            self._latest = len(self._snapshots) - 1
+        return self._latest
+
+    def at(self, snapshot: int) -> dict[str, bytes]:
+        return self._snapshots[snapshot]
+
+    async def changes(self, before: int, after: int) -> list[Change]:
+        if before == after:
+            return []
+        old, new = self._snapshots[before], self._snapshots[after]
+        return [
+            Change(path, change_kind(old.get(path), new.get(path)))
+            for path in sorted({**old, **new})
+            if old.get(path) != new.get(path) and not path.startswith(".interlock/")
+        ]
+
+    async def patch(self, before: int, after: int, paths: Sequence[str]) -> bytes:
+        old, new = self._snapshots[before], self._snapshots[after]
+        return b"".join(
+            b"%s\n-%s\n+%s\n" % (path.encode(), old.get(path, b"(none)"), new.get(path, b"(none)")) for path in paths
+        )
+
+    async def restore(self, snapshot: int, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.put(path, self._snapshots[snapshot].get(path))
+
+    def facts(self, path: str) -> FileFacts:
+        content = self.files.get(path)
+        if content is None:
+            return FileFacts.absent(path)
+        return FileFacts(
+            path,
+            exists=True,
+            plain=True,
+            readable=True,
+            size=len(content),
+            mtime_ns=self._times[path],
+            digest=sha256(content),
+            content=content,
+        )
+
+    async def move_to_attic(self, paths: Sequence[str], into: str) -> list[str]:
+        places = [f".interlock/attic/{into}/{path}" for path in paths]
+        for path, place in zip(paths, places, strict=True):
+            self.put(place, self.files[path])
+            self.put(path, None)
+        return places
+
+    async def close(self) -> None:
+        return None
+
+
+def change_kind(old: bytes | None, new: bytes | None) -> ChangeKind:
+    if old is None:
+        return ChangeKind.ADDED
+    return ChangeKind.DELETED if new is None else ChangeKind.MODIFIED
+
+
+class MemoryDocuments:
+    def __init__(self, tree: MemoryTree) -> None:
+        self._tree = tree
+
+    def facts(self, path: str) -> FileFacts:
+        return self._tree.facts(path)
+
+    def read(self, path: str) -> Document:
+        return Document.of(self._tree.facts(path))
+
+    def write(self, path: str, content: str | bytes, *, expect: str | None = None) -> Written:
+        before = self._tree.facts(path).digest or ""
+        if expect is not None and before != expect:
+            raise EditedMeanwhile(path, expected_digest=expect, found_digest=before)
+        raw = content.encode() if isinstance(content, str) else content
+        self._tree.put(path, raw)
+        return Written(path, sha256(raw), before)
+
+    def list(self, folder: str, pattern: str = "*") -> list[str]:
+        base = "" if folder in (".", "") else folder.rstrip("/") + "/"
+        deep = "**" in pattern
+        return sorted(
+            path
+            for path in self._tree.files
+            if path.startswith(base)
+            and (deep or "/" not in path[len(base) :])
+            and fnmatchcase(PurePosixPath(path).name, PurePosixPath(pattern).name)
+        )
+
+    def place_aside(self, path: str, into: str) -> str:
+        return f".interlock/attic/{into}/{path}"
+
+    def set_aside_to(self, path: str, destination: str) -> str:
+        for name in [name for name in self._tree.files if name == path or name.startswith(path + "/")]:
+            self._tree.put(destination + name[len(path) :], self._tree.files[name])
+            self._tree.put(name, None)
+        return destination
+
+
+class MemoryRecords:
+    def __init__(self) -> None:
+        self.objects: Objects = MemoryObjects()
+        self.kept: dict[tuple[str, str], Any] = {}
+        self.identity: bytes | None = None
+
+    def create(self, identity: bytes) -> None:
+        self.identity = identity
+
+    def folder(self, key: str) -> Path:
+        return ROOT
+
+    def keep(self, key: str, name: str, content: bytes) -> str:
+        self.kept[key, name] = content
+        return f".interlock/runs/simulated/dispatches/{key}/{name}"
+
+    def keep_json(self, key: str, name: str, value: Any) -> None:
+        self.kept[key, name] = value
+
+    def begin_try(self, key: str, number: int) -> None:
+        return None
+
+    def shown(self, path: Path) -> str:
+        return path.as_posix()
+
+
+class SimulatedWorld:
+    """A world that lasts over simulated crashes: its files and snapshots are the disk."""
+
+    def __init__(
+        self,
+        files: Mapping[str, str | bytes],
+        agent: Agent = best,
+        *,
+        command: Callable[[CommandCall], CommandResult] = lambda _call: CommandResult(0),
+        bound: Callable[[str], bool] = lambda _agent: True,
+        seed: int = 0,
+    ) -> None:
+        self.tree = MemoryTree({path: c.encode() if isinstance(c, str) else c for path, c in files.items()})
+        self.documents = MemoryDocuments(self.tree)
+        self.records = MemoryRecords()
+        self.agent = agent
+        self.commands: list[CommandCall] = []
+        self.calls: list[AgentRequest] = []
+        self.most_at_once = 0
+        self._at_once = 0
+        self._command = command
+        self._bound = bound
+        self._random = random.Random(seed)
+        self._sessions: set[str] = set()
+        self._trees: dict[Path, MemoryTree] = {}
+
+    def now(self) -> datetime:
+        return EPOCH + timedelta(seconds=asyncio.get_running_loop().time())
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def draw(self, length: int) -> str:
+        return "".join(self._random.choices("0123456789abcdefghijklmnopqrstuvwxyz", k=length))
+
+    def claim_session(self, session: str, run_id: str) -> bool:
+        fresh = session not in self._sessions
+        self._sessions.add(session)
+        return fresh
+
+    def redact(self, text: str) -> str:
+        return text
+
+    def bind(self, agent: str) -> Bound:
+        if not self._bound(agent):
+            raise ConfigInvalid(f"agent {agent} is not bound")
+        return Bound(agent, "simulated")
+
+    async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit:
+        self.calls.append(request)
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            return await self._play(request, self.agent(request), observe)
+        finally:
+            self._at_once -= 1
+
+    async def _play(self, request: AgentRequest, act: Act, observe: Observer) -> AgentExit:
+        if act.spawn_error is not None:
+            return AgentExit(None, spawn_error=act.spawn_error)
+        tree = self._trees.get(request.workspace, self.tree)
+        if act.seconds > request.timeout_s:
+            await asyncio.sleep(request.timeout_s)
+            if request.partial_grace_s:
+                observe(AgentNews("partial.requested", {}))
+            late = act.seconds - request.timeout_s
+            if late > request.partial_grace_s:
+                await asyncio.sleep(request.partial_grace_s)
+                return AgentExit(-15, timed_out=True)
+            await asyncio.sleep(late)
+        else:
+            await asyncio.sleep(act.seconds)
+        for path, content in act.files.items():
+            tree.put(path, content.encode() if isinstance(content, str) else content)
+        if act.crash:
+            raise Crash
+        late_answer = act.seconds > request.timeout_s
+        return AgentExit(
+            act.code,
+            MemoryOutput(act.message.encode()),
+            result=act.result,
+            usage=act.usage,
+            timed_out=late_answer,
+            partial=late_answer,
+        )
+
+    async def command(self, call: CommandCall, *, key: str, marker: str) -> CommandResult:
+        self.commands.append(call)
+        await asyncio.sleep(1.0)
+        return self._command(call)
+
+    def working(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    async def isolated(self, snapshot: int, name: str) -> MemoryTree:
+        root = ROOT / "worktrees" / name
+        self._trees[root] = MemoryTree(self.tree.at(snapshot), root, shared=self.tree)
+        return self._trees[root]
+
+    async def merge(self, base: int, theirs: int, paths: Sequence[str], label: str) -> Merged:
+        old, new = self.tree.at(base), self.tree.at(theirs)
+        conflicts = {
+            path: f"<<<<<<< now\n=======\n>>>>>>> {label}\n"
+            for path in paths
+            if self.tree.files.get(path) not in (old.get(path), new.get(path))
+        }
+        if not conflicts:
+            for path in paths:
+                self.tree.put(path, new.get(path))
+        return Merged(() if conflicts else tuple(paths), conflicts)
+
+    def end_leftovers(self, prefix: str, group: int | None, started: float | None) -> list[int]:
+        return []
+
+
+# -- time
+
+
+class _Instant(selectors.SelectSelector):
+    """Waits for nothing: where the loop would sleep, virtual time jumps."""
+
+    loop: VirtualTimeLoop
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        if timeout is None:
+            raise EngineFault("the simulated run waits for something that can never happen")
+        if timeout > 0:
+            self.loop.virtual += timeout
+        return []
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop in which sleeping takes no time."""
+
+    def __init__(self) -> None:
+        self.virtual = 0.0
+        selector = _Instant()
+        selector.loop = self
+        super().__init__(selector)
+
+    def time(self) -> float:
+        return self.virtual
+
+
+_loop: VirtualTimeLoop | None = None
+
+
+def instantly(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in virtual time; must not be called inside a running loop."""
+    global _loop  # noqa: PLW0603 - one loop serves thousands of simulated runs; making one costs more than a run
+    if _loop is None or _loop.is_closed():
+        _loop = VirtualTimeLoop()
+    return _loop.run_until_complete(work)
+
+
+# -- one run
+
+
+@dataclass
+class Simulation:
+    """One run of a playbook in memory, with as many processes as its crashes need."""
+
+    playbook: Playbook
+    inputs: Any
+    world: SimulatedWorld
+    caps: Mapping[str, int] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
+    medium: MemoryMedium = field(default_factory=MemoryMedium)
+    said: list[str | bytes] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    processes: int = 0
+
+    def go(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Close:
+        """Run, or resume what is there, until the process ends; `Crash` raised by the tripwire passes through."""
+        return instantly(self.process(tripwire=tripwire, options=options))
+
+    async def process(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Close:
+        identity = Identity(
+            run_id=f"{self.playbook.name}-20260104-120000-0000",
+            playbook=self.playbook.name,
+            key=self.playbook.key(self.inputs),
+            inputs=self.playbook.inputs_json(self.inputs),
+            caps=dict(self.caps),
+            version="simulated",
+            started_at=EPOCH.isoformat(),
+        )
+        journal = Journal(
+            self.medium,
+            run_id=identity.run_id,
+            genesis=sha256(identity_bytes(identity)),
+            clock=virtual_stamp,
+            held=self.world.records.identity is None,
+            tripwire=tripwire,
+        )
+        self.lines = journal.lines
+        run = Run(self.playbook, identity, journal, self.world, options=options or self.options, say=self.said.append)
+        resume = 0
+        if journal.lines:
+            resume = 1 + sum(line.event == "run.resumed" for line in journal.lines)
+            journal.append("run.resumed", data={"n": resume})
+        else:
+            journal.append("run.start", data={"playbook": identity.playbook, "key": identity.key})
+        self.processes += 1
+        return await drive(run, resume=resume)
+
+
+def virtual_stamp() -> str:
+    moment = EPOCH + timedelta(seconds=asyncio.get_running_loop().time())
+    return moment.isoformat(timespec="milliseconds")
+
+
+# -- all runs
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Something other than the best that an agent can do at one call."""
+
+    name: str
+    act: Callable[[AgentRequest, Act], Act]
+    """From the request and the best act to the deviating one."""
+    fits: Callable[[AgentRequest], bool] = lambda _request: True
+
+
+CRASH = Deviation("crash", lambda _request, act: replace(act, crash=True))
+
+
+@dataclass(frozen=True)
+class Played:
+    """One explored run: where it deviated, and how it went."""
+
+    schedule: Mapping[int, str]
+    close: Close
+    simulation: Simulation
+
+
+def explore(
+    make: Callable[[Agent], Simulation],
+    deviations: Sequence[Deviation],
+    *,
+    most: int,
+    crashes: bool = True,
+    base: Agent = best,
+    sample_of: Callable[[Mapping[int, str]], bool] | None = None,
+) -> Iterator[Played]:
+    """Every run with at most `most` deviations, each once.
+
+    A schedule says at which call (counted over the whole run) which deviation happens. From each explored run the
+    next ones follow by deviating once more, at a later call that this run really made.
+    """
+    pending: list[dict[int, str]] = [{}]
+    known = (*deviations, CRASH) if crashes else tuple(deviations)
+    by_name = {deviation.name: deviation for deviation in known}
+    while pending:
+        schedule = pending.pop()
+        played = _play(make, by_name, schedule, base)
+        yield played
+        if len(schedule) >= most:
+            continue
+        calls = played.simulation.world.calls
+        for number in range(max(schedule, default=-1) + 1, len(calls)):
+            for deviation in known:
+                further = {**schedule, number: deviation.name}
+                if deviation.fits(calls[number]) and (sample_of is None or len(further) < most or sample_of(further)):
+                    pending.append(further)
+
+
+def _play(
+    make: Callable[[Agent], Simulation], by_name: Mapping[str, Deviation], schedule: Mapping[int, str], base: Agent
+) -> Played:
+    def agent(request: AgentRequest) -> Act:
+        name = schedule.get(len(simulation.world.calls) - 1)
+        return by_name[name].act(request, base(request)) if name else base(request)
+
+    simulation = make(agent)
+    while True:
+        try:
+            return Played(schedule, simulation.go(), simulation)
+        except Crash:
+            continue
+
+
+__all__ = [
+    "CRASH",
+    "Act",
+    "Agent",
+    "Crash",
+    "Deviation",
+    "Played",
+    "SimulatedWorld",
+    "Simulation",
+    "VirtualTimeLoop",
+    "best",
+    "explore",
+    "instantly",
+]

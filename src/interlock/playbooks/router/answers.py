@@ -1,0 +1,209 @@
+"""What an agent's return amounts to: exactly one `Return`, and from it how the run ends.  Pure.
+
+The answer itself is never touched: it is relayed byte for byte or, where it cannot count, kept and pointed at.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NoReturn
+
+from interlock.contracts import Reason
+from interlock.engine.model import Status
+from interlock.engine.tables import Table
+from interlock.playbooks.router.documents import Returns
+from interlock.playbooks.router.problems import escaped, shown_value
+from interlock.playbooks.router.states import Finding
+
+SHOWN_TAIL = 2_000
+"""Bytes at the end of a cut-off answer that are shown."""
+
+_STATUS_LINE = re.compile(r"Status:[ \t]*(\S+)")
+_LONGEST_LINE = 10_000
+
+
+class Return(StrEnum):
+    """How a delegation came back."""
+
+    COMPLETED = "completed"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    BAD_JSON = "bad json"
+    BAD_STATUS = "bad status"
+    NO_ANSWER = "no answer"
+    FOREIGN_SESSION = "foreign session"
+    OUT_OF_SCOPE = "out of scope"
+    TIMED_OUT = "timed out"
+    NOT_STARTED = "not started"
+
+
+STATUSES = (Return.COMPLETED, Return.PARTIAL, Return.FAILED, Return.BLOCKED)
+"""What an agent may say of its work; with any of these its answer is relayed."""
+
+ENDING: Table[Status] = Table(
+    "ending",
+    {
+        (Return.COMPLETED,): Status.COMPLETE,
+        (Return.PARTIAL,): Status.DEGRADED,
+        (Return.BLOCKED,): Status.STOPPED,
+        (Return.FAILED,): Status.FAILED,
+        (Return.BAD_JSON,): Status.FAILED,
+        (Return.BAD_STATUS,): Status.FAILED,
+        (Return.NO_ANSWER,): Status.FAILED,
+        (Return.FOREIGN_SESSION,): Status.FAILED,
+        (Return.OUT_OF_SCOPE,): Status.FAILED,
+        (Return.TIMED_OUT,): Status.FAILED,
+        (Return.NOT_STARTED,): Status.FAILED,
+    },
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The facts of a return."""
+
+    agent: str
+    returns: Returns
+    content: bytes
+    """The final message, or the result file where there was no message."""
+    path: str = ""
+    session: str = ""
+    exit_code: int | None = 0
+    reason: Reason | None = None
+    """What the engine found wrong with the call."""
+    token: str | None = None
+    """The status that the engine found in the answer."""
+    detail: str = ""
+    data: Mapping[str, Any] | None = None
+    """The object that the engine found in the answer or in the result file."""
+    partial: bool = False
+    timeout_s: float = 0
+    violations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Returned:
+    """A judged return: what it is, and in a sentence why."""
+
+    kind: Return
+    reason: str
+    late: bool = False
+
+    @property
+    def relayed(self) -> bool:
+        return self.kind in STATUSES
+
+    @property
+    def trail(self) -> tuple[Finding, ...]:
+        """The moves from the registered session to its end."""
+        if self.kind is Return.NOT_STARTED:
+            return (Finding.NOT_STARTED,)
+        if self.kind is Return.TIMED_OUT:
+            return (Finding.STARTED, Finding.DEADLINE_PASSED, Finding.NOTHING_USABLE)
+        came = (Finding.DEADLINE_PASSED, Finding.PARTIAL_CAME) if self.late else (Finding.ANSWERED,)
+        return (Finding.STARTED, *came, Finding.ANSWER_VALID if self.relayed else Finding.ANSWER_INVALID)
+
+
+def judge_return(answer: Answer) -> Returned:
+    """What the return amounts to, from what the engine found and what the agent said."""
+    match answer.reason:
+        case Reason.SPAWN_FAILED:
+            return Returned(Return.NOT_STARTED, f"Error: {answer.agent} could not be started: {escaped(answer.detail)}")
+        case Reason.TIMEOUT if answer.partial and answer.returns is Returns.TEXT and answer.content.strip():
+            return _said(answer, Return.PARTIAL)  # any text is an answer, also a late one
+        case Reason.TIMEOUT:
+            return Returned(Return.TIMED_OUT, _timed_out(answer))
+        case Reason.SESSION_MISMATCH:
+            found = escaped(str((answer.data or {}).get("session_id", "unknown")))
+            said = f"Error: answer belongs to session {found}, expected {answer.session}"
+            return Returned(Return.FOREIGN_SESSION, f"{said}\n\nRaw answer: {answer.path}", answer.partial)
+        case Reason.SCOPE_VIOLATION:
+            paths = ", ".join(escaped(path) for path in answer.violations)
+            return _refused(
+                answer,
+                Return.OUT_OF_SCOPE,
+                f"{answer.agent} changed files outside its scope; they were put back: {paths}",
+            )
+        case None if answer.token in STATUSES:
+            return _odd_status_line(answer) or _said(answer, Return(answer.token))
+    if answer.token in STATUSES:
+        return _said(answer, Return.FAILED)
+    if answer.returns is Returns.JSON:
+        return _unusable_json(answer)
+    if answer.data is not None and answer.data.get("status") is not None:
+        return _bad_status(answer, answer.data["status"])
+    if answer.exit_code == 0 and not answer.content.strip():
+        return _refused(answer, Return.NO_ANSWER, f"{answer.agent} returned no answer")
+    return _said(answer, Return.FAILED)
+
+
+def _said(answer: Answer, status: Return) -> Returned:
+    ended = "" if answer.exit_code in (0, None) else f" (exit {answer.exit_code})"
+    return Returned(status, f"{answer.agent} returned status {status}{ended}", answer.partial)
+
+
+def _refused(answer: Answer, kind: Return, why: str) -> Returned:
+    return Returned(kind, f"Error: {why}. Raw answer: {answer.path}", answer.partial)
+
+
+def _bad_status(answer: Answer, named: object) -> Returned:
+    shown = "no status" if named is None else f"status {shown_value(named)}"
+    *most, last = STATUSES
+    return _refused(answer, Return.BAD_STATUS, f"{answer.agent} returned {shown}; expected {', '.join(most)} or {last}")
+
+
+def _odd_status_line(answer: Answer) -> Returned | None:
+    """The complaint about a text that ends with a status line of its own making.
+
+    Only the last line counts: an agent may well quote ``Status: 404`` from somewhere else.
+    """
+    if answer.returns is not Returns.TEXT or answer.data is not None:
+        return None
+    last = answer.content[-_LONGEST_LINE:].decode("utf-8", "replace").rstrip().rpartition("\n")[2]
+    found = _STATUS_LINE.fullmatch(last)
+    return _bad_status(answer, found[1]) if found and found[1].lower() not in STATUSES else None
+
+
+def _unusable_json(answer: Answer) -> Returned:
+    found = _json(answer.content) if answer.data is None else answer.data
+    if isinstance(found, _NotJson):
+        place = f"line {found.line} column {found.column}"
+        return _refused(answer, Return.BAD_JSON, f"{answer.agent} returned invalid JSON ({place})")
+    return _bad_status(answer, found.get("status") if isinstance(found, Mapping) else None)
+
+
+@dataclass(frozen=True)
+class _NotJson:
+    line: int
+    column: int
+
+
+def _json(content: bytes) -> object:
+    """The data of an answer, or where it stops being JSON."""
+    try:
+        return json.loads(content.decode("utf-8-sig"), parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        return _NotJson(error.lineno, error.colno)
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode("utf-8", "replace")
+        return _NotJson(before.count("\n") + 1, len(before) - before.rfind("\n"))
+    except (RecursionError, ValueError):
+        return _NotJson(1, 1)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _timed_out(answer: Answer) -> str:
+    said = f"Error: {answer.agent} timed out after {answer.timeout_s:g} s and gave no partial result in time."
+    tail = answer.content[-SHOWN_TAIL:].decode("utf-8", "replace").strip()
+    if not tail:
+        return f"{said} It had written nothing."
+    shown = "\n".join(escaped(line) for line in tail.split("\n"))
+    return f"{said} Raw answer: {answer.path}\n\nIt had written, at the end:\n\n{shown}"

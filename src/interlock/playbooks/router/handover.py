@@ -1,0 +1,109 @@
+"""From a validated task to the one dispatch of a command.
+
+`ValidatedTask` is the only thing a dispatch of this playbook can be built from, and it has no field for the raw
+text that the user typed: whatever reaches the agent went through the checks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+
+from interlock.contracts import ROUTER_JSON, ROUTER_TEXT, AnswerFormat, Contract
+from interlock.engine.model import DEADLINE, SESSION, Delegation, Dispatch, Retries
+from interlock.playbooks.router import problems
+from interlock.playbooks.router.decisions import ValidatedCommand
+from interlock.playbooks.router.documents import AgentFile, Returns, TaskEntry
+from interlock.playbooks.router.problems import Problem
+
+TASK = resources.files(__package__).joinpath("prompts", "task.md").read_text(encoding="utf-8")
+ANSWERS: Mapping[Returns, AnswerFormat] = {Returns.JSON: ROUTER_JSON, Returns.TEXT: ROUTER_TEXT}
+RETRIES = Retries(transient=0, contract=0, error=0)
+USUAL_SESSION = "sess_20260104_a7f3d9"
+USUAL_DEADLINE = "2026-01-04T12:00:00Z"
+_NEVER_PLAIN = re.compile("[\ud800-\udfff\u27e6]")
+"""Halves of characters cannot be written; the opening mark of the engine's placeholders must stay the engine's."""
+
+
+@dataclass(frozen=True)
+class ValidatedTask:
+    """A command whose every part was proven: number, task entry, target, place in the delegation tree, time limit."""
+
+    command: ValidatedCommand
+    entry: TaskEntry
+    agent: AgentFile
+    delegation: Delegation
+    timeout_s: int
+    returns: Returns
+
+    @property
+    def prompt(self) -> str:
+        return f"Task {self.entry.number}: {self.entry.title}"
+
+
+@dataclass(frozen=True)
+class Handover:
+    """The context object as it stands in the brief, and its size there."""
+
+    text: str
+    size: int
+
+
+def handover(task: ValidatedTask, limit: int) -> Handover | Problem:
+    """The context object of the task, unless it has more than `limit` bytes."""
+    text = context_object(task)
+    size = len(text.replace(SESSION, USUAL_SESSION).replace(DEADLINE, USUAL_DEADLINE).encode())
+    if size > limit:
+        return problems.context_too_large(
+            task.agent.name, size, limit, _bytes(task.entry.description), _bytes(task.command.user_prompt)
+        )
+    return Handover(text, size)
+
+
+def context_object(task: ValidatedTask) -> str:
+    """The JSON object of the delegation, one field a line; session and deadline are put in by the engine."""
+    fields: dict[str, object] = {
+        "prompt": task.prompt,
+        "task_number": task.entry.number,
+        "language": task.entry.language,
+        "task_description": task.entry.description,
+        "user_prompt": task.command.user_prompt,
+        "session_id": SESSION,
+        "delegation_depth": task.delegation.depth,
+        "delegation_path": list(task.delegation.path),
+        "timeout": task.timeout_s,
+        "deadline": DEADLINE,
+    }
+    return "{\n" + ",\n".join(f'  "{name}": {_spelled(value)}' for name, value in fields.items()) + "\n}"
+
+
+def _spelled(value: object) -> str:
+    if value in (SESSION, DEADLINE):
+        return f'"{value}"'
+    return _NEVER_PLAIN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def dispatch_of(task: ValidatedTask, context: Handover, *, guides: tuple[str, ...], partial_grace_s: float) -> Dispatch:
+    """The one call that a command makes. `guides`: context files of the workspace that the agent may read."""
+    return Dispatch(
+        agent=task.agent.name,
+        task=TASK.replace("{command}", task.command.command).replace("{number}", str(task.entry.number)),
+        contract=Contract(answer=ANSWERS[task.returns]),
+        inputs=guides,
+        context=(f"### Delegation\n\n```json\n{context.text}\n```",),
+        writes=task.agent.writes,
+        timeout_s=task.timeout_s,
+        timeout_fixed=True,
+        partial_grace_s=partial_grace_s,
+        retries=RETRIES,
+        delegation=task.delegation,
+        instructions=task.agent.body,
+        role_source=task.agent.path,
+    )

@@ -1,0 +1,212 @@
+"""`/implement 259 be brief`: check the task, route by language, delegate once, relay the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from interlock.engine.model import Delegation, Dispatch, Ending, Report, Status
+from interlock.engine.playbook import AfterComplete, playbook
+from interlock.engine.run import Run
+from interlock.playbooks.router.answers import ENDING, Answer, judge_return
+from interlock.playbooks.router.decisions import (
+    ValidatedCommand,
+    check_cycle,
+    check_depth,
+    parse_command,
+    route,
+    settled_already,
+    time_limit,
+)
+from interlock.playbooks.router.documents import (
+    CommandFile,
+    TaskEntry,
+    agent_path,
+    command_path,
+    find_task,
+    read_agent_file,
+    read_command_file,
+)
+from interlock.playbooks.router.handover import RETRIES, ValidatedTask, dispatch_of, handover
+from interlock.playbooks.router.problems import TASK_LIST, Problem, RouterError, escaped
+from interlock.playbooks.router.states import Finding, State, Walk
+
+T = TypeVar("T")
+
+CONFIGURATION = (".opencode/command/**", ".opencode/agent/**")
+"""What routing is decided by: an agent's changes to it are undone."""
+INDEX = ".opencode/context/index.md"
+GUIDES = (
+    ".opencode/context/core/system/routing-guide.md",
+    ".opencode/context/core/system/validation-rules.md",
+)
+
+
+@dataclass(frozen=True)
+class RouterInputs:
+    """What the user typed, whole."""
+
+    line: str
+
+
+def run_key(inputs: RouterInputs) -> str:
+    """Command and task number; what is neither stands for itself, so that it can be refused under its own name."""
+    command = parse_command(inputs.line)
+    return escaped(inputs.line) if isinstance(command, Problem) else command.key
+
+
+@playbook(
+    "router",
+    inputs=RouterInputs,
+    key=run_key,
+    documents=lambda _inputs: (TASK_LIST, *CONFIGURATION, INDEX, *GUIDES),
+    state=lambda _inputs: CONFIGURATION,
+    max_parallel=1,
+    retries=RETRIES,
+    after_complete=AfterComplete.ALWAYS_NEW,
+)
+async def router(run: Run, inputs: RouterInputs) -> Ending:
+    """Check a task command, hand it to the agent that its configuration names, pass the answer on unchanged.
+
+    What depends on settings is not recorded as a decision: settings may change between a crash and its resume.
+    """
+    checks = Checks(run)
+    limit_s = run.settings.timeout_s
+    async with run.time_limit(limit_s, f"router timed out after {limit_s:g} s"):
+        with run.step("stage-1"):
+            established = await extract_and_validate(run, checks, inputs.line)
+        with run.step("stage-2"):
+            task = await route_task(run, checks, established)
+            spec = await prepare(run, checks, task)
+    with run.step("stage-3"):
+        report = await run.dispatch(spec)
+        return await relay(run, checks, task, established, report)
+
+
+class Checks:
+    """Goes from check to check: each leads on or refuses the command; nothing can be reached behind a refusal."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._walk = Walk()
+
+    def need(self, found: T | Problem) -> T:
+        """What a check established; RouterError for a problem."""
+        if not isinstance(found, Problem):
+            return found
+        state = self._walk.go(found.finding)
+        self._run.note("refused", state=state, error=found.short)
+        raise RouterError(found, state)
+
+    def passed(self, found: T | Problem, then: Finding) -> T:
+        """What a check established, by which the command moves on."""
+        established = self.need(found)
+        self._walk.go(then)
+        return established
+
+    def follow(self, *trail: Finding) -> State:
+        return self._walk.go(*trail)
+
+
+@dataclass(frozen=True)
+class Established:
+    """What stage 1 knows of a command."""
+
+    command: ValidatedCommand
+    entry: TaskEntry
+    file: CommandFile
+    here: Delegation
+    list_digest: str
+
+
+async def extract_and_validate(run: Run, checks: Checks, line: str) -> Established:
+    """Stage 1: command and number, the task's entry, the command's file, the depth; a bad number reads no file."""
+    settings = run.settings
+    command = checks.passed(run.decide(parse_command, line), Finding.COMMAND_KNOWN)
+    task_list = await run.read(TASK_LIST)
+    entry = checks.passed(run.decide(find_task, task_list, command.number), Finding.TASK_FOUND)
+    checks.follow(Finding.FIELDS_READ)
+    if settled_already(command.command, entry.status):
+        run.warn(
+            f"Task {command.number} has status {escaped(entry.status)} in {TASK_LIST}; it is implemented all the same"
+        )
+    document = await run.read(command_path(command.command))
+    file = checks.passed(run.decide(read_command_file, document), Finding.COMMAND_FILE_READ)
+    here = checks.passed(check_depth(run.parent, settings.max_depth), Finding.DEPTH_FINE)
+    run.note(
+        "stage.1.done",
+        command=command.command,
+        task_number=command.number,
+        title=entry.title,
+        language=entry.language,
+        status=entry.status,
+        line=entry.line,
+        language_based=file.language_based,
+        returns=file.returns,
+        timeout=file.timeout_s,
+        depth=here.depth,
+    )
+    return Established(command, entry, file, here, task_list.digest)
+
+
+async def route_task(run: Run, checks: Checks, known: Established) -> ValidatedTask:
+    """Stage 2, first half: the target, its file, and that it is not called from within itself."""
+    settings = run.settings
+    file = known.file if settings.language_routing else replace(known.file, languages={})
+    target = checks.need(run.decide(route, file, known.entry.language))
+    document = await run.read(agent_path(target))
+    agent = checks.need(run.decide(read_agent_file, document, target, file.path))
+    for remark in agent.remarks:
+        run.warn(remark)
+    delegation = checks.passed(check_cycle(known.here, target, settings.cycle_detection), Finding.TARGET_KNOWN)
+    timeout_s = time_limit(known.command.command, file.timeout_s, settings.timeout_default_s)
+    return ValidatedTask(known.command, known.entry, agent, delegation, timeout_s, file.returns)
+
+
+async def prepare(run: Run, checks: Checks, task: ValidatedTask) -> Dispatch:
+    """Stage 2, second half: the context, within its limit, and nothing besides."""
+    here = {*await run.list(".opencode/context", "index.md"), *await run.list(".opencode/context/core/system", "*.md")}
+    for path in (INDEX, *GUIDES):
+        if path not in here:
+            run.note("context.missing", path=path)
+    context = checks.passed(handover(task, run.settings.max_context_bytes), Finding.CONTEXT_READY)
+    run.note(
+        "stage.2.done",
+        agent=task.agent.name,
+        depth=task.delegation.depth,
+        path=task.delegation.path,
+        context_bytes=context.size,
+    )
+    guides = tuple(path for path in GUIDES if path in here)
+    return dispatch_of(task, context, guides=guides, partial_grace_s=run.settings.partial_grace_s)
+
+
+async def relay(run: Run, checks: Checks, task: ValidatedTask, known: Established, report: Report) -> Ending:
+    """Stage 3, after the return: judge it, and pass the answer on byte for byte if it counts."""
+    answer = report.answer()
+    returned = judge_return(
+        Answer(
+            agent=task.agent.name,
+            returns=task.returns,
+            content=answer,
+            path=report.answer_path,
+            session=report.session,
+            exit_code=report.exit_code,
+            reason=report.reason,
+            token=report.token,
+            detail=report.detail,
+            data=report.data,
+            partial=report.partial,
+            timeout_s=task.timeout_s,
+            violations=report.violations,
+        )
+    )
+    status: Status = run.decide(ENDING, returned.kind)
+    state = checks.follow(*returned.trail)
+    if (await run.read(TASK_LIST)).digest != known.list_digest:
+        run.note("todo.changed", path=TASK_LIST, by=task.agent.name)
+    if report.foreign:
+        run.warn(f"{task.agent.name} changed the router's configuration; that was undone: {', '.join(report.foreign)}")
+    run.note("stage.3.done", state=state, status=returned.kind, session=report.session, answer_bytes=len(answer))
+    checks.follow(Finding.CLEARED)
+    return Ending(status, returned.reason, answer if returned.relayed else b"")

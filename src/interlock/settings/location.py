@@ -1,0 +1,29 @@
+"""Where the workspace is. Needs no models: commands that only look around must start fast."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from interlock.errors import ConfigInvalid
+
+FILE_NAME: Final = "interlock.toml"
+
+
+def find_workspace(start: Path, explicit: Path | None = None) -> Path:
+    """The folder a run works in: `explicit`, else the nearest parent with interlock.toml, else the git top level."""
+    if explicit is not None:
+        if not explicit.is_dir():
+            raise ConfigInvalid(
+                f"workspace {str(explicit)!r} is not a folder",
+                where="option --workspace",
+                expected="an existing folder",
+                remedy="Create the folder, or name another one.",
+            )
+        return explicit.resolve()
+    here = start.resolve()
+    for mark in (FILE_NAME, ".git"):  # .git is a file in worktrees and submodules
+        for folder in (here, *here.parents):
+            if (folder / mark).is_file() or (mark == ".git" and (folder / mark).is_dir()):
+                return folder
+    return here

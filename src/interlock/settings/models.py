@@ -1,0 +1,241 @@
+"""The tables of `interlock.toml`, as frozen pydantic models: the only list of settings there is.
+
+Caps (CM-18, EN-45): a setting that is a cap has the playbook's own number as its upper bound, so that a file can
+lower it and never raise it.  `Limits.parallel` does the same for the one cap that differs by playbook.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, Strict
+
+from interlock.errors import ConfigInvalid
+from interlock.settings.location import FILE_NAME
+
+
+def _text(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("a NUL character cannot be passed to a program")
+    return value
+
+
+def _glob(value: str) -> str:
+    if not value or value.startswith(("/", "~")) or ".." in value.replace("\\", "/").split("/"):
+        raise ValueError("a path pattern must be relative, inside the workspace, without '..'")
+    return value
+
+
+def _variable(value: str) -> str:
+    if not value or "=" in value or value.startswith("INTERLOCK_"):
+        raise ValueError("a variable needs a name without '=' that does not begin with INTERLOCK_")
+    return value
+
+
+def _argv(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not value or not value[0]:
+        raise ValueError("the first item must be the program to start")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_text)]
+Name = Annotated[Text, Field(min_length=1)]
+Texts = Annotated[tuple[Text, ...], Strict(False)]  # TOML has lists; strict mode would want a tuple
+Globs = Annotated[tuple[Annotated[Text, AfterValidator(_glob)], ...], Strict(False)]
+Environment = Annotated[
+    Mapping[Annotated[Text, AfterValidator(_variable)], Text], AfterValidator(MappingProxyType), PlainSerializer(dict)
+]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+
+
+class Table(BaseModel):
+    """A table of `interlock.toml`: immutable, strictly typed, without room for unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class CodingAgent(Table):
+    """A coding agent that interlock knows how to call."""
+
+    type: Literal["claude", "codex", "copilot", "opencode", "gemini", "qwen"] = Field(description="Kind of runner.")
+    program: Name | None = Field(default=None, description="Program to start; unset: the agent's usual name, on PATH.")
+    args: Texts = Field(default=(), description="Further arguments, put after interlock's own.")
+    model: Name | None = Field(default=None, description="Model to ask for; unset: the agent's own choice.")
+    env: Environment = Field(default_factory=dict, description="Environment variables added for this runner.")
+    mode: Literal["headless", "acp"] = Field(
+        default="headless", description="How the agent is spoken to: one call per dispatch, or a protocol session."
+    )
+
+
+class AcpAgent(Table):
+    """Any program that speaks the Agent Client Protocol on its standard input and output."""
+
+    type: Literal["acp"] = Field(description="Kind of runner.")
+    program: Name = Field(description="Program to start.")
+    args: Texts = Field(default=(), description="Its arguments.")
+    model: Name | None = Field(default=None, description="Model to ask for; unset: the agent's own choice.")
+    env: Environment = Field(default_factory=dict, description="Environment variables added for this runner.")
+
+
+class Command(Table):
+    """Any program that speaks the plain protocol: brief on standard input, answer on standard output."""
+
+    type: Literal["command"] = Field(description="Kind of runner.")
+    argv: Annotated[Texts, AfterValidator(_argv)] = Field(
+        description="Program and arguments; `{agent}` and the other fields of the call are filled in."
+    )
+    env: Environment = Field(default_factory=dict, description="Environment variables added for this runner.")
+
+
+class Scripted(Table):
+    """The built-in player of scenarios; needs no agent at all."""
+
+    type: Literal["scripted"] = Field(description="Kind of runner.")
+    scenario: Name | None = Field(
+        default=None, description="YAML scenario, relative to the workspace; unset: every agent does its part well."
+    )
+
+
+RunnerSettings = CodingAgent | AcpAgent | Command | Scripted
+Runners = Annotated[
+    Mapping[Name, Annotated[RunnerSettings, Field(discriminator="type")]],
+    AfterValidator(MappingProxyType),
+    PlainSerializer(dict),
+]
+
+READY_RUNNERS: Final = ("claude", "codex", "copilot", "opencode", "gemini", "qwen", "scripted")
+"""Usable by name without a table of their own."""
+
+
+class AgentSettings(Table):
+    """What differs for one agent; everything unset comes from the role, the runner and the playbook."""
+
+    runner: Name | None = Field(default=None, description="Runner for this agent; unset: the default runner.")
+    timeout_s: Seconds | None = Field(default=None, description="Deadline of one call, in seconds; unset: by its kind.")
+    model: Name | None = Field(default=None, description="Model for this agent; unset: the runner's.")
+    writes: Globs | None = Field(default=None, description="Paths the agent may change; unset: the role's scope.")
+
+
+Agents = Annotated[Mapping[Name, AgentSettings], AfterValidator(MappingProxyType), PlainSerializer(dict)]
+
+
+class Limits(Table):
+    """Bounds of every run."""
+
+    max_parallel: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Agents side by side; lowers the playbook's own number, never raises it."
+    )
+    budget_usd: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="A run waits for a person before it spends more; unset: no budget."
+    )
+    rate_limit_wait_s: float = Field(
+        default=300, ge=0, le=3600, description="Longest wait between attempts after an agent's rate limit."
+    )
+
+    def parallel(self, own: int) -> int:
+        """How many agents may work side by side where the playbook itself allows `own`."""
+        return own if self.max_parallel is None else min(own, self.max_parallel)
+
+
+class WorkspaceSettings(Table):
+    """How the working tree is watched and shared."""
+
+    watch: Globs = Field(default=(), description="Ignored files that snapshots cover all the same.")
+    isolate: bool = Field(default=False, description="Give every dispatch that writes code a worktree of its own.")
+    outbox: bool = Field(default=False, description="Let agents write to an outbox; files in scope are imported.")
+
+
+class RoadmapSettings(Table):
+    """The roadmap playbook."""
+
+
+class HarnessSettings(Table):
+    """The harness playbook."""
+
+
+class FeatureSettings(Table):
+    """The feature playbook."""
+
+    approval: bool = Field(default=False, description="Stop for a person's approval of the plan.")
+
+
+class RouterSettings(Table):
+    """The router playbook."""
+
+    cycle_detection: bool = Field(default=True, description="Refuse an agent that is already in the delegation path.")
+    max_depth: int = Field(default=3, ge=1, le=3, description="Deepest delegation; a cap: may only be lowered.")
+    timeout_s: float = Field(default=60, ge=1, le=60, description="Limit of the router's own work, in seconds.")
+    timeout_default_s: Annotated[int, Field(ge=1, le=86_400)] | None = Field(
+        default=None, description="Deadline of commands that name none; unset: by the type of the command."
+    )
+    partial_grace_s: float = Field(
+        default=30, ge=0, le=30, description="Wait for partial results after the deadline; a cap: may only be lowered."
+    )
+    max_context_bytes: int = Field(
+        default=10_000, ge=1, le=10_000, description="Largest context handed over; a cap: may only be lowered."
+    )
+    language_routing: bool = Field(
+        default=False, description="Let a command file name an agent per language (`routing.<language>`)."
+    )
+
+
+class TicketSettings(Table):
+    """The ticket playbook."""
+
+    build_command: Name | None = Field(default=None, description="Command that builds; unset: found in the project.")
+    test_command: Name | None = Field(default=None, description="Command that tests; unset: found in the project.")
+
+
+PLAYBOOK_SETTINGS: Final[Mapping[str, type[Table]]] = MappingProxyType(
+    {
+        "roadmap": RoadmapSettings,
+        "harness": HarnessSettings,
+        "feature": FeatureSettings,
+        "router": RouterSettings,
+        "ticket": TicketSettings,
+    }
+)
+"""The table of each playbook. A playbook with further options adds them to its model: nothing else changes."""
+
+
+class Settings(Table):
+    """Settings of interlock."""
+
+    runner: Name | None = Field(default=None, description="Default runner; unset: the first known agent on PATH.")
+    runners: Runners = Field(default_factory=dict, description="Runners by name.")
+    agents: Agents = Field(default_factory=dict, description="Agents by `role` or `playbook/role`.")
+    limits: Limits = Field(default_factory=Limits)
+    workspace: WorkspaceSettings = Field(default_factory=WorkspaceSettings)
+    roadmap: RoadmapSettings = Field(default_factory=RoadmapSettings)
+    harness: HarnessSettings = Field(default_factory=HarnessSettings)
+    feature: FeatureSettings = Field(default_factory=FeatureSettings)
+    router: RouterSettings = Field(default_factory=RouterSettings)
+    ticket: TicketSettings = Field(default_factory=TicketSettings)
+
+    def agent(self, playbook: str, role: str) -> AgentSettings:
+        """What is set for a role in a playbook: `playbook/role` over `role`, field by field (EN-43)."""
+        general, own = (self.agents.get(name, AgentSettings()) for name in (role, f"{playbook}/{role}"))
+        return general.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+
+    def runner_named(self, name: str) -> RunnerSettings:
+        """The runner's table, or the defaults of a known agent; `ConfigInvalid` names the runners there are."""
+        if (found := self.runners.get(name)) is not None:
+            return found
+        if name == "scripted":
+            return Scripted(type="scripted")
+        if name in READY_RUNNERS:
+            return CodingAgent.model_validate({"type": name})
+        raise ConfigInvalid(
+            f"runner {name!r} is not known",
+            expected=f"one of {', '.join(sorted({*self.runners, *READY_RUNNERS}))}",
+            found=name,
+            remedy=f"Add [runners.{quoted(name)}] with its type to {FILE_NAME}, or choose one of these.",
+        )
+
+
+def quoted(name: str) -> str:
+    """A part of a dotted key as TOML wants it written."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else '"' + name.replace('"', '\\"') + '"'

@@ -1,0 +1,80 @@
+"""The attic: what has to leave the tree is moved there, so that nothing anybody wrote is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from interlock.workspace.paths import file_parts, normal
+
+
+def parent_of(root: Path, parts: tuple[str, ...]) -> int | None:
+    """An open folder that holds ``parts[-1]``, or None when there is none; links are not followed."""
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for part in parts[:-1]:
+        try:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                return None
+            raise
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+class Attic:
+    def __init__(self, home: Path) -> None:
+        self._folder = home / "attic"
+
+    def take(self, root: Path, path: str, into: str) -> Path | None:
+        """Move `path` of `root` below ``attic/<into>/``; where it is now, or None when it was not there."""
+        parts = file_parts(path)
+        folder = parent_of(root, parts)
+        if folder is None:
+            return None
+        try:
+            try:
+                os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+            except FileNotFoundError:
+                return None
+            place = self._free_place(Path(normal(into), *parts))
+            try:
+                os.rename(parts[-1], place, src_dir_fd=folder)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                _copy_and_remove(root.joinpath(*parts), place)
+            return place
+        finally:
+            os.close(folder)
+
+    def _free_place(self, name: Path) -> Path:
+        place = self._folder / name
+        number = 0
+        while os.path.lexists(place) or not _is_folder(place.parent):
+            number += 1
+            # A file of an earlier visit may stand where this one needs a folder.
+            place = self._folder / f"{name.parts[0]}.{number}" / Path(*name.parts[1:])
+        return place
+
+
+def _is_folder(place: Path) -> bool:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        return False
+    return True
+
+
+def _copy_and_remove(source: Path, place: Path) -> None:
+    if stat.S_ISDIR(source.lstat().st_mode):
+        shutil.copytree(source, place, symlinks=True)
+        shutil.rmtree(source)
+    else:
+        shutil.copy2(source, place, follow_symlinks=False)
+        source.unlink()

@@ -1,0 +1,72 @@
+"""An answer counts only together with its artifacts."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from interlock.contracts import (
+    FEATURE,
+    HARNESS,
+    UNUSABLE,
+    Answer,
+    Artifact,
+    ArtifactCheck,
+    ArtifactClass,
+    Contract,
+    Judgement,
+    Outcome,
+    Reason,
+    judge,
+    parse_answer,
+)
+from interlock.errors import EngineFault
+
+CONTRACT = Contract((Artifact("a.md"), Artifact("b.md"), Artifact("extra.md", required=False)))
+POSITIVE = (Outcome.OK, Outcome.REVISE)
+
+
+def checks(a: ArtifactClass, b: ArtifactClass, extra: ArtifactClass = ArtifactClass.OK) -> list[ArtifactCheck]:
+    return [ArtifactCheck(path, cls, "why") for path, cls in (("a.md", a), ("b.md", b), ("extra.md", extra))]
+
+
+@pytest.mark.req("CM-11", "CM-16")
+def test_every_answer_meets_every_class_of_artifacts() -> None:
+    """All combinations: a broken required artifact turns OK and REVISE into a contract violation, and nothing else."""
+    answers = [Answer(outcome) for outcome in Outcome if outcome is not Outcome.FAIL]
+    answers += [Answer(Outcome.FAIL, reason, detail="said") for reason in Reason]
+    for answer, a, b, extra in itertools.product(answers, ArtifactClass, ArtifactClass, ArtifactClass):
+        found = judge(CONTRACT, answer, checks(a, b, extra))
+        broken = tuple(f"{path}: {cls}: why" for path, cls in (("a.md", a), ("b.md", b)) if cls is not ArtifactClass.OK)
+        if answer.outcome is Outcome.FAIL:
+            more = broken if answer.reason in UNUSABLE else ()
+            assert found == Judgement(Outcome.FAIL, answer.reason, ("said", *more))
+        elif answer.outcome in POSITIVE and broken:
+            assert found == Judgement(Outcome.FAIL, Reason.CONTRACT_VIOLATION, broken)
+        else:
+            assert found == Judgement(answer.outcome, None, broken)
+
+
+def test_an_artifact_that_was_not_looked_at_is_missing() -> None:
+    """Forgetting a check is never a pass."""
+    found = judge(CONTRACT, Answer(Outcome.OK), checks(ArtifactClass.OK, ArtifactClass.OK)[:1])
+    assert found == Judgement(Outcome.FAIL, Reason.CONTRACT_VIOLATION, ("b.md: missing",))
+
+
+@pytest.mark.req("EN-42")
+def test_exit_0_needs_the_verified_artifact() -> None:
+    """Where the artifact is the verdict: with it a pass, without it a violation; a contract without one is a fault."""
+    contract = Contract((Artifact("design.md"),), HARNESS)
+    answer = parse_answer(contract.answer, code=0, message="")
+    assert judge(contract, answer, [ArtifactCheck("design.md", ArtifactClass.OK)]).outcome is Outcome.OK
+    found = judge(contract, answer, [ArtifactCheck("design.md", ArtifactClass.STALE)])
+    assert (found.outcome, found.reason) == (Outcome.FAIL, Reason.CONTRACT_VIOLATION)
+    with pytest.raises(EngineFault):
+        Contract((Artifact("x.md", required=False),), HARNESS)
+
+
+def test_a_contract_may_ask_for_nothing_but_a_verdict() -> None:
+    """Then the answer decides."""
+    assert Contract().answer is FEATURE
+    assert judge(Contract(), Answer(Outcome.OK), []) == Judgement(Outcome.OK)

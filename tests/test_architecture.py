@@ -1,0 +1,277 @@
+"""The layers hold: imports point down only, pure parts touch no world, playbooks have nothing but their verbs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "interlock"
+
+FLOOR = ("contracts", "documents", "errors")
+MIDDLE = ("agents", "workspace", "telemetry")
+DOORS = ("cli", "web", "mcp", "demo", "__main__")
+
+MAY_IMPORT = {
+    "errors": (),
+    "documents": ("errors",),
+    "contracts": ("documents", "errors"),
+    "settings": ("errors",),
+    **dict.fromkeys(MIDDLE, FLOOR),
+    "engine": (*MIDDLE, *FLOOR),
+    "playbooks": ("engine", *FLOOR),
+    "app": ("playbooks", "engine", "settings", *MIDDLE, *FLOOR),
+    **dict.fromkeys(DOORS, ("app", "playbooks", "engine", "settings", *MIDDLE, *FLOOR)),
+}
+"""What each part may import; its own modules always."""
+
+MAY_IMPORT_AS_TYPES = dict.fromkeys(("engine", "agents", "workspace"), ("settings",))
+"""Allowed under `if TYPE_CHECKING` only."""
+
+FILES = (
+    "os",
+    "io",
+    "sys",
+    "shutil",
+    "tempfile",
+    "glob",
+    "fileinput",
+    "mmap",
+    "fcntl",
+    "sqlite3",
+    "logging",
+    "filelock",
+)
+PROCESSES = ("subprocess", "signal", "threading", "multiprocessing", "concurrent", "asyncio", "psutil")
+NETWORK = ("socket", "ssl", "select", "urllib", "http")
+CLOCK_AND_CHANCE = ("time", "random", "secrets", "uuid")
+WORLD = frozenset((*FILES, *PROCESSES, *NETWORK, *CLOCK_AND_CHANCE))
+"""Modules that are the outside world: files, processes, clock, chance."""
+
+DISK = ("pathlib.Path", "interlock.documents.Store", "interlock.documents.store")
+"""What reads and writes files inside modules that are otherwise fine: pure paths and formats of documents."""
+
+BEYOND_THE_VERBS = {
+    "pathlib.Path": "read and write documents with run.read and run.write",
+    "pathlib.PosixPath": "read and write documents with run.read and run.write",
+    "datetime.datetime.now": "run.now is the clock",
+    "datetime.datetime.utcnow": "run.now is the clock",
+    "datetime.datetime.today": "run.now is the clock",
+    "datetime.date.today": "run.now is the clock",
+    "open": "read and write documents with run.read and run.write",
+    "print": "run.say is the output",
+    "input": "run.gate asks a person",
+    "exec": "a playbook is the code that is read",
+    "eval": "a playbook is the code that is read",
+    "__import__": "a playbook is the code that is read",
+    "importlib.import_module": "a playbook is the code that is read",
+}
+"""Names that reach around the verbs, each with what to use instead."""
+
+
+@dataclass(frozen=True)
+class Import:
+    module: str
+    line: int
+    for_types: bool
+
+
+@dataclass(frozen=True)
+class Source:
+    """One module: where it stands, what it imports, which names it uses."""
+
+    path: Path
+    part: str
+    imports: tuple[Import, ...]
+    names: tuple[tuple[str, int], ...]
+    """Every name used, in full (`asyncio.gather`, also after `from asyncio import gather as g`), with its line."""
+
+
+def read(root: Path, path: Path) -> Source:
+    inside = path.relative_to(root)
+    package = ("interlock", *inside.parent.parts)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types = {
+        id(node)
+        for branch in ast.walk(tree)
+        if isinstance(branch, ast.If) and ast.unparse(branch.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for statement in branch.body
+        for node in ast.walk(statement)
+    }
+    imports: list[Import] = []
+    aliases: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                imports.append(Import(alias.name, node.lineno, id(node) in for_types))
+                aliases[alias.asname or alias.name.partition(".")[0]] = (
+                    alias.name if alias.asname else alias.name.partition(".")[0]
+                )
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            base = ".".join((*above, *filter(None, [node.module])))
+            for alias in node.names:
+                imports.append(Import(f"{base}.{alias.name}", node.lineno, id(node) in for_types))
+                aliases[alias.asname or alias.name] = f"{base}.{alias.name}"
+    part = inside.parts[0].removesuffix(".py")
+    return Source(inside, part, tuple(imports), tuple(_names(tree, aliases)))
+
+
+def _names(tree: ast.AST, aliases: dict[str, str]) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and all(
+            map(str.isidentifier, (dotted := ast.unparse(node)).split("."))
+        ):
+            head, dot, rest = dotted.partition(".")
+            yield aliases.get(head, head) + dot + rest, node.lineno
+
+
+def violations(root: Path) -> list[str]:
+    """Every place below `root` (the package `interlock`) that breaks a rule of the house."""
+    found: list[str] = []
+    for path in sorted(root.rglob("*.py")):
+        source = read(root, path)
+        found += _upward(source)
+        if source.part == "playbooks":
+            found += _neighbours(source)
+        if source.part == "contracts" or source.path.name == "decisions.py":
+            found += _worldly(source)
+        if source.part == "playbooks" and source.path.name in ("playbook.py", "decisions.py"):
+            found += [*_worldly(source), *_around_the_verbs(source)]
+    return sorted(set(found))
+
+
+def _upward(source: Source) -> Iterator[str]:
+    if source.path == Path("__init__.py"):
+        allowed: tuple[str, ...] = ()
+    elif source.part not in MAY_IMPORT:
+        yield f"{source.path}: {source.part} has no place in the layers"
+        return
+    else:
+        allowed = (source.part, *MAY_IMPORT[source.part])
+    for one in source.imports:
+        module = one.module.split(".")
+        if module[0] != "interlock" or len(module) < 2 or module[1].startswith("__"):
+            continue
+        as_types = MAY_IMPORT_AS_TYPES.get(source.part, ()) if one.for_types else ()
+        if module[1] not in (*allowed, *as_types):
+            yield f"{source.path}:{one.line}: {source.part} must not import {one.module}"
+
+
+def _neighbours(source: Source) -> Iterator[str]:
+    room = source.path.parts[1] if len(source.path.parts) > 2 else None
+    for one in source.imports:
+        other = one.module.split(".")[2:3] if one.module.startswith("interlock.playbooks.") else []
+        if room and other and other[0] != room:
+            yield f"{source.path}:{one.line}: the room {room} must not enter the room {other[0]}"
+
+
+def _worldly(source: Source) -> Iterator[str]:
+    for one in source.imports:
+        if one.module.split(".")[0] in WORLD or one.module.startswith(DISK):
+            yield f"{source.path}:{one.line}: a pure part must not import {one.module}"
+
+
+def _around_the_verbs(source: Source) -> Iterator[str]:
+    for name, line in source.names:
+        if (instead := BEYOND_THE_VERBS.get(name)) is not None:
+            yield f"{source.path}:{line}: a playbook must not use {name}: {instead}"
+
+
+def test_the_house_holds() -> None:
+    """No module of interlock breaks the layers, the purity of decisions and contracts, or the rule of the verbs."""
+    assert violations(SOURCE) == []
+
+
+PLANTED = {
+    "engine up to playbooks": ("engine/run.py", "from interlock.playbooks import router\n", "engine must not import"),
+    "engine up, relative": ("engine/run.py", "from ..cli import main\n", "engine must not import interlock.cli.main"),
+    "inside a function": ("agents/x.py", "def f():\n    import interlock.engine.run\n", "agents must not import"),
+    "siblings": ("agents/x.py", "from interlock.workspace import git\n", "agents must not import interlock.workspace"),
+    "errors is the bottom": ("errors.py", "from interlock import settings\n", "errors must not import"),
+    "one door into another": ("web/x.py", "from interlock.cli import main\n", "web must not import interlock.cli.main"),
+    "playbooks past the engine": ("playbooks/a/x.py", "import interlock.workspace\n", "playbooks must not import"),
+    "playbooks and settings": ("playbooks/a/x.py", "import interlock.settings\n", "playbooks must not import"),
+    "settings at runtime": ("engine/x.py", "from interlock.settings import Settings\n", "engine must not import"),
+    "room to room": (
+        "playbooks/a/x.py",
+        "from interlock.playbooks.b import y\n",
+        "the room a must not enter the room b",
+    ),
+    "an unknown part": ("utils/x.py", "", "utils has no place"),
+    "a contract that reads files": ("contracts/x.py", "import os.path\n", "pure part must not import os.path"),
+    "a contract with a path": (
+        "contracts/x.py",
+        "from pathlib import Path\n",
+        "pure part must not import pathlib.Path",
+    ),
+    "a contract with the store": (
+        "contracts/x.py",
+        "from interlock.documents import Sections, Store\n",
+        "pure part must not import interlock.documents.Store",
+    ),
+    "formats that know contracts": ("documents/x.py", "import interlock.contracts\n", "documents must not import"),
+    "a decision with a clock": ("playbooks/a/decisions.py", "import time\n", "pure part must not import time"),
+    "a playbook with processes": ("playbooks/a/playbook.py", "import subprocess\n", "must not import subprocess"),
+    "a playbook with tasks": (
+        "playbooks/a/playbook.py",
+        "from asyncio import gather as g\n",
+        "must not import asyncio.gather",
+    ),
+    "a playbook with a file": (
+        "playbooks/a/playbook.py",
+        "def f():\n    open('x')\n",
+        "must not use open: read and write",
+    ),
+    "a playbook with paths": (
+        "playbooks/a/playbook.py",
+        "import pathlib as p\nx = p.Path('a')\n",
+        "must not use pathlib.Path",
+    ),
+    "a playbook with a clock": (
+        "playbooks/a/playbook.py",
+        "from datetime import datetime as d\nx = d.now()\n",
+        "must not use datetime.datetime.now: run.now",
+    ),
+    "a playbook that imports by name": ("playbooks/a/playbook.py", "x = __import__('os')\n", "must not use __import__"),
+}
+
+
+@pytest.mark.parametrize(("file", "code", "complaint"), PLANTED.values(), ids=PLANTED.keys())
+def test_a_planted_violation_is_found(file: str, code: str, complaint: str, tmp_path: Path) -> None:
+    """Each rule catches the module that breaks it, and names the place."""
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(code, encoding="utf-8")
+    found = violations(tmp_path)
+    assert len(found) == 1
+    assert found[0].startswith(file)
+    assert complaint in found[0]
+
+
+def test_what_is_allowed_is_left_alone(tmp_path: Path) -> None:
+    """Imports that point down, types of settings, pure paths and dates are no violations."""
+    allowed = {
+        "cli/main.py": "from interlock.app import start\nfrom interlock.settings import Settings\nimport os\n",
+        "engine/run.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import interlock.settings\n"
+        "from interlock.agents.runner import Runner\nimport asyncio\n",
+        "playbooks/a/playbook.py": "from datetime import datetime, timedelta\nfrom pathlib import PurePosixPath\n"
+        "from interlock.engine import Run\nfrom . import decisions\nasync def f(run):\n    await run.read.open('x')\n",
+        "contracts/x.py": "import re, json\nfrom interlock.documents import Sections\nimport interlock.errors\n",
+    }
+    for file, code in allowed.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(code, encoding="utf-8")
+    assert violations(tmp_path) == []
+
+
+def test_the_package_itself_imports_nothing_heavy() -> None:
+    """`import interlock` leaves pydantic, rich and the others for those who need them."""
+    script = "import sys, interlock, interlock.errors; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
+    assert not {"pydantic", "rich", "jinja2", "markdown_it", "ruamel", "typer"} & set(loaded)

@@ -1,0 +1,496 @@
+"""Settings: precedence, caps, complaints with their place, the generated reference."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from interlock.agents.runner import AgentRequest
+from interlock.errors import ConfigInvalid
+from interlock.settings import (
+    FILE_NAME,
+    PLAYBOOK_SETTINGS,
+    PROTOCOL_VARIABLES,
+    READY_RUNNERS,
+    CodingAgent,
+    Command,
+    Scripted,
+    Settings,
+    SettingsInvalid,
+    catalogue,
+    find_workspace,
+    json_schema,
+    load_settings,
+    reference,
+)
+
+EXAMPLE = """\
+runner = "claude"                 # default runner for all agents
+
+[runners.claude]
+type = "claude"
+[runners.mine]
+type = "command"
+argv = ["python3", "tools/agent.py", "{agent}"]
+env = { MODEL = "small" }
+
+[agents.ct-security]
+runner = "mine"
+timeout_s = 900
+model = "large"
+writes = ["docs/**"]
+[agents."ticket/Planner"]
+timeout_s = 30.5
+
+[limits]
+max_parallel = 4
+budget_usd = 20.0
+[feature]
+approval = true
+[ticket]
+build_command = "make"
+test_command = "make test"
+"""
+
+
+def load(folder: Path, text: str | bytes = "", environ: dict[str, str] | None = None, **overrides: object) -> Settings:
+    raw = text if isinstance(text, bytes) else text.encode()
+    (folder / FILE_NAME).write_bytes(raw)
+    return load_settings(folder, environ or {}, {key.replace("__", "."): value for key, value in overrides.items()})
+
+
+def complaint(
+    folder: Path, text: str | bytes, environ: dict[str, str] | None = None, **overrides: object
+) -> ConfigInvalid:
+    with pytest.raises(ConfigInvalid) as caught:
+        load(folder, text, environ, **overrides)
+    assert caught.value.exit_code == 2
+    return caught.value
+
+
+def test_no_file_gives_the_defaults(tmp_path: Path) -> None:
+    """Everything has a default."""
+    loaded = load_settings(tmp_path, {})
+    assert loaded == Settings()
+    assert loaded.runner is None
+    assert (loaded.router.max_depth, loaded.router.timeout_s, loaded.router.partial_grace_s) == (3, 60, 30)
+    assert loaded.router.cycle_detection is True
+    assert loaded.router.timeout_default_s is None
+    assert loaded.router.max_context_bytes == 10_000
+    assert loaded.feature.approval is False
+    assert loaded.workspace.outbox is False
+
+
+def test_the_example_of_the_design_loads(tmp_path: Path) -> None:
+    """The documented example means what it says."""
+    loaded = load(tmp_path, EXAMPLE)
+    assert loaded.runner_named("mine") == Command(
+        type="command", argv=("python3", "tools/agent.py", "{agent}"), env={"MODEL": "small"}
+    )
+    assert loaded.agents["ct-security"].writes == ("docs/**",)
+    assert loaded.agents["ct-security"].timeout_s == 900
+    assert loaded.limits.budget_usd == 20.0
+    assert loaded.ticket.test_command == "make test"
+    assert loaded.feature.approval is True
+
+
+def test_settings_cannot_be_changed(tmp_path: Path) -> None:
+    """The object is frozen, its tables by name included."""
+    loaded = load(tmp_path, EXAMPLE)
+    with pytest.raises(ValidationError):
+        loaded.runner = "codex"
+    with pytest.raises(ValidationError):
+        loaded.limits.max_parallel = 9
+    with pytest.raises(TypeError):
+        loaded.runners["x"] = loaded.runners["mine"]  # type: ignore[index]
+    with pytest.raises(TypeError):
+        loaded.runners["mine"].env["A"] = "b"  # type: ignore[union-attr,index]
+
+
+def test_settings_survive_a_dump(tmp_path: Path) -> None:
+    """What is dumped as JSON loads to the same settings."""
+    loaded = load(tmp_path, EXAMPLE)
+    assert Settings.model_validate_json(loaded.model_dump_json()) == loaded
+
+
+def test_options_beat_environment_beats_file(tmp_path: Path) -> None:
+    """Precedence: options, environment, file, defaults."""
+    environ = {"INTERLOCK_LIMITS_MAX_PARALLEL": "3", "INTERLOCK_RUNNER": "codex"}
+    assert load(tmp_path, EXAMPLE).limits.max_parallel == 4
+    assert load(tmp_path, EXAMPLE, environ).limits.max_parallel == 3
+    assert load(tmp_path, EXAMPLE, environ, limits__max_parallel=2).limits.max_parallel == 2
+    assert load(tmp_path, EXAMPLE, environ).runner == "codex"
+    assert load(tmp_path, EXAMPLE, environ, runner="scripted").runner == "scripted"
+    assert load(tmp_path, EXAMPLE, environ, runner=None).runner == "codex"
+    assert load(tmp_path, EXAMPLE, {"INTERLOCK_RUNNER": ""}).runner == "claude"
+
+
+def test_variables_of_tables_by_name_merge_into_the_file(tmp_path: Path) -> None:
+    """INTERLOCK_AGENTS and INTERLOCK_RUNNERS hold a TOML table that is laid over the file's, key by key."""
+    environ = {
+        "INTERLOCK_AGENTS": '{ct-security = {model = "tiny"}, "router/x" = {timeout_s = 5}}',
+        "INTERLOCK_RUNNERS": '{quick = {type = "scripted", scenario = "ok.yaml"}}',
+    }
+    loaded = load(tmp_path, EXAMPLE, environ)
+    assert (loaded.agents["ct-security"].model, loaded.agents["ct-security"].timeout_s) == ("tiny", 900)
+    assert loaded.agents["router/x"].timeout_s == 5
+    assert loaded.runner_named("quick") == Scripted(type="scripted", scenario="ok.yaml")
+
+
+def _sample(expected: str) -> tuple[str, object]:
+    if expected == "true or false":
+        return "true", True
+    if expected == "list of texts":
+        return '["a/**"]', ("a/**",)
+    if expected.startswith(("integer", "number")):
+        return "1", 1
+    return "scripted", "scripted"
+
+
+@pytest.mark.parametrize("setting", [s for s in catalogue() if "NAME" not in s.key], ids=lambda s: s.variable)
+def test_every_setting_has_a_working_variable(setting, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Each documented variable changes its setting."""
+    raw, value = _sample(setting.expected)
+    loaded: object = load_settings(tmp_path, {setting.variable: raw})
+    for part in setting.key:
+        loaded = getattr(loaded, part)
+    assert loaded == value
+
+
+def test_variables_of_the_protocol_are_never_settings(tmp_path: Path) -> None:
+    """A nested run inherits the protocol's variables; they change nothing and are no errors."""
+    request = AgentRequest("r", "p", "s", "a", "m", 1, "d", "x", tmp_path, tmp_path, "b", 1.0)
+    assert set(request.environment()) == PROTOCOL_VARIABLES
+    assert not PROTOCOL_VARIABLES & {setting.variable for setting in catalogue()}
+    assert load_settings(tmp_path, dict.fromkeys(PROTOCOL_VARIABLES, "7")) == Settings()
+
+
+def test_a_mistyped_variable_is_an_error_that_names_the_nearest(tmp_path: Path) -> None:
+    """A variable that was plainly meant as a setting is not ignored; foreign ones are."""
+    wrong = {"INTERLOCK_RUNER": "x", "INTERLOCK_LIMTS_MAX_PARALLEL": "2", "INTERLOCK_ROUTER_DEPTH": "2"}
+    error = complaint(tmp_path, "", wrong)
+    for name in ("INTERLOCK_RUNNER?", "INTERLOCK_LIMITS_MAX_PARALLEL?", "INTERLOCK_ROUTER_MAX_DEPTH?"):
+        assert name in str(error)
+    assert load_settings(tmp_path, {"INTERLOCK_FROM_ANOTHER_TOOL": "1", "PATH": "/bin"}) == Settings()
+
+
+CAPS = {
+    "router.max_depth": (1, 3),
+    "router.timeout_s": (1, 60),
+    "router.partial_grace_s": (0, 30),
+    "router.max_context_bytes": (1, 10_000),
+}
+
+
+@pytest.mark.req("CM-18", "EN-45")
+@pytest.mark.parametrize(("key", "low", "high"), [(key, *bounds) for key, bounds in CAPS.items()])
+def test_a_cap_can_be_lowered_and_never_raised(key: str, low: int, high: int, tmp_path: Path) -> None:
+    """Inside its range a cap is taken over; outside, from whichever source, it is exit 2 and says the range."""
+    table, name = key.split(".")
+    variable = f"INTERLOCK_{table}_{name}".upper()
+    for value in (low, high):
+        assert getattr(load(tmp_path, f"[{table}]\n{name} = {value}\n").router, name) == value
+    for value in (low - 1, high + 1):
+        in_file = complaint(tmp_path, f"[{table}]\n{name} = {value}\n")
+        assert in_file.where == f"{FILE_NAME}:2"
+        assert in_file.expected is not None
+        assert f"from {low} to {high}" in in_file.expected
+        assert in_file.found == f"{value} (integer)"
+        in_environment = complaint(tmp_path, "", {variable: str(value)})
+        assert in_environment.where == f"environment variable {variable}"
+        assert complaint(tmp_path, "", None, **{key.replace(".", "__"): value}).where == f"option {key}"
+
+
+@pytest.mark.req("EN-45")
+def test_max_parallel_only_lowers_the_playbooks_own(tmp_path: Path) -> None:
+    """Unset means the playbook's own number; set, the smaller of both."""
+    assert load_settings(tmp_path, {}).limits.parallel(4) == 4
+    assert load(tmp_path, "[limits]\nmax_parallel = 2\n").limits.parallel(4) == 2
+    assert load(tmp_path, "[limits]\nmax_parallel = 99\n").limits.parallel(4) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ('runer = "claude"\n', 1, "runner"),
+        ("\n# note\n[limits]\nmax_paralel = 2\n", 4, "limits.max_parallel"),
+        ("limits = { budget = 2 }\n", 1, "limits.budget_usd"),
+        ("limits.max_paralel = 2\n", 1, "limits.max_parallel"),
+        ("[limit]\nmax_parallel = 2\n", 1, "limits"),
+        ("max_depth = 2\n", 1, "router.max_depth"),
+        ('[runners.x]\ntype = "command"\nargv = [\n  "a",\n]\nenvs = {}\n', 6, "runners.x.env"),
+        ('[agents.qa]\nmodle = "x"\n', 2, "agents.qa.model"),
+        ("[roadmap]\nspeed = 1\n", 2, "no settings"),
+        ('[feature]\nzzz = """\n[limits]\n"""\n', 2, "Known here: approval"),
+    ],
+)
+def test_an_unknown_key_names_the_nearest_and_its_line(text: str, line: int, words: str, tmp_path: Path) -> None:
+    """An unknown key is an error with file, line and the key that was probably meant."""
+    error = complaint(tmp_path, text)
+    assert "unknown setting" in error.what
+    assert error.where == f"{FILE_NAME}:{line}"
+    assert error.remedy is not None
+    assert words in error.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "expected", "found"),
+    [
+        ("[limits]\nmax_parallel = 'four'\n", 2, "integer from 1", "'four' (text)"),
+        ("[limits]\nmax_parallel = true\n", 2, "integer from 1", "true (true or false)"),
+        ("[limits]\nmax_parallel = 1.5\n", 2, "integer from 1", "1.5 (number)"),
+        ("[limits]\nbudget_usd = inf\n", 2, "number over 0", "inf (number)"),
+        ("[limits]\nbudget_usd = nan\n", 2, "number over 0", "nan (number)"),
+        ("[workspace]\nwatch = 'a'\n", 2, "list of texts", "'a' (text)"),
+        ("[workspace]\nisolate = 1\n", 2, "true or false", "1 (integer)"),
+        ("limits = 5\n", 1, "a table", "5 (integer)"),
+        ("[runners.x]\ntype = 'robot'\n", 2, "one of acp, claude", "'robot' (text)"),
+        ("[runners.x]\ntype = 'claude'\nmode = 'fast'\n", 3, "one of headless, acp", "'fast' (text)"),
+        ("[runners.x]\ntype = 'command'\nargv = ['a', 2]\n", 3, "list of texts", "2 (integer)"),
+        ("[runners.x]\ntype = 'command'\nargv=['a']\nenv = {TOKEN = 77123}\n", 4, "table of texts", "integer"),
+        ("runner = 2020-01-01\n", 1, "text", "datetime.date(2020, 1, 1) (date)"),
+        ("runner = ''\n", 1, "text", "'' (text)"),
+    ],
+)
+def test_a_type_error_says_expected_and_found(text: str, line: int, expected: str, found: str, tmp_path: Path) -> None:
+    """A value of the wrong type or range: what it must be, and what stood there; never a variable's value."""
+    error = complaint(tmp_path, text)
+    assert error.where == f"{FILE_NAME}:{line}"
+    assert error.expected is not None
+    assert error.expected.startswith(expected)
+    assert error.found == found
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ("[runners.x]\ntype = 'command'\n", 1, "runners.x.argv is missing"),
+        ("[runners.x]\ntype = 'command'\nargv = []\n", 3, "the program to start"),
+        ("[runners.x]\ntype = 'command'\nargv = ['', 'x']\n", 3, "the program to start"),
+        ("\n[runners.x]\nprogram = 'a'\n", 2, "runners.x.type is missing"),
+        ("[runners.x]\ntype = 'acp'\n", 1, "runners.x.program is missing"),
+        ('[agents.a]\nwrites = ["../up"]\n', 2, "inside the workspace"),
+        ('[workspace]\nwatch = ["/etc/**"]\n', 2, "inside the workspace"),
+        ('[runners.x]\ntype="command"\nargv=["a\\u0000b"]\n', 3, "NUL"),
+        ('[runners.x]\ntype="command"\nargv=["a"]\nenv={INTERLOCK_PATH="x"}\n', 4, "INTERLOCK_"),
+        ('runner = "mine"\n', 1, "runner 'mine' is not known"),
+        ('[agents."ticket/Planner"]\nrunner = "command"\n', 2, "runner 'command' is not known"),
+    ],
+)
+def test_what_cannot_work_is_refused(text: str, line: int, what: str, tmp_path: Path) -> None:
+    """Missing parts, paths out of the workspace, unusable texts and unknown runners are found at the start."""
+    error = complaint(tmp_path, text)
+    assert what in error.what
+    assert error.where == f"{FILE_NAME}:{line}"
+
+
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
+    """One error carries every problem, each with its own place."""
+    text = 'runer = "x"\n[limits]\nmax_parallel = 0\n[router]\nmax_depth = 4\nmax_dept = 1\n'
+    error = complaint(tmp_path, text, {"INTERLOCK_FEATURE_APPROVAL": "perhaps"})
+    assert isinstance(error, SettingsInvalid)
+    places = {problem.where for problem in error.problems}
+    lines = {f"{FILE_NAME}:{line}" for line in (1, 3, 5, 6)}
+    assert places == {*lines, "environment variable INTERLOCK_FEATURE_APPROVAL"}
+    assert all(problem.where in str(error) for problem in error.problems)
+
+
+def test_a_variable_does_not_hide_a_broken_table(tmp_path: Path) -> None:
+    """What stands in a table's place is complained of where it stands, whatever else sets a key of the table."""
+    error = complaint(tmp_path, "\nlimits = 5\n", {"INTERLOCK_LIMITS_MAX_PARALLEL": "2"}, limits__budget_usd=3.0)
+    assert (error.where, error.expected, error.found) == (f"{FILE_NAME}:2", "a table", "5 (integer)")
+
+
+@pytest.mark.parametrize(
+    "text", ["a = \n", "\n\n[limits\n", 'x = "', "a = 1\na = 2\n", "x = " + "9" * 5000, "x=" + "[" * 9000]
+)
+def test_bad_toml_is_refused_with_its_line(text: str, tmp_path: Path) -> None:
+    """A syntax error says where, and that it is one."""
+    error = complaint(tmp_path, text)
+    assert error.where is not None
+    assert error.where.startswith(FILE_NAME)
+    assert "TOML" in error.what or "nested" in error.what
+
+
+def test_the_line_of_a_syntax_error_is_right(tmp_path: Path) -> None:
+    """Line 3 is called line 3."""
+    assert complaint(tmp_path, "\n[limits]\nmax_parallel = \n").where == f"{FILE_NAME}:3"
+
+
+def test_byte_order_mark_and_windows_line_ends_are_accepted(tmp_path: Path) -> None:
+    """A file from another editor loads, and lines are still counted right."""
+    assert load(tmp_path, b'\xef\xbb\xbfrunner = "codex"\r\n\r\n[limits]\r\nmax_parallel = 2\r\n').runner == "codex"
+    error = complaint(tmp_path, b"\xef\xbb\xbf[limits]\r\nmax_parallel = 0\r\n")
+    assert error.where == f"{FILE_NAME}:2"
+
+
+def test_other_encodings_are_refused_with_the_byte(tmp_path: Path) -> None:
+    """A file that is not UTF-8 names the byte and its line."""
+    error = complaint(tmp_path, b'# fine\nrunner = "caf\xe9"\n')
+    assert error.where == f"{FILE_NAME}:2"
+    assert error.found == "byte 0xe9 at position 20"
+
+
+def test_an_unreadable_file_is_no_traceback(tmp_path: Path) -> None:
+    """A folder in the file's place, or a file without end, is a ConfigInvalid."""
+    (tmp_path / FILE_NAME).mkdir()
+    with pytest.raises(ConfigInvalid, match="cannot be read"):
+        load_settings(tmp_path, {})
+    (tmp_path / "b").mkdir()
+    with (tmp_path / "b" / FILE_NAME).open("wb") as file:
+        file.truncate(10_000_001)
+    with pytest.raises(ConfigInvalid, match="too large"):
+        load_settings(tmp_path / "b", {})
+
+
+def test_known_agents_need_no_table() -> None:
+    """A known agent is usable by its name alone; a table of that name replaces its defaults."""
+    assert Settings().runner_named("gemini") == CodingAgent(type="gemini")
+    for name in READY_RUNNERS:
+        assert Settings().runner_named(name).type == name
+    own = Settings.model_validate({"runners": {"claude": {"type": "scripted"}}})
+    assert own.runner_named("claude") == Scripted(type="scripted")
+
+
+def test_a_role_of_one_playbook_goes_before_the_role_of_all() -> None:
+    """`playbook/role` is laid over `role`, field by field; case counts."""
+    loaded = Settings.model_validate(
+        {"agents": {"Planner": {"model": "m", "timeout_s": 9}, "ticket/Planner": {"timeout_s": 5}, "planner": {}}}
+    )
+    assert (loaded.agent("ticket", "Planner").timeout_s, loaded.agent("ticket", "Planner").model) == (5, "m")
+    assert loaded.agent("feature", "Planner").timeout_s == 9
+    assert loaded.agent("feature", "planner").timeout_s is None
+    assert loaded.agent("feature", "unheard-of").model is None
+
+
+def test_the_workspace_is_the_nearest_folder_with_settings(tmp_path: Path) -> None:
+    """interlock.toml goes before git's top level; without both it is the folder itself."""
+    deep = tmp_path / "a" / "b" / "c"
+    deep.mkdir(parents=True)
+    assert find_workspace(deep, tmp_path / "a") == (tmp_path / "a").resolve()
+    (tmp_path / "a" / "b" / ".git").mkdir()
+    assert find_workspace(deep, None) == (tmp_path / "a" / "b").resolve()
+    (tmp_path / "a" / FILE_NAME).touch()
+    assert find_workspace(deep, None) == (tmp_path / "a").resolve()
+    with pytest.raises(ConfigInvalid, match="not a folder"):
+        find_workspace(deep, tmp_path / "absent")
+
+
+def test_the_workspace_of_a_real_git_worktree_is_its_top(tmp_path: Path) -> None:
+    """In a linked worktree `.git` is a file; its folder is the top level."""
+    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    main = tmp_path / "main"
+    for argv in (
+        ["git", "init", "-q", str(main)],
+        [
+            "git",
+            "-C",
+            str(main),
+            *("-c", "user.name=a", "-c", "user.email=a@b"),
+            "commit",
+            "-q",
+            "--allow-empty",
+            "-m",
+            "x",
+        ],
+        ["git", "-C", str(main), "worktree", "add", "-q", "--detach", str(tmp_path / "linked")],
+    ):
+        subprocess.run(argv, check=True, env=environ, capture_output=True)
+    inside = tmp_path / "linked" / "src"
+    inside.mkdir()
+    assert find_workspace(inside, None) == (tmp_path / "linked").resolve()
+
+
+def test_a_folder_without_marks_is_its_own_workspace(tmp_path: Path) -> None:
+    """Neither settings nor git above: the folder itself."""
+    if any((parent / mark).exists() for parent in tmp_path.parents for mark in (FILE_NAME, ".git")):
+        pytest.fail("the temporary folder lies inside a workspace; set TMPDIR elsewhere")
+    assert find_workspace(tmp_path, None) == tmp_path.resolve()
+
+
+def test_asking_for_the_workspace_needs_no_pydantic() -> None:
+    """Commands that only look around find their workspace without the cost of the models."""
+    script = "import sys; from interlock.settings import find_workspace; sys.exit('pydantic' in sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_reference_has_every_key_of_the_schema() -> None:
+    """Reference and JSON Schema list the same settings, each with a meaning."""
+    text, schema = reference(), json_schema()
+    json.dumps(schema)
+    assert schema["additionalProperties"] is False
+    for model in schema["$defs"].values():
+        for name in model["properties"]:
+            assert f"{name}` |" in text
+    assert all(setting.meaning for setting in catalogue())
+    assert text.count("\n") == len(catalogue()) + 2
+
+
+def test_each_playbook_has_its_table() -> None:
+    """PLAYBOOK_SETTINGS and the fields of Settings agree."""
+    for name, model in PLAYBOOK_SETTINGS.items():
+        assert Settings.model_fields[name].annotation is model
+        assert isinstance(getattr(Settings(), name), model)
+
+
+WORDS = st.sampled_from(
+    [s for setting in catalogue() for s in (*setting.key, setting.dotted)]
+    + [
+        "[",
+        "]",
+        "[[",
+        "]]",
+        "{",
+        "}",
+        "=",
+        "\n",
+        '"',
+        "'''",
+        '"""',
+        "1",
+        "-1",
+        "nan",
+        "true",
+        "type",
+        "command",
+        ",",
+        ".",
+        "\\",
+        "#",
+        "\r",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(st.binary(max_size=60), st.lists(WORDS, max_size=25).map(lambda words: " ".join(words).encode())))
+@example(b'[[runners]]\ntype="command"\n')
+@example(b'runners = {"" = {type = 1}}\n')
+@example(b'agents = [1]\nrunners = "x"\n')
+def test_no_text_breaks_loading(tmp_path: Path, raw: bytes) -> None:
+    """Whatever the file holds: settings, or a ConfigInvalid that can be shown."""
+    try:
+        load(tmp_path, raw)
+    except ConfigInvalid as error:
+        assert str(error)
+        assert dict(error.parts())
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.sampled_from([s.variable for s in catalogue()]), st.text(max_size=20), max_size=4))
+@example({"INTERLOCK_RUNNERS": "{}\nvalue2 = 1"})
+@example({"INTERLOCK_RUNNER": "\udc80", "INTERLOCK_AGENTS": "\udc80"})
+def test_no_environment_breaks_loading(environ: dict[str, str]) -> None:
+    """Whatever the variables hold: settings, or a ConfigInvalid."""
+    try:
+        load_settings(Path("does-not-exist"), environ)
+    except ConfigInvalid as error:
+        assert str(error)
