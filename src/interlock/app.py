@@ -18,10 +18,10 @@ from interlock.engine.dry_run import Plan, dry_run
 from interlock.engine.folder import HOME, Known, RunFolder, find_run, known_runs
 from interlock.engine.host import NOTHING_SPECIAL, Call, Finished, Host, View
 from interlock.engine.journal import Tripwire, no_tripwire
+from interlock.engine.options import Options
 from interlock.engine.people import Waiting
-from interlock.engine.playbook import Playbook
+from interlock.engine.definition import Playbook
 from interlock.engine.real import RealWorld
-from interlock.engine.run import Options
 from interlock.engine.world import World
 from interlock.errors import ConfigInvalid
 from interlock.playbooks import load

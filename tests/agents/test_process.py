@@ -104,6 +104,11 @@ async def test_a_program_that_cannot_be_started_is_a_fact_not_an_exception(
     assert argv[0] in ended.spawn_error
 
 
+async def test_no_program_at_all_is_such_a_fact_too(execute: Execute) -> None:
+    """A command line that came out empty does not raise."""
+    assert "no program" in (await execute([])).spawn_error
+
+
 async def test_a_missing_working_folder_is_named(execute: Execute, tmp_path: Path) -> None:
     """It is not mistaken for a missing program."""
     ended = await execute(["true"], cwd=tmp_path / "nowhere")
@@ -227,7 +232,7 @@ async def test_a_process_with_the_marker_is_ended_whoever_started_it(execute: Ex
         helper.append(subprocess.Popen(["sleep", "60"], env={process_table.MARKER: marker}))
 
     assert (await execute(["true"], on_start=start_beside)).code == 0
-    assert helper[0].wait() == -signal.SIGTERM
+    assert helper[0].wait(timeout=5) == -signal.SIGTERM
 
 
 @linux_only

@@ -265,6 +265,7 @@ def test_frontmatter_that_never_ends_is_an_error() -> None:
 
 
 @given(TEXTS)
+@example("#\n- a: b\n# # c\n- d: e")
 @example("---\n" + "[" * 3000 + "\n---\n")
 @example("> " * 2000 + "# x")
 @example("- " * 2000 + "# x")

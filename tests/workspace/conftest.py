@@ -33,8 +33,8 @@ def users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def git() -> GitCall:
     """The user's (or an agent's) git in a folder: ``git(folder, "commit", ...)``."""
 
-    def call(folder: Path, *args: str) -> str:
-        done = subprocess.run(["git", *args], cwd=folder, check=True, capture_output=True)
+    def call(folder: Path, *args: str, stdin: bytes = b"", check: bool = True) -> str:
+        done = subprocess.run(["git", *args], cwd=folder, check=check, capture_output=True, input=stdin)
         return os.fsdecode(done.stdout)
 
     return call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import time
 from collections.abc import Callable
@@ -195,6 +196,30 @@ async def test_a_git_file_put_into_the_workspace_later_is_not_followed(
     fresh = Workspace(repository, repository / ".interlock")
     await _everything(fresh, cache)
     assert trap.sprung == ""
+
+
+async def test_links_planted_in_the_engines_folder_lead_no_write_elsewhere(repository: Path, git: GitCall) -> None:
+    """A shadow repository or attic replaced by a link is made anew; what the link names stays as it was."""
+    workspace = Workspace(repository, repository / ".interlock")
+    await workspace.snapshot()
+    config = (repository / ".git/config").read_bytes()
+    (repository / ".git/hooks").mkdir(exist_ok=True)
+    (repository / ".git/hooks/users-own").write_text("kept")
+    shutil.rmtree(repository / ".interlock/snapshots.git")
+    (repository / ".interlock/snapshots.git").symlink_to(repository / ".git")
+    (repository / ".interlock/attic").symlink_to(repository / ".git")
+    await workspace.snapshot()
+    for name in ("root", "root.tree"):
+        (repository / ".interlock/snapshots.git/indexes" / name).unlink()
+        (repository / ".interlock/snapshots.git/indexes" / name).symlink_to(repository / "src/app.py")
+    await workspace.snapshot()
+    assert (repository / "src/app.py").read_text().startswith("print")
+    await workspace.move_to_attic(["README.md"], "hooks")
+    assert (repository / ".git/config").read_bytes() == config
+    assert (repository / ".git/hooks/users-own").exists()
+    assert not (repository / ".git/hooks/README.md").exists()
+    assert (repository / ".interlock/attic/hooks/README.md").exists()
+    assert git(repository, "log", "--oneline").count("\n") == 1
 
 
 async def test_the_callers_git_variables_do_not_reach_git(

@@ -35,7 +35,7 @@ async def test_restoring_gives_back_content_mode_and_links(repository: Path) -> 
     await workspace.restore(before, ["tool", "link", "extra", "never/was"])
     assert (repository / "tool").read_text() == "#!/bin/sh\n"
     assert stat.S_IMODE((repository / "tool").stat().st_mode) & 0o111
-    assert os.readlink(repository / "link") == "nowhere"
+    assert (repository / "link").readlink() == Path("nowhere")
     assert (repository / "README.md").read_text() == "kept"
     assert not (repository / "extra").exists()
 
@@ -163,7 +163,7 @@ def _held(root: Path) -> dict[str, tuple[int, bytes]]:
         if file.relative_to(root).parts[0] == ".interlock" or (file.is_dir() and not file.is_symlink()):
             continue
         is_link = file.is_symlink()
-        content = os.fsencode(os.readlink(file)) if is_link else file.read_bytes()
+        content = os.fsencode(file.readlink()) if is_link else file.read_bytes()
         held[str(file.relative_to(root))] = (0 if is_link else file.stat().st_mode & 0o777, content)
     return held
 

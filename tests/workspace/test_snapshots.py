@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -102,11 +102,11 @@ async def test_each_kind_of_change_is_told(repository: Path) -> None:
     assert await workspace.changes(after, after) == ()
 
 
-async def test_a_change_of_the_same_size_right_after_a_snapshot_is_seen(repository: Path) -> None:
+async def test_a_change_of_the_same_size_right_after_a_snapshot_is_seen(repository: Path, git: GitCall) -> None:
     """Neither our own nor the user's copied index hides an edit made within the clock's grain."""
     for number in range(12):
         (repository / "README.md").write_text(f"h{number:04}\n")
-        subprocess.run(["git", "add", "."], cwd=repository, check=True)
+        git(repository, "add", ".")
         root_workspace = workspace_at(repository)
         (repository / "README.md").write_text(f"H{number:04}\n")
         first = await root_workspace.snapshot()
@@ -114,7 +114,7 @@ async def test_a_change_of_the_same_size_right_after_a_snapshot_is_seen(reposito
         (repository / "README.md").write_text(f"X{number:04}\n")
         second = await root_workspace.snapshot()
         assert await root_workspace.read(second, "README.md") == f"X{number:04}\n".encode()
-        subprocess.run(["rm", "-rf", ".interlock"], cwd=repository, check=True)
+        shutil.rmtree(repository / ".interlock")
 
 
 async def test_the_users_repository_is_not_touched(repository: Path, git: GitCall) -> None:
@@ -229,7 +229,7 @@ async def test_edits_inside_nested_repositories_and_submodules_are_seen(
     await workspace.restore(before, [c.path for c in await workspace.changes(before, after)])
     assert await workspace.snapshot() == before
     patch = await workspace.patch(before, after)
-    subprocess.run(["git", "apply", "-"], cwd=repository, input=patch, check=True)
+    git(repository, "apply", "-", stdin=patch)
     assert await workspace.snapshot() == after
 
 
@@ -244,14 +244,14 @@ async def test_nested_repositories_may_come_and_go(repository: Path, git: GitCal
     (nested / "n.txt").write_text("n")
     with_nested = await workspace.snapshot()
     assert await workspace.changes(before, with_nested) == (Change("nested/n.txt", ChangeKind.ADDED),)
-    subprocess.run(["rm", "-rf", "nested/.git"], cwd=repository, check=True)
+    shutil.rmtree(repository / "nested/.git")
     plain = await workspace.snapshot()
     assert plain != with_nested
     assert await workspace.changes(with_nested, plain) == ()
     git(repository / "src", "init", "-q")
     (repository / "src" / "app.py").write_text("hidden?\n")
     assert await changed(workspace, plain) == {"src/app.py": "modified"}
-    subprocess.run(["rm", "-rf", "nested"], cwd=repository, check=True)
+    shutil.rmtree(repository / "nested")
     assert (await changed(workspace, plain))["nested/n.txt"] == "deleted"
 
 
@@ -343,6 +343,41 @@ async def test_flags_in_the_users_index_hide_nothing(repository: Path, git: GitC
     assert await changed(workspace, before) == {"README.md": "modified", "src/app.py": "modified"}
 
 
+@pytest.mark.req("EN-33")
+@pytest.mark.parametrize("kind", ["plain", "flagged", "attributes"])
+async def test_tracked_files_count_though_a_pattern_ignores_them(repository: Path, git: GitCall, kind: str) -> None:
+    """Git does not ignore what the user tracks, however the first snapshot comes about."""
+    (repository / "kept.log").write_text("tracked")
+    (repository / "other.log").write_text("ignored")
+    if kind == "attributes":
+        (repository / ".gitattributes").write_text("* text=auto\n")
+    git(repository, "add", "-f", "kept.log", ".gitattributes" if kind == "attributes" else "kept.log")
+    if kind == "flagged":
+        git(repository, "update-index", "--assume-unchanged", "kept.log")
+    workspace = workspace_at(repository)
+    before = await workspace.snapshot()
+    (repository / "kept.log").write_text("changed")
+    assert await changed(workspace, before) == {"kept.log": "modified"}
+    (repository / ".interlock/snapshots.git/indexes/root").write_bytes(b"damaged")
+    (repository / ".git/index").unlink()
+    assert await changed(workspace_at(repository), before) == {"kept.log": "modified"}
+
+
+async def test_a_tracked_folder_that_is_now_an_ignored_link_is_not_looked_into(
+    repository: Path, tmp_path: Path, git: GitCall
+) -> None:
+    """Files that the user's index has beyond a link are not there."""
+    (repository / ".gitattributes").write_text("* text=auto\n")
+    (repository / "data").mkdir()
+    (repository / "data/x.log").write_text("x")
+    git(repository, "add", "-f", ".")
+    (repository / "data").rename(tmp_path / "data")
+    (repository / "data").symlink_to(tmp_path / "data")
+    assert await paths_of(workspace_at(repository)) == {
+        *(".gitattributes", ".gitignore", "README.md", "src/app.py", "data")
+    }
+
+
 async def test_odd_indexes_of_the_user_are_handled(repository: Path, git: GitCall) -> None:
     """Split index, sparse checkout, intent to add and a conflict in progress give the right files."""
     git(repository, "branch", "other")
@@ -351,7 +386,7 @@ async def test_odd_indexes_of_the_user_are_handled(repository: Path, git: GitCal
     git(repository, "checkout", "-q", "other")
     (repository / "README.md").write_text("theirs\n")
     git(repository, "commit", "-qam", "theirs")
-    subprocess.run(["git", "merge", "-q", "main"], cwd=repository, check=False, capture_output=True)
+    git(repository, "merge", "-q", "main", check=False)
     assert "UU README.md" in git(repository, "status", "--short")
     (repository / "later.txt").write_text("later")
     git(repository, "add", "--intent-to-add", "later.txt")
@@ -362,11 +397,11 @@ async def test_odd_indexes_of_the_user_are_handled(repository: Path, git: GitCal
     assert b"<<<<<<<" in (await workspace.read(snapshot, "README.md") or b"")
     assert await workspace.read(snapshot, "later.txt") == b"later"
 
-    subprocess.run(["rm", "-rf", ".interlock"], cwd=repository, check=True)
+    shutil.rmtree(repository / ".interlock")
     git(repository, "update-index", "--split-index")
     assert await paths_of(workspace_at(repository)) == expected
 
-    subprocess.run(["rm", "-rf", ".interlock"], cwd=repository, check=True)
+    shutil.rmtree(repository / ".interlock")
     git(repository, "reset", "-q", "--hard")
     git(repository, "sparse-checkout", "set", "--sparse-index", "nothing")
     assert not (repository / "src").exists()
@@ -403,17 +438,16 @@ async def test_a_crash_in_the_middle_leaves_nothing_that_stops_the_next(reposito
     assert await changed(workspace_at(repository), before) == {"README.md": "modified"}
 
 
-async def test_an_index_that_somebody_else_touched_is_not_believed(repository: Path) -> None:
+async def test_an_index_that_somebody_else_touched_is_not_believed(
+    repository: Path, git: GitCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An agent that marks files as unchanged in the shadow index hides nothing."""
     workspace = workspace_at(repository)
     before = await workspace.snapshot()
     shadow = repository / ".interlock/snapshots.git"
-    subprocess.run(
-        ["git", f"--git-dir={shadow}", f"--work-tree={repository}", "update-index", "--assume-unchanged", "README.md"],
-        cwd=repository,
-        env={**os.environ, "GIT_INDEX_FILE": str(shadow / "indexes/root")},
-        check=True,
-    )
+    monkeypatch.setenv("GIT_INDEX_FILE", str(shadow / "indexes/root"))
+    planted = ("update-index", "--assume-unchanged", "README.md")
+    git(repository, f"--git-dir={shadow}", f"--work-tree={repository}", *planted)
     (repository / "README.md").write_text("hidden?")
     assert await changed(workspace, before) == {"README.md": "modified"}
 
@@ -479,15 +513,16 @@ async def test_what_cannot_be_read_does_not_count(repository: Path) -> None:
 async def test_callers_that_wait_share_one_snapshot(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """200 callers cost one scan; who asks during a scan gets the next, which sees later edits."""
     scans = 0
-    started = asyncio.Event()
+    looked, go_on = asyncio.Event(), asyncio.Event()
+    go_on.set()
     take = FolderIndex.take
 
     async def counted(self: FolderIndex) -> object:
         nonlocal scans
         scans += 1
         taken = await take(self)
-        started.set()
-        await asyncio.sleep(0)
+        looked.set()
+        await go_on.wait()
         return taken
 
     monkeypatch.setattr(FolderIndex, "take", counted)
@@ -495,13 +530,15 @@ async def test_callers_that_wait_share_one_snapshot(repository: Path, monkeypatc
     results = await asyncio.gather(*(workspace.snapshot() for _ in range(200)))
     assert (scans, len(set(results))) == (1, 1)
 
-    started.clear()
+    looked.clear()
+    go_on.clear()
     running = asyncio.create_task(workspace.snapshot())
-    await started.wait()
+    await looked.wait()
     (repository / "README.md").write_text("late edit")
     waiting = [asyncio.create_task(workspace.snapshot()) for _ in range(50)]
     await asyncio.sleep(0)
     waiting[0].cancel()
+    go_on.set()
     late = await asyncio.gather(*waiting[1:])
     assert await running == results[0]
     assert (scans, len(set(late))) == (3, 1)
@@ -529,7 +566,7 @@ async def test_snapshots_travel_as_json(repository: Path) -> None:
             Snapshot.from_json(bad)
 
 
-async def test_patches_hold_chosen_paths_and_apply(repository: Path) -> None:
+async def test_patches_hold_chosen_paths_and_apply(repository: Path, git: GitCall) -> None:
     """A patch of some paths holds exactly those, binary and modes too, and applies from the root."""
     (repository / "bin").write_bytes(b"\x00\x01")
     workspace = workspace_at(repository)
@@ -544,7 +581,7 @@ async def test_patches_hold_chosen_paths_and_apply(repository: Path) -> None:
     assert b"other1" not in patch
     everything = [change.path for change in await workspace.changes(before, after)]
     await workspace.restore(before, everything)
-    subprocess.run(["git", "apply", "-"], cwd=repository, input=patch, check=True)
+    git(repository, "apply", "-", stdin=patch)
     assert await changed(workspace, before) == {"bin": "modified", "src/app.py": "deleted", "other*": "added"}
     assert await workspace.patch(before, before) == b""
     with pytest.raises(PathRefused):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,8 +88,10 @@ async def test_without_a_repository_the_worktree_is_one_of_the_shadow(
     """A plain folder, or a repository without a commit, gives a worktree where git works all the same."""
     if unborn:
         git(folder, "init", "-q")
-    (folder / "a.txt").write_text("a\n")
     workspace = workspace_at(folder)
+    (folder / "a.txt").write_text("in no commit\n")
+    early = await workspace.snapshot()
+    (folder / "a.txt").write_text("a\n")
     base = await workspace.snapshot()
     worktree = await open_worktree(workspace, base, "w", cache)
     assert files_of(worktree.root) == {"a.txt"}
@@ -97,10 +99,11 @@ async def test_without_a_repository_the_worktree_is_one_of_the_shadow(
     (worktree.root / "a.txt").write_text("b\n")
     assert "+b" in git(worktree.root, "diff")
     git(worktree.root, "commit", "-qam", "agent")
-    subprocess.run(["git", "gc", "--prune=now"], cwd=worktree.root, check=False, capture_output=True)
-    subprocess.run(["git", "prune"], cwd=worktree.root, check=False, capture_output=True)
+    git(worktree.root, "gc", "--prune=now", check=False)
+    git(worktree.root, "prune", check=False)
     assert await workspace.read(await worktree.snapshot(), "a.txt") == b"b\n"
     assert await workspace.read(base, "a.txt") == b"a\n"
+    assert await workspace.read(early, "a.txt") == b"in no commit\n"
     await worktree.close()
     assert not (folder / ".interlock/snapshots.git/worktrees").exists()
 
@@ -132,7 +135,7 @@ async def test_dependencies_and_chosen_ignored_files_are_cloned_in(repository: P
         *("node_modules/m/index.js", "node_modules/.bin/m", "web/node_modules/n.js", ".venv/bin/python"),
         *(".env", "web/.env.local", "build/cache/deep/x", "sub/vendor/v.go"),
     }
-    assert os.readlink(worktree.root / "node_modules/.bin/m") == "../m/index.js"
+    assert (worktree.root / "node_modules/.bin/m").readlink() == Path("../m/index.js")
     assert os.access(worktree.root / ".venv/bin/python", os.X_OK)
     (worktree.root / ".env").write_text("changed there only")
     assert (repository / ".env").read_text() == ".env"
@@ -215,7 +218,7 @@ async def test_leftovers_of_dead_runs_are_swept(repository: Path, cache: Path, g
     listed = git(repository, "worktree", "list")
     assert "/one " not in listed
     assert "/two " in listed
-    subprocess.run(["rm", "-rf", str(again.root.parent / "two")], check=True)
+    shutil.rmtree(again.root.parent / "two")
     assert await sweep_worktrees(workspace, cache) == ["three", "two"]
     assert git(repository, "worktree", "list").count("\n") == 2
     assert list(cache.iterdir()) == []

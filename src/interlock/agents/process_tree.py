@@ -71,7 +71,12 @@ class ProcessTree:
         stdout: int | IO[bytes] = subprocess.PIPE,
         stderr: int | IO[bytes] = subprocess.PIPE,
     ) -> ProcessTree:
-        """The program, running in a session of its own with the marker in its environment; OSError if it cannot be."""
+        """The program, running in a session of its own with the marker in its environment.
+
+        OSError or ValueError if it cannot be started.
+        """
+        if not argv:
+            raise ValueError("no program is named")
         _prepare_engine()
         with _lock:
             since = process_table.now()
@@ -225,7 +230,7 @@ def _find(trees: Collection[ProcessTree]) -> list[Listed]:
                 found.add(process.pid)
             elif process.dead:
                 _collect(process)
-            elif (marker := process_table.marker(process.pid)) in () or (
+            elif (marker := process_table.marker(process.pid)) in markers or (
                 _is_orphan(process) and not _may_belong_to(process, marker, others.values())
             ):
                 found.add(process.pid)

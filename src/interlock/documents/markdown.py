@@ -395,8 +395,8 @@ def _parser() -> MarkdownIt:
 
 
 def _heading(title: str) -> tuple[int | None, str]:
-    match = re.fullmatch(r"(#{1,6})[ \t]+(.*)", title, re.DOTALL)
-    return (len(match[1]), match[2]) if match else (None, title)
+    match = re.fullmatch(r"(#{1,6})(?:[ \t]+(.*))?", title, re.DOTALL)
+    return (len(match[1]), match[2] or "") if match else (None, title)
 
 
 def _folded(title: str) -> str:

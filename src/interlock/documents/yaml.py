@@ -173,13 +173,13 @@ class YamlDocument:
             return self.text.index(":", name.end_mark.index) + 1
         if _is_flow(parent):
             return int(node.start_mark.index)
-        place = int(parent.start_mark.index)
-        for item in parent.value[: key + 1]:
-            dash = re.compile(rf"^ {{{parent.start_mark.column}}}-(?=\s|\Z)|(?<=- )-(?=\s|\Z)", re.MULTILINE)
-            found = dash.search(self.text, place)
-            begin = found.start() if found and place != parent.start_mark.index else place
-            slot = self.text.index("-", begin) + 1
-            place = slot if _is_empty(item) else max(slot, self._end(item))
+        dash = re.compile(rf"^ {{{parent.start_mark.column}}}-(?=\s|\Z)", re.MULTILINE)
+        slot = int(parent.start_mark.index) + 1
+        for item in parent.value[:key]:
+            found = dash.search(self.text, slot if _is_empty(item) else max(slot, self._end(item)))
+            if found is None:
+                raise ValueError("no dash")
+            slot = found.end()
         return slot
 
     def _end(self, node: Any) -> int:

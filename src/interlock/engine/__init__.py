@@ -1,0 +1,97 @@
+"""The engine: verbs, journal, replay, and the simulated twin.
+
+What a playbook needs is here; the rest is between the engine and the doors.  Names are loaded when they are first
+used, because `interlock runs` must not wait for everything.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
+    from interlock.engine.exploration import CRASH, Deviation, Played, explore
+    from interlock.engine.model import (
+        APPROVE,
+        DEADLINE,
+        REJECT,
+        SESSION,
+        TIMEOUT,
+        Choice,
+        CommandResult,
+        Delegation,
+        Dispatch,
+        Ending,
+        GateDecision,
+        Kind,
+        Quoted,
+        Report,
+        Retries,
+        Status,
+        out,
+    )
+    from interlock.engine.run import KEY, Run
+    from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
+    from interlock.engine.tables import Table
+    from interlock.engine.world import Merged
+    from interlock.workspace import Scope
+
+_HOMES = {
+    "model": (
+        "APPROVE DEADLINE REJECT SESSION TIMEOUT Choice CommandResult Delegation Dispatch Ending GateDecision Kind "
+        "Quoted Report Retries Status out"
+    ),
+    "definition": "AfterComplete Past Playbook playbook",
+    "run": "KEY Run",
+    "simulation": "Act SimulatedWorld Simulation best",
+    "exploration": "CRASH Deviation Played explore",
+    "tables": "Table",
+    "world": "Merged",
+}
+_HOME = {name: f"interlock.engine.{home}" for home, names in _HOMES.items() for name in names.split()}
+_HOME["Scope"] = "interlock.workspace"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+__all__ = [
+    "APPROVE",
+    "CRASH",
+    "DEADLINE",
+    "KEY",
+    "REJECT",
+    "SESSION",
+    "TIMEOUT",
+    "Act",
+    "AfterComplete",
+    "Choice",
+    "CommandResult",
+    "Delegation",
+    "Deviation",
+    "Dispatch",
+    "Ending",
+    "GateDecision",
+    "Kind",
+    "Merged",
+    "Past",
+    "Playbook",
+    "Played",
+    "Quoted",
+    "Report",
+    "Retries",
+    "Run",
+    "Scope",
+    "SimulatedWorld",
+    "Simulation",
+    "Status",
+    "Table",
+    "best",
+    "explore",
+    "out",
+    "playbook",
+]

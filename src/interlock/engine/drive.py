@@ -9,7 +9,8 @@ from typing import Any
 
 from interlock.engine.model import Ending, Status
 from interlock.engine.objects import pack
-from interlock.engine.run import Before, Halted, Run
+from interlock.engine.options import Before, Halted
+from interlock.engine.run import Run
 from interlock.errors import AgentFailed, BadInput, Diverged, InterlockError, WorkspaceFailed
 
 

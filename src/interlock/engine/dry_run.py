@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from interlock.documents import Document, FileFacts, Written
+from interlock.engine.definition import Playbook
 from interlock.engine.drive import Close, drive
 from interlock.engine.folder import RunFolder
 from interlock.engine.host import Host, Setup, stamp_now
+from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, MemoryMedium
 from interlock.engine.keys import sha256
 from interlock.engine.lifecycle import ended_as
-from interlock.engine.playbook import Playbook
-from interlock.engine.run import Identity, Run, identity_bytes
+from interlock.engine.run import Run
 from interlock.engine.simulation import MemoryDocuments, MemoryRecords, MemoryTree
 from interlock.engine.world import Documents, World
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interlock.engine.identity import Identity
 from interlock.engine.journal import (
     FileMedium,
     Journal,
@@ -24,7 +25,6 @@ from interlock.engine.journal import (
 )
 from interlock.engine.keys import sha256
 from interlock.engine.objects import FileObjects, MemoryObjects, Objects
-from interlock.engine.run import Identity
 from interlock.errors import DocumentInvalid, Refused
 
 HOME = ".interlock"

@@ -15,8 +15,10 @@ from typing import Any, Protocol
 
 from interlock.agents import AgentNews, kill_everything
 from interlock.documents import Store
+from interlock.engine.definition import Playbook
 from interlock.engine.drive import Close, drive
 from interlock.engine.folder import HOME, Known, RunFolder, known_runs
+from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, Tripwire, no_tripwire
 from interlock.engine.keys import sha256
 from interlock.engine.lifecycle import START, Start, ended_as, forgotten, past_of, standing
@@ -24,9 +26,9 @@ from interlock.engine.locks import Lock
 from interlock.engine.model import Ending, GateDecision, Status
 from interlock.engine.nesting import Parent, find_parent, is_nested
 from interlock.engine.objects import unpack
+from interlock.engine.options import Options
 from interlock.engine.people import Waiting, check_decision, record_decision, waiting_gate
-from interlock.engine.playbook import Playbook
-from interlock.engine.run import Identity, Options, Run, identity_bytes
+from interlock.engine.run import Run
 from interlock.engine.world import World
 from interlock.errors import Locked, Refused
 

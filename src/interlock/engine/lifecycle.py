@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from interlock.engine.definition import AfterComplete, Past
 from interlock.engine.journal import Line
 from interlock.engine.model import Status
-from interlock.engine.playbook import AfterComplete, Past
 from interlock.engine.tables import Table
 
 

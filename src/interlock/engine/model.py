@@ -121,7 +121,7 @@ class Dispatch:
 
     `task`, `inputs`, `outputs`, `context`, `rules` and `failure` make the brief and the digest; they name files by
     workspace-relative paths only. Session, deadline and the real output paths are put in by the engine, where the
-    text has `SESSION`, `DEADLINE` or `out(path)`.
+    text has `SESSION`, `DEADLINE`, `TIMEOUT` or `out(path)`.
     """
 
     agent: str
@@ -175,6 +175,8 @@ class Dispatch:
 
 SESSION = "\u27e6session\u27e7"
 DEADLINE = "\u27e6deadline\u27e7"
+TIMEOUT = "\u27e6timeout\u27e7"
+"""The time limit in whole seconds; in quotes it stands for the bare number, so that JSON can hold it."""
 
 
 def out(path: str) -> str:

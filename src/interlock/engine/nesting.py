@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from interlock.engine.folder import HOME, RunFolder
-from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
+from interlock.engine.locks import Lock
 from interlock.engine.model import Delegation
+from interlock.engine.objects import unpack
 from interlock.errors import InterlockError, Refused
 
 MARK = "INTERLOCK_DISPATCH"
@@ -57,11 +59,11 @@ def proven(environ: Mapping[str, str]) -> Parent:
     folder = run_folder(environ)
     key = environ[MARK]
     token = sha256(environ.get("INTERLOCK_TOKEN", "").encode())
-    start = next((line for line in starts(folder, key) if line.data["token"] == token), None)
+    start = next((facts for facts in starts(folder, key) if facts["token"] == token), None)
     if start is None:
         raise Refused(f"no dispatch {key} of run {folder.run_id} has this INTERLOCK_TOKEN", where=key)
     said = environ.get("INTERLOCK_DEPTH"), environ.get("INTERLOCK_PATH")
-    known = str(start.data["depth"]), "/".join(start.data["path"])
+    known = str(start["depth"]), "/".join(start["path"])
     if said != known:
         raise Refused(
             "INTERLOCK_DEPTH and INTERLOCK_PATH are not those that the dispatch was given",
@@ -75,8 +77,8 @@ def proven(environ: Mapping[str, str]) -> Parent:
         run_id=folder.run_id,
         playbook=identity.playbook,
         run_key=identity.key,
-        delegation=Delegation(start.data["depth"], tuple(start.data["path"])),
-        writes=tuple(start.data["writes"]),
+        delegation=Delegation(start["depth"], tuple(start["path"])),
+        writes=tuple(start["writes"]),
     )
 
 
@@ -89,12 +91,14 @@ def run_folder(environ: Mapping[str, str]) -> RunFolder:
     raise Refused("INTERLOCK_BRIEF does not lie in the folder of the run INTERLOCK_RUN_ID", found=str(place))
 
 
-def starts(folder: RunFolder, key: str) -> Iterator[Line]:
+def starts(folder: RunFolder, key: str) -> Iterator[Mapping[str, Any]]:
+    """What the journal says of the starts of a dispatch, the last first."""
     try:
         lines = folder.lines()
     except (InterlockError, OSError) as error:
         raise Refused(f"the journal of the outer run {folder.run_id} cannot be read: {error}") from error
-    return (line for line in reversed(lines) if line.event == "dispatch.start" and line.key == key)
+    found = (line for line in reversed(lines) if line.event == "dispatch.start" and line.key == key)
+    return (unpack(line.data, folder.objects) for line in found)
 
 
 def ancestors() -> Iterator[dict[str, str]]:
@@ -108,8 +112,6 @@ def ancestors() -> Iterator[dict[str, str]]:
 
 def engines_above(root: Path) -> list[str]:
     """Runs of this workspace whose engine is an ancestor of ours."""
-    from interlock.engine.locks import Lock
-
     folder = root / HOME / "locks"
     if not folder.is_dir():
         return []

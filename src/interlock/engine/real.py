@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import os
 import secrets
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 from interlock.agents import end_leftovers
 from interlock.agents.book import Bound
@@ -26,6 +27,7 @@ from interlock.workspace import Change, Scope, Snapshot, Workspace, Worktree, me
 
 KEPT_OF_OUTPUT = 200_000
 """Bytes of a command's output that its result carries; the whole lies in the run folder."""
+T = TypeVar("T")
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -104,6 +106,32 @@ class RealWorld:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    async def patiently(self, look: Callable[[], T]) -> T:
+        """In a thread that nobody has to wait for: a pool's thread would keep the program from ending."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def settle(found: T | None, error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(cast(T, found))
+
+        def work() -> None:
+            found: T | None = None
+            error: BaseException | None = None
+            try:
+                found = look()
+            except BaseException as raised:  # noqa: BLE001 - it is raised where the result is awaited
+                error = raised
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(settle, found, error)
+
+        threading.Thread(target=work, daemon=True).start()
+        return await future
 
     def draw(self, length: int) -> str:
         return "".join(secrets.choice(ALPHABET) for _ in range(length))

@@ -14,18 +14,18 @@ would depend on time.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from interlock.agents.runner import AgentNews
 from interlock.documents import Document, EditedMeanwhile, Written
+from interlock.engine.definition import Playbook
 from interlock.engine.dispatch import Dispatcher
+from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line
 from interlock.engine.keys import Keys, checked_name, difference, digest_of, sha256, shown
 from interlock.engine.model import (
@@ -39,10 +39,12 @@ from interlock.engine.model import (
     Report,
     plain,
 )
-from interlock.engine.objects import pack, pack_texts, unpack
+from interlock.engine.options import Before, Halted, Options
 from interlock.engine.past import RESUME, Record
-from interlock.engine.playbook import Playbook
-from interlock.engine.tables import Table, name_of, row_name
+from interlock.engine.scopes import Scope, current
+from interlock.engine.sharing import side_by_side
+from interlock.engine.slot import Slot
+from interlock.engine.tables import name_of, row_name
 from interlock.engine.world import CommandCall, Merged, World
 from interlock.errors import AgentFailed, Diverged, EngineFault
 from interlock.telemetry import dispatch_rows
@@ -54,80 +56,6 @@ KEY = "\u27e6key\u27e7"
 
 
 CODE_CHANGED = "The playbook's code changed since this run was recorded: install the version that run.json names."
-
-
-class Halted(BaseException):
-    """The run's process ends here although the run is still open. Not an error: `except Exception` lets it pass."""
-
-    def __init__(self, reason: str, *, gate: Mapping[str, Any] | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.gate = gate
-
-
-class Before(Halted):
-    """The process was to stop before this verb (dry run; bringing a document up to date after an approval)."""
-
-    def __init__(self, key: str, verb: str, detail: Any) -> None:
-        super().__init__(f"stopped before {key}")
-        self.key = key
-        self.verb = verb
-        self.detail = detail
-
-
-@dataclass(frozen=True)
-class Identity:
-    """What ``run.json`` says; fixed when the run begins."""
-
-    run_id: str
-    playbook: str
-    key: str
-    inputs: Mapping[str, Any]
-    caps: Mapping[str, int]
-    version: str
-    started_at: str
-    continues: str | None = None
-    parent: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class Options:
-    """What one process was asked to do; not part of the run (EN-07, EN-21)."""
-
-    accept_recorded: bool = False
-    stop_before_work: bool = False
-    """Stop before the first dispatch, command or new gate."""
-    budget_usd: float | None = None
-    max_parallel: int | None = None
-    parent: Delegation | None = None
-    parent_scope: tuple[str, ...] | None = None
-    isolate: bool = False
-    outbox: bool = False
-    settings: Any = None
-    flags: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Scope:
-    path: str
-    parent: Scope | None
-    task: asyncio.Task[Any] | None
-    step: str = ""
-    iteration: int | None = None
-
-    def child(self, name: str, *, step: str | None = None, iteration: int | None = None) -> Scope:
-        path = f"{self.path}/{name}" if self.path else name
-        task = asyncio.current_task()
-        return Scope(path, self, task, self.step if step is None else step, iteration or self.iteration)
-
-    def inside(self, other: Scope) -> bool:
-        scope: Scope | None = self
-        while scope is not None and scope is not other:
-            scope = scope.parent
-        return scope is other
-
-
-_scope: ContextVar[Scope] = ContextVar("scope")
 
 
 class Run:
@@ -181,11 +109,11 @@ class Run:
 
     def adopt(self) -> None:
         """Make the current task the one that runs the playbook."""
-        _scope.set(Scope("", None, asyncio.current_task()))
+        current.set(Scope("", None, asyncio.current_task()))
 
     @property
     def scope(self) -> Scope:
-        scope = _scope.get()
+        scope = current.get()
         if scope.task is not asyncio.current_task():
             raise EngineFault(
                 f"a verb was used in {scope.path or 'the playbook'!r} from a task that is not its own",
@@ -198,11 +126,11 @@ class Run:
     def step(self, name: str) -> Iterator[None]:
         """A named part of the process; the verbs inside have its name in their keys."""
         outer = self.scope
-        _scope.set(outer.child(checked_name(name), step=name))
+        current.set(outer.child(checked_name(name), step=name))
         try:
             yield
         finally:
-            _scope.set(outer)
+            current.set(outer)
 
     def loop(self, name: str, cap: int | None = None) -> Turns:
         """Turns 1, 2, ... up to the cap; `break` leaves early. Settings may lower a cap, never raise it."""
@@ -286,7 +214,7 @@ class Run:
         slot = self._recall("read", {"path": path})
         if slot.recorded:
             return Document.from_json(slot.value())
-        document = self.world.documents.read(path)
+        document = await self.world.patiently(lambda: self.world.documents.read(path))
         slot.settle("read", document.to_json())
         return document
 
@@ -338,7 +266,7 @@ class Run:
         slot = self._recall("list", {"folder": folder, "pattern": pattern})
         if slot.recorded:
             return list(slot.value())
-        paths = self.world.documents.list(folder, pattern)
+        paths = await self.world.patiently(lambda: self.world.documents.list(folder, pattern))
         slot.settle("list", paths)
         return paths
 
@@ -363,7 +291,7 @@ class Run:
 
     # -- decisions, events, clock
 
-    def decide(self, rule: Table[T] | Callable[..., T], *inputs: Any) -> T:
+    def decide(self, rule: Callable[..., T], *inputs: Any) -> T:
         """Apply a table or pure function; what it was given and what it said are recorded."""
         name = name_of(rule)
         slot = self._recall(name, {"rule": name, "inputs": plain(inputs)})
@@ -487,9 +415,10 @@ class Run:
             if opening is None:
                 self.stop_here(slot.key, "gate", lambda: parts)
             self.materialize()
-            opening = slot.append(
+            opening = self.journal.append(
                 "gate.opened",
-                {
+                key=slot.key,
+                data={
                     "gate": name,
                     "question": question,
                     "choices": [asdict(choice) for choice in choices],
@@ -530,11 +459,11 @@ class Run:
         for member in members:
             checked_name(member)
         limit = cap or self.options.max_parallel or self.playbook.max_parallel
-        with self._dispatcher.side_by_side(len(members)) as area, self.step(name) if name else nullcontext():
+        with side_by_side(len(members)) as area, self.step(name) if name else nullcontext():
             results = await self._run_members(members, limit)
             slot = self._recall("cluster", {"members": list(members)})
             if not slot.recorded:
-                await self._dispatcher.clean_up(area, slot)
+                await self._dispatcher.examiner.clean_up(area, slot)
                 slot.settle("cluster.end", None, facts={"members": list(members)})
         return results
 
@@ -561,7 +490,7 @@ class Run:
         slots = asyncio.Semaphore(cap)
 
         async def work(member: str, body: Callable[[], Awaitable[T]]) -> T:
-            _scope.set(base.child(member))
+            current.set(base.child(member))
             async with slots:
                 try:
                     return await body()
@@ -577,12 +506,16 @@ class Run:
 
     @asynccontextmanager
     async def time_limit(self, seconds: float, message: str) -> AsyncIterator[None]:
-        """Bound the engine's own work; the clock decides nothing else here."""
+        """Bound the engine's own work, whether it waits or blocks; the clock decides nothing else here."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
         try:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError:
             raise AgentFailed(message) from None
+        if loop.time() - started > seconds:
+            raise AgentFailed(message)
 
 
 async def settle_all(tasks: Any) -> None:
@@ -636,94 +569,17 @@ class Turns:
             raise StopAsyncIteration
         self._turn += 1
         self._inner = self._outer.child(f"{self._name}-{self._turn}", iteration=self._turn)
-        _scope.set(self._inner)
+        current.set(self._inner)
         slot = self._run._recall("loop", {"loop": self._name, "turn": self._turn})
         if not slot.recorded:
             slot.settle("loop", self._turn, facts={"loop": self._name, "turn": self._turn, "cap": self._cap})
         return self._turn
 
     def _leave(self) -> None:
-        if self._inner is not None and (current := _scope.get(None)) is not None and current.inside(self._inner):
-            _scope.set(self._outer)
+        if self._inner is not None and (now := current.get(None)) is not None and now.inside(self._inner):
+            current.set(self._outer)
         self._inner = None
 
     def __del__(self) -> None:
         # `break` drops the iterator at once (CPython counts references): that is how a loop's scope ends early.
         self._leave()
-
-
-class Slot:
-    """The place of one verb in the journal."""
-
-    def __init__(
-        self, run: Run, key: str, digest: str, parts: Mapping[str, Any], line: Line | None, scope: Scope
-    ) -> None:
-        self.run = run
-        self.key = key
-        self.scope = scope
-        self.digest = digest
-        self._parts = parts
-        self._line = line
-
-    @property
-    def recorded(self) -> bool:
-        return self._line is not None
-
-    def value(self) -> Any:
-        assert self._line is not None
-        return unpack(self._line.data["out"], self.run.world.records.objects)
-
-    def intent(self, event: str) -> Line | None:
-        """The last line of this kind that an earlier process left for this verb."""
-        return self.run.record.last(self.key, event)
-
-    def intents(self, event: str) -> list[Line]:
-        return self.run.record.all(self.key, event)
-
-    def append(
-        self, event: str, data: Mapping[str, Any], *, agent: str | None = None, attempt: int | None = None
-    ) -> Line:
-        line = self.run.journal.append(
-            event,
-            key=self.key,
-            agent=agent,
-            attempt=attempt,
-            iteration=self.scope.iteration,
-            data=data,
-            shrink=self._shrink,
-        )
-        self.run.record.add(line)
-        return line
-
-    def settle(
-        self,
-        event: str,
-        value: Any,
-        *,
-        facts: Mapping[str, Any] | None = None,
-        agent: str | None = None,
-        attempt: int | None = None,
-    ) -> None:
-        """Record the outcome; only then may the playbook see it."""
-        self.run.journal.append(
-            event,
-            key=self.key,
-            agent=agent,
-            attempt=attempt,
-            iteration=self.scope.iteration,
-            digest=self.digest,
-            data={
-                "in": shown(self._parts),
-                **(facts or {}),
-                "out": pack_texts(value, self.run.world.records.objects),
-            },
-            shrink=self._shrink,
-        )
-
-    def _shrink(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {name: pack(value, self.run.world.records.objects) for name, value in data.items()}
-
-
-def identity_bytes(identity: Identity) -> bytes:
-    """``run.json``, byte for byte; its digest is the first link of the journal's chain."""
-    return (json.dumps(asdict(identity), indent=2) + "\n").encode()

@@ -4,8 +4,7 @@ No disk, no processes, no waiting: files are a dictionary, agents are a function
 that is due.  Whatever a playbook does here it does in the real world too, given the same answers, because `Run`,
 its replay and its dispatch procedure are not simulated; only the `World` under them is.
 
-`Simulation` plays one run (and its resumes after injected crashes).  `explore` plays every run that deviates from
-a clean one in at most so many places.
+`Simulation` plays one run, and its resumes after injected crashes.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import random
 import selectors
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -25,13 +24,15 @@ from interlock.agents.book import Bound
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, MemoryOutput, Observer, Usage
 from interlock.contracts import sample
 from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
+from interlock.engine.definition import Playbook
 from interlock.engine.drive import Close, drive
+from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, no_tripwire
 from interlock.engine.keys import sha256
 from interlock.engine.model import CommandResult
 from interlock.engine.objects import MemoryObjects, Objects
-from interlock.engine.playbook import Playbook
-from interlock.engine.run import Identity, Options, Run, identity_bytes
+from interlock.engine.options import Options
+from interlock.engine.run import Run
 from interlock.engine.world import CommandCall, Merged
 from interlock.errors import ConfigInvalid, EngineFault
 from interlock.workspace import Change, ChangeKind
@@ -258,6 +259,9 @@ class SimulatedWorld:
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
+    async def patiently(self, look: Callable[[], T]) -> T:
+        return look()
+
     def draw(self, length: int) -> str:
         return "".join(self._random.choices("0123456789abcdefghijklmnopqrstuvwxyz", k=length))
 
@@ -435,90 +439,3 @@ class Simulation:
 def virtual_stamp() -> str:
     moment = EPOCH + timedelta(seconds=asyncio.get_running_loop().time())
     return moment.isoformat(timespec="milliseconds")
-
-
-# -- all runs
-
-
-@dataclass(frozen=True)
-class Deviation:
-    """Something other than the best that an agent can do at one call."""
-
-    name: str
-    act: Callable[[AgentRequest, Act], Act]
-    """From the request and the best act to the deviating one."""
-    fits: Callable[[AgentRequest], bool] = lambda _request: True
-
-
-CRASH = Deviation("crash", lambda _request, act: replace(act, crash=True))
-
-
-@dataclass(frozen=True)
-class Played:
-    """One explored run: where it deviated, and how it went."""
-
-    schedule: Mapping[int, str]
-    close: Close
-    simulation: Simulation
-
-
-def explore(
-    make: Callable[[Agent], Simulation],
-    deviations: Sequence[Deviation],
-    *,
-    most: int,
-    crashes: bool = True,
-    base: Agent = best,
-    sample_of: Callable[[Mapping[int, str]], bool] | None = None,
-) -> Iterator[Played]:
-    """Every run with at most `most` deviations, each once.
-
-    A schedule says at which call (counted over the whole run) which deviation happens. From each explored run the
-    next ones follow by deviating once more, at a later call that this run really made.
-    """
-    pending: list[dict[int, str]] = [{}]
-    known = (*deviations, CRASH) if crashes else tuple(deviations)
-    by_name = {deviation.name: deviation for deviation in known}
-    while pending:
-        schedule = pending.pop()
-        played = _play(make, by_name, schedule, base)
-        yield played
-        if len(schedule) >= most:
-            continue
-        calls = played.simulation.world.calls
-        for number in range(max(schedule, default=-1) + 1, len(calls)):
-            for deviation in known:
-                further = {**schedule, number: deviation.name}
-                if deviation.fits(calls[number]) and (sample_of is None or len(further) < most or sample_of(further)):
-                    pending.append(further)
-
-
-def _play(
-    make: Callable[[Agent], Simulation], by_name: Mapping[str, Deviation], schedule: Mapping[int, str], base: Agent
-) -> Played:
-    def agent(request: AgentRequest) -> Act:
-        name = schedule.get(len(simulation.world.calls) - 1)
-        return by_name[name].act(request, base(request)) if name else base(request)
-
-    simulation = make(agent)
-    while True:
-        try:
-            return Played(schedule, simulation.go(), simulation)
-        except Crash:
-            continue
-
-
-__all__ = [
-    "CRASH",
-    "Act",
-    "Agent",
-    "Crash",
-    "Deviation",
-    "Played",
-    "SimulatedWorld",
-    "Simulation",
-    "VirtualTimeLoop",
-    "best",
-    "explore",
-    "instantly",
-]

@@ -36,5 +36,5 @@ def row_name(inputs: tuple[object, ...]) -> str:
     return ", ".join(value.name if isinstance(value, Enum) else repr(value) for value in inputs)
 
 
-def name_of(rule: Table[Any] | Callable[..., Any]) -> str:
+def name_of(rule: Callable[..., Any]) -> str:
     return rule.name if isinstance(rule, Table) else rule.__name__

@@ -6,12 +6,12 @@ its dispatch procedure and its clusters are the same code in both; that is what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from interlock.agents.book import Bound
 from interlock.agents.runner import AgentExit, AgentRequest, Observer
@@ -20,6 +20,7 @@ from interlock.engine.model import CommandResult
 from interlock.engine.objects import Objects
 from interlock.workspace import Change
 
+T = TypeVar("T")
 SnapshotToken = Any
 """A snapshot as JSON data; only its tree can read it."""
 
@@ -130,6 +131,10 @@ class World(Protocol):
     def now(self) -> datetime: ...
 
     async def sleep(self, seconds: float) -> None: ...
+
+    async def patiently(self, look: Callable[[], T]) -> T:
+        """The result of something that may hang (a dead network folder) without hanging the run with it."""
+        ...
 
     def draw(self, length: int) -> str:
         """Random characters ``0-9a-z``."""

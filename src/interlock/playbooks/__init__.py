@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from interlock.errors import ConfigInvalid
 
 if TYPE_CHECKING:
-    from interlock.engine.playbook import Playbook
+    from interlock.engine.definition import Playbook
 
 NAMES = ("router",)
 

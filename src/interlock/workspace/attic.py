@@ -54,6 +54,8 @@ class Attic:
             os.close(folder)
 
     def _free_place(self, name: Path) -> Path:
+        if self._folder.is_symlink():
+            self._folder.unlink()
         place = self._folder / name
         number = 0
         while os.path.lexists(place) or not _is_folder(place.parent):

@@ -32,6 +32,7 @@ _SETTINGS = (
     "core.autocrlf=false",
     "core.safecrlf=false",
     "core.precomposeUnicode=false",
+    "checkout.workers=4",
     "credential.helper=",
     "diff.ignoreSubmodules=all",
     "gc.auto=0",
@@ -42,6 +43,8 @@ _SETTINGS = (
 )
 
 _STDERR_KEPT = 4000
+_PATIENCE_S = 900
+"""Git opens a named pipe called .gitignore and waits for ever; nothing it does for us takes this long."""
 
 
 def _environment(**extra: str) -> dict[str, str]:
@@ -100,7 +103,15 @@ class Git:
         """
         process = await self._start(args, reads=reads, globs=globs)
         try:
-            out, err = await process.communicate(stdin)
+            async with asyncio.timeout(_PATIENCE_S):
+                out, err = await process.communicate(stdin)
+        except TimeoutError as error:
+            await _end(process)
+            raise WorkspaceFailed(
+                f"git {_shown(args)} did not end within {_PATIENCE_S} s",
+                where=str(self.folder or self.work_tree),
+                remedy="Look for a pipe or a dead network folder in the workspace.",
+            ) from error
         except BaseException:
             await _end(process)
             raise
@@ -152,7 +163,8 @@ class Git:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 # Ctrl-C ends the run in order; it must not tear a snapshot's git apart first.
-                start_new_session=True,
+                # Not a session of its own: that is how the engine knows what an agent sent into the background.
+                process_group=0,
             )
         except FileNotFoundError as error:
             if (self.folder or self.work_tree).is_dir():
@@ -165,7 +177,7 @@ class Git:
 async def user_settings(git_dir: Path, folder: Path, pattern: str) -> dict[str, str]:
     """The settings whose name matches `pattern`, as the user's own git would see them; nothing is executed.
 
-    The last value wins, names are in lower case as git prints them.
+    The last value wins, names are in lower case as git prints them. Settings that git cannot read are a failure.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     process = await asyncio.create_subprocess_exec(
@@ -180,13 +192,15 @@ async def user_settings(git_dir: Path, folder: Path, pattern: str) -> dict[str, 
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
+        process_group=0,
     )
     try:
         out, _ = await process.communicate()
     except BaseException:
         await _end(process)
         raise
+    if process.returncode not in (0, 1):
+        raise _failed(("config", "--get-regexp", pattern), process.returncode, b"")
     pairs = (entry.partition("\n") for entry in os.fsdecode(out).split("\0") if entry)
     return {name: value for name, _, value in pairs}
 
@@ -206,5 +220,10 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 def _failed(args: Sequence[str], code: int | None, err: bytes) -> WorkspaceFailed:
     text = err.decode("utf-8", "replace").strip()[-_STDERR_KEPT:]
-    shown = " ".join(args[:6]) + (" ..." if len(args) > 6 else "")
-    return WorkspaceFailed(f"git {shown} failed with exit code {code}", expected="exit code 0", found=text or None)
+    return WorkspaceFailed(
+        f"git {_shown(args)} failed with exit code {code}", expected="exit code 0", found=text or None
+    )
+
+
+def _shown(args: Sequence[str]) -> str:
+    return " ".join(args[:6]) + (" ..." if len(args) > 6 else "")

@@ -29,6 +29,8 @@ def repository_at(top: Path) -> UserRepository | None:
     try:
         if dot_git.is_dir():
             git_dir = dot_git
+        elif not dot_git.is_file():
+            return None
         else:
             word, _, target = dot_git.read_text("utf-8", "surrogateescape").partition(":")
             if word != "gitdir":

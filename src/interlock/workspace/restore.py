@@ -98,10 +98,15 @@ class _Target:
 
 
 def _put_back(names: set[str], past: Past, stage: Path, target: _Target) -> None:
-    for name in sorted(names - past.files.keys(), reverse=True):
-        _remove(target.root, name, past.folders)
-    for name in sorted(past.files):
-        _place(stage / name, name, target)
+    name = ""
+    try:
+        for name in sorted(names - past.files.keys(), reverse=True):
+            _remove(target.root, name, past.folders)
+        for name in sorted(past.files):
+            _place(stage / name, name, target)
+    except OSError as error:
+        # The system names the staged file; what the user can mend is where it should go.
+        raise OSError(error.errno, error.strerror, str(target.root / name)) from error
 
 
 def _remove(root: Path, name: str, kept: frozenset[str]) -> None:

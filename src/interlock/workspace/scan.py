@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from uuid import uuid4
 
 from interlock.errors import WorkspaceFailed
 from interlock.workspace.git import Git
@@ -76,6 +77,7 @@ class FolderIndex:
         self.folder = folder
         self._shadow = shadow
         self._index = index
+        self._note = index.with_name(index.name + ".tree")
         self._known: tuple[tuple[int, ...] | None, str] | None = None
         """The index file as we left it, and its tree."""
 
@@ -83,50 +85,83 @@ class FolderIndex:
         """The tree of everything that counts below the folder."""
         # The engine is the only one who uses this index, one scan at a time: a lock is a dead process's.
         self._index.with_name(self._index.name + ".lock").unlink(missing_ok=True)
+        # Git would write through a planted link to wherever it points.
+        for place in (self._index.parent, self._index):
+            if place.is_symlink():
+                place.unlink()
         self._index.parent.mkdir(parents=True, exist_ok=True)
         if self._known is not None and self._known[0] != _stamp(self._index):
             self.forget()
-        try:
-            return await self._take()
-        except WorkspaceFailed:
-            if not self.folder.root.is_dir():
-                raise
-            self.forget()
-            return await self._take(from_nothing=True)
+        for _ in ("with the index as it is", "with one made from the last tree"):
+            try:
+                return await self._take(recall=True)
+            except WorkspaceFailed:
+                if not self.folder.root.is_dir():
+                    raise
+                self.forget()
+        return await self._take(recall=False)
 
     def forget(self) -> None:
-        """Throw the index away; the next scan reads every file."""
+        """Throw the index away; the next scan reads every file again."""
         self._known = None
         self._index.unlink(missing_ok=True)
 
     async def left_out(self, chosen_by: Path | None = None) -> list[str]:
         """Ignored files and (with ``/``) folders below, or those of them that a file's ignore patterns match."""
         git = self._shadow.git(self.folder.top, folder=self.folder.root, index=self._index)
-        options = [f"--exclude-from={file}" for file in self.folder.exclude_files if file.is_file()]
-        options = [*options, "--exclude-standard"] if chosen_by is None else [f"--exclude-from={chosen_by}"]
+        options = self._ignore_rules() if chosen_by is None else [f"--exclude-from={chosen_by}"]
         names = _names(await git.run("ls-files", "-z", "--others", "--ignored", "--directory", *options, reads=True))
         return [name for name in names if self.folder.counts(name)]
 
-    async def _take(self, *, from_nothing: bool = False) -> Taken:
+    async def _take(self, *, recall: bool) -> Taken:
         git = self._shadow.git(self.folder.top, folder=self.folder.root, index=self._index)
-        repository = self.folder.repository
+        missing: Sequence[str] = ()
         seeded = False
-        if not from_nothing and repository is not None and not self._index.exists():
-            seeded = await seed_index(git, repository, self.folder.prefix, self.folder.counts)
-        found = await self._look(git)
+        if not self._index.exists() and not (recall and await self._recall(git)):
+            repository = self.folder.repository
+            if repository is not None:
+                seed = await seed_index(git, repository, self.folder.prefix, self.folder.counts)
+                seeded = seed is not None
+                missing = seed if seed is not None else await self._tracked_but_ignored(repository)
+        found = await self._look(git, missing)
         if seeded and any(name.rpartition("/")[2] == ".gitattributes" for name in (*found.new, *found.changed)):
             # Attributes that the user's index does not show may have changed what its blobs hold.
             self.forget()
-            found = await self._look(git)
+            assert self.folder.repository is not None
+            found = await self._look(git, await self._tracked_but_ignored(self.folder.repository))
         touched = bool(found.changed or found.gone or found.new)
         if touched:
             await self._update(git, found)
         if touched or self._known is None:
             tree = await self._write_tree(git)
             self._known = (_stamp(self._index), tree)
+            fresh = self._shadow.path / "tmp" / f"{uuid4().hex}.tree"
+            fresh.write_text(tree)
+            fresh.replace(self._note)
         return Taken(self._known[1], found.nested)
 
-    async def _look(self, git: Git) -> _Findings:
+    async def _recall(self, git: Git) -> bool:
+        """Start from the last tree: it knows files that are ignored by now and would not be found again."""
+        if self._note.is_symlink() or not self._note.is_file():
+            return False
+        tree = self._note.read_text("ascii", "replace")
+        if re.fullmatch("[0-9a-f]{40}", tree) is None or tree == EMPTY_TREE:
+            return False
+        options = (f"--prefix={self.folder.prefix}",) if self.folder.prefix else ()
+        await replace(git, folder=None).run("read-tree", *options, tree)
+        return True
+
+    async def _tracked_but_ignored(self, repository: UserRepository) -> list[str]:
+        """Files that match an ignore pattern but that git does not ignore, because the user tracks them."""
+        git = Git(repository.git_dir, self.folder.top, folder=self.folder.root)
+        try:
+            listed = await git.run("ls-files", "-z", "--cached", "--ignored", *self._ignore_rules(), reads=True)
+        except WorkspaceFailed:
+            # An index that git cannot read has nothing to tell.
+            return []
+        return _names(listed)
+
+    async def _look(self, git: Git, missing: Sequence[str]) -> _Findings:
         asked = [self._changes(git), self._others(git)]
         if self.folder.wanted:
             asked.append(self._wanted(git))
@@ -136,7 +171,12 @@ class FolderIndex:
         for status, name in zip(tracked[::2], tracked[1::2], strict=True):
             (gone if status == "D" or not _storable(self.folder.root / name) else changed).append(name)
         nested = [name for name in others if name.endswith("/")]
-        new = dict.fromkeys(name for name in (*others, *(wanted[0] if wanted else ())) if not name.endswith("/"))
+        present = [name for name in dict.fromkeys(missing) if _is_file(self.folder.root, name)]
+        seen = (*others, *(wanted[0] if wanted else ()), *present)
+        new = list(dict.fromkeys(name for name in seen if not name.endswith("/")))
+        if len(new) <= _MANY:
+            # Looked at here, an unreadable file does not make each update of the index fail first.
+            new = [name for name in new if _storable(self.folder.root / name)]
         return _Findings(
             tuple(changed),
             tuple(gone),
@@ -151,14 +191,18 @@ class FolderIndex:
         return _names(await git.run("diff-files", "-z", "--name-status", "--no-renames", *options, reads=True))
 
     async def _others(self, git: Git) -> list[str]:
-        options = [f"--exclude-from={file}" for file in self.folder.exclude_files if file.is_file()]
+        options = self._ignore_rules()
         if self.folder.holds_home:
             # On the command line these win over every ignore file, whatever an agent writes there.
             home = "/" + re.sub(r"([\\*?\[ ])", r"\\\1", self.folder.prefix) + HOME
             teams = [f"!{home}{folder.removeprefix(HOME)}{rest}" for folder in TEAM_FOLDERS for rest in ("", "**")]
             patterns = (f"!{home}/", f"{home}/*", *teams, f"{home}/**/__pycache__/")
             options += [f"--exclude={pattern}" for pattern in patterns]
-        return _names(await git.run("ls-files", "-z", "--others", "--exclude-standard", *options, reads=True))
+        return _names(await git.run("ls-files", "-z", "--others", *options, reads=True))
+
+    def _ignore_rules(self) -> list[str]:
+        private = [f"--exclude-from={file}" for file in self.folder.exclude_files if file.is_file()]
+        return ["--exclude-standard", *private]
 
     async def _wanted(self, git: Git) -> list[str]:
         specs = (":(glob)" + re.sub(r"([\\\[])", r"\\\1", pattern) for pattern in self.folder.wanted)
@@ -167,7 +211,7 @@ class FolderIndex:
     async def _update(self, git: Git, found: _Findings) -> None:
         if found.gone:
             await git.run("update-index", "-z", "--force-remove", "--stdin", stdin=_lines(found.gone))
-        names: Sequence[str] = _without_buried((*found.changed, *found.new), frozenset(found.new))
+        names: Sequence[str] = (*found.changed, *found.new)
         if not names:
             return
         # Git writes what it takes for big files into one pack: that saves creating a file for each of very many.
@@ -215,9 +259,10 @@ def _storable(path: Path) -> bool:
     return stat.S_ISLNK(mode) or (stat.S_ISREG(mode) and os.access(path, os.R_OK))
 
 
-def _without_buried(names: Sequence[str], new: frozenset[str]) -> list[str]:
-    """`names` but those below a new file or link: adding that one removes them, and git refuses to look there."""
-    return [name for name in names if not any(parent in new for parent in _parents(name))]
+def _is_file(root: Path, name: str) -> bool:
+    """Whether a file or link is there, not reached through a link: beyond one, git refuses to look."""
+    path = root / name
+    return (path.is_symlink() or path.is_file()) and not any((root / parent).is_symlink() for parent in _parents(name))
 
 
 def _parents(name: str) -> Iterable[str]:

@@ -22,30 +22,33 @@ _CONVERTS = re.compile(rb"\b(text|crlf|eol|filter|ident|working-tree-encoding|bi
 _SETTINGS = r"^(core\.(autocrlf|attributesfile)|extensions\.(objectformat|partialclone|refstorage))$"
 
 
-async def seed_index(git: Git, repository: UserRepository, prefix: str, counts: Callable[[str], bool]) -> bool:
-    """Whether `git`'s index is now the user's, cut down to plain entries below `prefix` that count.
+async def seed_index(
+    git: Git, repository: UserRepository, prefix: str, counts: Callable[[str], bool]
+) -> list[str] | None:
+    """Make `git`'s index the user's, cut down to plain entries below `prefix` that count; None if that is not safe.
 
-    Entries with a flag that hides changes (assume-unchanged, skip-worktree), conflicts and submodules are left out.
+    Entries with a flag that hides changes (assume-unchanged, skip-worktree) and conflicts are left out, and named
+    in the answer; submodules are left out.
     """
     assert git.index is not None
     try:
         if not await _faithful(repository):
-            return False
+            return None
         await asyncio.to_thread(_link_objects, repository.objects, git.git_dir / "objects")
         # The time of the index tells git which files may have changed unnoticed since: it has to stay.
         await asyncio.to_thread(shutil.copy2, repository.git_dir / "index", git.index)
         whole = Git(git.git_dir, git.work_tree, index=git.index, own_common_dir=True)
         listed = await whole.run("ls-files", "-z", "--stage", "-v", reads=True)
-        dropped, attributes = _sort(listed, os.fsencode(prefix), counts)
+        dropped, flagged, attributes = _sort(listed, os.fsencode(prefix), counts)
         if any(_converts(git.work_tree / os.fsdecode(name)) for name in attributes):
             git.index.unlink()
-            return False
+            return None
         if dropped:
             await whole.run("update-index", "-z", "--force-remove", "--stdin", stdin=b"\0".join([*dropped, b""]))
-        return True
+        return flagged
     except (WorkspaceFailed, OSError):
         git.index.unlink(missing_ok=True)
-        return False
+        return None
 
 
 async def _faithful(repository: UserRepository) -> bool:
@@ -63,29 +66,29 @@ async def _faithful(repository: UserRepository) -> bool:
 
 
 def _converts(attributes: Path) -> bool:
-    try:
-        return _CONVERTS.search(attributes.read_bytes()) is not None
-    except FileNotFoundError:
-        return False
+    return attributes.is_file() and _CONVERTS.search(attributes.read_bytes()) is not None
 
 
-def _sort(listed: bytes, prefix: bytes, counts: Callable[[str], bool]) -> tuple[list[bytes], list[bytes]]:
-    """The entries that cannot be used, and the attribute files among the others."""
+def _sort(listed: bytes, prefix: bytes, counts: Callable[[str], bool]) -> tuple[list[bytes], list[str], list[bytes]]:
+    """The entries that cannot be used, those of them that may still be files, and the attribute files of the rest."""
     dropped: list[bytes] = []
+    flagged: list[str] = []
     attributes: list[bytes] = []
     for entry in listed.split(b"\0")[:-1]:
         about, _, name = entry.partition(b"\t")
         tag, mode, _, stage = about.split(b" ")
-        plain = tag == b"H" and stage == b"0" and mode != b"160000"
-        if not plain or not name.startswith(prefix) or not counts(os.fsdecode(name[len(prefix) :])):
+        if mode == b"160000" or not name.startswith(prefix) or not counts(os.fsdecode(name[len(prefix) :])):
             dropped.append(name)
+        elif tag != b"H" or stage != b"0":
+            dropped.append(name)
+            flagged.append(os.fsdecode(name[len(prefix) :]))
         elif b".git" in name:
             parts = name.lower().split(b"/")
             if b".git" in parts:
                 dropped.append(name)
             elif parts[-1] == b".gitattributes":
                 attributes.append(name)
-    return dropped, attributes
+    return dropped, flagged, attributes
 
 
 def _link_objects(source: Path, target: Path) -> None:

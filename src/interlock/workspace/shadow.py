@@ -102,6 +102,10 @@ class Shadow:
 
     def _check(self) -> None:
         try:
+            # A link planted here would lead our writes to wherever it points.
+            for name in ("", *_FOLDERS, "objects", "refs"):
+                if (self.path / name).is_symlink():
+                    (self.path / name).unlink()
             for name in _FOLDERS:
                 (self.path / name).mkdir(parents=True, exist_ok=True)
             for name, content in _CONTROL.items():

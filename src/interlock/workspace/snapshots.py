@@ -322,7 +322,10 @@ class Workspace(Tree):
         if self._excludes is None:
             repository = await self.user_repository()
             git_dir = repository.git_dir if repository is not None else self.shadow.path
-            named = await user_settings(git_dir, self.root, r"^core\.excludesfile$")
+            try:
+                named = await user_settings(git_dir, self.root, r"^core\.excludesfile$")
+            except WorkspaceFailed:
+                named = {}
             self._excludes = (self.root / users_file(named.get("core.excludesfile"), "ignore"),)
         return self._excludes
 

@@ -37,9 +37,7 @@ class Worktree(Tree):
 
     def __init__(self, workspace: Workspace, name: str, top: Path, prefix: str) -> None:
         shadow = workspace.shadow
-        super().__init__(
-            top / prefix, workspace.home, shadow, _indexes(workspace, name), top.with_name(f"{top.name}.staging")
-        )
+        super().__init__(top / prefix, workspace.home, shadow, _indexes(workspace, name), _staging(top))
         self.name = name
         self._workspace = workspace
         self._top = top
@@ -81,13 +79,15 @@ async def open_worktree(workspace: Workspace, snapshot: Snapshot, name: str, cac
         await git.run("read-tree", *((f"--prefix={prefix}/",) if prefix else ()), tree)
         await git.run("checkout-index", "--all", "--index", "--force")
     await _bring_ignored(workspace, snapshot, worktree)
+    # From now on the engine knows its index, so that whoever touches it is noticed.
+    await worktree.snapshot()
     return worktree
 
 
 async def sweep_worktrees(workspace: Workspace, cache: Path, names: Collection[str] | None = None) -> list[str]:
     """Remove worktrees that dead runs left; only those in `names` if given. The names that were removed."""
     place = _place(workspace, cache)
-    known = {entry.name.removesuffix(".staging") for entry in place.iterdir()} if place.is_dir() else set()
+    known = {entry.name for entry in place.iterdir() if not entry.name.startswith(".")} if place.is_dir() else set()
     known |= {top.name for _, top in await _entries(workspace) if top.parent == place}
     indexes = _indexes(workspace, "")
     known |= {entry.name for entry in indexes.iterdir()} if indexes.is_dir() else set()
@@ -149,7 +149,7 @@ async def _remove(workspace: Workspace, name: str, top: Path) -> None:
     """Every trace of a worktree, whatever an agent or a crash left of it."""
 
     def remove(entries: list[Path]) -> None:
-        for folder in (*entries, top, top.with_name(f"{top.name}.staging"), _indexes(workspace, name)):
+        for folder in (*entries, top, _staging(top), _indexes(workspace, name)):
             remove_folder(folder)
         for parent in (*(entry.parent for entry in entries), top.parent):
             if parent.is_dir() and not any(parent.iterdir()):
@@ -179,6 +179,11 @@ def _place(workspace: Workspace, cache: Path) -> Path:
     """One folder per workspace, so that two of the same name do not meet."""
     mark = sha256(os.fsencode(workspace.root)).hexdigest()[:12]
     return cache.resolve() / f"{workspace.root.name}-{mark}"
+
+
+def _staging(top: Path) -> Path:
+    """Where files are written before they are renamed into the worktree: the same file system."""
+    return top.with_name(f".{top.name}.staging")
 
 
 def _indexes(workspace: Workspace, name: str) -> Path:

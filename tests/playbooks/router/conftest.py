@@ -13,7 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from interlock.engine.drive import Close
 from interlock.engine.journal import Line
 from interlock.engine.model import Delegation
-from interlock.engine.run import Options
+from interlock.engine.options import Options
 from interlock.engine.simulation import Act, SimulatedWorld, Simulation
 from interlock.errors import InterlockError
 from interlock.playbooks.router import RouterInputs, example_files, router
@@ -21,6 +21,9 @@ from interlock.settings.models import RouterSettings
 
 hypothesis_settings.register_profile("interlock", deadline=None)
 hypothesis_settings.load_profile("interlock")
+
+
+DONE = Act(message="Done.\n\nStatus: completed\n")
 
 
 @dataclass
@@ -33,7 +36,7 @@ class Bench:
     def simulate(
         self,
         line: str,
-        act: Act | Callable[[Any], Act] = Act(message="Done.\n\nStatus: completed\n"),
+        act: Act | Callable[[Any], Act] = DONE,
         *,
         parent: Delegation | None = None,
         **settings: Any,
@@ -43,7 +46,7 @@ class Bench:
         self.simulation = Simulation(router, RouterInputs(line), SimulatedWorld(self.files, agent), options=options)
         return self.simulation
 
-    def play(self, line: str, act: Any = Act(message="Done.\n\nStatus: completed\n"), **how: Any) -> Close:
+    def play(self, line: str, act: Any = DONE, **how: Any) -> Close:
         return self.simulate(line, act, **how).go()
 
     def refuse(self, line: str, **how: Any) -> InterlockError:

@@ -92,9 +92,8 @@ def test_a_missing_or_unusable_command_file_is_refused(bench: Any) -> None:
 @pytest.mark.parametrize("value", ["-1", "0", "86401", "1.5", "true", '"soon"', '"60"', "[60]"])
 def test_a_timeout_is_an_integer_of_seconds(value: str) -> None:
     """Anything but 1 to 86400 is refused with what was found."""
-    assert refused(f"timeout: {value}") == (
-        f"Error: timeout must be an integer of seconds from 1 to 86400; found {value}".replace("[60]", "[60]")
-    )
+    said = refused(f"timeout: {value}")
+    assert said == f"Error: timeout must be an integer of seconds from 1 to 86400; found {value}"
 
 
 @pytest.mark.req("RT-47")
@@ -145,7 +144,7 @@ def test_another_name_in_the_agent_file_is_only_remarked() -> None:
     assert "cannot be read" in broken.remarks[0]
 
 
-@pytest.mark.parametrize("writes", ["docs/**", "[1]", "[../x]", "[/etc]", "['']", "{}"])
+@pytest.mark.parametrize("writes", ["docs/**", "[1]", "[../x]", "[/etc]", "['!/etc']", "['']", "{}"])
 def test_a_write_scope_that_says_nothing_usable_is_refused(writes: str) -> None:
     """A bad scope never widens to everything."""
     found = agent(f"---\nwrites: {writes}\n---\n")

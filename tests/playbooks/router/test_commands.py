@@ -101,7 +101,7 @@ def test_a_bad_number_is_found_before_any_file_is_read(bench: Any, line: str) ->
     bench.files.clear()
     error = bench.refuse(line)
     assert error.what.startswith("Error: Task number")
-    assert [entry.event for entry in bench.lines] == ["run.start", "decide", "refused"]
+    assert [entry.event for entry in bench.lines] == ["run.start", "refused"]
 
 
 def test_a_number_with_thousands_of_digits_is_not_found() -> None:

@@ -111,7 +111,10 @@ def test_a_task_without_language_is_general(rest: str) -> None:
 @pytest.mark.req("RT-21")
 def test_nothing_but_the_field_decides_the_language(bench: Any) -> None:
     """A title, a description and file names that speak of Lean do not make a task one."""
-    text = "### 259. Lean proof\n- **Description**: in Modal.lean\n  Language: lean\n- **Files**: a.lean, **Language**: lean\n"
+    text = (
+        "### 259. Lean proof\n- **Description**: in Modal.lean\n  Language: lean\n"
+        "- **Files**: a.lean, **Language**: lean\n"
+    )
     assert found(text).language == "general"
     bench.files[TASK_LIST] = text
     bench.play("/implement 259")
@@ -122,7 +125,8 @@ def test_nothing_but_the_field_decides_the_language(bench: Any) -> None:
 def test_a_description_may_have_several_lines() -> None:
     """It runs over paragraphs and code to the next field or heading; a closing rule is not part of it."""
     text = (
-        "### 259. T\n**Description**: first\n  second\n\nthird\n```\n**Language**: lean\n### 1. no heading\n```\nfourth\n\n"
+        "### 259. T\n**Description**: first\n  second\n\nthird\n"
+        "```\n**Language**: lean\n### 1. no heading\n```\nfourth\n\n"
         "- **Status**: open\nnot the description\n\n---\n"
     )
     entry = found(text)

@@ -63,6 +63,11 @@ ENDING: Table[Status] = Table(
 )
 
 
+def ending(kind: Return) -> Status:
+    """How a run with this return ends."""
+    return ENDING(kind)
+
+
 @dataclass(frozen=True)
 class Answer:
     """The facts of a return."""
@@ -114,8 +119,6 @@ def judge_return(answer: Answer) -> Returned:
     match answer.reason:
         case Reason.SPAWN_FAILED:
             return Returned(Return.NOT_STARTED, f"Error: {answer.agent} could not be started: {escaped(answer.detail)}")
-        case Reason.TIMEOUT if answer.partial and answer.returns is Returns.TEXT and answer.content.strip():
-            return _said(answer, Return.PARTIAL)  # any text is an answer, also a late one
         case Reason.TIMEOUT:
             return Returned(Return.TIMED_OUT, _timed_out(answer))
         case Reason.SESSION_MISMATCH:
@@ -174,7 +177,10 @@ def _unusable_json(answer: Answer) -> Returned:
     if isinstance(found, _NotJson):
         place = f"line {found.line} column {found.column}"
         return _refused(answer, Return.BAD_JSON, f"{answer.agent} returned invalid JSON ({place})")
-    return _bad_status(answer, found.get("status") if isinstance(found, Mapping) else None)
+    named = found.get("status") if isinstance(found, Mapping) else None
+    if isinstance(named, str) and named in STATUSES:  # a key twice, or an answer too long to be looked at
+        return _refused(answer, Return.BAD_JSON, f"{answer.agent} returned unusable JSON ({escaped(answer.detail)})")
+    return _bad_status(answer, named)
 
 
 @dataclass(frozen=True)
@@ -186,12 +192,9 @@ class _NotJson:
 def _json(content: bytes) -> object:
     """The data of an answer, or where it stops being JSON."""
     try:
-        return json.loads(content.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        return json.loads(content.decode("utf-8", "replace").removeprefix("\ufeff"), parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         return _NotJson(error.lineno, error.colno)
-    except UnicodeDecodeError as error:
-        before = content[: error.start].decode("utf-8", "replace")
-        return _NotJson(before.count("\n") + 1, len(before) - before.rfind("\n"))
     except (RecursionError, ValueError):
         return _NotJson(1, 1)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from interlock.contracts import ROUTER_JSON, ROUTER_TEXT, AnswerFormat, Contract
-from interlock.engine.model import DEADLINE, SESSION, Delegation, Dispatch, Retries
+from interlock.engine import DEADLINE, SESSION, TIMEOUT, Delegation, Dispatch, Retries
 from interlock.playbooks.router import problems
 from interlock.playbooks.router.decisions import ValidatedCommand
 from interlock.playbooks.router.documents import AgentFile, Returns, TaskEntry
@@ -55,7 +55,8 @@ class Handover:
 def handover(task: ValidatedTask, limit: int) -> Handover | Problem:
     """The context object of the task, unless it has more than `limit` bytes."""
     text = context_object(task)
-    size = len(text.replace(SESSION, USUAL_SESSION).replace(DEADLINE, USUAL_DEADLINE).encode())
+    usual = text.replace(SESSION, USUAL_SESSION).replace(DEADLINE, USUAL_DEADLINE)
+    size = len(usual.replace(f'"{TIMEOUT}"', str(task.timeout_s)).encode())
     if size > limit:
         return problems.context_too_large(
             task.agent.name, size, limit, _bytes(task.entry.description), _bytes(task.command.user_prompt)
@@ -64,25 +65,23 @@ def handover(task: ValidatedTask, limit: int) -> Handover | Problem:
 
 
 def context_object(task: ValidatedTask) -> str:
-    """The JSON object of the delegation, one field a line; session and deadline are put in by the engine."""
-    fields: dict[str, object] = {
-        "prompt": task.prompt,
-        "task_number": task.entry.number,
-        "language": task.entry.language,
-        "task_description": task.entry.description,
-        "user_prompt": task.command.user_prompt,
-        "session_id": SESSION,
-        "delegation_depth": task.delegation.depth,
-        "delegation_path": list(task.delegation.path),
-        "timeout": task.timeout_s,
-        "deadline": DEADLINE,
+    """The JSON object of the delegation, one field a line; the engine puts in session, time limit and deadline."""
+    spelled = {
+        "prompt": _json(task.prompt),
+        "task_number": _json(task.entry.number),
+        "language": _json(task.entry.language),
+        "task_description": _json(task.entry.description),
+        "user_prompt": _json(task.command.user_prompt),
+        "session_id": f'"{SESSION}"',
+        "delegation_depth": _json(task.delegation.depth),
+        "delegation_path": _json(task.delegation.path),
+        "timeout": f'"{TIMEOUT}"',
+        "deadline": f'"{DEADLINE}"',
     }
-    return "{\n" + ",\n".join(f'  "{name}": {_spelled(value)}' for name, value in fields.items()) + "\n}"
+    return "{\n" + ",\n".join(f'  "{name}": {value}' for name, value in spelled.items()) + "\n}"
 
 
-def _spelled(value: object) -> str:
-    if value in (SESSION, DEADLINE):
-        return f'"{value}"'
+def _json(value: object) -> str:
     return _NEVER_PLAIN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 

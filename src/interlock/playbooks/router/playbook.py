@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from interlock.engine.model import Delegation, Dispatch, Ending, Report, Status
-from interlock.engine.playbook import AfterComplete, playbook
+from interlock.engine.definition import AfterComplete, playbook
+from interlock.engine.model import Delegation, Dispatch, Ending, Report
 from interlock.engine.run import Run
-from interlock.playbooks.router.answers import ENDING, Answer, judge_return
+from interlock.playbooks.router.answers import Answer, ending, judge_return
 from interlock.playbooks.router.decisions import (
     ValidatedCommand,
     check_cycle,
@@ -63,6 +63,7 @@ def run_key(inputs: RouterInputs) -> str:
     state=lambda _inputs: CONFIGURATION,
     max_parallel=1,
     retries=RETRIES,
+    needs_roles=False,
     after_complete=AfterComplete.ALWAYS_NEW,
 )
 async def router(run: Run, inputs: RouterInputs) -> Ending:
@@ -122,16 +123,16 @@ class Established:
 async def extract_and_validate(run: Run, checks: Checks, line: str) -> Established:
     """Stage 1: command and number, the task's entry, the command's file, the depth; a bad number reads no file."""
     settings = run.settings
-    command = checks.passed(run.decide(parse_command, line), Finding.COMMAND_KNOWN)
+    command = checks.passed(parse_command(line), Finding.COMMAND_KNOWN)
     task_list = await run.read(TASK_LIST)
-    entry = checks.passed(run.decide(find_task, task_list, command.number), Finding.TASK_FOUND)
+    entry = checks.passed(find_task(task_list, command.number), Finding.TASK_FOUND)
     checks.follow(Finding.FIELDS_READ)
     if settled_already(command.command, entry.status):
         run.warn(
             f"Task {command.number} has status {escaped(entry.status)} in {TASK_LIST}; it is implemented all the same"
         )
     document = await run.read(command_path(command.command))
-    file = checks.passed(run.decide(read_command_file, document), Finding.COMMAND_FILE_READ)
+    file = checks.passed(read_command_file(document), Finding.COMMAND_FILE_READ)
     here = checks.passed(check_depth(run.parent, settings.max_depth), Finding.DEPTH_FINE)
     run.note(
         "stage.1.done",
@@ -155,7 +156,7 @@ async def route_task(run: Run, checks: Checks, known: Established) -> ValidatedT
     file = known.file if settings.language_routing else replace(known.file, languages={})
     target = checks.need(run.decide(route, file, known.entry.language))
     document = await run.read(agent_path(target))
-    agent = checks.need(run.decide(read_agent_file, document, target, file.path))
+    agent = checks.need(read_agent_file(document, target, file.path))
     for remark in agent.remarks:
         run.warn(remark)
     delegation = checks.passed(check_cycle(known.here, target, settings.cycle_detection), Finding.TARGET_KNOWN)
@@ -201,7 +202,7 @@ async def relay(run: Run, checks: Checks, task: ValidatedTask, known: Establishe
             violations=report.violations,
         )
     )
-    status: Status = run.decide(ENDING, returned.kind)
+    status = run.decide(ending, returned.kind)
     state = checks.follow(*returned.trail)
     if (await run.read(TASK_LIST)).digest != known.list_digest:
         run.note("todo.changed", path=TASK_LIST, by=task.agent.name)

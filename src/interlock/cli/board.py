@@ -1,0 +1,114 @@
+"""What works right now, kept from journal lines and news; whoever draws it asks for it as plain values."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from interlock.telemetry import printable, who
+
+if TYPE_CHECKING:
+    from interlock.agents import AgentNews
+    from interlock.engine.journal import Line
+
+Clock = Callable[[], float]
+ENDED = ("dispatch.end", "command", "run.end", "run.interrupted", "run.fault")
+
+
+@dataclass(frozen=True)
+class Working:
+    """An agent or command that is running."""
+
+    name: str
+    attempt: int | None
+    since: float
+    doing: str = ""
+
+
+@dataclass(frozen=True)
+class Counts:
+    ok: int = 0
+    failed: int = 0
+    cost_usd: float | None = None
+
+
+@dataclass
+class Board:
+    """The present state of a run, safe to read from the thread that draws."""
+
+    title: str = ""
+    typical_s: float | None = None
+    """How long such runs usually take, if any are known."""
+    clock: Clock = time.monotonic
+    begun: float = 0.0
+    counts: Counts = field(default_factory=Counts)
+    _working: dict[str, Working] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, title: str, lines: list[Line], typical_s: float | None) -> None:
+        self.title, self.typical_s, self.begun = title, typical_s, self.clock()
+        for line in lines:
+            self._count(line)
+
+    def line(self, line: Line) -> None:
+        key = str(line.key)
+        with self._lock:
+            match line.event:
+                case "dispatch.start":
+                    self._working[key] = Working(who(line), line.attempt, self.clock())
+                case "command.intent":
+                    argv = line.data.get("argv")
+                    name = " ".join(map(str, argv)) if isinstance(argv, list) else key
+                    self._working[key] = Working(printable(name, 60), None, self.clock())
+                case "dispatch.try":
+                    self._say(key, f"{line.data['move']} in {line.data['delay_s']:g} s")
+                case "run.end" | "run.interrupted" | "run.fault":
+                    self._working.clear()
+                case event if event in ENDED:
+                    self._working.pop(key, None)
+            self._count(line)
+
+    def news(self, key: str, news: AgentNews) -> None:
+        with self._lock:
+            self._say(key, doing(news.kind, news.data))
+
+    def working(self) -> list[Working]:
+        with self._lock:
+            return list(self._working.values())
+
+    @property
+    def elapsed_s(self) -> float:
+        return self.clock() - self.begun
+
+    @property
+    def remaining_s(self) -> float | None:
+        """How long it may still take; None when nobody can know."""
+        if self.typical_s is None or self.typical_s <= self.elapsed_s:
+            return None
+        return self.typical_s - self.elapsed_s
+
+    def _say(self, key: str, text: str) -> None:
+        if text and key in self._working:
+            self._working[key] = replace(self._working[key], doing=text)
+
+    def _count(self, line: Line) -> None:
+        if line.event == "dispatch.end":
+            good, cost, now = line.data["outcome"] == "OK", line.data["cost_usd"], self.counts
+            total = now.cost_usd if cost is None else (now.cost_usd or 0.0) + cost
+            self.counts = Counts(now.ok + good, now.failed + (not good), total)
+
+
+def doing(kind: str, data: Mapping[str, object]) -> str:
+    """The last thing an agent did, in a few words."""
+    texts = [value for value in data.values() if isinstance(value, str) and value.strip()]
+    match kind:
+        case "text" if texts:
+            return printable(texts[0].strip().splitlines()[-1], 80)
+        case "partial.requested":
+            return "time is up: asked for partial results"
+        case "started" | "ended":
+            return ""
+    return printable(" ".join([kind, *texts]), 80)

@@ -1,0 +1,102 @@
+"""What every command has on its desk: the workspace, the common options, and where its answer goes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from interlock.errors import ConfigInvalid
+from interlock.settings import find_workspace
+
+if TYPE_CHECKING:
+    from interlock.app import Application
+    from interlock.engine.host import Call, View
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Occasion:
+    """One call of the program, as far as it is known: what an error can still say about it."""
+
+    json: bool = False
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """Common options that stood before the command."""
+    playbook: str | None = None
+    key: str | None = None
+    run_id: str | None = None
+    started_at: str | None = None
+
+
+@dataclass(frozen=True)
+class Desk:
+    """The common options, wherever on the line they stood, and what follows from them."""
+
+    occasion: Occasion = field(repr=False)
+    workspace: Path | None = None
+    json: bool = False
+    runner: str | None = None
+    dry_run: bool = False
+    new_run: bool = False
+    take_over: bool = False
+    budget: float | None = None
+
+    @classmethod
+    def of(cls, occasion: Occasion, own: Mapping[str, Any]) -> Desk:
+        """The options of the command itself, over those that stood before it."""
+        for name, value in occasion.given.items():
+            if value and name not in own:
+                raise ConfigInvalid(
+                    f"--{name.replace('_', '-')} means nothing to this command",
+                    where="command line",
+                    remedy="Leave it out, or see the command's --help.",
+                )
+        known = {entry.name for entry in fields(cls)} - {"occasion"}
+        merged = {name: own.get(name) or occasion.given.get(name) for name in known}
+        return cls(occasion, **{name: value for name, value in merged.items() if value is not None})
+
+    @cached_property
+    def root(self) -> Path:
+        return find_workspace(Path.cwd(), self.workspace)
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        return os.environ
+
+    def application(self, view: View) -> Application:
+        """The face of everything else, for this workspace."""
+        from interlock.app import Application
+
+        return Application(self.root, view, environ=self.environ, runner=self.runner)
+
+    def call(
+        self, *, retry: bool = False, accept_recorded: bool = False, flags: Mapping[str, Any] | None = None
+    ) -> Call:
+        """What this process is asked for, beyond playbook and inputs."""
+        from interlock.engine.host import Call
+
+        return Call(
+            new_run=self.new_run,
+            retry=retry,
+            accept_recorded=accept_recorded,
+            take_over=self.take_over,
+            budget_usd=self.budget,
+            flags=flags or {},
+        )
+
+    def spoken(self, command: str) -> str:
+        """A command for the person to type, from where they are now."""
+        place = "" if self.workspace is None else f" -C {self.workspace}"
+        return f"interlock{place} {command}"
+
+
+def finish(work: Coroutine[Any, Any, T]) -> T:
+    """The result of asynchronous work: async inside, sync at the door."""
+    import asyncio
+
+    return asyncio.run(work)

@@ -1,0 +1,218 @@
+"""`doctor`: what interlock finds here, and what would keep a run from working."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from interlock.cli.desk import Desk, finish
+from interlock.cli.options import command
+from interlock.cli.output import print_json
+from interlock.cli.overview import is_dead, lock_notes
+from interlock.cli.panels import WORKSHOP
+from interlock.errors import ConfigInvalid, InterlockError
+from interlock.telemetry import printable
+
+if TYPE_CHECKING:
+    from interlock.app import Application
+    from interlock.settings import Settings
+
+BROKEN = 2
+OLDEST_PYTHON, OLDEST_GIT = (3, 11), (2, 38)
+SHOWN = 8
+
+
+class State(StrEnum):
+    OK = "ok"
+    NOTE = "note"
+    """Works, but worth knowing."""
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    subject: str
+    state: State
+    text: str
+    remedy: str | None = None
+
+
+def add(app: typer.Typer) -> None:
+    @command(app, "doctor", example="interlock doctor", honours=("runner",), panel=WORKSHOP)
+    def doctor(desk: Desk) -> int:
+        """Check Python, git, settings, runners, roles, snapshots, locks and journals of this workspace."""
+        checks = finish(examine(desk))
+        broken = any(check.state is State.BROKEN for check in checks)
+        if desk.json:
+            print_json({"ok": not broken, "workspace": str(desk.root), "checks": [asdict(check) for check in checks]})
+        else:
+            typer.echo("\n".join(_lines(checks)))
+        return BROKEN if broken else 0
+
+
+async def examine(desk: Desk) -> list[Check]:
+    """Everything that can be looked at without changing anything."""
+    from interlock.engine.host import Quiet
+
+    application = desk.application(Quiet())
+    checks = [python(), git(), *workspace(desk.root)]
+    try:
+        settings = application.settings
+    except ConfigInvalid as error:
+        checks += settings_problems(error)
+    else:
+        place = desk.root / "interlock.toml"
+        found = "interlock.toml" if place.exists() else "no interlock.toml: all defaults"
+        checks.append(Check("settings", State.OK, found))
+        checks += await runners(application)
+        checks += roles(application)
+        checks.append(await uncovered(desk.root, settings))
+    return [*checks, *locks(desk.root), *journals(desk.root)]
+
+
+def python() -> Check:
+    import platform
+
+    good = sys.version_info >= OLDEST_PYTHON
+    return Check("python", State.OK if good else State.BROKEN, f"Python {platform.python_version()}")
+
+
+def git() -> Check:
+    """The program git: snapshots are made with it."""
+    import subprocess
+
+    remedy = f"Install git {'.'.join(map(str, OLDEST_GIT))} or later."
+    try:
+        said = subprocess.run(["git", "version"], capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+    except (OSError, subprocess.SubprocessError) as error:
+        return Check("git", State.BROKEN, f"git cannot be started: {error}", remedy)
+    numbers = re.search(r"(\d+)\.(\d+)", said)
+    good = numbers is not None and (int(numbers[1]), int(numbers[2])) >= OLDEST_GIT
+    return Check("git", State.OK if good else State.BROKEN, said, None if good else remedy)
+
+
+def workspace(root: Path) -> Iterator[Check]:
+    inside = any((folder / ".git").exists() for folder in (root, *root.parents))
+    yield Check("workspace", State.OK, str(root))
+    if not inside:
+        text = "no git repository: runs work, but worktrees have no history and commits are not possible"
+        yield Check("workspace", State.NOTE, text, "git init")
+
+
+def settings_problems(error: ConfigInvalid) -> Iterator[Check]:
+    problems = getattr(error, "problems", None)
+    if problems is None:
+        where = f"{error.where}: " if error.where else ""
+        yield Check("settings", State.BROKEN, f"{where}{error.what}", error.remedy)
+    for problem in problems or ():
+        yield Check("settings", State.BROKEN, str(problem))
+
+
+async def runners(application: Application) -> list[Check]:
+    """Each runner that an agent can get here, and whether it can be started."""
+    settings, checks = application.settings, list[Check]()
+    names = dict.fromkeys(settings.runners)
+    names |= dict.fromkeys(one.runner for one in settings.agents.values() if one.runner)
+    try:
+        default = application.setup.default_runner()
+        names = {default: None, **names}
+    except ConfigInvalid as error:
+        default = None
+        checks.append(Check("runner", State.BROKEN, error.what, error.remedy))
+    for name in names:
+        used = " (default)" if name == default else ""
+        try:
+            health = await application.setup.make_runner(name).health()
+            state = State.OK if health.ok else State.BROKEN
+            checks.append(Check("runner", state, f"{name}{used}: {health.text}", health.remedy))
+        except InterlockError as error:
+            checks.append(Check("runner", State.BROKEN, f"{name}{used}: {error.what}", error.remedy))
+    return checks
+
+
+def roles(application: Application) -> Iterator[Check]:
+    """Where each role comes from: the team's one by one, the shipped ones counted."""
+    shipped: Counter[str] = Counter()
+    listed: set[str] = set()
+    for source in reversed(application.setup.library.sources()):  # a file may count under two names: the bare one is it
+        if source.place == "shipped":
+            shipped[source.playbook or ""] += 1
+            continue
+        if source.source in listed:
+            continue
+        listed.add(source.source)
+        name = f"{source.playbook}/{source.role}" if source.playbook else source.role
+        if source.problem is None:
+            yield Check("role", State.OK, f"{name}: {source.source}")
+        else:
+            yield Check("role", State.BROKEN, f"{name}: {source.source}: {source.problem}", "Correct the file.")
+    for playbook, count in shipped.items():
+        yield Check("role", State.OK, f"{playbook}: {count} shipped roles")
+
+
+async def uncovered(root: Path, settings: Settings) -> Check:
+    """Ignored files that snapshots do not cover: neither checked nor undone (EN-33)."""
+    import tempfile
+
+    from interlock.workspace import Scope, Workspace
+
+    watched = Scope(settings.workspace.watch)
+    with tempfile.TemporaryDirectory(prefix="interlock-doctor-") as home:  # looking must leave no trace
+        index = await Workspace(root, Path(home), watch=settings.workspace.watch).index_of("")
+        names = [name for name in await index.left_out() if not watched.covers(name.rstrip("/"))]
+    if not names:
+        return Check("snapshots", State.OK, "every file of the workspace is covered")
+    return Check(
+        "snapshots",
+        State.NOTE,
+        f"ignored by git, so neither checked nor undone: {_some(names)}",
+        "Cover those that agents must not change: [workspace] watch = [...] in interlock.toml.",
+    )
+
+
+def locks(root: Path) -> Iterator[Check]:
+    dead = [run for run, (note, _) in lock_notes(root).items() if is_dead(note)]
+    if not dead:
+        yield Check("locks", State.OK, "no lock of a dead process")
+    for run in dead:
+        text = f"the process of {run} died; the next one takes its lock over"
+        yield Check("locks", State.NOTE, text, f"interlock resume {run}")
+
+
+def journals(root: Path) -> Iterator[Check]:
+    from interlock.engine.folder import known_runs
+
+    try:
+        runs = known_runs(root)
+    except InterlockError as error:
+        yield Check("journals", State.BROKEN, error.what, error.remedy)
+        return
+    for known in runs:
+        if findings := known.folder.verify():
+            text = f"{known.identity.run_id}: {findings[0]}"
+            yield Check("journals", State.BROKEN, text, f"interlock show {known.identity.run_id} --verify")
+    yield Check("journals", State.OK, f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} looked at")
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = [printable(name, 60) for name in names]
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return ", ".join(listed[:SHOWN]) + more
+
+
+def _lines(checks: Iterable[Check]) -> Iterator[str]:
+    marks = {State.OK: "ok    ", State.NOTE: "note  ", State.BROKEN: "BROKEN"}
+    for check in checks:
+        yield f"{marks[check.state]}  {check.subject:<10}  {check.text}"
+        if check.remedy and check.state is not State.OK:
+            yield f"{'':20}to do: {check.remedy}"

@@ -1,0 +1,126 @@
+"""The one place where an error becomes words, an exit code and, for bugs, a log that can be pasted."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from interlock import __version__
+from interlock.cli.desk import Occasion
+from interlock.cli.envelope import envelope
+from interlock.cli.output import ReaderGone, complain, print_json, quiet_pipes
+from interlock.errors import EngineFault, InterlockError, Locked
+
+INTERRUPTED, BROKEN_PIPE, FAULT, USAGE = 130, 141, 5, 2
+
+
+def guarded(arguments: Sequence[str]) -> int:
+    """Run the command line; whatever happens, the answer is an exit code and never a traceback."""
+    from interlock.cli.main import app
+
+    occasion = Occasion(json="--json" in _options(arguments))
+    try:
+        code = typer.main.get_command(app).main(
+            list(arguments), prog_name="interlock", standalone_mode=False, obj=occasion
+        )
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except typer.TyperException as error:
+        return _usage(error, occasion)
+    except InterlockError as error:
+        log = keep_log(error) if isinstance(error, EngineFault) else None
+        return _known(error, occasion, log)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except (BrokenPipeError, ReaderGone):
+        quiet_pipes()
+        return BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001 - the last line: a bug is said in one sentence, the rest is in the log
+        return _fault(error, occasion)
+
+
+def _options(arguments: Sequence[str]) -> Sequence[str]:
+    return arguments[: arguments.index("--")] if "--" in arguments else arguments
+
+
+def _usage(error: typer.TyperException, occasion: Occasion) -> int:
+    """A command line that cannot be understood; typer's own words, with its hint at --help."""
+    code = int(getattr(error, "exit_code", USAGE))
+    if type(error).__name__ == "NoArgsIsHelpError":  # the help was the message
+        return code
+    if occasion.json:
+        print_json(failed(occasion, "invalid", code, error.format_message(), {"what": error.format_message()}))
+    context = getattr(error, "ctx", None)
+    hint = [f"  to do: see {context.command_path} --help"] if context is not None else []
+    complain(f"Error: {error.format_message()}", *hint)
+    return code
+
+
+def _known(error: InterlockError, occasion: Occasion, log: Path | str | None) -> int:
+    parts = dict(error.parts())
+    if log is not None:
+        parts["log"] = str(log)
+    if occasion.json:
+        facts: dict[str, Any] = {"what": error.what, **parts}
+        if isinstance(error, Locked) and error.holder:
+            facts["holder"] = error.holder
+        print_json(failed(occasion, STATUS_OF.get(error.exit_code, "failed"), error.exit_code, error.what, facts))
+    complain(*told(error.what, parts))
+    return error.exit_code
+
+
+def told(what: str, parts: Mapping[str, str]) -> list[str]:
+    """The error for people: what, then each known part on a line of its own."""
+    headline = what if what.startswith(("Error:", "ERROR:")) else f"Error: {what}"
+    return [headline, *(f"  {label}: {text}" for label, text in parts.items())]
+
+
+def _fault(error: Exception, occasion: Occasion) -> int:
+    what = f"interlock has a fault: {type(error).__name__}: {error}"
+    parts = {"log": str(keep_log(error)), "to do": "Please report it, with this log."}
+    if occasion.json:
+        print_json(failed(occasion, "failed", FAULT, what, {"what": what, **parts}))
+    complain(what, *(f"  {label}: {text}" for label, text in parts.items()))
+    return FAULT
+
+
+STATUS_OF = {2: "invalid", 3: "stopped", 5: "failed", 6: "locked", 130: "interrupted"}
+
+
+def failed(occasion: Occasion, status: str, code: int, reason: str, error: Mapping[str, Any]) -> dict[str, Any]:
+    """The one JSON object, for a call that ended in an error."""
+    return envelope(
+        status=status,
+        exit_code=code,
+        reason=reason,
+        run_id=occasion.run_id,
+        playbook=occasion.playbook,
+        key=occasion.key,
+        started_at=occasion.started_at,
+        finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        error=dict(error),
+    )
+
+
+def keep_log(error: BaseException) -> Path | str:
+    """Write the traceback where the user's programs keep such things; returns where."""
+    base = os.environ.get("XDG_STATE_HOME")
+    folder = (Path(base) if base else Path.home() / ".local" / "state") / "interlock"
+    now = datetime.now(UTC)
+    place = folder / f"fault-{now:%Y%m%d-%H%M%S}-{os.getpid()}.log"
+    text = "".join(traceback.format_exception(error))
+    about = f"interlock {__version__}, Python {platform.python_version()}, {platform.platform()}\n{now.isoformat()}\n\n"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        place.write_text(about + text, "utf-8", "backslashreplace")
+    except OSError as failure:
+        return f"(could not be written: {failure})"
+    return place

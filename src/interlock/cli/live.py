@@ -1,0 +1,130 @@
+"""The live view of a terminal: events scroll by as lines that stay, and below them stands what works right now."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from interlock.cli.board import Board
+from interlock.cli.overview import typical_seconds
+from interlock.cli.views import PlainView, title
+from interlock.telemetry import Told, Weight, spent
+
+if TYPE_CHECKING:
+    from interlock.agents import AgentNews
+    from interlock.cli.desk import Occasion
+    from interlock.engine.identity import Identity
+    from interlock.engine.journal import Line
+
+STYLES = {Weight.GOOD: "green", Weight.BAD: "red", Weight.ATTENTION: "yellow"}
+SPINNER, ASCII_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "-\\|/"
+REFRESH = 8
+"""Times a second that the view is drawn."""
+SHOWN_IN_THE_VIEW = frozenset(("dispatch.start", "command.intent"))
+"""Events that need no line of their own: what they begin stands in the view until it ends."""
+
+
+class LiveView(PlainView):
+    def __init__(self, occasion: Occasion, *, keep_output: bool, root: Path, console: Console | None = None) -> None:
+        super().__init__(occasion, keep_output=keep_output)
+        self._root = root
+        self._console = console or Console(stderr=True, highlight=False)
+        self._board = Board()
+        self._live: Live | None = None
+
+    def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None:
+        self._board.begin(title(identity), lines, typical_seconds(self._root, identity.playbook))
+        super().begin(identity, lines, resumed=resumed)
+        if self._live is None:
+            self._live = Live(
+                Picture(self._board),
+                console=self._console,
+                refresh_per_second=REFRESH,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+
+    def line(self, line: Line) -> None:
+        self._board.line(line)
+        if line.event not in SHOWN_IN_THE_VIEW or line.data.get("try", 1) != 1:
+            super().line(line)
+        elif self._held is not None:
+            self._release()
+
+    def news(self, key: str, news: AgentNews) -> None:
+        self._board.news(key, news)
+
+    def say(self, text: str | bytes) -> None:
+        """stdout may be the same terminal: the view steps aside while the output is written."""
+        live, aside = self._live, not self._keep and sys.stdout.isatty()
+        if live is not None and aside:
+            live.stop()
+        super().say(text)
+        if live is not None and aside:
+            live.start()
+
+    def close(self, *, failed: bool) -> None:
+        if self._live is not None:
+            with suppress(OSError):
+                self._live.stop()
+            self._live = None
+        super().close(failed=failed)
+
+    def write(self, at: str, told: Told) -> None:
+        text = Text.assemble((f"{at}  ", "dim"), (told.text, STYLES.get(told.weight, "")))
+        with suppress(OSError):
+            self._console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
+
+
+class Picture:
+    """The board as rich draws it, anew at every refresh and for every width."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        # No line is padded to the full width: a terminal that gets narrower would wrap it, and rich could not
+        # take back what it drew.
+        board, now = self._board, self._board.clock()
+        head = Text.assemble((board.title, "bold"), ("  " + "  ".join(self._facts()), "dim"))
+        head.truncate(options.max_width, overflow="ellipsis")
+        rows = Table.grid(padding=(0, 2))
+        rows.add_column(width=1)
+        rows.add_column(no_wrap=True, overflow="ellipsis", max_width=max(20, options.max_width // 2))
+        for _ in ("attempt", "time", "doing"):
+            rows.add_column(no_wrap=True, overflow="ellipsis")
+        frames = ASCII_SPINNER if options.ascii_only else SPINNER
+        for one in board.working():
+            spin = Text(frames[int(now * REFRESH) % len(frames)], "cyan")
+            attempt = "" if one.attempt is None else f"attempt {one.attempt}"
+            rows.add_row(spin, one.name, Text(attempt, "dim"), minutes(now - one.since), Text(one.doing, "dim"))
+        yield head
+        yield rows
+
+    def _facts(self) -> Iterator[str]:
+        """What the head line says besides the title."""
+        counts, left = self._board.counts, self._board.remaining_s
+        yield minutes(self._board.elapsed_s)
+        yield "eta ~?" if left is None or left < 1 else f"eta ~{minutes(left)}"
+        yield f"{counts.ok} ok"
+        if counts.failed:
+            yield f"{counts.failed} failed"
+        if counts.cost_usd is not None:
+            yield spent(counts.cost_usd)
+
+
+def minutes(seconds: float) -> str:
+    """A running time that does not jump about: 0:07, 12:40, 1:02:03."""
+    whole = int(seconds)
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"

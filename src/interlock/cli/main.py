@@ -1,0 +1,38 @@
+"""The entry point."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from interlock import __version__
+
+if TYPE_CHECKING:
+    import typer
+
+    app: typer.Typer
+
+
+def main() -> None:
+    """Run the command line of this process, and leave with its exit code."""
+    sys.exit(answer(sys.argv[1:]))
+
+
+def answer(arguments: Sequence[str]) -> int:
+    """Do what the arguments ask for; the exit code."""
+    if list(arguments) in (["--version"], ["-V"]):
+        print(f"interlock {__version__}")
+        return 0
+    from interlock.cli.failures import guarded
+
+    return guarded(arguments)
+
+
+def __getattr__(name: str) -> object:
+    """`app`, made when it is asked for: `--version` does not pay for it."""
+    if name == "app":
+        from interlock.cli.commands import app
+
+        return app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,141 @@
+"""How a function becomes a command: its own parameters, plus the common options it honours."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from interlock.cli.completion import complete_playbook, complete_run, complete_runner
+from interlock.cli.desk import Desk, Occasion
+from interlock.cli.output import ReaderGone
+
+Workspace = Annotated[
+    Path | None,
+    typer.Option(
+        "--workspace",
+        "-C",
+        metavar="DIR",
+        help="Workspace to work in. Default: the nearest parent folder with interlock.toml, else the git top level.",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout; progress goes to stderr.")]
+Runner = Annotated[
+    str | None,
+    typer.Option(
+        "--runner",
+        metavar="NAME",
+        help="Runner for all agents, instead of what interlock.toml says.",
+        autocompletion=complete_runner,
+        show_default=False,
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the next step and its brief; change nothing.")]
+NewRun = Annotated[bool, typer.Option("--new-run", help="Start a new run although the last one is complete.")]
+TakeOver = Annotated[
+    bool, typer.Option("--take-over", help="Take over the lock of another machine that surely works no more.")
+]
+Budget = Annotated[
+    float | None,
+    typer.Option("--budget", metavar="USD", min=0.0, help="Wait for a person before spending more than this."),
+]
+
+RUNS = ("runner", "dry_run", "take_over", "budget")
+"""What commands honour that carry a run on."""
+STARTS = (*RUNS, "new_run")
+"""What commands honour that start one."""
+
+RunName = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="The run: its id, the beginning of it, or 'latest'.",
+        autocompletion=complete_run,
+        show_default=False,
+    ),
+]
+PlaybookName = Annotated[
+    str,
+    typer.Argument(metavar="PLAYBOOK", help="The playbook.", autocompletion=complete_playbook, show_default=False),
+]
+
+_ALWAYS = {"workspace": (Workspace, None), "json": (Json, False)}
+_ON_REQUEST = {
+    "runner": (Runner, None),
+    "dry_run": (DryRun, False),
+    "new_run": (NewRun, False),
+    "take_over": (TakeOver, False),
+    "budget": (Budget, None),
+}
+_BEFORE = (*_ALWAYS, "runner", "dry_run")
+"""Options that may also stand before the command."""
+
+
+def command(
+    group: typer.Typer, name: str, *, example: str, honours: tuple[str, ...] = (), panel: str | None = None, **more: Any
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Register a function ``(desk, ...) -> exit code`` under `name`, with the common options it honours.
+
+    Its docstring is the help; `example` stands below the options.
+    """
+
+    def register(function: Callable[..., int]) -> Callable[..., int]:
+        kinds = {**_ALWAYS, **{one: _ON_REQUEST[one] for one in honours}}
+
+        def run(**given: Any) -> int:
+            occasion: Occasion = given.pop("context").obj
+            own = {one: given.pop(one) for one in kinds}
+            try:
+                code = function(Desk.of(occasion, own), **given)
+                sys.stdout.flush()
+            except BrokenPipeError as gone:
+                raise ReaderGone from gone
+            return code
+
+        _dress(run, function, kinds)
+        group.command(name, epilog=f"Example: {example}", rich_help_panel=panel, **more)(run)
+        return function
+
+    return register
+
+
+def _dress(run: Any, function: Callable[..., int], kinds: dict[str, Any]) -> None:
+    """Give `run` the face that typer reads: the function's own parameters, then the common ones."""
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter("context", keyword, annotation=typer.Context),
+        *(parameter.replace(kind=keyword) for parameter in own),
+        *(
+            inspect.Parameter(name, keyword, default=default, annotation=kind)
+            for name, (kind, default) in kinds.items()
+        ),
+    ]
+    run.__signature__ = inspect.Signature(parameters)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__doc__ = function.__doc__
+    run.__name__ = function.__name__
+
+
+def before(
+    context: typer.Context,
+    workspace: Workspace = None,
+    json: Json = False,
+    runner: Runner = None,
+    dry_run: DryRun = False,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
+) -> None:
+    """Run development processes with coding agents: agents do the work, code decides."""
+    if version:
+        from interlock import __version__
+
+        typer.echo(f"interlock {__version__}")
+        raise typer.Exit
+    context.obj = context.obj or Occasion()
+    given = {"workspace": workspace, "json": json, "runner": runner, "dry_run": dry_run}
+    context.obj.given = {name: given[name] for name in _BEFORE}

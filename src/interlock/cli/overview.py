@@ -1,0 +1,163 @@
+"""How the runs of a workspace stand, at a glance: enough for a list, cheap enough for hundreds of runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from interlock.engine.folder import HOME, Known, known_runs
+from interlock.telemetry import seconds_between
+
+TAIL = 64 * 1024
+"""Bytes at a journal's end in which its last lines are looked for."""
+DISPATCH_END = b'"event":"dispatch.end","key":'
+LAST_RUNS = 10
+ENDED_WELL = ("complete", "degraded")
+
+
+@dataclass(frozen=True)
+class Glance:
+    """One run in the list."""
+
+    run_id: str
+    playbook: str
+    key: str
+    status: str
+    """An ending, or running, waiting, interrupted."""
+    how: str
+    """The same in a few words, with what can be done."""
+    started_at: str
+    last_at: str
+    seconds: float
+    dispatches: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def glances(root: Path) -> list[Glance]:
+    """All runs, the oldest first."""
+    holders = lock_notes(root)
+    return [glance(known, holders) for known in known_runs(root)]
+
+
+def glance(known: Known, holders: Mapping[str, tuple[Path, Mapping[str, Any]]] | None = None) -> Glance:
+    """How one run stands, from the end of its journal and from its lock."""
+    identity, folder = known.identity, known.folder
+    lines, dispatches = _last_lines(folder.path / "journal.jsonl")
+    notes = lock_notes(folder.root) if holders is None else holders
+    status, how = standing(lines, _live(notes.get(identity.run_id)))
+    last = str(lines[-1]["ts"]) if lines else identity.started_at
+    now = datetime.now(UTC).isoformat() if status == "running" else last
+    return Glance(
+        identity.run_id,
+        identity.playbook,
+        identity.key,
+        status,
+        how,
+        identity.started_at,
+        last,
+        seconds_between(identity.started_at, now),
+        dispatches,
+    )
+
+
+def standing(lines: list[dict[str, Any]], holder: str | None) -> tuple[str, str]:
+    """Status and words of a run, from its last lines and the process that holds its lock."""
+    if holder is not None:
+        return "running", f"running: {holder}"
+    decided = set()
+    for line in reversed(lines):
+        data = line["data"]
+        match line["event"]:
+            case "run.end":
+                reason = data.get("reason")
+                return str(data["status"]), reason if isinstance(reason, str) else ""
+            case "gate.decided":
+                decided.add(line["key"])
+            case "gate.opened" if line["key"] not in decided:
+                return "waiting", "for a decision"
+            case "gate.opened":
+                return "waiting", "decided: resume goes on"
+            case "run.paused":
+                return "waiting", f"paused: {data['reason']}"
+            case "run.interrupted":
+                return "interrupted", "resume goes on"
+            case "run.fault":
+                return "interrupted", f"fault: {data['what']}"
+            case "run.start" | "run.resumed" | "run.reopened":
+                break
+    return "interrupted", "its process died: resume goes on"
+
+
+def typical_seconds(root: Path, playbook: str) -> float | None:
+    """How long the last runs of a playbook took that ended well; None when there are none."""
+    runs = [known for known in known_runs(root) if known.identity.playbook == playbook][-LAST_RUNS:]
+    took = [one.seconds for one in (glance(known, {}) for known in runs) if one.status in ENDED_WELL]
+    return statistics.median(took) if took else None
+
+
+def _last_lines(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The whole lines at the journal's end, and how many dispatches it records."""
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return [], 0
+    start = 0 if len(raw) <= TAIL else raw.find(b"\n", len(raw) - TAIL) + 1
+    lines = []
+    for text in raw[start:].split(b"\n"):
+        try:
+            line = json.loads(text)
+        except ValueError:  # torn, or the end
+            continue
+        if isinstance(line, dict) and "event" in line:
+            lines.append(line)
+    return lines, raw.count(DISPATCH_END)
+
+
+def lock_notes(root: Path) -> dict[str, tuple[Path, Mapping[str, Any]]]:
+    """Who says to hold a lock of this workspace: run id to note and what it says."""
+    notes: dict[str, tuple[Path, Mapping[str, Any]]] = {}
+    for place in sorted((root / HOME / "locks").glob("*.json")):
+        try:
+            note = json.loads(place.read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(note, dict) and place.stem != "workspace":
+            notes[str(note.get("run"))] = (place, note)
+    return notes
+
+
+def _live(entry: tuple[Path, Mapping[str, Any]] | None) -> str | None:
+    """The living process behind a note; None for a dead one."""
+    if entry is None:
+        return None
+    place, note = entry
+    if note.get("host") != socket.gethostname():
+        return f"process {note.get('pid')} on {note.get('host')}, as far as is known here"
+    return None if is_dead(place) else f"process {note.get('pid')}"
+
+
+def is_dead(note: Path) -> bool:
+    """Whether nobody holds the lock that this note names a holder of."""
+    from interlock.engine.locks import Lock
+
+    return Lock(note.parent, note.stem).is_free()
+
+
+def started_shown(stamp: str) -> str:
+    """A start as the list shows it, in local time."""
+    return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def shown_path(path: Path) -> str:
+    """A path as the person would type it from where they are."""
+    shown = os.path.relpath(path)
+    return str(path) if shown.startswith("..") else shown

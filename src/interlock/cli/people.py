@@ -1,0 +1,167 @@
+"""What people say to a run: approve, reject, answer, cancel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from interlock.cli.desk import Desk, finish
+from interlock.cli.envelope import envelope
+from interlock.cli.options import RunName, command
+from interlock.cli.output import as_text, complain, print_json, write_output
+from interlock.cli.panels import DECIDING
+from interlock.cli.running import carry
+from interlock.cli.views import PlainView
+from interlock.errors import ConfigInvalid
+from interlock.telemetry import printable, totals
+
+if TYPE_CHECKING:
+    from interlock.engine.folder import Known
+    from interlock.engine.model import Ending
+    from interlock.engine.people import Waiting
+
+Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the journal.", show_default=False)]
+GoOn = Annotated[bool, typer.Option("--resume", help="Go on with the run at once, in this process.")]
+
+
+def add(app: typer.Typer) -> None:
+    @command(
+        app,
+        "approve",
+        example='interlock approve latest --note "looks good" --resume',
+        honours=("runner",),
+        panel=DECIDING,
+    )
+    def approve(desk: Desk, run: RunName, note: Note = "", resume: GoOn = False) -> int:
+        """Approve what a waiting run shows; it is recorded at once, and the run can go on."""
+        return decide(desk, run, "approve", note, go_on=resume)
+
+    @command(
+        app,
+        "reject",
+        example='interlock reject latest --note "the plan forgets the tests"',
+        honours=("runner",),
+        panel=DECIDING,
+    )
+    def reject(desk: Desk, run: RunName, note: Note = "", resume: GoOn = False) -> int:
+        """Reject what a waiting run shows, and say why."""
+        if not note.strip():
+            raise ConfigInvalid(
+                "a rejection needs a reason",
+                where="option --note",
+                expected="--note TEXT",
+                remedy=f'For example: {desk.spoken(f"reject {run}")} --note "the plan forgets the tests"',
+            )
+        return decide(desk, run, "reject", note, go_on=resume)
+
+    @command(app, "answer", example="interlock answer latest stash", honours=("runner",), panel=DECIDING)
+    def answer(
+        desk: Desk,
+        run: RunName,
+        choice: Annotated[
+            str, typer.Argument(metavar="CHOICE", help="One of the gate's choices, or a text.", show_default=False)
+        ],
+        note: Note = "",
+        resume: GoOn = False,
+    ) -> int:
+        """Answer the question at which a run waits."""
+        return decide(desk, run, choice, note, go_on=resume)
+
+    @command(app, "cancel", example="interlock cancel latest", panel=DECIDING)
+    def cancel(desk: Desk, run: RunName) -> int:
+        """End a run for good: whoever works on it is interrupted; documents stay as they are."""
+        known = _find(desk, run)
+        view = PlainView(desk.occasion, keep_output=True)
+
+        async def end() -> None:
+            await desk.application(view).cancel(known.identity.run_id)
+
+        finish(end())
+        if desk.json:
+            print_json(_object(known, "stopped", "cancelled"))
+        complain(f"Run {known.identity.run_id} is cancelled.")
+        return 0
+
+
+def decide(desk: Desk, name: str, choice: str, note: str, *, go_on: bool) -> int:
+    """Record a decision, say how it goes on and, if asked for, go on."""
+    known = _find(desk, name)
+    run_id = known.identity.run_id
+    view = PlainView(desk.occasion, keep_output=desk.json)
+
+    async def record() -> Waiting:
+        waiting, _ = await desk.application(view).decide(run_id, choice, note=note)
+        return waiting
+
+    gate = finish(record())
+    lines = known.folder.lines()
+    recorded = any(line.event == "gate.decided" and line.key == gate.key for line in lines)
+    verb = {"approve": "approved", "reject": "rejected"}.get(choice, f"answered with {printable(choice, 60)}")
+    if not recorded:
+        complain(f"Gate {gate.gate} of {run_id}: {verb}; handed over to the process that works on the run.")
+        if desk.json:
+            print_json(_object(known, "running", "handed over"))
+        return 0
+    complain(f"Gate {gate.gate} of {run_id}: {verb}, recorded.")
+    ending = _ending(known)
+    if go_on and ending is None:
+        return carry(desk, lambda app: app.resume(run_id))
+    if ending is not None:
+        return _ended(desk, known, ending, view.said, go_on=go_on)
+    complain(f"  go on with: {desk.spoken(f'resume {run_id}')}")
+    if desk.json:
+        print_json(_object(known, "waiting", f"{verb}; resume goes on"))
+    return 0
+
+
+def _ended(desk: Desk, known: Known, ending: Ending, said: list[str | bytes], *, go_on: bool) -> int:
+    """Nothing was left to do behind the decision: the run has ended with it."""
+    code = ending.status.exit_code if go_on else 0
+    reason = f": {printable(ending.reason, 400)}" if ending.reason else ""
+    if desk.json:
+        output = "".join(map(as_text, (*said, ending.output)))
+        print_json(_object(known, ending.status.value, ending.reason, output=output, exit_code=code))
+    else:
+        write_output(ending.output)
+    complain(f"With that the run has ended: {ending.status.value}{reason}")
+    return code
+
+
+def _ending(known: Known) -> Ending | None:
+    from interlock.engine import Ending
+    from interlock.engine.lifecycle import ended_as
+    from interlock.engine.objects import unpack
+
+    lines = known.folder.lines()
+    if ended_as(lines) is None:
+        return None
+    end = next(line for line in reversed(lines) if line.event == "run.end")
+    return Ending.from_json(unpack(end.data, known.folder.objects))
+
+
+def _find(desk: Desk, name: str) -> Known:
+    from interlock.engine.folder import find_run
+
+    known = find_run(desk.root, name)
+    identity, occasion = known.identity, desk.occasion
+    occasion.playbook, occasion.key = identity.playbook, identity.key
+    occasion.run_id, occasion.started_at = identity.run_id, identity.started_at
+    return known
+
+
+def _object(known: Known, status: str, reason: str, *, output: str = "", exit_code: int = 0) -> dict[str, Any]:
+    """The one object of ``--json``: how the run stands after what was said to it."""
+    identity, lines = known.identity, known.folder.lines()
+    return envelope(
+        status=status,
+        exit_code=exit_code,
+        reason=reason,
+        run_id=identity.run_id,
+        playbook=identity.playbook,
+        key=identity.key,
+        output=output,
+        sums=totals(lines),
+        started_at=identity.started_at,
+        finished_at=lines[-1].ts if lines else None,
+    )

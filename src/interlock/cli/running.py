@@ -1,0 +1,134 @@
+"""Runs that go on in this process: `run`, `resume`, and their dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from interlock.cli.desk import Desk, finish
+from interlock.cli.envelope import envelope
+from interlock.cli.options import RUNS, RunName, command
+from interlock.cli.output import as_text, print_json
+from interlock.cli.panels import RUNNING
+from interlock.cli.result import deliver, gate_lines
+from interlock.cli.views import view_for
+from interlock.errors import ConfigInvalid
+
+if TYPE_CHECKING:
+    from interlock.app import Application
+    from interlock.engine import Playbook
+    from interlock.engine.dry_run import Plan
+    from interlock.engine.host import Finished
+
+
+def start(desk: Desk, name: str, inputs: Any, flags: Mapping[str, Any] | None = None) -> int:
+    """Run a playbook for these inputs, or go on with the run that is open for them."""
+    from interlock.playbooks import load
+
+    playbook = load(name)
+    desk.occasion.playbook, desk.occasion.key = name, playbook.key(inputs)
+    if desk.dry_run:
+        return _show_plan(desk, playbook, inputs)
+    call = desk.call(flags=flags)
+    return carry(desk, lambda app: app.run(playbook, inputs, call))
+
+
+def carry(desk: Desk, work: Callable[[Application], Awaitable[Finished]]) -> int:
+    """Do the work with somebody watching, and hand over how it ended."""
+
+    async def watched() -> Finished:
+        return await work(desk.application(view))
+
+    with view_for(desk) as view:
+        finished = finish(watched())
+    return deliver(desk, finished, view.said)
+
+
+def add_resume(app: typer.Typer) -> None:
+    @command(app, "resume", example="interlock resume latest", honours=RUNS, panel=RUNNING)
+    def resume(
+        desk: Desk,
+        run: RunName,
+        retry: Annotated[bool, typer.Option("--retry", help="Do again what failed in a run that has ended.")] = False,
+        accept_recorded: Annotated[
+            bool,
+            typer.Option(
+                "--accept-recorded", help="Go on with what is recorded, although the playbook or its inputs differ now."
+            ),
+        ] = False,
+    ) -> int:
+        """Go on with a run that waits, was interrupted or has crashed; finished work is not repeated."""
+        if desk.dry_run:
+            if retry or accept_recorded:
+                raise ConfigInvalid(
+                    "--dry-run shows what comes next; it takes neither --retry nor --accept-recorded",
+                    where="command line",
+                )
+            return _plan_of_run(desk, run)
+        call = desk.call(retry=retry, accept_recorded=accept_recorded)
+        return carry(desk, lambda application: application.resume(run, call))
+
+
+def _plan_of_run(desk: Desk, name: str) -> int:
+    from interlock.engine.folder import find_run
+    from interlock.playbooks import load
+
+    identity = find_run(desk.root, name).identity
+    playbook = load(identity.playbook)
+    return _show_plan(desk, playbook, playbook.parse_inputs(identity.inputs))
+
+
+def _show_plan(desk: Desk, playbook: Playbook, inputs: Any) -> int:
+    from interlock.engine.host import Quiet
+
+    async def plan() -> Plan:
+        return await desk.application(Quiet()).plan(playbook, inputs)
+
+    found = finish(plan())
+    if desk.json:
+        print_json(
+            envelope(
+                status="complete",
+                exit_code=0,
+                reason="dry run: nothing was changed",
+                run_id=found.run_id,
+                playbook=playbook.name,
+                key=playbook.key(inputs),
+                gate=found.close.gate,
+                plan=_next(found),
+            )
+        )
+    else:
+        typer.echo("\n".join(_plan_lines(desk, playbook, inputs, found)))
+    return 0
+
+
+def _next(plan: Plan) -> dict[str, Any]:
+    close, before = plan.close, plan.close.before
+    if before is not None:
+        from interlock.engine.model import plain
+
+        return {"next": before.verb, "key": before.key, **plain(before.detail)}
+    if close.gate is not None:
+        return {"next": "decision", "key": close.gate["key"]}
+    return {"next": "end", "status": close.status.value, "reason": close.reason, "output": as_text(close.output)}
+
+
+def _plan_lines(desk: Desk, playbook: Playbook, inputs: Any, plan: Plan) -> list[str]:
+    what = f"{playbook.name} {playbook.key(inputs)}"
+    where = f"run {plan.run_id} goes on" if plan.run_id else "a new run starts"
+    lines = [f"{what}: {where} (dry run: nothing was changed)"]
+    following = _next(plan)
+    brief = following.pop("brief", None)
+    lines += [f"  {name}: {_shown(value)}" for name, value in following.items() if value not in (None, "", [], {})]
+    if plan.close.gate is not None and plan.run_id is not None:
+        lines += gate_lines(desk, plan.run_id, plan.close.gate)
+    if brief is not None:
+        lines += ["", "The brief that the agent would get:", "", brief.rstrip("\n")]
+    return lines
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,173 @@
+"""`show`: everything about one run on one page, and whether its records are whole."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from interlock.cli.desk import Desk
+from interlock.cli.envelope import gate_json
+from interlock.cli.options import RunName, command
+from interlock.cli.output import columns, complain, print_json
+from interlock.cli.overview import glance, shown_path, started_shown
+from interlock.cli.panels import LOOKING
+from interlock.cli.result import gate_lines
+from interlock.engine.folder import Known, find_run
+from interlock.errors import JournalDamaged
+from interlock.telemetry import cost_line, counted, in_words, printable, read_report
+
+if TYPE_CHECKING:
+    from interlock.engine.people import Waiting
+    from interlock.telemetry import Report
+
+BROKEN = 2
+
+
+def add(app: typer.Typer) -> None:
+    @command(app, "show", example="interlock show latest", panel=LOOKING)
+    def show(
+        desk: Desk,
+        run: RunName,
+        verify: Annotated[
+            bool, typer.Option("--verify", help="Check the journal's chain and every stored object instead.")
+        ] = False,
+    ) -> int:
+        """Show one run: how it stands, what it waits for, its dispatches, and where its records are."""
+        known = find_run(desk.root, run)
+        if verify:
+            return _verify(desk, known)
+        try:
+            report = read_report(known.folder)
+        except JournalDamaged as damage:
+            damage.remedy = f"See all that is wrong with: {desk.spoken(f'show {known.identity.run_id} --verify')}"
+            raise
+        waiting = _gate(desk, known)
+        if desk.json:
+            print_json(_facts(known, report, waiting))
+        else:
+            typer.echo("\n".join(page(desk, known, report, waiting)))
+        return 0
+
+
+def _gate(desk: Desk, known: Known) -> Waiting | None:
+    """The gate at which the run waits; opened anew when what it shows has changed."""
+    from interlock.engine.people import waiting_gate
+
+    if waiting_gate(known.folder.lines()) is None:
+        return None
+    from interlock.engine.host import Quiet
+
+    application = desk.application(Quiet())
+    return application.host.reopen_gate(known, application.playbook_of(known))
+
+
+def page(desk: Desk, known: Known, report: Report, waiting: Waiting | None) -> list[str]:
+    """The page, line by line."""
+    identity, now = known.identity, glance(known)
+    how = f": {printable(now.how)}" if now.how else ""
+    lines = [
+        f"{identity.playbook} {printable(identity.key)}",
+        f"  run: {identity.run_id}",
+        f"  status: {now.status}{how}",
+        f"  started: {started_shown(identity.started_at)}, {in_words(now.seconds)} up to {_until(now.status)}",
+        f"  inputs: {printable(dict(identity.inputs), 400)}",
+        f"  version: {identity.version}",
+    ]
+    if identity.continues:
+        lines.append(f"  continues: {identity.continues}")
+    if waiting is not None:
+        lines += gate_lines(desk, identity.run_id, _as_gate(waiting))
+    elif now.status in ("interrupted", "waiting"):
+        lines.append(f"  go on with: {desk.spoken(f'resume {identity.run_id}')}")
+    lines += ["", *_dispatches(report), ""]
+    sums = report.totals
+    lines += [
+        f"  agents: {in_words(sums.seconds)}, dispatches: {sums.dispatches}, failed: {sums.failed}",
+        f"  tokens: {counted(sums.input_tokens)} in, {counted(sums.output_tokens)} out; cost: {cost_line(sums)}",
+        f"  records: {shown_path(known.folder.path)}",
+        f"  report: {desk.spoken(f'report {identity.run_id}')}   log: {desk.spoken(f'logs {identity.run_id}')}",
+    ]
+    return lines
+
+
+def _until(status: str) -> str:
+    return "now" if status == "running" else "its last event"
+
+
+def _dispatches(report: Report) -> list[str]:
+    if not report.dispatches:
+        return ["  No dispatch has ended yet."]
+    head = ("STEP", "AGENT", "ATTEMPT", "OUTCOME", "TIME", "CHANGES", "TOKENS", "COST")
+    rows = [
+        (
+            printable(one.facts["step"], 30),
+            printable(one.facts["member"], 30),
+            str(one.facts["attempt"]),
+            one.outcome,
+            one.took,
+            str(len(one.changes)),
+            one.tokens,
+            one.cost,
+        )
+        for one in report.dispatches
+    ]
+    table = columns([head, *rows])
+    lines = [f"  {table[0]}"]
+    for text, one in zip(table[1:], report.dispatches, strict=True):
+        lines.append(f"  {text}")
+        lines += [f"      {printable(complaint)}" for complaint in one.complaints[:3] if one.facts["outcome"] != "OK"]
+        lines += [f"      undone, outside its scope: {printable(path)}" for path in one.violations[:3]]
+    return lines
+
+
+def _as_gate(waiting: Waiting) -> dict[str, Any]:
+    return asdict(waiting)
+
+
+def _facts(known: Known, report: Report, waiting: Waiting | None) -> dict[str, Any]:
+    identity, now = known.identity, glance(known)
+    return {
+        **asdict(identity),
+        "status": now.status,
+        "how": now.how,
+        "last_at": now.last_at,
+        "seconds": now.seconds,
+        "gate": None if waiting is None else gate_json(_as_gate(waiting)),
+        "totals": asdict(report.totals),
+        "dispatches": [
+            {**one.facts, "changes": list(one.changes), "violations": list(one.violations)} for one in report.dispatches
+        ],
+        "records": str(known.folder.path),
+    }
+
+
+def _verify(desk: Desk, known: Known) -> int:
+    """Whether the journal is the one that was written and every object is as it was stored."""
+    findings = known.folder.verify() or damaged_objects(known)
+    run_id = known.identity.run_id
+    if desk.json:
+        print_json({"run_id": run_id, "whole": not findings, "findings": findings})
+    elif findings:
+        complain(f"The records of {run_id} are damaged:", *(f"  {finding}" for finding in findings))
+    else:
+        typer.echo(f"{run_id}: the journal's chain and its objects are whole.")
+    return BROKEN if findings else 0
+
+
+def damaged_objects(known: Known) -> list[str]:
+    """What is wrong with the values that the journal stores elsewhere, as sentences."""
+    from interlock.engine.objects import unpack
+
+    objects, findings = known.folder.objects, dict[str, None]()
+    for line in known.folder.lines():
+        try:
+            out = unpack(line.data, objects).get("out")
+            if line.event == "dispatch.end":
+                for digest in (*out["artifacts"].values(), out["answer_digest"]):
+                    if digest:
+                        objects.get(digest)
+        except JournalDamaged as damage:
+            findings[f"{damage.what} (line {line.seq}, {line.key})"] = None
+    return list(findings)

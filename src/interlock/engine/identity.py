@@ -1,0 +1,28 @@
+"""What is fixed when a run begins: ``run.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What ``run.json`` says; fixed when the run begins."""
+
+    run_id: str
+    playbook: str
+    key: str
+    inputs: Mapping[str, Any]
+    caps: Mapping[str, int]
+    version: str
+    started_at: str
+    continues: str | None = None
+    parent: Mapping[str, Any] | None = None
+
+
+def identity_bytes(identity: Identity) -> bytes:
+    """``run.json``, byte for byte; its digest is the first link of the journal's chain."""
+    return (json.dumps(asdict(identity), indent=2) + "\n").encode()

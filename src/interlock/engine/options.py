@@ -1,0 +1,45 @@
+"""What one process was asked to do with a run, and how a process can end before the run does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.engine.model import Delegation
+
+
+@dataclass(frozen=True)
+class Options:
+    """What one process was asked to do; not part of the run (EN-07, EN-21)."""
+
+    accept_recorded: bool = False
+    stop_before_work: bool = False
+    """Stop before the first dispatch, command or new gate."""
+    budget_usd: float | None = None
+    max_parallel: int | None = None
+    parent: Delegation | None = None
+    parent_scope: tuple[str, ...] | None = None
+    isolate: bool = False
+    outbox: bool = False
+    settings: Any = None
+    flags: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Halted(BaseException):
+    """The run's process ends here although the run is still open. Not an error: `except Exception` lets it pass."""
+
+    def __init__(self, reason: str, *, gate: Mapping[str, Any] | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.gate = gate
+
+
+class Before(Halted):
+    """The process was to stop before this verb (dry run; bringing a document up to date after an approval)."""
+
+    def __init__(self, key: str, verb: str, detail: Any) -> None:
+        super().__init__(f"stopped before {key}")
+        self.key = key
+        self.verb = verb
+        self.detail = detail

@@ -1,0 +1,180 @@
+"""A dispatch with everything that is known of it before an agent is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from interlock.agents.book import Bound
+from interlock.agents.runner import AgentRequest
+from interlock.contracts import Contract
+from interlock.documents import FileFacts
+from interlock.engine import brief
+from interlock.engine.keys import sha256
+from interlock.engine.model import Delegation, Dispatch
+from interlock.engine.options import Options
+from interlock.engine.retry import Used
+from interlock.engine.world import Tree
+from interlock.workspace import Scope
+
+if TYPE_CHECKING:
+    from interlock.engine.identity import Identity
+    from interlock.engine.slot import Slot
+
+DEFAULT_TIMEOUT_S = 1800.0
+OUTBOX = ".interlock/outbox"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all tries of one dispatch share."""
+
+    spec: Dispatch
+    slot: Slot
+    identity: Identity
+    bound: Bound
+    scope: Scope
+    session: str
+    timeout_s: float
+    isolated: bool
+    instructions: str
+    source: str
+    """Where the instructions come from."""
+
+    @property
+    def step(self) -> str:
+        return self.spec.step or self.slot.scope.step or self.spec.agent
+
+    @property
+    def marker(self) -> str:
+        """Begins the marks of all processes of this dispatch."""
+        return f"{self.identity.run_id}:{self.slot.key}:"
+
+    @property
+    def worktree(self) -> str:
+        return f"{self.identity.run_id}-{sha256(self.slot.key.encode())[:8]}"
+
+    def brief(self, *, attempt: int, deadline: str, places: Mapping[str, str] | None = None, failure: str = "") -> str:
+        heading = brief.Heading(
+            run_key=self.identity.key,
+            playbook=self.identity.playbook,
+            step=self.step,
+            attempt=attempt,
+            session=self.session,
+            deadline=deadline,
+            timeout_s=self.timeout_s,
+            role=self.source,
+        )
+        return brief.render(self.spec, heading, instructions=self.instructions, places=places, failure=failure)
+
+
+def make_plan(spec: Dispatch, slot: Slot, bound: Bound, identity: Identity, options: Options, *, session: str) -> Plan:
+    """Settings go over the role, the role over the playbook; an outer dispatch bounds the scope (EN-39)."""
+    role = bound.role
+    if bound.writes is not None:
+        spec = replace(spec, writes=bound.writes)
+    scope = Scope(spec.scope)
+    if options.parent_scope is not None:
+        scope = scope.within(Scope(options.parent_scope))
+    if not spec.delegation.path:
+        spec = replace(spec, delegation=delegation(options.parent, identity.playbook, spec.agent))
+    limit = spec.timeout_s or DEFAULT_TIMEOUT_S
+    if not spec.timeout_fixed:
+        limit = bound.timeout_s or (role.timeout_s if role else None) or limit
+    return Plan(
+        spec=spec,
+        slot=slot,
+        identity=identity,
+        bound=bound,
+        scope=scope,
+        session=session,
+        timeout_s=limit,
+        isolated=spec.isolate or (options.isolate and bool(spec.writes)),
+        instructions=spec.instructions or (role.body if role else ""),
+        source=spec.role_source or (role.source if role else "no role file"),
+    )
+
+
+def delegation(parent: Delegation | None, playbook: str, agent: str) -> Delegation:
+    """Where a dispatch stands whose playbook does not say: one below the dispatch that started this run."""
+    return Delegation(parent.depth + 1, (*parent.path, agent)) if parent else Delegation(1, (playbook, agent))
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a dry run shows of a dispatch."""
+
+    agent: str
+    member: str
+    step: str
+    runner: str
+    timeout_s: float
+    writes: tuple[str, ...]
+    brief: str
+
+    @classmethod
+    def of(cls, plan: Plan) -> Preview:
+        spec = plan.spec
+        text = plan.brief(attempt=spec.attempt, deadline="(at the start)")
+        return cls(spec.agent, spec.name, plan.step, plan.bound.runner, plan.timeout_s, plan.scope.patterns, text)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What the artifacts were before the first try, for the question whether they are fresh (EN-40)."""
+
+    facts: Mapping[str, FileFacts]
+
+    @classmethod
+    def of(cls, tree: Tree, contract: Contract) -> Baseline:
+        return cls({item.path: replace(tree.facts(item.path), content=None) for item in contract.artifacts})
+
+    def after_restoring(self, tree: Tree) -> Baseline:
+        """Putting a file back gives it a new time: with the old bytes it still counts as not rewritten."""
+
+        def same_bytes(before: FileFacts, now: FileFacts) -> FileFacts:
+            return replace(before, mtime_ns=now.mtime_ns) if before.digest == now.digest else before
+
+        return Baseline({path: same_bytes(facts, tree.facts(path)) for path, facts in self.facts.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        return {path: facts.to_json() for path, facts in self.facts.items()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Mapping[str, Any]]) -> Baseline:
+        return cls({path: FileFacts.from_json(facts) for path, facts in value.items()})
+
+
+@dataclass(frozen=True)
+class Try:
+    """One call of the agent within a dispatch."""
+
+    plan: Plan
+    used: Used
+    tree: Tree
+    before: Any
+    """The tree's snapshot before the call."""
+    baseline: Baseline
+    request: AgentRequest
+    started: datetime
+
+
+def outbox_of(marker: str) -> str:
+    """The folder into which a call writes where agents do not write to the real places (EN-47)."""
+    return f"{OUTBOX}/{sha256(marker.encode())[:12]}"
+
+
+def outbox_places(contract: Contract, marker: str) -> dict[str, str]:
+    return {artifact.path: f"{outbox_of(marker)}/{artifact.path}" for artifact in contract.artifacts}
+
+
+def relocated(contract: Contract, places: Mapping[str, str]) -> Contract:
+    """The contract as the agent sees it: its artifacts where it is told to write them."""
+    return replace(contract, artifacts=tuple(replace(a, path=places[a.path]) for a in contract.artifacts))
+
+
+def stamp(moment: datetime) -> str:
+    """UTC, ISO 8601, whole seconds."""
+    return moment.isoformat()[:19] + "Z"

@@ -1,0 +1,75 @@
+"""Dispatches that work side by side in one tree (EN-37).
+
+Each may change only its own scope, and the scopes of those that run at the same time are disjoint, so that a change
+belongs to whose scope it is in.  What is in nobody's scope is undone when all have ended, and fails none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.engine.plan import Plan
+from interlock.errors import ConfigInvalid
+from interlock.workspace import Scope, overlap
+
+
+@dataclass
+class Area:
+    """The dispatches of a cluster, and what they may change together."""
+
+    scopes: dict[str, Scope] = field(default_factory=dict)
+    live: set[str] = field(default_factory=set)
+    before: Any = None
+    """The tree's snapshot before the first of them started."""
+
+    def covers(self, path: str) -> bool:
+        return any(scope.covers(path) for scope in self.scopes.values())
+
+
+_area: ContextVar[Area | None] = ContextVar("area", default=None)
+
+
+def shared_area() -> Area | None:
+    """The area in which the running task works; None where nothing runs beside it."""
+    return _area.get()
+
+
+@contextmanager
+def side_by_side(members: int) -> Iterator[Area | None]:
+    """Dispatches inside share one area; None where an outer cluster has it already, or nothing is concurrent."""
+    if _area.get() is not None or members < 2:
+        yield None
+        return
+    area = Area()
+    token = _area.set(area)
+    try:
+        yield area
+    finally:
+        _area.reset(token)
+
+
+@contextmanager
+def holding_scope(plan: Plan) -> Iterator[None]:
+    """Keep the plan's scope to its dispatch; one that overlaps with a live one is refused."""
+    area = _area.get()
+    if area is None or plan.spec.isolate:
+        yield
+        return
+    key = plan.slot.key
+    for other in area.live:
+        if why := overlap(area.scopes[other], plan.scope):
+            raise ConfigInvalid(
+                f"{plan.spec.name} and {other} would work side by side and may both write {why}",
+                where=key,
+                expected="disjoint write scopes of agents that run at the same time in one tree",
+            )
+    area.scopes[key] = plan.scope
+    area.live.add(key)
+    try:
+        yield
+    finally:
+        area.live.discard(key)

@@ -1,0 +1,283 @@
+"""What a run did, as a page for people: made from its journal and its records alone, so it can be made at any time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from interlock.telemetry.facts import LineLike, Totals, dispatch_rows, totals
+from interlock.telemetry.lines import Weight, decision, in_words, outcome_word, printable, tell
+
+REPORT = "report.md"
+
+
+class IdentityLike(Protocol):
+    """Who a run is, as ``run.json`` says."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def playbook(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def inputs(self) -> Mapping[str, Any]: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def started_at(self) -> str: ...
+    @property
+    def continues(self) -> str | None: ...
+
+
+class RunRecord(Protocol):
+    """A run folder, as far as a report needs it."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def identity(self) -> IdentityLike: ...
+
+    def lines(self) -> Sequence[LineLike]: ...
+
+
+@dataclass(frozen=True)
+class Dispatched:
+    """One finished dispatch with what its record adds to the journal's facts."""
+
+    facts: Mapping[str, Any]
+    changes: tuple[str, ...]
+    violations: tuple[str, ...]
+    complaints: tuple[str, ...]
+
+    @property
+    def outcome(self) -> str:
+        return outcome_word(self.facts["outcome"], self.facts["reason"])
+
+    @property
+    def took(self) -> str:
+        return in_words(self.facts["seconds"])
+
+    @property
+    def tokens(self) -> str:
+        counts = [self.facts["input_tokens"], self.facts["output_tokens"]]
+        return "unknown" if None in counts else f"{counts[0]} in, {counts[1]} out"
+
+    @property
+    def cost(self) -> str:
+        return spent(self.facts["cost_usd"])
+
+
+@dataclass(frozen=True)
+class Decided:
+    """One decision of the playbook or of a person."""
+
+    at: str
+    key: str
+    what: str
+    inputs: str
+    result: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a report says, before it is written as Markdown or HTML."""
+
+    identity: IdentityLike
+    lines: Sequence[LineLike]
+    status: str
+    reason: str
+    ended_at: str
+    totals: Totals
+    dispatches: tuple[Dispatched, ...]
+    decisions: tuple[Decided, ...]
+    incidents: tuple[LineLike, ...]
+    """Warnings, retries, violations, recoveries."""
+
+    @property
+    def seconds(self) -> float:
+        return seconds_between(self.identity.started_at, self.ended_at)
+
+    @property
+    def took(self) -> str:
+        return in_words(self.seconds)
+
+
+def read_report(record: RunRecord) -> Report:
+    """What there is to say about a run now."""
+    lines, identity = record.lines(), record.identity()
+    status, reason = _how_it_stands(lines)
+    return Report(
+        identity=identity,
+        lines=lines,
+        status=status,
+        reason=reason,
+        ended_at=lines[-1].ts if lines else identity.started_at,
+        totals=totals(lines),
+        dispatches=tuple(_dispatched(row, record.path) for row in dispatch_rows(lines)),
+        decisions=tuple(decided for line in lines if (decided := _decided(line))),
+        incidents=tuple(line for line in lines if _is_incident(line)),
+    )
+
+
+def write_report(record: RunRecord) -> Path:
+    """Bring ``report.md`` of the run folder up to date; returns where it is."""
+    place = record.path / REPORT
+    text = markdown(read_report(record))
+    if not place.exists() or place.read_text("utf-8") != text:
+        temporary = place.with_name(f".{REPORT}.tmp")
+        temporary.write_text(text, "utf-8")
+        temporary.replace(place)
+    return place
+
+
+def markdown(report: Report) -> str:
+    """The report as a Markdown page."""
+    identity, sums = report.identity, report.totals
+    page = [
+        f"# {identity.playbook} {_cell(identity.key)}",
+        "",
+        f"- Run: `{identity.run_id}`",
+        f"- Status: {report.status}" + (f" ({_cell(report.reason)})" if report.reason else ""),
+        f"- Started: {identity.started_at}",
+        f"- Last event: {report.ended_at}, {report.took} after the start",
+        f"- Inputs: `{printable(dict(identity.inputs), 400)}`",
+        f"- Version: {identity.version}",
+    ]
+    if identity.continues:
+        page.append(f"- Continues: `{identity.continues}`")
+    page += [
+        f"- Dispatches: {sums.dispatches}, failed: {sums.failed}, time of agents: {in_words(sums.seconds)}",
+        f"- Tokens: {counted(sums.input_tokens)} in, {counted(sums.output_tokens)} out",
+        f"- Cost: {cost_line(sums)}",
+        "",
+        "## Dispatches",
+        "",
+    ]
+    page += _table(
+        ("step", "agent", "attempt", "outcome", "time", "changes", "tokens", "cost"),
+        [
+            (
+                one.facts["step"],
+                one.facts["member"],
+                one.facts["attempt"],
+                one.outcome,
+                one.took,
+                len(one.changes),
+                one.tokens,
+                one.cost,
+            )
+            for one in report.dispatches
+        ],
+    )
+    page += ["", "## Decisions", ""]
+    page += _table(
+        ("time (UTC)", "decision", "from", "result"),
+        [(one.at[11:19], one.what, one.inputs, one.result) for one in report.decisions],
+    )
+    page += ["", "## Changes", ""]
+    changed = [(one, path) for one in report.dispatches for path in one.changes]
+    page += [f"- `{printable(path)}` by {one.facts['member']} (`{one.facts['key']}`)" for one, path in changed] or [
+        "None."
+    ]
+    if report.incidents:
+        page += ["", "## Incidents", ""]
+        page += [f"- {line.ts[11:19]} {_cell(tell(line).text)}" for line in report.incidents]
+    return "\n".join(page) + "\n"
+
+
+def spent(cost: float | None) -> str:
+    """A cost in words; what nobody said is unknown, never zero."""
+    return "unknown" if cost is None else f"{cost:.2f} USD"
+
+
+def counted(tokens: int | None) -> str:
+    return "unknown" if tokens is None else f"{tokens:,}".replace(",", " ")
+
+
+def cost_line(sums: Totals) -> str:
+    """The cost of a run, with how much of it nobody knows."""
+    if sums.cost_usd is None or not sums.unknown_cost:
+        return spent(sums.cost_usd)
+    return f"{spent(sums.cost_usd)}, and that of {sums.unknown_cost} dispatches unknown"
+
+
+def seconds_between(start: str, end: str) -> float:
+    return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
+
+
+def _how_it_stands(lines: Sequence[LineLike]) -> tuple[str, str]:
+    """Status and reason of the run's last ending or stop."""
+    for line in reversed(lines):
+        match line.event:
+            case "run.end":
+                reason = line.data.get("reason")
+                return str(line.data["status"]), reason if isinstance(reason, str) else ""
+            case "run.paused":
+                return "waiting", str(line.data["reason"])
+            case "gate.opened":
+                return "waiting", f"for a decision: {line.data['question']}"
+            case "run.interrupted" | "run.fault":
+                return "interrupted", str(line.data.get("what", ""))
+            case "run.resumed" | "run.start" | "run.reopened" | "gate.decided":
+                return "open", ""
+    return "not started", ""
+
+
+def _dispatched(row: Mapping[str, Any], folder: Path) -> Dispatched:
+    try:
+        result = json.loads((folder / "dispatches" / row["key"] / "result.json").read_bytes())
+    except (OSError, ValueError):
+        result = {}
+    return Dispatched(row, *(tuple(map(str, result.get(name, ()))) for name in ("changes", "violations", "complaints")))
+
+
+def _decided(line: LineLike) -> Decided | None:
+    match line.event:
+        case "decide":
+            rule, row, result = decision(line.data)
+            given = line.data.get("in")
+            inputs = given.get("inputs") if isinstance(given, Mapping) else None
+            return Decided(line.ts, str(line.key), rule, row or printable(inputs, 120), result)
+        case "gate.decided":
+            data = line.data
+            note = f": {printable(data['note'])}" if data["note"] else ""
+            return Decided(line.ts, str(line.key), f"gate {data['gate']}", str(data["who"]), f"{data['choice']}{note}")
+    return None
+
+
+def _is_incident(line: LineLike) -> bool:
+    quiet = ("dispatch.end", "gate.opened", "gate.decided", "run.end", "command")
+    return line.event not in quiet and tell(line).weight in (Weight.BAD, Weight.ATTENTION)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    if not rows:
+        return ["None."]
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    return lines + [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
+
+
+def _cell(value: object) -> str:
+    return printable(value if isinstance(value, str) else str(value)).replace("|", "\\|").replace("<", "&lt;")
+
+
+__all__ = [
+    "REPORT",
+    "Decided",
+    "Dispatched",
+    "IdentityLike",
+    "Report",
+    "RunRecord",
+    "cost_line",
+    "counted",
+    "markdown",
+    "read_report",
+    "seconds_between",
+    "spent",
+    "write_report",
+]

@@ -1,0 +1,99 @@
+"""The command line with a playbook that needs people: `python toy_cli.py run toy ...`.
+
+No shipped playbook has gates yet. This program puts one into the list of playbooks, as a shipped one would stand
+there, and then is the command line.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from interlock import playbooks
+from interlock.cli.desk import Desk
+from interlock.cli.options import STARTS, command
+from interlock.cli.playbooks import DOORS, Door
+from interlock.cli.running import start
+from interlock.contracts import Artifact, Contract
+from interlock.engine import APPROVE, REJECT, Choice, Dispatch, Ending, Run, playbook
+
+
+@dataclass(frozen=True)
+class ToyInputs:
+    word: str
+    mode: str = "ship"
+
+
+def dispatch_to(agent: str, path: str, step: str = "") -> Dispatch:
+    return Dispatch(agent=agent, task=f"Write {path}.", contract=Contract(artifacts=(Artifact(path),)), step=step)
+
+
+@playbook(
+    "toy",
+    inputs=ToyInputs,
+    key=lambda inputs: inputs.word,
+    agents=("planner", "builder", "tester"),
+    state=lambda _inputs: ("state.txt",),
+    needs_roles=False,
+)
+async def toy(run: Run, inputs: ToyInputs) -> Ending:
+    """Plan, ask a person, build and test side by side."""
+    with run.step("plan"):
+        planned = await run.dispatch(dispatch_to("planner", "plan.md"))
+    if not planned.ok:
+        return Ending.failed(f"planner: {planned.reason}")
+    if inputs.mode == "quick":
+        run.say("planned")
+        return Ending.complete("done quickly")
+    if inputs.mode == "question":
+        said = await run.gate("colour", "Which colour?", choices=())
+        return Ending.complete(f"the colour is {said.choice}")
+    choices = (APPROVE, REJECT, Choice("later", "the run stops, to be started again"))
+    decision = await run.gate("ship", "Ship this plan?", choices=choices, shows=("plan.md",))
+    await run.write("state.txt", f"{decision.choice}\n")
+    if decision.choice != "approve":
+        return Ending.stopped(f"{decision.choice}: {decision.note}")
+    run.warn("building takes a while")
+    reports = await run.cluster(
+        "build",
+        {
+            "builder": lambda: run.dispatch(dispatch_to("builder", "built.txt")),
+            "tester": lambda: run.dispatch(dispatch_to("tester", "tested.txt")),
+        },
+    )
+    if not all(report.ok for report in reports.values()):
+        return Ending.degraded("not everything was built", b"half\xff\n")
+    return Ending.complete(b"shipped\xff")
+
+
+def add(run: typer.Typer) -> None:
+    @command(run, "toy", example="interlock run toy word", honours=STARTS)
+    def start_toy(
+        desk: Desk,
+        word: Annotated[str, typer.Argument()],
+        mode: Annotated[str, typer.Option("--mode")] = "ship",
+    ) -> int:
+        """Run the toy."""
+        return start(desk, "toy", ToyInputs(word, mode))
+
+
+def install() -> None:
+    shipped = playbooks.load
+
+    def load(name: str) -> Any:
+        return toy if name == "toy" else shipped(name)
+
+    playbooks.load = load
+    playbooks.NAMES = (*playbooks.NAMES, "toy")
+    DOORS["toy"] = Door("toy", add, "interlock run toy word")
+
+
+if __name__ == "__main__":
+    install()
+    from interlock.cli.main import main
+
+    sys.argv[0] = "interlock"
+    main()

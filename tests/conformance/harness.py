@@ -1,0 +1,460 @@
+"""One face for both engines: the real one in a folder, the simulated one in memory.
+
+A test says which playbook, which files and how the agents react; lets a process run, die or be resumed; and reads
+back files, journal and outcome.  What holds for one engine holds for the other, or the suite fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Health, MemoryOutput, Observer, Runner
+from interlock.app import Application, Setup
+from interlock.engine import Act, CommandResult, GateDecision, Playbook, SimulatedWorld, Simulation, best
+from interlock.engine.drive import Close
+from interlock.engine.folder import Known, known_runs
+from interlock.engine.host import Call, Finished, Quiet
+from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, no_tripwire
+from interlock.engine.keys import sha256
+from interlock.engine.lifecycle import ended_as
+from interlock.engine.options import Options
+from interlock.engine.people import Waiting, check_decision, record_decision
+from interlock.engine.simulation import Crash
+from interlock.engine.world import CommandCall, World
+
+Agent = Callable[[AgentRequest], Act]
+QUICK = 0.01
+"""Real seconds that a second of an agent's work takes."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """The process dies at the n-th journal line of this kind: right after it, or with the line itself lost."""
+
+    event: str
+    key: str | None = None
+    nth: int = 1
+    lost: bool = True
+    """The effect happened, but its record did not reach the disk."""
+
+    def fits(self, raw: bytes) -> bool:
+        last = raw.splitlines()[-1]
+        named = f'"event":"{self.event}"'.encode() in last
+        return named and (self.key is None or f'"key":"{self.key}"'.encode() in last)
+
+
+Change = Callable[[AgentRequest, Act], Act]
+"""From a request and the best act to what the agent does."""
+
+
+def reacting(**changes: Change) -> Agent:
+    """Agents that do their best, but for the members named here (``-`` is written ``_``)."""
+
+    def agent(request: AgentRequest) -> Act:
+        change = changes.get(request.member.replace("-", "_"))
+        return change(request, best(request)) if change else best(request)
+
+    return agent
+
+
+def also(files: Mapping[str, str | None], **more: Any) -> Change:
+    """The best act, and these files besides."""
+    return lambda _request, act: replace(act, files={**act.files, **files}, **more)
+
+
+def instead(**fields: Any) -> Change:
+    """The best act with other fields."""
+    return lambda _request, act: replace(act, **fields)
+
+
+def in_turn(*changes: Change | None) -> Change:
+    """One change per call; the last one stays."""
+    calls = 0
+
+    def change(request: AgentRequest, act: Act) -> Act:
+        nonlocal calls
+        chosen = changes[min(calls, len(changes) - 1)]
+        calls += 1
+        return chosen(request, act) if chosen else act
+
+    return change
+
+
+class Engine(ABC):
+    """A playbook with its inputs in one workspace, and every process that works on it."""
+
+    kind: str
+
+    def __init__(
+        self,
+        playbook: Playbook,
+        inputs: Any,
+        files: Mapping[str, str],
+        agent: Agent = best,
+        **options: Any,
+    ) -> None:
+        self.playbook = playbook
+        self.inputs = inputs
+        self.agent = agent
+        self.options = options
+        self.calls: list[AgentRequest] = []
+        self.said: list[str | bytes] = []
+
+    def react(self, request: AgentRequest) -> Act:
+        self.calls.append(request)
+        return self.agent(request)
+
+    def go(self, *, death: Death | None = None, **how: Any) -> Close:
+        """Start the run, or resume it, until the process ends. `how`: fields of a `Call`."""
+        return self._go(self._tripwire(death) if death else no_tripwire, Call(**how))
+
+    def dies(self, death: Death, **how: Any) -> None:
+        """A process that dies so."""
+        try:
+            close = self.go(death=death, **how)
+        except Crash:
+            return
+        raise AssertionError(f"the process did not come to {death}, it ended as {close}")
+
+    def _tripwire(self, death: Death) -> Tripwire:
+        seen = 0
+
+        def trip(point: str) -> None:
+            nonlocal seen
+            if point != ("before-sync" if death.lost else "after-sync") or not death.fits(raw := self.raw()):
+                return
+            seen += 1
+            if seen == death.nth:
+                if death.lost:
+                    self.overwrite(raw[: raw.rfind(b"\n", 0, -1) + 1])
+                raise Crash
+
+        return trip
+
+    # -- reading back
+
+    def events(self, event: str) -> list[Line]:
+        return [line for line in self.lines if line.event == event]
+
+    @property
+    def names(self) -> list[str]:
+        """The keys of all verbs that have an outcome, in the order of the journal."""
+        return [str(line.key) for line in self.lines if line.settles]
+
+    @property
+    def agents(self) -> list[str]:
+        return [request.member for request in self.calls]
+
+    @abstractmethod
+    def _go(self, tripwire: Tripwire, call: Call) -> Close: ...
+
+    @abstractmethod
+    def decide(self, choice: str, *, note: str = "", who: str = "ann") -> Waiting: ...
+
+    @property
+    @abstractmethod
+    def lines(self) -> list[Line]: ...
+
+    @abstractmethod
+    def raw(self) -> bytes: ...
+
+    @abstractmethod
+    def overwrite(self, raw: bytes) -> None: ...
+
+    @property
+    @abstractmethod
+    def files(self) -> dict[str, str]: ...
+
+    @property
+    @abstractmethod
+    def attic(self) -> dict[str, str]:
+        """What was set aside, by the path below the attic."""
+
+    @abstractmethod
+    def edit(self, path: str, content: str | None) -> None:
+        """A person writes or deletes a file."""
+
+    @abstractmethod
+    def kept(self, key: str, name: str) -> str:
+        """A record of a dispatch."""
+
+    @property
+    @abstractmethod
+    def slept(self) -> list[float]:
+        """Waits between tries."""
+
+
+class Simulated(Engine):
+    kind = "simulated"
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.world = _World(given[2], self.react, command=self._command)
+        self.simulation = Simulation(
+            self.playbook, self.inputs, self.world, caps=self.playbook.caps, medium=MemoryMedium(), said=self.said
+        )
+
+    def _go(self, tripwire: Tripwire, call: Call) -> Close:
+        options = Options(accept_recorded=call.accept_recorded, flags=call.flags, **self.options)
+        if call.budget_usd is not None:
+            options = replace(options, budget_usd=call.budget_usd)
+        return self.simulation.go(tripwire=tripwire, options=options)
+
+    def _command(self, call: CommandCall) -> CommandResult:
+        """What the scripts of the toys do."""
+        _sh, script, mark = call.argv
+        done = self.files.get("effects.txt", "").splitlines()
+        if script == "effect.sh":
+            self.edit("effects.txt", "".join(f"{line}\n" for line in (*done, mark)))
+            return CommandResult(0, "done\n")
+        return CommandResult(0, f"{mark}\n") if mark in done else CommandResult(1)
+
+    def decide(self, choice: str, *, note: str = "", who: str = "ann") -> Waiting:
+        identity = self.world.records.identity
+        assert identity is not None
+        journal = Journal(
+            self.simulation.medium,
+            run_id=self.lines[0].run,
+            genesis=sha256(identity),
+            clock=lambda: "2026-01-04T12:00:00.000+00:00",
+        )
+        waiting = check_decision(
+            journal.lines, choice, lambda path: self.world.tree.facts(path).digest or "", run_id=self.lines[0].run
+        )
+        decision = GateDecision(choice, who, "2026-01-04T12:00:00.000+00:00", note, waiting.digests)
+        record_decision(journal, waiting, decision, self.world.records.objects)
+        self.simulation.lines = journal.lines
+        return waiting
+
+    @property
+    def lines(self) -> list[Line]:
+        return self.simulation.lines
+
+    def raw(self) -> bytes:
+        return bytes(self.simulation.medium.content)
+
+    def overwrite(self, raw: bytes) -> None:
+        self.simulation.medium.content = bytearray(raw)
+
+    @property
+    def files(self) -> dict[str, str]:
+        found = self.world.tree.files
+        return {path: found[path].decode() for path in sorted(found) if not path.startswith(".interlock/")}
+
+    @property
+    def attic(self) -> dict[str, str]:
+        found, start = self.world.tree.files, ".interlock/attic/"
+        return {path.removeprefix(start): text.decode() for path, text in found.items() if path.startswith(start)}
+
+    def edit(self, path: str, content: str | None) -> None:
+        self.world.tree.put(path, None if content is None else content.encode())
+
+    def kept(self, key: str, name: str) -> str:
+        content = self.world.records.kept[key, name]
+        return content.decode() if isinstance(content, bytes) else str(content)
+
+    @property
+    def slept(self) -> list[float]:
+        return self.world.slept
+
+
+class _World(SimulatedWorld):
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await super().sleep(seconds)
+
+
+class PlayedRunner:
+    """A runner whose agents are a function; real files, no processes."""
+
+    name = "played"
+
+    def __init__(self, react: Agent) -> None:
+        self._react = react
+
+    async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
+        act = self._react(request)
+        if act.spawn_error is not None:
+            return AgentExit(None, spawn_error=act.spawn_error)
+        late = act.seconds - request.timeout_s
+        if late > 0 and request.partial_grace_s:
+            observe(AgentNews("partial.requested", {}))
+        if late > request.partial_grace_s:
+            return AgentExit(-15, timed_out=True)
+        await asyncio.sleep(act.seconds * QUICK)
+        for path, content in act.files.items():
+            place = request.workspace / path
+            if content is None:
+                place.unlink()
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content.encode() if isinstance(content, str) else content)
+        if act.crash:
+            raise Crash
+        output = MemoryOutput(act.message.encode())
+        return AgentExit(act.code, output, act.result, timed_out=late > 0, partial=late > 0, usage=act.usage)
+
+    async def health(self) -> Health:
+        return Health(True, "played")
+
+
+@dataclass(frozen=True)
+class PlayedSetup(Setup):
+    react: Agent = best
+    slept: Any = None
+    chosen: Any = None
+
+    def make_runner(self, name: str) -> Runner:
+        return PlayedRunner(self.react)
+
+    def options(self, playbook: Playbook) -> Options:
+        return replace(super().options(playbook), **(self.chosen or {}))
+
+    def world(self, *given: Any, **more: Any) -> World:
+        world: Any = super().world(*given, **more)
+        if self.slept is not None:
+            world.sleep = self._sleep
+        made: World = world
+        return made
+
+    async def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
+
+
+class PlayedApplication(Application):
+    """The application as the doors use it, with agents that are a function and a playbook of the test."""
+
+    def __init__(self, root: Path, playbook: Playbook, react: Agent, **more: Any) -> None:
+        self.chosen = more.pop("chosen", None)
+        self.slept = more.pop("slept", [])
+        given = {"environ": environment(root), "overrides": {"runner": "scripted"}}
+        super().__init__(root, more.pop("view", None) or Quiet(), **{**given, **more})
+        self.playbook = playbook
+        self.react = react
+
+    @cached_property
+    def setup(self) -> Setup:
+        return PlayedSetup(self.root, self.settings, self._environ, None, self.react, self.slept, self.chosen)
+
+    def playbook_of(self, known: Known) -> Playbook:
+        return self.playbook
+
+
+def environment(root: Path) -> dict[str, str]:
+    """What a user's shell would pass on, with a cache folder beside the workspace."""
+    kept = ("PATH", "HOME", "LANG", "GIT_CONFIG_NOSYSTEM")
+    return {**{name: os.environ[name] for name in kept if name in os.environ}, "XDG_CACHE_HOME": f"{root}-cache"}
+
+
+class Real(Engine):
+    kind = "real"
+
+    def __init__(self, *given: Any, root: Path, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.root = root.resolve()
+        self.view = Quiet()
+        self.finished: Finished | None = None
+        self._slept: list[float] = []
+        self.said = self.view.said
+        for path, content in given[2].items():
+            self.edit(path, content)
+
+    def application(self, tripwire: Tripwire = no_tripwire, **more: Any) -> PlayedApplication:
+        """A new process, so to speak."""
+        return PlayedApplication(
+            self.root,
+            self.playbook,
+            self.react,
+            **{"view": self.view, "tripwire": tripwire, "chosen": self.options, "slept": self._slept, **more},
+        )
+
+    def _go(self, tripwire: Tripwire, call: Call) -> Close:
+        application = self.application(tripwire)
+        known = known_runs(self.root)
+        if known and ended_as(known[-1].folder.lines()) is None:
+            work = application.resume("latest", call)
+        else:
+            work = application.run(self.playbook, self.inputs, call)
+        self.finished = asyncio.run(work)
+        return self.finished.close
+
+    def decide(self, choice: str, *, note: str = "", who: str = "ann") -> Waiting:
+        waiting, _finished = asyncio.run(self.application().decide("latest", choice, note=note, who=who))
+        return waiting
+
+    @property
+    def run(self) -> Known:
+        return known_runs(self.root)[-1]
+
+    @property
+    def lines(self) -> list[Line]:
+        return self.run.folder.lines() if known_runs(self.root) else []
+
+    def raw(self) -> bytes:
+        return (self.run.folder.path / "journal.jsonl").read_bytes()
+
+    def overwrite(self, raw: bytes) -> None:
+        (self.run.folder.path / "journal.jsonl").write_bytes(raw)
+
+    @property
+    def files(self) -> dict[str, str]:
+        return {
+            path: text
+            for path, text in contents(self.root)
+            if not path.startswith((".interlock/", ".git/")) and path != ".git"
+        }
+
+    @property
+    def attic(self) -> dict[str, str]:
+        return dict(contents(self.root / ".interlock" / "attic"))
+
+    def edit(self, path: str, content: str | None) -> None:
+        place = self.root / path
+        if content is None:
+            place.unlink()
+            return
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(content, "utf-8")
+
+    def kept(self, key: str, name: str) -> str:
+        return (self.run.folder.folder(key) / name).read_text("utf-8")
+
+    @property
+    def slept(self) -> list[float]:
+        return self._slept
+
+
+def contents(folder: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix(), path.read_text("utf-8", "replace")
+
+
+__all__ = [
+    "Agent",
+    "Change",
+    "Crash",
+    "Death",
+    "Engine",
+    "PlayedApplication",
+    "PlayedSetup",
+    "Real",
+    "Simulated",
+    "also",
+    "environment",
+    "in_turn",
+    "instead",
+    "reacting",
+]

@@ -1,0 +1,152 @@
+"""A process for the crash sweep: clusters nested in loops in clusters, every kind of verb, small real agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interlock.agents import AgentExit, AgentNews, AgentRequest, Bound, CommandRunner, Health, MemoryOutput, Observer, Runner
+from interlock.contracts import Artifact, Contract
+from interlock.engine import Choice, Dispatch, Ending, Kind, Playbook, Retries, Run, playbook
+from interlock.engine.folder import HOME, RunFolder
+from interlock.engine.options import Options
+from interlock.engine.real import RealWorld
+from interlock.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Inputs:
+    name: str = "sweep"
+
+
+def how_many(text: str) -> int:
+    return len(text.split())
+
+
+@playbook("sweep", inputs=Inputs, key=lambda inputs: inputs.name, caps={"rounds": 2}, state=lambda _inputs: ("state.txt",))
+async def sweep(run: Run, inputs: Inputs) -> Ending:
+    """Plan, then two rounds of members that each have judges of their own."""
+    wanted = await run.read("wanted.txt")
+    run.note("wanted.read", words=run.decide(how_many, wanted.text))
+    run.say(f"run of {inputs.name}")
+    started, token = run.now(), run.new_id("x-")
+    with run.step("plan"):
+        plan = await run.dispatch(Dispatch("planner", "Plan it.", Contract((Artifact("plan.md"),))))
+        await run.command(["sh", "-c", "echo built >> builds.txt"], probe=["cat", "builds.txt"])
+    async for turn in run.loop("rounds"):
+        await run.write("state.txt", f"round {turn}\n")
+        reports = await run.cluster("work", {name: lambda name=name: member(run, name, turn) for name in ("a", "b")})
+        await run.update("log.txt", lambda document: document.text + f"round {turn}: {len(reports)}\n")
+    await run.set_aside("scrap.txt")
+    listed = await run.list("out", "*.md")
+    run.say(f"{len(run.telemetry())} dispatches")
+    assert started and token and plan.ok
+    return Ending.complete("\n".join(listed))
+
+
+async def member(run: Run, name: str, turn: int) -> None:
+    work = Dispatch("worker", f"Work {turn} on {name}.", Contract((Artifact(f"out/{name}.md"),)), member=f"worker-{name}")
+    await run.dispatch(work)
+    async for _ in run.loop("checks", cap=1):
+        await run.cluster("", {f"judge-{n}": lambda n=n: run.dispatch(judge(f"judge-{n}")) for n in (1, 2)})
+
+
+def judge(name: str) -> Dispatch:
+    return Dispatch("judge", "Judge it.", member=name, kind=Kind.JUDGE)
+
+
+@playbook("gated", inputs=Inputs, key=lambda inputs: inputs.name, retries=Retries())
+async def gated(run: Run, inputs: Inputs) -> Ending:
+    """One dispatch, a gate that shows its artifact, one document."""
+    await run.dispatch(Dispatch("planner", "Plan it.", Contract((Artifact("plan.md"),))))
+    decision = await run.gate("plan", "Is the plan good?", shows=("plan.md",), choices=(Choice("approve", "goes on"),))
+    await run.write("state.txt", f"{decision.choice}\n")
+    return Ending.complete("approved")
+
+
+PLAYBOOKS: Mapping[str, Playbook] = {"sweep": sweep, "gated": gated}
+
+
+def lay_out(root: Path) -> None:
+    """The workspace in which the process starts."""
+    root.mkdir(parents=True)
+    (root / "wanted.txt").write_text("three small words\n")
+    (root / "scrap.txt").write_text("old\n")
+    (root / "log.txt").write_text("# kept by a person\n")
+
+
+def documents(root: Path) -> dict[str, str]:
+    """All that the process made, its own records excepted."""
+    return {
+        path.relative_to(root).as_posix(): path.read_text()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and HOME not in path.relative_to(root).parts
+    }
+
+
+class InProcess:
+    """A runner that does at once what the contract asks for, and counts its calls per dispatch."""
+
+    name = "in-process"
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
+        self.calls.append(request.dispatch)
+        observe(AgentNews("started", {"pid": 1, "pgid": 1}))
+        assert request.contract is not None
+        for artifact in request.contract.artifacts:
+            path = request.workspace / artifact.path
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"# {request.dispatch}\n")
+        return AgentExit(0, MemoryOutput(b"DONE: as asked"))
+
+    async def health(self) -> Health:
+        return Health(True, "in process")
+
+
+@dataclass(frozen=True)
+class OneRunner:
+    """An agent book in which one runner does everything."""
+
+    one: Runner
+
+    def bind(self, agent: str) -> Bound:
+        return Bound(agent, self.one.name)
+
+    def runner(self, bound: Bound) -> Runner:
+        return self.one
+
+
+@dataclass(frozen=True)
+class TestSetup:
+    """Worlds for the sweep: real files, real git, real commands."""
+
+    __test__ = False
+    root: Path
+    runner: Runner
+    environ: Mapping[str, str]
+
+    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Any) -> RealWorld:
+        workspace = Workspace(self.root, self.root / HOME, documents=playbook.state(inputs))
+        return RealWorld(folder, workspace, OneRunner(self.runner), environ=self.environ, nested=nested, on_wait=on_wait)
+
+    def options(self, playbook: Playbook) -> Options:
+        return Options(max_parallel=4)
+
+
+AGENT = """
+echo "$INTERLOCK_DISPATCH" >> "$SWEEP_CALLS"
+grep '^- `' "$INTERLOCK_BRIEF" | sed -n '/^- `out\\|^- `plan/s/^- `\\(.*\\)`$/\\1/p' | while read -r path; do
+  mkdir -p "$(dirname "$path")"
+  echo "# $INTERLOCK_DISPATCH" > "$path"
+done
+echo "DONE: as asked"
+"""
+
+
+def shell_agent(environ: Mapping[str, str]) -> CommandRunner:
+    return CommandRunner("shell", ["sh", "-c", AGENT], {}, environ)
