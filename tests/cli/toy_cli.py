@@ -7,7 +7,7 @@ there, and then is the command line.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +18,18 @@ from interlock.cli.options import STARTS, command
 from interlock.cli.playbooks import DOORS, Door
 from interlock.cli.running import start
 from interlock.contracts import Artifact, Contract
-from interlock.engine import APPROVE, REJECT, Choice, Dispatch, Ending, Run, playbook
+from interlock.engine import (
+    APPROVE,
+    REJECT,
+    Choice,
+    Deviation,
+    Dispatch,
+    Ending,
+    Run,
+    SimulatedWorld,
+    Simulation,
+    playbook,
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,7 @@ def dispatch_to(agent: str, path: str, step: str = "") -> Dispatch:
     "toy",
     inputs=ToyInputs,
     key=lambda inputs: inputs.word,
-    agents=("planner", "builder", "tester"),
+    agents=("planner", "builder", "tester", "worker"),
     state=lambda _inputs: ("state.txt",),
     needs_roles=False,
 )
@@ -51,6 +62,15 @@ async def toy(run: Run, inputs: ToyInputs) -> Ending:
     if inputs.mode == "question":
         said = await run.gate("colour", "Which colour?", choices=())
         return Ending.complete(f"the colour is {said.choice}")
+    if inputs.mode == "side":
+        answers = await run.cluster(
+            "side",
+            {
+                "asker": lambda: run.gate("beside", "Go on?"),
+                "worker": lambda: run.dispatch(dispatch_to("worker", "worked.txt")),
+            },
+        )
+        return Ending.complete(f"{list(answers)}")
     choices = (APPROVE, REJECT, Choice("later", "the run stops, to be started again"))
     decision = await run.gate("ship", "Ship this plan?", choices=choices, shows=("plan.md",))
     await run.write("state.txt", f"{decision.choice}\n")
@@ -67,6 +87,25 @@ async def toy(run: Run, inputs: ToyInputs) -> Ending:
     if not all(report.ok for report in reports.values()):
         return Ending.degraded("not everything was built", b"half\xff\n")
     return Ending.complete(b"shipped\xff")
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """Every run of the quick toy whose planner fails at most once."""
+
+    deviations = (Deviation("fails", lambda _request, act: replace(act, code=1)),)
+    most = 1
+
+    def make(self, agent: Any) -> Simulation:
+        return Simulation(toy, ToyInputs("a", "quick"), SimulatedWorld({}, agent))
+
+
+def rehearsal() -> Rehearsal:
+    return Rehearsal()
+
+
+def example_files() -> dict[str, str]:
+    return {"notes/first.md": "# First\n"}
 
 
 def add(run: typer.Typer) -> None:

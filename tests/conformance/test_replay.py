@@ -180,7 +180,7 @@ def test_an_inserted_step_stops_the_run_and_names_both_keys(engine: Start) -> No
     """A verb that an upgrade put between recorded ones never happens in the past."""
 
     async def upgraded(run: Run, work: Work) -> Ending:
-        with run.step("new"):
+        with run.step("extra"):
             await run.dispatch(producing("new.md", "new"))
         return await chained(run, work)
 
@@ -191,9 +191,9 @@ def test_an_inserted_step_stops_the_run_and_names_both_keys(engine: Start) -> No
     reload(played)
     with pytest.raises(Diverged) as caught:
         played.go()
-    assert caught.value.key == "new/new#1"
+    assert caught.value.key == "extra/new#1"
     assert caught.value.other == "one#1"
-    assert "new/new#1" in caught.value.what
+    assert "extra/new#1" in caught.value.what
     assert "one#1" in caught.value.what
     assert caught.value.exit_code == 2
     assert len(played.calls) == calls

@@ -115,16 +115,19 @@ def parse_answer(
 def sample(fmt: AnswerFormat, token: str | None = None) -> str:
     """A final message that says the token (the best one by default)."""
     said = fmt.best if token is None else token
-    as_data = json.dumps({fmt.field: said, **fmt.example}, indent=2)
     match fmt.completion:
         case "json":
-            return as_data
+            return _as_data(fmt, said)
         case "line":
             return f"{said}: as asked"
         case "text":
-            return f"```json\n{as_data}\n```" if fmt.example else f"{fmt.field.capitalize()}: {said}"
+            return f"```json\n{_as_data(fmt, said)}\n```" if fmt.example else f"{fmt.field.capitalize()}: {said}"
         case "none":
             return "Finished."
+
+
+def _as_data(fmt: AnswerFormat, token: str) -> str:
+    return json.dumps({fmt.field: token, **fmt.example}, indent=2)
 
 
 def _with_token(fmt: AnswerFormat, said: _Said, code: int, message: str, partial: bool) -> Answer:

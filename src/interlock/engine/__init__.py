@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
-    from interlock.engine.exploration import CRASH, Deviation, Played, explore
+    from interlock.engine.exploration import (
+        ALWAYS,
+        CRASH,
+        STANDARD,
+        Deviation,
+        Invariant,
+        Played,
+        Rehearsal,
+        explore,
+    )
     from interlock.engine.model import (
         APPROVE,
         DEADLINE,
@@ -31,6 +40,7 @@ if TYPE_CHECKING:
         Status,
         out,
     )
+    from interlock.engine.options import Options
     from interlock.engine.run import KEY, Run
     from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
     from interlock.engine.tables import Table
@@ -45,7 +55,8 @@ _HOMES = {
     "definition": "AfterComplete Past Playbook playbook",
     "run": "KEY Run",
     "simulation": "Act SimulatedWorld Simulation best",
-    "exploration": "CRASH Deviation Played explore",
+    "exploration": "ALWAYS CRASH STANDARD Deviation Invariant Played Rehearsal explore",
+    "options": "Options",
     "tables": "Table",
     "world": "Merged",
 }
@@ -60,12 +71,14 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "ALWAYS",
     "APPROVE",
     "CRASH",
     "DEADLINE",
     "KEY",
     "REJECT",
     "SESSION",
+    "STANDARD",
     "TIMEOUT",
     "Act",
     "AfterComplete",
@@ -76,12 +89,15 @@ __all__ = [
     "Dispatch",
     "Ending",
     "GateDecision",
+    "Invariant",
     "Kind",
     "Merged",
+    "Options",
     "Past",
     "Playbook",
     "Played",
     "Quoted",
+    "Rehearsal",
     "Report",
     "Retries",
     "Run",

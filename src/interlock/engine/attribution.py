@@ -32,7 +32,7 @@ def attribute(
     is_state: Callable[[str], bool],
     kind: Kind,
     beside_others: bool,
-    own: Mapping[str, str],
+    own: Mapping[str, str | None],
     digest_now: Callable[[str], str | None],
 ) -> Attribution:
     """Sort the changes between two snapshots around a dispatch. `own`: what the engine itself wrote."""

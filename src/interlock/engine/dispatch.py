@@ -123,7 +123,8 @@ class Dispatcher:
         deadline = stamp(started + timedelta(seconds=plan.timeout_s))
         token = world.draw(16)
         marker = f"{plan.marker}{number}"
-        places = outbox_places(spec.contract, marker) if run.options.outbox else {}
+        # A worktree is a place of its own already.
+        places = outbox_places(spec.contract, marker) if run.options.outbox and not plan.isolated else {}
         text = world.redact(plan.brief(attempt=attempt, deadline=deadline, places=places, failure=failure))
         raw = text.encode("utf-8", "surrogateescape")
         world.records.begin_try(slot.key, number)
@@ -137,8 +138,8 @@ class Dispatcher:
                 "runner": plan.bound.runner,
                 "role": plan.source,
                 "session": plan.session,
-                "depth": spec.delegation.depth,
-                "path": list(spec.delegation.path),
+                "depth": plan.delegation.depth,
+                "path": list(plan.delegation.path),
                 "token": sha256(token.encode()),
                 "marker": marker,
                 "timeout_s": plan.timeout_s,
@@ -168,8 +169,8 @@ class Dispatcher:
             brief=text,
             timeout_s=plan.timeout_s,
             partial_grace_s=spec.partial_grace_s,
-            depth=spec.delegation.depth,
-            path=spec.delegation.path,
+            depth=plan.delegation.depth,
+            path=plan.delegation.path,
             marker=marker,
             token=token,
             model=plan.bound.model,

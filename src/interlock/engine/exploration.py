@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from interlock.agents.runner import AgentRequest
 from interlock.engine.drive import Close
+from interlock.engine.journal import verify
+from interlock.engine.keys import sha256
+from interlock.engine.options import Options
 from interlock.engine.simulation import Act, Agent, Crash, Simulation, best
 
 
@@ -30,6 +34,73 @@ class Played:
     schedule: Mapping[int, str]
     close: Close
     simulation: Simulation
+
+
+def hung(request: AgentRequest, act: Act) -> Act:
+    return replace(act, seconds=request.timeout_s + request.partial_grace_s + 60)
+
+
+STANDARD: tuple[Deviation, ...] = (
+    Deviation("says nothing", lambda _request, act: replace(act, message="", result=None)),
+    Deviation("dies", lambda _request, act: replace(act, code=-9, message="", files={})),
+    Deviation("hangs", hung),
+    Deviation("cannot be started", lambda _request, act: replace(act, spawn_error="no such program")),
+    Deviation("writes outside", lambda _request, act: replace(act, files={**act.files, "outside.txt": "x"})),
+    Deviation("lies", lambda _request, act: replace(act, files={})),
+)
+"""What any agent can do wrong, whatever the playbook."""
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """Something that must hold on every path."""
+
+    name: str
+    broken: Callable[[Played], str | None]
+    """Why it does not hold there, or None."""
+
+
+def chain_is_whole(played: Played) -> str | None:
+    medium, identity = played.simulation.medium, played.simulation.world.records.identity
+    if identity is None:
+        return None
+    return "; ".join(verify(medium.load(), genesis=sha256(identity), name=medium.name)) or None
+
+
+def paid_once(played: Played) -> str | None:
+    """Each dispatch was called once per try, and once more for each crash that hit it."""
+    calls = Counter(request.dispatch for request in played.simulation.world.calls)
+    starts = Counter(line.key for line in played.simulation.lines if line.event == "dispatch.start")
+    ends = Counter(line.key for line in played.simulation.lines if line.event == "dispatch.end")
+    wrong = [key for key in calls if calls[key] != starts[key] or ends[key] > 1]
+    return f"called and recorded differ for {', '.join(wrong)}" if wrong else None
+
+
+ALWAYS: tuple[Invariant, ...] = (
+    Invariant("the chain is whole", chain_is_whole),
+    Invariant("no dispatch is paid twice", paid_once),
+)
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """How a playbook is rehearsed: its setting, what its agents can do wrong, and what must hold all the same."""
+
+    make: Callable[[Agent, Options], Simulation]
+    deviations: tuple[Deviation, ...] = STANDARD
+    invariants: tuple[Invariant, ...] = ALWAYS
+    most: int = 2
+    """Deviations in one run, up to which every combination is played."""
+
+    def paths(self, options: Options, *, most: int | None = None) -> Iterator[Played]:
+        return explore(
+            lambda agent: self.make(agent, options), self.deviations, most=self.most if most is None else most
+        )
+
+    def broken(self, played: Played) -> list[str]:
+        """The invariants that do not hold on this path, as sentences."""
+        found = ((invariant.name, invariant.broken(played)) for invariant in self.invariants)
+        return [f"{name}: {why} (deviations: {played.schedule or 'none'})" for name, why in found if why is not None]
 
 
 def explore(

@@ -16,9 +16,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from interlock.engine.keys import sha256
 from interlock.errors import JournalDamaged
@@ -36,8 +35,9 @@ LONG = 4096
 _spell = json.JSONEncoder(separators=(",", ":")).encode
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
+    """One line of a journal, in the order in which it is written."""
+
     seq: int
     ts: str
     run: str
@@ -57,7 +57,7 @@ class Line:
         return "out" in self.data
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return self._asdict()
 
 
 class Medium(Protocol):

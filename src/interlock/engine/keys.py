@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from interlock.errors import EngineFault
 
+_NAME = re.compile(r"[^/#\\\x00-\x1f]{1,100}")
 SHOWN = 120
 """Inputs up to this many characters stand in the journal as they are, longer ones as a digest."""
 
@@ -54,7 +56,7 @@ def difference(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 def checked_name(name: str) -> str:
     """A scope or verb name that can stand in a key and in a folder's path."""
-    if not name or name in (".", "..") or len(name) > 100 or any(c in "/#\\" or ord(c) < 32 for c in name):
+    if not _NAME.fullmatch(name) or name in (".", ".."):
         raise EngineFault(
             f"{name!r} cannot be the name of a step, loop, member or verb",
             expected="1 to 100 characters without '/', '#', '\\' or control characters",

@@ -111,8 +111,8 @@ class Quoted:
 class Delegation:
     """Where a dispatch stands in a tree of delegations."""
 
-    depth: int = 1
-    path: tuple[str, ...] = ()
+    depth: int
+    path: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,8 @@ class Dispatch:
     retries: Retries | None = None
     isolate: bool = False
     """Work in a worktree of its own; the changes are merged when the cluster ends."""
-    delegation: Delegation = Delegation()
+    delegation: Delegation | None = None
+    """Where it stands in a tree of delegations; None: one below the dispatch that started this run."""
     instructions: str = ""
     """The role's text, where the playbook finds it itself; else the role library does."""
     role_source: str = ""

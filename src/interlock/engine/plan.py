@@ -36,6 +36,7 @@ class Plan:
     identity: Identity
     bound: Bound
     scope: Scope
+    delegation: Delegation
     session: str
     timeout_s: float
     isolated: bool
@@ -78,8 +79,6 @@ def make_plan(spec: Dispatch, slot: Slot, bound: Bound, identity: Identity, opti
     scope = Scope(spec.scope)
     if options.parent_scope is not None:
         scope = scope.within(Scope(options.parent_scope))
-    if not spec.delegation.path:
-        spec = replace(spec, delegation=delegation(options.parent, identity.playbook, spec.agent))
     limit = spec.timeout_s or DEFAULT_TIMEOUT_S
     if not spec.timeout_fixed:
         limit = bound.timeout_s or (role.timeout_s if role else None) or limit
@@ -89,6 +88,7 @@ def make_plan(spec: Dispatch, slot: Slot, bound: Bound, identity: Identity, opti
         identity=identity,
         bound=bound,
         scope=scope,
+        delegation=spec.delegation or place_of(spec.agent, options.parent, identity.playbook),
         session=session,
         timeout_s=limit,
         isolated=spec.isolate or (options.isolate and bool(spec.writes)),
@@ -97,7 +97,7 @@ def make_plan(spec: Dispatch, slot: Slot, bound: Bound, identity: Identity, opti
     )
 
 
-def delegation(parent: Delegation | None, playbook: str, agent: str) -> Delegation:
+def place_of(agent: str, parent: Delegation | None, playbook: str) -> Delegation:
     """Where a dispatch stands whose playbook does not say: one below the dispatch that started this run."""
     return Delegation(parent.depth + 1, (*parent.path, agent)) if parent else Delegation(1, (playbook, agent))
 
@@ -129,7 +129,8 @@ class Baseline:
 
     @classmethod
     def of(cls, tree: Tree, contract: Contract) -> Baseline:
-        return cls({item.path: replace(tree.facts(item.path), content=None) for item in contract.artifacts})
+        facts = (tree.facts(artifact.path) for artifact in contract.artifacts)
+        return cls({one.path: one if one.content is None else replace(one, content=None) for one in facts})
 
     def after_restoring(self, tree: Tree) -> Baseline:
         """Putting a file back gives it a new time: with the old bytes it still counts as not rewritten."""

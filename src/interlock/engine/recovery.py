@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock.engine.journal import Line
-from interlock.engine.plan import Baseline, Plan
+from interlock.engine.plan import Baseline, Plan, outbox_of
 
 if TYPE_CHECKING:
     from interlock.engine.run import Run
@@ -32,6 +32,7 @@ async def recover(run: Run, plan: Plan) -> Baseline | None:
     }
     if not start.data["isolated"]:
         facts |= await put_back(run, plan, start)
+        clear_outbox(run, plan, start)
         baseline = baseline.after_restoring(run.world.tree)
     slot.append("dispatch.recovered", facts, agent=plan.spec.agent)
     return baseline
@@ -41,6 +42,14 @@ def is_closed(plan: Plan, start: Line) -> bool:
     """Whether something after this start says how it went."""
     later = (plan.slot.intent("dispatch.try"), plan.slot.intent("dispatch.recovered"))
     return any(line is not None and line.seq > start.seq for line in later)
+
+
+def clear_outbox(run: Run, plan: Plan, start: Line) -> None:
+    """What the unfinished try had put there would pass for the work of the next one."""
+    documents, box = run.world.documents, outbox_of(start.data["marker"])
+    if documents.list(box, "**/*"):
+        place = f".interlock/attic/{plan.identity.run_id}/{plan.slot.key}/interrupted-{start.seq}"
+        documents.set_aside_to(box, place)
 
 
 async def put_back(run: Run, plan: Plan, start: Line) -> dict[str, Any]:

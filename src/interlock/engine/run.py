@@ -41,6 +41,7 @@ from interlock.engine.model import (
 )
 from interlock.engine.options import Before, Halted, Options
 from interlock.engine.past import RESUME, Record
+from interlock.engine.projection import Render, completed
 from interlock.engine.scopes import Scope, current
 from interlock.engine.sharing import side_by_side
 from interlock.engine.slot import Slot
@@ -81,7 +82,7 @@ class Run:
         self._say = say
         self._open_members: set[str] = set()
         self._serial = asyncio.Semaphore(options.max_parallel or playbook.max_parallel)
-        self.own_writes: dict[str, str] = {}
+        self.own_writes: dict[str, str | None] = {}
         """Path to digest of what the engine itself wrote in this process: never taken for an agent's change."""
         self.state_scope = PathScope(playbook.state(playbook.parse_inputs(identity.inputs)))
         self.on_live: Callable[[], None] = lambda: None
@@ -261,6 +262,19 @@ class Run:
         await self.write(path, change(document), expect=document.digest)
         return document
 
+    async def project(self, path: str, render: Render) -> None:
+        """Bring a log up to date with the journal; `render` says what each line looks like there, or None."""
+        slot = self._recall("project", {"path": path})
+        if slot.recorded:
+            return
+        self.materialize()
+        before = self.world.documents.read(path)
+        log = completed(before.text, self.journal.lines, render)
+        if log != before.text:
+            self._effect()
+            self.own_writes[path] = self.world.documents.write(path, log, expect=before.digest).digest
+        slot.settle("project", len(log))
+
     async def list(self, folder: str, pattern: str = "*") -> list[str]:
         """The files of a folder, sorted, as workspace-relative paths."""
         slot = self._recall("list", {"folder": folder, "pattern": pattern})
@@ -273,6 +287,7 @@ class Run:
     async def set_aside(self, path: str) -> str:
         """Move a file to the attic; returns where it is now."""
         slot = self._recall("set_aside", {"path": path})
+        self.own_writes[path] = None
         if slot.recorded:
             return str(slot.value())
         self.materialize()

@@ -34,7 +34,7 @@ from interlock.engine.objects import MemoryObjects, Objects
 from interlock.engine.options import Options
 from interlock.engine.run import Run
 from interlock.engine.world import CommandCall, Merged
-from interlock.errors import ConfigInvalid, EngineFault
+from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault
 from interlock.workspace import Change, ChangeKind
 
 T = TypeVar("T")
@@ -195,7 +195,10 @@ class MemoryDocuments:
         return f".interlock/attic/{into}/{path}"
 
     def set_aside_to(self, path: str, destination: str) -> str:
-        for name in [name for name in self._tree.files if name == path or name.startswith(path + "/")]:
+        names = [name for name in self._tree.files if name == path or name.startswith(path + "/")]
+        if not names and destination not in self._tree.files:
+            raise DocumentInvalid(f"{path} not found", path=path)
+        for name in names:
             self._tree.put(destination + name[len(path) :], self._tree.files[name])
             self._tree.put(name, None)
         return destination
@@ -263,7 +266,7 @@ class SimulatedWorld:
         return look()
 
     def draw(self, length: int) -> str:
-        return "".join(self._random.choices("0123456789abcdefghijklmnopqrstuvwxyz", k=length))
+        return f"{self._random.getrandbits(4 * length):0{length}x}"
 
     def claim_session(self, session: str, run_id: str) -> bool:
         fresh = session not in self._sessions

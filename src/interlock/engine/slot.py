@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from interlock.engine.journal import Line
@@ -45,7 +44,7 @@ class Slot:
         return [self._whole(line) for line in self.run.record.all(self.key, event)]
 
     def _whole(self, line: Line) -> Line:
-        return replace(line, data=unpack(line.data, self.run.world.records.objects))
+        return line._replace(data=unpack(line.data, self.run.world.records.objects))
 
     def append(
         self, event: str, data: Mapping[str, Any], *, agent: str | None = None, attempt: int | None = None

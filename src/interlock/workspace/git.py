@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from interlock.errors import WorkspaceFailed
+
+T = TypeVar("T")
 
 _SETTINGS = (
     "core.fsmonitor=false",
@@ -152,19 +155,21 @@ class Git:
         settings = [word for setting in (*_SETTINGS, *self.settings) for word in ("-c", setting)]
         places = [f"--git-dir={self.git_dir}", f"--work-tree={self.work_tree}"]
         try:
-            return await asyncio.create_subprocess_exec(
-                "git",
-                *settings,
-                *places,
-                *args,
-                cwd=self.folder or self.work_tree,
-                env=environment,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                # Ctrl-C ends the run in order; it must not tear a snapshot's git apart first.
-                # Not a session of its own: that is how the engine knows what an agent sent into the background.
-                process_group=0,
+            return await _started(
+                asyncio.create_subprocess_exec(
+                    "git",
+                    *settings,
+                    *places,
+                    *args,
+                    cwd=self.folder or self.work_tree,
+                    env=environment,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    # Ctrl-C ends the run in order; it must not tear a snapshot's git apart first.
+                    # Not a session of its own: that is how the engine knows what an agent sent into the background.
+                    process_group=0,
+                )
             )
         except FileNotFoundError as error:
             if (self.folder or self.work_tree).is_dir():
@@ -174,25 +179,47 @@ class Git:
             raise WorkspaceFailed(f"folder {str(self.work_tree)!r} is gone", where=str(self.work_tree)) from error
 
 
+async def _started(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
+    """The process; a start that is cancelled half way makes asyncio wait for ever, so it is always seen through."""
+    task = asyncio.ensure_future(starting)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await _end(await task)
+        raise
+
+
+async def together(*asked: Awaitable[T]) -> list[T]:
+    """All results; unlike `asyncio.gather`, none is still at work when an error or a cancellation goes on."""
+    tasks = [asyncio.ensure_future(one) for one in asked]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        await asyncio.wait(tasks)
+        raise
+
+
 async def user_settings(git_dir: Path, folder: Path, pattern: str) -> dict[str, str]:
     """The settings whose name matches `pattern`, as the user's own git would see them; nothing is executed.
 
     The last value wins, names are in lower case as git prints them. Settings that git cannot read are a failure.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    process = await asyncio.create_subprocess_exec(
-        "git",
-        f"--git-dir={git_dir}",
-        "config",
-        "-z",
-        "--get-regexp",
-        pattern,
-        cwd=folder,
-        env={**environment, "LC_ALL": "C"},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        process_group=0,
+    process = await _started(
+        asyncio.create_subprocess_exec(
+            "git",
+            f"--git-dir={git_dir}",
+            "config",
+            "-z",
+            "--get-regexp",
+            pattern,
+            cwd=folder,
+            env={**environment, "LC_ALL": "C"},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            process_group=0,
+        )
     )
     try:
         out, _ = await process.communicate()

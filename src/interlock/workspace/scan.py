@@ -8,7 +8,6 @@ it, it is thrown away and built again.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import stat
@@ -19,7 +18,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from interlock.errors import WorkspaceFailed
-from interlock.workspace.git import Git
+from interlock.workspace.git import Git, together
 from interlock.workspace.repository import UserRepository
 from interlock.workspace.seed import seed_index
 from interlock.workspace.shadow import EMPTY_TREE, Shadow
@@ -165,7 +164,7 @@ class FolderIndex:
         asked = [self._changes(git), self._others(git)]
         if self.folder.wanted:
             asked.append(self._wanted(git))
-        tracked, others, *wanted = await asyncio.gather(*asked)
+        tracked, others, *wanted = await together(*asked)
         changed: list[str] = []
         gone: list[str] = []
         for status, name in zip(tracked[::2], tracked[1::2], strict=True):

@@ -28,7 +28,7 @@ from typing import Self
 
 from interlock.errors import DocumentInvalid, WorkspaceFailed
 from interlock.workspace.attic import Attic
-from interlock.workspace.git import Git, user_settings, users_file
+from interlock.workspace.git import Git, together, user_settings, users_file
 from interlock.workspace.paths import normal
 from interlock.workspace.repository import UserRepository, repository_around, repository_at
 from interlock.workspace.restore import look_up, restore_files
@@ -122,7 +122,13 @@ class Tree(ABC):
         if self._coming is None or self._coming.done():
             self._coming = asyncio.create_task(self._next_snapshot())
             self._coming.add_done_callback(_retrieve)
-        return await asyncio.shield(self._coming)
+        coming = self._coming
+        try:
+            return await asyncio.shield(coming)
+        except asyncio.CancelledError:
+            # Seen through: a git that is cancelled while it starts makes asyncio wait for ever.
+            await asyncio.wait([coming])
+            raise
 
     async def changes(self, before: Snapshot, after: Snapshot) -> tuple[Change, ...]:
         """Every path that differs, sorted; a changed mode or type counts as modified."""
@@ -232,7 +238,7 @@ class Tree(ABC):
             return
         trees[folder] = taken.tree
         below = f"{folder}/" if folder else ""
-        await asyncio.gather(*(self._visit(below + name.rstrip("/"), trees) for name in taken.nested))
+        await together(*(self._visit(below + name.rstrip("/"), trees) for name in taken.nested))
 
     async def index_of(self, folder: str) -> FolderIndex:
         """The shadow index of the root (``""``) or of a nested repository."""

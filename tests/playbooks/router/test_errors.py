@@ -21,7 +21,7 @@ Usage: /implement TASK_NUMBER [PROMPT]
 
 Example: /implement 259
 
-The task number should be a positive integer corresponding to a task in .opencode/specs/TODO.md"""
+The task number is a positive integer: the number of a task in .opencode/specs/TODO.md"""
 
 NUMBER_INVALID = """\
 Error: Task number must be an integer. Got: {input}
@@ -33,16 +33,16 @@ Example: /implement 259"""
 NOT_FOUND = """\
 Error: Task {number} not found in TODO.md
 
-Please verify the task number exists in .opencode/specs/TODO.md
+Check the number: the tasks are the headings of .opencode/specs/TODO.md
 
-You can list all tasks with: grep "^###" .opencode/specs/TODO.md"""
+List them with: grep "^###" .opencode/specs/TODO.md"""
 
 AGENT_NOT_FOUND = """\
 Error: Agent lean-planner not found
 
 File: .opencode/agent/subagents/lean-planner.md does not exist
 
-Check command configuration in .opencode/command/plan.md"""
+Check which agent is named in .opencode/command/plan.md"""
 
 
 def said(error: Any, state: State) -> str:

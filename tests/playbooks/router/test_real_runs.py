@@ -261,7 +261,7 @@ def test_the_command_line_prints_answers_and_refusals_as_they_are(place: Place) 
     assert refused.stderr.decode() == (
         "Error: Task number required for /implement command\n\n"
         "Usage: /implement TASK_NUMBER [PROMPT]\n\nExample: /implement 259\n\n"
-        "The task number should be a positive integer corresponding to a task in .opencode/specs/TODO.md\n"
+        "The task number is a positive integer: the number of a task in .opencode/specs/TODO.md\n"
     )
     unknown = interlock("/review 5")
     assert (unknown.returncode, unknown.stdout) == (2, b"")

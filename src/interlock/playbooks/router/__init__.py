@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from interlock.playbooks.router.playbook import RouterInputs, router
 from interlock.playbooks.router.problems import RouterError
 from interlock.playbooks.router.states import diagram
+
+if TYPE_CHECKING:
+    from interlock.engine import Rehearsal
 
 PLAYBOOK = router
 
@@ -22,4 +26,11 @@ def example_files() -> Mapping[str, str]:
     return {path: file.read_text(encoding="utf-8") for path, file in files.items()}
 
 
-__all__ = ["PLAYBOOK", "RouterError", "RouterInputs", "diagram", "example_files", "router"]
+def rehearsal() -> Rehearsal:
+    """The router with its example files, against everything its agent can do."""
+    from interlock.playbooks.router.rehearsing import rehearsal as with_files
+
+    return with_files(example_files())
+
+
+__all__ = ["PLAYBOOK", "RouterError", "RouterInputs", "diagram", "example_files", "rehearsal", "router"]

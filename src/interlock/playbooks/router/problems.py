@@ -73,7 +73,7 @@ def number_missing(command: str) -> Problem:
         Finding.NUMBER_MISSING,
         f"Task number required for /{command} command",
         *_usage(command),
-        f"The task number should be a positive integer corresponding to a task in {TASK_LIST}",
+        f"The task number is a positive integer: the number of a task in {TASK_LIST}",
         short="Task number required",
     )
 
@@ -91,8 +91,8 @@ def task_not_found(number: int | str) -> Problem:
     return _problem(
         Finding.TASK_NOT_FOUND,
         f"Task {shown_number(number)} not found in TODO.md",
-        f"Please verify the task number exists in {TASK_LIST}",
-        f'You can list all tasks with: grep "^###" {TASK_LIST}',
+        f"Check the number: the tasks are the headings of {TASK_LIST}",
+        f'List them with: grep "^###" {TASK_LIST}',
     )
 
 
@@ -140,7 +140,7 @@ def agent_not_found(agent: str, file: str, command_file: str) -> Problem:
         Finding.AGENT_NOT_FOUND,
         f"Agent {agent} not found",
         f"File: {file} does not exist",
-        f"Check command configuration in {command_file}",
+        f"Check which agent is named in {command_file}",
     )
 
 

@@ -1,0 +1,237 @@
+"""What the engine costs: a journaled verb, a resume, a dispatch, a simulated run. Ratios, measured in one run.
+
+Each figure is the median of interleaved repetitions against a baseline of the same run, because machines are noisy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interlock.agents import Bound, CommandRunner, Runner
+from interlock.contracts import Artifact, Contract
+from interlock.engine import Dispatch, Ending, Playbook, Run, SimulatedWorld, Simulation, playbook
+from interlock.engine.folder import HOME, RunFolder, known_runs
+from interlock.engine.host import Host, Quiet
+from interlock.engine.journal import FileMedium, Journal, sync_data
+from interlock.engine.options import Options
+from interlock.engine.real import RealWorld
+from interlock.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Size:
+    count: int = 0
+
+
+def size_key(size: Size) -> str:
+    return str(size.count)
+
+
+@playbook("verbs", inputs=Size, key=size_key)
+async def verbs(run: Run, size: Size) -> Ending:
+    """Notes, and one dispatch with a 4 KB brief in five verbs."""
+    for number in range(size.count):
+        if number % 5:
+            run.note("step", number=number)
+        else:
+            await run.dispatch(Dispatch("agent", "x" * 4096, step="work"))
+    await run.write("done.txt", "done\n")
+    return Ending.complete()
+
+
+@playbook("thirty", inputs=Size, key=size_key)
+async def thirty(run: Run, size: Size) -> Ending:
+    """Thirty dispatches: ten clusters of three."""
+    for number in range(10):
+        with run.step(f"step-{number}"):
+            await run.cluster("", {f"m{n}": lambda n=n: run.dispatch(task(n)) for n in range(3)})
+    return Ending.complete()
+
+
+def task(number: int) -> Dispatch:
+    return Dispatch("agent", "Do it.", Contract((Artifact(f"out/{number}.md"),)), member=f"m{number}")
+
+
+@playbook("trivial", inputs=Size, key=size_key)
+async def trivial(run: Run, size: Size) -> Ending:
+    """Dispatches of a trivial command, one after another."""
+    for _ in range(size.count):
+        await run.dispatch(Dispatch("agent", "Say it."))
+    return Ending.complete()
+
+
+@dataclass(frozen=True)
+class OneRunner:
+    one: Runner
+
+    def bind(self, agent: str) -> Bound:
+        return Bound(agent, self.one.name)
+
+    def runner(self, bound: Bound) -> Runner:
+        return self.one
+
+
+@dataclass(frozen=True)
+class BenchSetup:
+    root: Path
+    runner: Runner
+    environ: Mapping[str, str]
+
+    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Any) -> RealWorld:
+        workspace = Workspace(self.root, self.root / HOME)
+        return RealWorld(folder, workspace, OneRunner(self.runner), environ=self.environ, nested=nested, on_wait=on_wait)
+
+    def options(self, playbook: Playbook) -> Options:
+        return Options()
+
+
+def timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def host(root: Path) -> Host:
+    runner = CommandRunner("echo", ["echo", "DONE: yes"], {}, os.environ)
+    return Host(root, BenchSetup(root, runner, os.environ), Quiet(), environ={}, version="bench")
+
+
+def journaled_verb(folder: Path) -> None:
+    """A journaled verb against a bare synced append of the same bytes."""
+    journal = Journal(FileMedium(folder / "journal"), run_id="r", genesis="0" * 64, clock=lambda: "2026-01-01T00:00:00")
+    run = Run(verbs, bench_identity(), journal, SimulatedWorld({}))
+    line = b"x" * 470 + b"\n"
+    bare = os.open(folder / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    mine, theirs = [], []
+
+    async def measure() -> None:
+        run.adopt()
+        for number in range(400):
+            mine.append(timed(lambda number=number: run.note("step", number=number)))
+            theirs.append(timed(lambda: (os.write(bare, line), sync_data(bare))))
+
+    asyncio.run(measure())
+    ours, base = statistics.median(mine), statistics.median(theirs)
+    print(f"journaled verb: {ours * 1e3:.3f} ms, bare synced append {base * 1e3:.3f} ms, ratio {ours / base:.2f} (max 2)")
+
+
+def bench_identity() -> Any:
+    from interlock.engine.identity import Identity
+
+    return Identity("verbs-1", "verbs", "0", {"count": 0}, {}, "bench", "")
+
+
+def resume(folder: Path) -> None:
+    """From the start of a resume to its first new verb, and how it grows with the journal."""
+    for lines in (2_500, 5_000, 10_000):
+        root = folder / f"resume-{lines}"
+        root.mkdir()
+        count = lines // 7 * 5  # a dispatch is three lines
+        write_run(root, count)
+        seconds = timed(lambda root=root, count=count: asyncio.run(host(root).run(verbs, Size(count))))
+        (known,) = known_runs(root)
+        written = len((known.folder.path / "journal.jsonl").read_bytes().splitlines())
+        print(f"resume with {written} lines: {seconds:.3f} s to the end after one new verb ({seconds / written * 1e6:.0f} us a line)")
+
+
+def write_run(root: Path, count: int) -> None:
+    """A run folder as a crash before its last write would leave it."""
+    simulation = Simulation(verbs, Size(count), SimulatedWorld({}))
+    stop = False
+
+    def before_write(point: str) -> None:
+        if point == "effect" and simulation.lines[-1].event == "write.intent":
+            raise KeyboardInterrupt
+
+    try:
+        simulation.go(tripwire=before_write)
+    except KeyboardInterrupt:
+        stop = True
+    assert stop
+    run_id = simulation.lines[0].run
+    folder = root / HOME / "runs" / run_id
+    folder.mkdir(parents=True)
+    identity = simulation.world.records.identity
+    assert identity is not None
+    (folder / "run.json").write_bytes(identity)
+    (folder / "journal.jsonl").write_bytes(simulation.medium.load())
+    (folder / "objects").mkdir()
+    for content in simulation.world.records.objects.contents():  # type: ignore[attr-defined]
+        from interlock.engine.keys import sha256
+
+        (folder / "objects" / sha256(content)).write_bytes(content)
+
+
+def dispatch(folder: Path) -> None:
+    """A dispatch of a trivial command against a bare asyncio subprocess of it and two snapshots."""
+    root = folder / "dispatch"
+    root.mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    for number in range(200):
+        (root / f"{number}.txt").write_text(str(number))
+    count, bare, snapshots = 40, [], []
+
+    async def baseline() -> None:
+        workspace = Workspace(root, root / HOME)
+        await workspace.snapshot()
+        for _ in range(count):
+            started = time.perf_counter()
+            process = await asyncio.create_subprocess_exec("echo", "DONE: yes", stdout=asyncio.subprocess.PIPE)
+            await process.communicate()
+            bare.append(time.perf_counter() - started)
+            started = time.perf_counter()
+            await workspace.snapshot()
+            snapshots.append(time.perf_counter() - started)
+
+    asyncio.run(baseline())
+    asyncio.run(host(root).run(trivial, Size(1)))
+    seconds = timed(lambda: asyncio.run(host(root).run(trivial, Size(count)))) / count
+    base = statistics.median(bare) + 2 * statistics.median(snapshots)
+    print(
+        f"dispatch: {seconds * 1e3:.1f} ms; bare subprocess and two snapshots {base * 1e3:.1f} ms; "
+        f"engine {(seconds - base) * 1e3:.1f} ms (max 15)"
+    )
+
+
+def simulated() -> None:
+    """Complete simulated runs of a 30-dispatch playbook, in seconds of this process."""
+    for count in (100, 1_000):
+        started = time.process_time()
+        for _ in range(count):
+            close = Simulation(thirty, Size(), SimulatedWorld({})).go()
+            assert close.exit_code == 0
+        seconds = time.process_time() - started
+        print(f"simulated: {count} runs of 30 dispatches in {seconds:.2f} s of one core ({seconds / count * 1e3:.2f} ms a run)")
+
+
+def version() -> None:
+    """`interlock --version` against `python -c pass`."""
+    ours, base = [], []
+    for _ in range(15):
+        ours.append(timed(lambda: subprocess.run([sys.executable, "-m", "interlock", "--version"], capture_output=True)))
+        base.append(timed(lambda: subprocess.run([sys.executable, "-c", "pass"])))
+    mine, theirs = statistics.median(ours), statistics.median(base)
+    print(f"--version: {mine * 1e3:.0f} ms; python -c pass {theirs * 1e3:.0f} ms; allowed {theirs * 2e3 + 150:.0f} ms")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        journaled_verb(Path(folder))
+        resume(Path(folder))
+        dispatch(Path(folder))
+    simulated()
+    version()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The router against everything its one agent can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from interlock.engine import (
+    ALWAYS,
+    STANDARD,
+    Deviation,
+    Invariant,
+    Options,
+    Played,
+    Rehearsal,
+    SimulatedWorld,
+    Simulation,
+    Status,
+)
+from interlock.engine.simulation import Agent
+from interlock.playbooks.router.playbook import RouterInputs, router
+from interlock.playbooks.router.problems import TASK_LIST
+
+
+def says(status: str) -> Deviation:
+    return Deviation(f"says {status}", lambda _request, act: replace(act, message=f"Status: {status}\n"))
+
+
+STATUSES = ("partial", "blocked", "failed", "done")
+LATE = Deviation("answers late", lambda request, act: replace(act, seconds=request.timeout_s + 1))
+CHANGES_THE_ROUTING = Deviation(
+    "changes the routing",
+    lambda _request, act: replace(act, files={**act.files, ".opencode/command/implement.md": "mine"}),
+)
+
+
+def rehearsal(files: Mapping[str, str]) -> Rehearsal:
+    """One command in a workspace with these files."""
+
+    def make(agent: Agent, options: Options) -> Simulation:
+        world = SimulatedWorld(files, agent)
+        return Simulation(router, RouterInputs("/implement 259 be brief"), world, options=options)
+
+    return Rehearsal(
+        make,
+        deviations=(*STANDARD, *map(says, STATUSES), LATE, CHANGES_THE_ROUTING),
+        invariants=(
+            *ALWAYS,
+            Invariant("exactly one agent is asked", asked_once),
+            Invariant("success is never claimed without a verdict", no_false_success),
+            Invariant("the task list and the configuration stay as they were", configuration_kept),
+        ),
+    )
+
+
+def asked_once(played: Played) -> str | None:
+    dispatches = {request.dispatch for request in played.simulation.world.calls}
+    return None if len(dispatches) == 1 else f"{len(dispatches)} dispatches"
+
+
+def no_false_success(played: Played) -> str | None:
+    """Complete only when the one agent gave an answer that says so, in time."""
+    if played.close.status is not Status.COMPLETE:
+        return None
+    ends = [line.data for line in played.simulation.lines if line.event == "dispatch.end"]
+    return None if ends and ends[-1]["token"] == "completed" else "complete without the token"
+
+
+def configuration_kept(played: Played) -> str | None:
+    tree = played.simulation.world.tree
+    first = tree.at(0)
+    changed = [
+        path
+        for path in first
+        if (path == TASK_LIST or path.startswith(".opencode/")) and tree.files.get(path) != first[path]
+    ]
+    return f"changed: {', '.join(changed)}" if changed else None

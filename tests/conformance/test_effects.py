@@ -1,0 +1,309 @@
+"""Effects happen once, whatever a crash loses; what people wrote stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from interlock.engine import Ending, Run, Status
+from interlock.engine.keys import sha256
+from interlock.errors import BadInput, DocumentInvalid
+from tests.conformance.harness import Crash, Death, Engine, also, in_turn, instead, reacting
+from tests.engine.toys import COMMAND_FILES, COMMANDED, COUNTED, Work, producing, toy
+
+Start = Callable[..., Engine]
+
+
+async def rewriting(run: Run, _work: Work) -> Ending:
+    await run.write("a.txt", "new\n")
+    await run.dispatch(producing("b.md"))
+    return Ending.complete()
+
+
+REWRITING = toy(rewriting)
+
+
+@pytest.mark.req("EN-10")
+def test_a_write_whose_record_was_lost_is_done_and_not_foreign(engine: Start) -> None:
+    """The file has the intended bytes already: the record is completed, with what was there before."""
+    played = engine(REWRITING, Work(), {"a.txt": "old\n"})
+    played.dies(Death("write"))
+    assert played.files["a.txt"] == "new\n"
+    assert played.go().status is Status.COMPLETE
+    assert len(played.events("write.intent")) == 1
+    (line,) = played.events("write")
+    assert line.data["out"] == {"path": "a.txt", "digest": sha256(b"new\n"), "before": sha256(b"old\n")}
+    assert played.events("foreign_write") == played.events("scope.violation") == []
+
+
+@pytest.mark.req("EN-10")
+def test_a_write_that_was_only_intended_happens_at_resume(engine: Start) -> None:
+    """An intent without its effect is carried out."""
+    played = engine(REWRITING, Work(), {"a.txt": "old\n"})
+    played.dies(Death("write.intent", lost=False))
+    assert played.files["a.txt"] == "old\n"
+    assert played.go().status is Status.COMPLETE
+    assert played.files["a.txt"] == "new\n"
+
+
+@pytest.mark.req("EN-10", "EN-11")
+def test_a_command_whose_record_was_lost_is_asked_for_by_its_probe(engine: Start) -> None:
+    """The probe finds the mark of run and key: the effect is not repeated."""
+    played = engine(COMMANDED, Work(), COMMAND_FILES)
+    played.dies(Death("command", key="probed/command#1"))
+    assert played.go().status is Status.COMPLETE
+    run_id = played.lines[0].run
+    assert played.files["effects.txt"].splitlines() == [f"{run_id}/probed/command#1", f"{run_id}/blind/command#1"]
+    probed, blind = played.events("command")
+    assert probed.data["out"]["probed"] is True
+    assert blind.data["out"]["probed"] is False
+
+
+@pytest.mark.req("EN-10")
+def test_a_command_that_never_ran_runs_at_resume(engine: Start) -> None:
+    """A probe that finds nothing lets the command run."""
+    played = engine(COMMANDED, Work(), COMMAND_FILES)
+    played.dies(Death("command.intent", key="probed/command#1", lost=False))
+    assert "effects.txt" not in played.files
+    assert played.go().status is Status.COMPLETE
+    assert len(played.files["effects.txt"].splitlines()) == 2
+    assert played.events("command")[0].data["out"]["probed"] is False
+
+
+@pytest.mark.req("EN-10")
+def test_a_command_without_a_probe_runs_again(engine: Start) -> None:
+    """Nobody can tell whether it happened; it happens again."""
+    played = engine(COMMANDED, Work(), COMMAND_FILES)
+    played.dies(Death("command", key="blind/command#1"))
+    assert played.go().status is Status.COMPLETE
+    assert len(played.files["effects.txt"].splitlines()) == 3
+    assert len(played.events("command.intent")) == 2
+
+
+@pytest.mark.req("EN-13", "CM-34")
+def test_an_unfinished_dispatch_is_put_back_and_a_persons_edit_survives(engine: Start) -> None:
+    """At resume only the dispatch's own scope is put back, kept as a patch; other changes stay and are listed."""
+    seen: list[str | None] = []
+
+    def look(_request, act):
+        seen.append(played.files.get("b.md"))
+        return act
+
+    crash = also({"b.md": "half of it\n"}, crash=True)
+    played = engine(toy(rewriting), Work(), {"a.txt": "old\n", "b.md": "before\n"}, reacting(maker=in_turn(crash, look)))
+    with pytest.raises(Crash):
+        played.go()
+    assert played.files["b.md"] == "half of it\n"
+    played.edit("notes.txt", "a person's\n")
+    played.edit("a.txt", "a person's too\n")
+    assert played.go().status is Status.COMPLETE
+    assert seen == ["before\n"]
+    (line,) = played.events("dispatch.recovered")
+    assert line.data["restored"] == ["b.md"]
+    assert set(line.data["left"]) == {"notes.txt", "a.txt"}
+    assert "half of it" in played.kept("maker#1", line.data["patch"].rsplit("/", 1)[-1])
+    assert played.files["notes.txt"] == "a person's\n"
+    assert played.files["a.txt"] == "a person's too\n"
+
+
+@pytest.mark.req("EN-40", "CM-16")
+def test_what_a_crashed_attempt_wrote_does_not_count_for_the_next_one(engine: Start, outbox: bool) -> None:
+    """The second call writes nothing: the first one's file is no evidence, wherever it was written."""
+    agent = reacting(maker=in_turn(instead(crash=True), instead(files={})))
+    played = engine(toy(rewriting), Work(), {"a.txt": "old\n"}, agent, outbox=outbox)
+    with pytest.raises(Crash):
+        played.go()
+    played.go()
+    (end,) = played.events("dispatch.end")
+    assert (end.data["outcome"], end.data["reason"]) == ("FAIL", "contract_violation")
+    assert end.data["complaints"] == ["b.md: missing"]
+
+
+@pytest.mark.req("EN-23", "CM-05")
+def test_an_edit_between_read_and_write_is_never_overwritten(engine: Start) -> None:
+    """Compare-and-set: the field is changed in the person's version of the document, not in ours."""
+    edited = False
+
+    async def body(run: Run, _work: Work) -> Ending:
+        def change(document) -> str:
+            nonlocal edited
+            if not edited:
+                edited = True
+                played.edit("state.json", '{"count": 1, "note": "by a person"}')
+            state = json.loads(document.text)
+            return json.dumps({**state, "count": state["count"] + 1})
+
+        await run.update("state.json", change)
+        return Ending.complete()
+
+    played = engine(toy(body), Work(), {"state.json": '{"count": 1}'})
+    assert played.go().status is Status.COMPLETE
+    assert json.loads(played.files["state.json"]) == {"count": 2, "note": "by a person"}
+    first, second = played.events("write")
+    assert first.data["out"]["conflict"]["expected_digest"] == sha256(b'{"count": 1}')
+    assert "digest" in second.data["out"]
+
+
+@pytest.mark.req("EN-23")
+def test_a_conflict_is_replayed_as_a_conflict(engine: Start) -> None:
+    """At resume the write that met an edit meets it again, and no new version is written over it."""
+
+    async def body(run: Run, work: Work) -> Ending:
+        await run.update("state.json", lambda document: meddling(document.text))
+        await run.dispatch(producing("b.md"))
+        return Ending.complete()
+
+    met: list[str] = []
+
+    def meddling(text: str) -> str:
+        if not met:
+            met.append(text)
+            played.edit("state.json", '{"person": true}')
+        return json.dumps({**json.loads(text), "engine": True})
+
+    played = engine(toy(body), Work(), {"state.json": "{}"})
+    played.dies(Death("dispatch.start", lost=False))
+    played.agent = reacting()
+    assert len(played.events("write")) == 2
+    played.edit("state.json", '{"person": true, "engine": true, "later": 1}')
+    assert played.go().status is Status.COMPLETE
+    assert json.loads(played.files["state.json"])["later"] == 1
+
+
+@pytest.mark.req("CM-05")
+def test_a_persons_edit_between_two_processes_is_seen_by_the_first_unrecorded_read(engine: Start) -> None:
+    """What the journal does not answer is read from the disk, as it is now."""
+    played = engine(COUNTED, Work(), {"state.json": '{"count": 0}'})
+    played.dies(Death("dispatch.end", key="count-1/maker#1", lost=False))
+    played.edit("state.json", '{"count": 40}')
+    assert json.loads(str(played.go().output)) == {"count": 41}
+
+
+@pytest.mark.req("CM-03")
+def test_a_counter_is_on_disk_before_the_work_that_it_counts(engine: Start) -> None:
+    """Every agent finds its own turn counted, in the document and in the journal."""
+    found: list[tuple[int, int]] = []
+
+    def look(_request, act):
+        turns = [line for line in played.raw().splitlines() if b'"event":"loop"' in line]
+        found.append((json.loads(played.files["state.json"])["count"], len(turns)))
+        return act
+
+    played = engine(COUNTED, Work(size=2), {}, reacting(maker=look))
+    played.go()
+    assert found == [(1, 1), (2, 2), (3, 3)]
+
+
+@pytest.mark.req("EN-24")
+def test_bad_input_before_the_first_effect_leaves_nothing(engine: Start) -> None:
+    """An error before anything was written, called or asked is exit 2, and there is no run."""
+
+    async def body(run: Run, _work: Work) -> Ending:
+        (await run.read("missing.json")).require("Roadmap")
+        return Ending.complete()
+
+    played = engine(toy(body), Work(), {"a.txt": "old\n"})
+    with pytest.raises(DocumentInvalid) as caught:
+        played.go()
+    assert caught.value.exit_code == 2
+    assert nothing_of_a_run(played)
+    assert played.files == {"a.txt": "old\n"}
+
+
+@pytest.mark.req("EN-24")
+def test_the_same_error_later_ends_the_run_as_stopped(engine: Start) -> None:
+    """Once something was done, bad input is exit 3 and the run has its end."""
+
+    async def body(run: Run, _work: Work) -> Ending:
+        await run.write("a.txt", "new\n")
+        (await run.read("missing.json")).require("Roadmap")
+        return Ending.complete()
+
+    played = engine(toy(body), Work(), {})
+    close = played.go()
+    assert (close.status, close.exit_code) == (Status.STOPPED, 3)
+    assert isinstance(close.error, BadInput)
+    assert played.lines[-1].event == "run.end"
+
+
+@pytest.mark.req("EN-24")
+@pytest.mark.parametrize("verb", ["write", "command", "gate", "dispatch", "set_aside"])
+def test_a_run_comes_into_being_with_its_first_effect(engine: Start, verb: str) -> None:
+    """Reading, deciding and noting leave no trace; each verb with an effect makes the run."""
+    before: list[bool] = []
+
+    async def body(run: Run, _work: Work) -> Ending:
+        await run.read("a.txt")
+        run.note("looked")
+        run.decide(len, "abc")
+        before.append(nothing_of_a_run(played))
+        match verb:
+            case "write":
+                await run.write("w.txt", "w")
+            case "command":
+                await run.command(("sh", "effect.sh", "x"))
+            case "gate":
+                await run.gate("g", "Go on?")
+            case "dispatch":
+                await run.dispatch(producing("b.md"))
+            case "set_aside":
+                await run.set_aside("a.txt")
+        return Ending.complete()
+
+    played = engine(toy(body), Work(), {"a.txt": "old\n", **COMMAND_FILES})
+    played.go()
+    assert before == [True]
+    assert [line.event for line in played.lines][:3] == ["run.start", "read", "looked"]
+
+
+@pytest.mark.req("EN-24")
+def test_a_run_without_any_effect_leaves_nothing(engine: Start) -> None:
+    """A playbook that found nothing to do ends as asked, without a run folder."""
+
+    async def body(run: Run, _work: Work) -> Ending:
+        await run.read("a.txt")
+        return Ending.complete("nothing to do")
+
+    played = engine(toy(body), Work(), {})
+    assert played.go().output == "nothing to do"
+    assert nothing_of_a_run(played)
+
+
+@pytest.mark.req("EN-03", "CM-34")
+@pytest.mark.parametrize("crash", [True, False])
+def test_setting_aside_survives_a_crash_and_a_cluster(engine: Start, crash: bool) -> None:
+    """The file is in the attic once, and nobody puts it back as somebody's foreign change."""
+
+    async def member(run: Run, name: str) -> None:
+        await run.dispatch(producing(f"{name}.md", name))
+        if name == "a":
+            await run.set_aside("old.md")
+
+    async def body(run: Run, _work: Work) -> Ending:
+        await run.cluster("side", {name: (lambda name=name: member(run, name)) for name in "ab"})
+        return Ending.complete()
+
+    played = engine(toy(body), Work(), {"old.md": "was here\n"}, reacting(b=instead(seconds=9.0)))
+    if crash:
+        played.dies(Death("set_aside"))
+    assert played.go().status is Status.COMPLETE
+    assert "old.md" not in played.files
+    assert list(played.attic.values()) == ["was here\n"]
+    assert played.events("scope.cleaned") == []
+
+
+@pytest.mark.req("EN-03")
+def test_setting_aside_what_is_not_there_is_bad_input(engine: Start) -> None:
+    """A missing file cannot be set aside, in neither world."""
+
+    async def body(run: Run, _work: Work) -> Ending:
+        await run.set_aside("none.md")
+        return Ending.complete()
+
+    assert engine(toy(body), Work(), {}).go().status is Status.STOPPED
+
+
+def nothing_of_a_run(played: Engine) -> bool:
+    return not played.lines if played.kind == "real" else not played.raw()

@@ -1,0 +1,74 @@
+"""The router rehearsed: every combination of at most two faults, and its invariants shown to notice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from interlock.engine import Ending, Options, Played
+from interlock.playbooks.router import rehearsal
+from interlock.settings.models import RouterSettings
+
+OPTIONS = Options(settings=RouterSettings())
+
+
+def test_every_invariant_holds_on_every_path() -> None:
+    """All paths with at most two deviations end in a known way, and none breaks a rule."""
+    setup = rehearsal()
+    endings: Counter[str] = Counter()
+    for played in setup.paths(OPTIONS):
+        assert setup.broken(played) == []
+        endings[played.close.status] += 1
+    assert endings.total() > 20
+    assert set(endings) == {"complete", "degraded", "stopped", "failed"}
+
+
+async def _claims_success(run: object, inputs: object) -> Ending:
+    return Ending.complete("done")
+
+
+def broken_by(change: object) -> set[str]:
+    setup = rehearsal()
+    (clean,) = list(setup.paths(OPTIONS, most=0))
+    played: Played = change(clean)  # type: ignore[operator]
+    return {problem.split(":")[0] for problem in setup.broken(played)}
+
+
+def without_dispatch(played: Played) -> Played:
+    """As a playbook that claims success without asking anyone would leave it."""
+    simulation = replace(played.simulation, playbook=replace(played.simulation.playbook, function=_claims_success))
+    simulation.world.calls.clear()
+    simulation.lines = [line for line in simulation.lines if not line.event.startswith("dispatch")]
+    return replace(played, simulation=simulation)
+
+
+def with_changed_routing(played: Played) -> Played:
+    played.simulation.world.tree.put(".opencode/command/implement.md", b"mine")
+    return played
+
+
+def with_changed_line(played: Played) -> Played:
+    content = played.simulation.medium.content
+    content[content.index(b"implement")] ^= 1
+    return played
+
+
+def called_twice(played: Played) -> Played:
+    played.simulation.world.calls.append(played.simulation.world.calls[0])
+    return played
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (without_dispatch, {"exactly one agent is asked", "success is never claimed without a verdict"}),
+        (with_changed_routing, {"the task list and the configuration stay as they were"}),
+        (with_changed_line, {"the chain is whole"}),
+        (called_twice, {"no dispatch is paid twice"}),
+    ],
+)
+def test_each_invariant_notices_when_it_is_broken(change: object, expected: set[str]) -> None:
+    """An invariant that cannot fail proves nothing."""
+    assert broken_by(change) == expected

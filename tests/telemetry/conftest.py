@@ -1,0 +1,45 @@
+"""Journal lines made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+
+@dataclass(frozen=True)
+class MadeLine:
+    event: str
+    key: str | None = None
+    agent: str | None = None
+    attempt: int | None = None
+    iteration: int | None = None
+    ts: str = "2026-01-01T10:00:00.000+00:00"
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@pytest.fixture
+def make_line() -> Callable[..., MadeLine]:
+    return MadeLine
+
+
+@pytest.fixture
+def dispatch_end() -> Callable[..., MadeLine]:
+    def made(ts: str = "2026-01-01T10:00:05.000+00:00", **over: Any) -> MadeLine:
+        facts = {
+            **{"member": "builder", "step": "build", "outcome": "OK", "reason": None, "tries": 1, "seconds": 4.0},
+            **{
+                "started_at": "2026-01-01T10:00:01Z",
+                "exit_code": 0,
+                "brief_bytes": 10,
+                "answer_bytes": 5,
+                "changes": 2,
+            },
+            **{"input_tokens": None, "output_tokens": None, "cost_usd": None, "complaints": [], "detail": ""},
+            **over,
+        }
+        return MadeLine("dispatch.end", "build/builder#1", "builder", 1, None, ts, facts)
+
+    return made

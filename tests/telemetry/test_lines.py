@@ -1,0 +1,77 @@
+"""A journal line as one line of text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.telemetry import Weight, in_words, printable, tell
+from interlock.telemetry.lines import _TELL
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+names = st.sampled_from(["in", "out", "member", "step", "outcome", "reason", "text", "paths", "gate", "choice", "try"])
+
+
+@given(st.text() | json_values, st.integers(min_value=2, max_value=50))
+def test_printable_is_one_line_that_moves_no_cursor(text: Any, limit: int) -> None:
+    """Whatever an agent wrote, what is shown is printable."""
+    shown = printable(text, limit)
+    assert shown.isprintable()
+    assert "\n" not in shown
+
+
+def test_printable_leaves_readable_text_alone_and_cuts_long_text() -> None:
+    """Letters of any language stay; control and direction marks are escaped; long text ends in an ellipsis."""
+    assert printable("Grüße, 世界") == "Grüße, 世界"
+    assert printable("a\x1b[2J\u202eb\n") == "a\\x1b[2J\\u202eb\\n"
+    assert printable("x" * 300, 10) == "x" * 9 + "…"
+
+
+@given(st.sampled_from([*_TELL, "an.event.of.a.playbook"]), st.dictionaries(names | st.text(max_size=6), json_values))
+def test_every_line_can_be_told(event: str, data: dict[str, Any]) -> None:
+    """Lines of other versions, or of a playbook that uses our names, are told as they are; none raises."""
+
+    class Made:
+        key = agent = "k\x07"
+        attempt = iteration = None
+        ts = "2026-01-01T10:00:00.000+00:00"
+
+    line: Any = Made()
+    line.event, line.data = event, data
+    assert tell(line).text.isprintable()
+
+
+@pytest.mark.req("CM-30")
+def test_the_words_for_what_people_watch(make_line: Any, dispatch_end: Any) -> None:
+    """Start, end, decision, gate, warning, scope violation and retry have a line of their own, and a weight."""
+    start = make_line("dispatch.start", "p/a#1", "a", 1, data={"member": "a", "step": "p", "try": 1, "runner": "r"})
+    assert tell(start).text == "step p: a  started (attempt 1; runner r)"
+    assert tell(dispatch_end()).text == "step build: builder  ok in 4.0 s, 2 files changed"
+    assert tell(dispatch_end(cost_usd=0.126)).text.endswith(", 0.13 USD")
+    failed = tell(dispatch_end(outcome="FAIL", reason="no_verdict", changes=0, complaints=["no status line"]))
+    assert failed.text == "step build: builder  failed (no_verdict) in 4.0 s, no status line"
+    assert failed.weight is Weight.BAD
+    out = {"rule": "after_review", "row": "PASS, MOVING", "result": "ship"}
+    assert tell(make_line("decide", data={"in": {}, "out": out})).text == "decision after_review: PASS, MOVING -> ship"
+    gate = {"gate": "ship", "question": "Ship?", "opening": 1}
+    assert tell(make_line("gate.opened", data=gate)).weight is Weight.ATTENTION
+    assert tell(make_line("warning", data={"text": "low disk"})).text == "warning: low disk"
+    undone = {"paths": ["x"], "patch": "p", "by": "a"}
+    assert tell(make_line("scope.violation", data=undone)).weight is Weight.BAD
+    again = {"move": "repeat", "outcome": "FAIL", "reason": "timeout", "detail": "", "delay_s": 1.0}
+    assert tell(make_line("dispatch.try", "k", "a", data=again)).text == "k: a failed (timeout); repeat after 1 s"
+    assert tell(make_line("read", data={"in": {"path": "x.md"}})).weight is Weight.DETAIL
+
+
+def test_durations_as_people_say_them() -> None:
+    """From tenths of seconds to hours."""
+    assert [in_words(s) for s in (0.04, 9.94, 12.3, 59.7, 185, 7800)] == [
+        *("0.0 s", "9.9 s", "12 s", "1 min 00 s", "3 min 05 s", "2 h 10 min")
+    ]
