@@ -113,7 +113,9 @@ class Workspace:
 
     @property
     def folders(self) -> list[Path]:
-        return sorted((self.root / ".interlock" / "runs").glob("*"))
+        """The run folders, the oldest first; ids of the same second do not sort."""
+        found = (self.root / ".interlock" / "runs").glob("*/run.json")
+        return [file.parent for file in sorted(found, key=lambda file: json.loads(file.read_bytes())["started_at"])]
 
     def journal(self, number: int = -1) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folders[number] / "journal.jsonl").read_bytes().splitlines()]

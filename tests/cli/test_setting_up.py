@@ -106,12 +106,14 @@ def test_doctor_and_run_name_a_bad_setting_with_its_place(workspace: Any) -> Non
     ]
 
 
-def test_rehearse_counts_the_paths_of_a_playbook(workspace: Any) -> None:
-    """Paths, time and endings; a playbook without a rehearsal says so."""
-    answer = workspace("rehearse", "toy")
-    assert answer.code == 0
-    assert "paths with at most 1 faults each" in answer.stdout.decode()
-    result = workspace("rehearse", "toy", "--json").json
-    assert result["paths"] == sum(result["endings"].values()) > 1
-    assert set(result["endings"]) >= {"complete", "failed"}
-    assert workspace("rehearse", "toy", "--most", "0", "--json").json["paths"] == 1
+def test_rehearse_counts_the_paths_of_a_playbook_and_names_broken_rules(workspace: Any) -> None:
+    """Paths, time and endings; exit 2 with the deviations that broke a rule, 0 where every rule held."""
+    result = workspace("rehearse", "toy", "--json")
+    assert result.code == 2
+    assert result.json["paths"] == sum(result.json["endings"].values()) > 1
+    assert set(result.json["endings"]) == {"complete", "failed"}
+    assert "Broken: all is well: it is not" in result.stderr
+    clean = workspace("rehearse", "toy", "--most", "0")
+    assert clean.code == 0
+    assert "toy: 1 paths with at most 0 faults each" in clean.stdout.decode()
+    assert workspace("rehearse", "router", "--most", "1", "--json").json["broken"] == []

@@ -25,6 +25,8 @@ from interlock.engine import (
     Deviation,
     Dispatch,
     Ending,
+    Invariant,
+    Rehearsal,
     Run,
     SimulatedWorld,
     Simulation,
@@ -89,19 +91,14 @@ async def toy(run: Run, inputs: ToyInputs) -> Ending:
     return Ending.complete(b"shipped\xff")
 
 
-@dataclass(frozen=True)
-class Rehearsal:
-    """Every run of the quick toy whose planner fails at most once."""
-
-    deviations = (Deviation("fails", lambda _request, act: replace(act, code=1)),)
-    most = 1
-
-    def make(self, agent: Any) -> Simulation:
-        return Simulation(toy, ToyInputs("a", "quick"), SimulatedWorld({}, agent))
-
-
 def rehearsal() -> Rehearsal:
-    return Rehearsal()
+    """Every run of the quick toy whose planner fails at most once; no rule of it can hold for all of them."""
+    return Rehearsal(
+        lambda agent, options: Simulation(toy, ToyInputs("a", "quick"), SimulatedWorld({}, agent), options=options),
+        deviations=(Deviation("fails", lambda _request, act: replace(act, code=1)),),
+        invariants=(Invariant("all is well", lambda played: None if played.close.exit_code == 0 else "it is not"),),
+        most=1,
+    )
 
 
 def example_files() -> dict[str, str]:

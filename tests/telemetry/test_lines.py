@@ -63,8 +63,10 @@ def test_the_words_for_what_people_watch(make_line: Any, dispatch_end: Any) -> N
     gate = {"gate": "ship", "question": "Ship?", "opening": 1}
     assert tell(make_line("gate.opened", data=gate)).weight is Weight.ATTENTION
     assert tell(make_line("warning", data={"text": "low disk"})).text == "warning: low disk"
-    undone = {"paths": ["x"], "patch": "p", "by": "a"}
-    assert tell(make_line("scope.violation", data=undone)).weight is Weight.BAD
+    undone = {"paths": ["x"], "patch": "p", "by": "a", "again": "git apply p"}
+    violation = tell(make_line("scope.violation", data=undone))
+    assert violation.weight is Weight.BAD
+    assert "apply it again: git apply p" in violation.text
     again = {"move": "repeat", "outcome": "FAIL", "reason": "timeout", "detail": "", "delay_s": 1.0}
     assert tell(make_line("dispatch.try", "k", "a", data=again)).text == "k: a failed (timeout); repeat after 1 s"
     assert tell(make_line("read", data={"in": {"path": "x.md"}})).weight is Weight.DETAIL

@@ -90,9 +90,12 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        if tag not in ("meta", "br", "line", "rect"):
+        if tag not in ("meta", "br"):
             self.open.append(tag)
         self.outside += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "action")]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag

@@ -1,16 +1,14 @@
 """`rehearse`: the real playbook against simulated agents that do everything agents can do wrong.
 
-A playbook takes part by offering `rehearsal()` in its room: an object with `make` (from an agent to a `Simulation`),
-`deviations`, and `most`, the number of deviations in one run up to which every combination is played.
+A playbook takes part by offering `rehearsal()` in its room; it says what can go wrong, and what must hold all the same.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,26 +16,28 @@ from interlock.cli.desk import Desk
 from interlock.cli.options import PlaybookName, command
 from interlock.cli.output import complain, print_json
 from interlock.cli.panels import WORKSHOP
+from interlock.cli.rooms import room_of
 from interlock.errors import InterlockError, Refused
 from interlock.telemetry import in_words
 
 if TYPE_CHECKING:
-    from interlock.engine import Deviation, Simulation
-    from interlock.engine.simulation import Agent
+    from interlock.engine import Options, Rehearsal
 
 BROKEN = 2
-SHOWN = 5
+SHOWN = 10
 
 
-class Rehearsal(Protocol):
-    """What a playbook's `rehearsal()` gives."""
+@dataclass
+class Result:
+    """What a rehearsal found."""
 
-    @property
-    def make(self) -> Callable[[Agent], Simulation]: ...
-    @property
-    def deviations(self) -> Sequence[Deviation]: ...
-    @property
-    def most(self) -> int: ...
+    most: int
+    paths: int = 0
+    crashes: int = 0
+    """Crashes of interlock itself that were survived by a resume."""
+    seconds: float = 0.0
+    endings: Counter[str] = field(default_factory=Counter)
+    broken: list[str] = field(default_factory=list)
 
 
 def add(app: typer.Typer) -> None:
@@ -51,22 +51,19 @@ def add(app: typer.Typer) -> None:
         ] = None,
     ) -> int:
         """Play a playbook with simulated agents through every combination of verdicts and faults, in memory."""
-        setup = find_rehearsal(playbook)
-        result = play(setup, setup.most if most is None else most)
+        result = play(find_rehearsal(playbook), _options(desk, playbook), most)
         if desk.json:
-            print_json({"playbook": playbook, **result})
+            print_json({"playbook": playbook, **vars(result)})
         else:
-            typer.echo(_told(playbook, result))
-        for problem in result["broken"][:SHOWN]:
+            typer.echo("\n".join(_told(playbook, result)))
+        for problem in result.broken[:SHOWN]:
             complain(f"Broken: {problem}")
-        return BROKEN if result["broken"] else 0
+        return BROKEN if result.broken else 0
 
 
 def find_rehearsal(name: str) -> Rehearsal:
-    from interlock.playbooks import load
-
-    function = load(name).function
-    room = import_module(function.__module__.rpartition(".")[0] or function.__module__)
+    """The rehearsal that a playbook offers."""
+    room = room_of(name)
     offered = getattr(room, "rehearsal", None)
     if offered is None:
         raise Refused(
@@ -74,40 +71,37 @@ def find_rehearsal(name: str) -> Rehearsal:
             expected=f"a function rehearsal() in {room.__name__}",
             remedy=f"See what it needs with: interlock validate {name}",
         )
-    return cast("Rehearsal", offered())
+    found: Rehearsal = offered()
+    return found
 
 
-def play(setup: Rehearsal, most: int) -> dict[str, Any]:
-    """Every run with at most so many faults: how many, how long, how they ended, and which broke a rule."""
-    from interlock.engine import explore
+def _options(desk: Desk, name: str) -> Options:
+    from interlock.engine.host import Quiet
+    from interlock.playbooks import load
 
+    return desk.application(Quiet()).setup.options(load(name))
+
+
+def play(setup: Rehearsal, options: Options, most: int | None) -> Result:
+    """Every run with at most so many faults: how they ended, and where something did not hold."""
+    result = Result(setup.most if most is None else most)
     began = time.monotonic()
-    endings: Counter[str] = Counter()
-    processes, broken = 0, list[str]()
-    schedules = explore(setup.make, setup.deviations, most=most)
-    while True:
-        try:
-            played = next(schedules)
-        except StopIteration:
-            break
-        except InterlockError as error:
-            broken.append(error.what)
-            break
-        endings[played.close.status.value] += 1
-        processes += played.simulation.processes
-    return {
-        "most": most,
-        "paths": endings.total(),
-        "processes": processes,
-        "seconds": round(time.monotonic() - began, 3),
-        "endings": dict(sorted(endings.items())),
-        "broken": broken,
-    }
+    try:
+        for played in setup.paths(options, most=most):
+            result.paths += 1
+            result.crashes += played.simulation.processes - 1
+            result.endings[played.close.status.value] += 1
+            result.broken += setup.broken(played)
+    except InterlockError as error:
+        result.broken.append(f"a path could not be played to its end: {error.what}")
+    result.seconds = round(time.monotonic() - began, 3)
+    return result
 
 
-def _told(name: str, result: dict[str, Any]) -> str:
-    paths = result["paths"]
-    lines = [f"{name}: {paths} paths with at most {result['most']} faults each, in {in_words(result['seconds'])}"]
-    lines += [f"  {status}: {count}" for status, count in result["endings"].items()]
-    crashes = result["processes"] - paths
-    return "\n".join([*lines, f"  {crashes} of the faults were crashes of interlock itself, each followed by a resume"])
+def _told(name: str, result: Result) -> list[str]:
+    held = "every rule held" if not result.broken else f"rules broken: {len(result.broken)}"
+    return [
+        f"{name}: {result.paths} paths with at most {result.most} faults each, in {in_words(result.seconds)}; {held}",
+        *(f"  {status}: {count}" for status, count in sorted(result.endings.items())),
+        f"  crashes of interlock itself, each followed by a resume: {result.crashes}",
+    ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +14,7 @@ from interlock.cli.failures import told
 from interlock.cli.options import PlaybookName, command
 from interlock.cli.output import complain, print_json
 from interlock.cli.panels import WORKSHOP
+from interlock.cli.rooms import room_of
 from interlock.errors import ConfigInvalid, InterlockError
 from interlock.settings import FILE_NAME
 
@@ -131,11 +131,7 @@ def _runner(application: Application, asked: str | None) -> str | None:
 
 def _examples(playbook: str) -> Mapping[str, str]:
     """The example documents that a playbook offers in its room."""
-    from interlock.playbooks import load
-
-    function = load(playbook).function
-    room = import_module(function.__module__.rpartition(".")[0] or function.__module__)
-    offered = getattr(room, "example_files", None)
+    offered = getattr(room_of(playbook), "example_files", None)
     return dict(offered()) if offered is not None else {}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
+from interlock.engine.folder import GITIGNORE, HOME
 from interlock.errors import Refused
 from interlock.playbooks.router import example_files
 
@@ -42,6 +43,7 @@ def files() -> Mapping[str, str]:
     sample = resources.files(__package__) / "sample"
     return {
         MARKER: "Made by `python -m interlock.demo`, which may remove this folder and make it anew.\n",
+        f"{HOME}/.gitignore": GITIGNORE,
         **example_files(),
         "interlock.toml": (sample / "interlock.toml").read_text("utf-8"),
         "scenario.yaml": (sample / "scenario.yaml").read_text("utf-8"),

@@ -27,6 +27,10 @@ def _nothing(_inputs: Any) -> tuple[str, ...]:
     return ()
 
 
+def _same_inputs(inputs: Any, _flags: Mapping[str, Any]) -> Any:
+    return inputs
+
+
 @dataclass(frozen=True)
 class Playbook:
     """A process that can be run, resumed, rehearsed and described."""
@@ -51,6 +55,8 @@ class Playbook:
     """Its journal is its state: a retry of an ended run forgets what failed and goes on (EN-20)."""
     needs_roles: bool = True
     """Every agent needs a role file; not where the playbook brings the instructions itself."""
+    successor: Callable[[Any, Mapping[str, Any]], Any] = _same_inputs
+    """The inputs of the run that follows a stopped or failed one, given the options of `resume` (EN-19)."""
     on_resume: Callable[[Run, int], Awaitable[None]] | None = None
     edited: Callable[[Any, Past, Documents], str | None] | None = None
     """Whether a person changed what an open run depends on, and what (EN-22)."""

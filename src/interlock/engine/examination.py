@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -149,7 +150,8 @@ class Examiner:
             kept = self._world.records.keep(slot.key, "outside.patch", patch)
             await tree.restore(before, outside)
             if found.violations:
-                slot.append(event, {"paths": list(found.violations), "patch": kept, "by": by})
+                again = f"git apply {shlex.quote(kept)}"
+                slot.append(event, {"paths": list(found.violations), "patch": kept, "by": by, "again": again})
             if found.foreign:
                 slot.append("foreign_write", {"paths": list(found.foreign), "patch": kept, "by": by})
         if found.byproducts:

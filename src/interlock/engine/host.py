@@ -178,6 +178,7 @@ class Host:
             return self._already_ended(known, playbook)
         if status is None or (playbook.reopens and call.retry):
             return await self._continue(known, playbook, call, parent, reopen=status is not None)
+        inputs = playbook.successor(inputs, call.flags)
         return await self._begin(playbook, inputs, call, parent, continues=known.identity.run_id)
 
     async def _begin(
@@ -197,7 +198,6 @@ class Host:
         )
         folder = RunFolder(self.root, identity.run_id)
         lock = self._lock(playbook.name, identity.key)
-        dead: list[str] = []
 
         def take_lock() -> None:
             holder = lock.acquire(identity.run_id, take_over=call.take_over)
@@ -205,7 +205,7 @@ class Host:
                 lock.release()
                 raise Locked(f"run {other.identity.run_id} for {identity.key} was started meanwhile")
             if holder is not None:
-                dead.append(str(holder))
+                journal.append("lock.taken_over", data={"from": str(holder)})
 
         folder.before_create = take_lock
         genesis = sha256(identity_bytes(identity))
@@ -217,7 +217,7 @@ class Host:
             held=True,
             tripwire=self._tripwire,
         )
-        journal.append("run.start", data={"playbook": playbook.name, "key": identity.key, "version": self._version})
+        journal.append("run.start", data=first_facts(identity))
         try:
             return await self._process(folder, identity, journal, playbook, call, parent, resume=0)
         finally:
@@ -229,6 +229,8 @@ class Host:
         identity, folder = known.identity, known.folder
         with self._locked(playbook.name, identity.key, identity.run_id, take_over=call.take_over) as holder:
             journal = folder.journal(stamp_now, tripwire=self._tripwire)
+            if not journal.lines:  # the process died between run.json and its first line
+                journal.append("run.start", data=first_facts(identity))
             if reopen:
                 journal.append("run.reopened", data={"forgotten": forgotten(journal.lines)})
             elif why := self._edited(playbook, identity, journal):
@@ -299,7 +301,7 @@ class Host:
                 close = await work
             finally:
                 watcher.cancel()
-        if self._cancelled:
+        if self._cancelled and ended_as(run.journal.lines) is None:
             ending = Ending.stopped("cancelled")
             run.journal.append("run.end", data=ending.to_json())
             return Close(ending.status, ending.reason)
@@ -480,6 +482,10 @@ def finished(identity: Identity, close: Close, lines: list[Line], *, exists: boo
         finished_at=stamp_now(),
         lines=lines,
     )
+
+
+def first_facts(identity: Identity) -> dict[str, Any]:
+    return {"playbook": identity.playbook, "key": identity.key, "version": identity.version}
 
 
 def resumes(lines: list[Line]) -> int:

@@ -132,13 +132,15 @@ def _recovered(line: LineLike, data: Mapping[str, Any]) -> Told:
 
 def _scope(line: LineLike, data: Mapping[str, Any]) -> Told:
     paths = _listing(data["paths"])
-    return Told(f"{data['by']} changed what it may not; undone: {paths} (kept in {data['patch']})", Weight.BAD)
+    text = f"{data['by']} changed what it may not; undone: {paths} (if that was you, apply it again: {data['again']})"
+    return Told(text, Weight.BAD)
 
 
 def _cleaned(line: LineLike, data: Mapping[str, Any]) -> Told:
     paths = _listing(data["paths"])
     if "patch" in data:
-        return Told(f"changed in nobody's scope; undone: {paths} (kept in {data['patch']})", Weight.ATTENTION)
+        text = f"changed in nobody's scope; undone: {paths} (if that was you, apply it again: {data['again']})"
+        return Told(text, Weight.ATTENTION)
     return Told(f"by-products of {data['by']} cleared away: {paths} (kept in {_listing(data['attic'])})")
 
 

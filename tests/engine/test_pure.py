@@ -1,0 +1,275 @@
+"""The pure parts: keys, tables, retries, attribution, lifecycle, briefs."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from enum import StrEnum
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.contracts import TRANSIENT, UNUSABLE, Artifact, Contract, Outcome, Reason
+from interlock.engine import DEADLINE, SESSION, AfterComplete, Dispatch, Kind, Quoted, Retries, Status, Table, out
+from interlock.engine.attribution import attribute
+from interlock.engine.brief import SAID_TO_BE_DATA, Heading, quoted, render
+from interlock.engine.keys import Keys, canonical, checked_name, difference, digest_of, shown
+from interlock.engine.lifecycle import START, Standing, Start, standing
+from interlock.engine.model import EXIT_CODES
+from interlock.engine.retry import Move, Used, delay_s, next_move
+from interlock.errors import EngineFault
+from interlock.workspace import Change, ChangeKind
+from tests.engine.toys import producing
+
+# -- keys
+
+
+@pytest.mark.req("EN-01")
+def test_keys_count_the_uses_of_a_name_in_its_scope() -> None:
+    """The n-th use has `#n`; a member named like its dispatch needs no second name."""
+    keys = Keys()
+    issued = [keys.next(scope, name) for scope, name in [("", "read"), ("", "read"), ("a/b", "read"), ("3b/ct", "ct")]]
+    assert issued == ["read#1", "read#2", "a/b/read#1", "3b/ct#1"]
+
+
+@pytest.mark.req("EN-01")
+def test_a_key_that_would_be_given_out_twice_is_a_fault() -> None:
+    """Two different verbs may not share a key."""
+    keys = Keys()
+    keys.next("a/b", "b")
+    keys._uses.clear()
+    with pytest.raises(EngineFault, match="twice"):
+        keys.next("a/b", "b")
+
+
+@pytest.mark.req("EN-01")
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a#1", "a\\b", "a\nb", "x" * 101])
+def test_names_that_cannot_stand_in_a_key_are_refused(name: str) -> None:
+    """A name may not look like two names, nor leave the run folder."""
+    with pytest.raises(EngineFault):
+        checked_name(name)
+
+
+@pytest.mark.req("EN-04")
+@given(st.dictionaries(st.text(), st.recursive(st.text() | st.integers(), st.lists), max_size=5), st.text(), st.text())
+def test_a_digest_changes_with_every_part_and_with_nothing_else(parts, name, value) -> None:
+    """Order does not count; a changed part does, and it is named."""
+    assert digest_of(parts) == digest_of(dict(reversed(parts.items())))
+    changed = {**parts, name: [value, "changed"]}
+    if changed != parts:
+        assert digest_of(changed) != digest_of(parts)
+        assert difference(shown(parts), shown(changed)).startswith(f"{name}: recorded")
+    assert canonical(parts) == canonical(parts)
+
+
+@pytest.mark.req("EN-04")
+def test_a_dispatch_digests_its_task_inputs_outputs_context_and_rules_only() -> None:
+    """Session, deadline, attempt, step, time limit and scope of the process are not part of it."""
+    spec = producing("a.md")
+    same = replace(spec, attempt=3, step="x", timeout_s=1.0, iteration=2, partial_grace_s=1.0, kind=Kind.JUDGE)
+    assert digest_of(same.parts()) == digest_of(spec.parts())
+    others = [
+        replace(spec, agent="b"),
+        replace(spec, member="m"),
+        replace(spec, task="t"),
+        replace(spec, inputs=("i",)),
+        replace(spec, contract=Contract((Artifact("b.md"),))),
+        replace(spec, context=(Quoted("t", "x"),)),
+        replace(spec, rules=("r",)),
+        replace(spec, failure="f"),
+    ]
+    assert len({digest_of(one.parts()) for one in (spec, *others)}) == len(others) + 1
+
+
+# -- tables
+
+
+class Colour(StrEnum):
+    RED = "red"
+    GREEN = "green"
+
+
+@pytest.mark.req("CM-17")
+def test_a_table_knows_which_rows_it_lacks() -> None:
+    """Totality over closed enums can be tested."""
+    rows = {(a, b): f"{a}{b}" for a in Colour for b in Colour}
+    assert list(Table("full", rows).missing()) == []
+    del rows[Colour.RED, Colour.GREEN]
+    partial = Table("partial", rows)
+    assert list(partial.missing()) == [(Colour.RED, Colour.GREEN)]
+    with pytest.raises(EngineFault, match="partial has no row for RED, GREEN"):
+        partial(Colour.RED, Colour.GREEN)
+
+
+@pytest.mark.req("CM-17", "EN-17", "EN-18")
+def test_what_a_start_means_is_total_and_as_written() -> None:
+    """Every standing of the last run under every playbook's rule has exactly one move."""
+    assert list(START.missing()) == []
+    for after in AfterComplete:
+        assert START(Standing.NONE, after) is Start.NEW
+        assert START(Standing.OPEN_SAME, after) is Start.RESUME
+        assert START(Standing.OPEN_OTHER, after) is Start.REFUSE_INPUTS
+        assert START(Standing.ENDED, after) is Start.SUCCESSOR
+    assert START(Standing.COMPLETE, AfterComplete.SAY_SO) is Start.SAY_COMPLETE
+    assert START(Standing.COMPLETE, AfterComplete.NEW_ON_REQUEST) is Start.REFUSE_COMPLETE
+    assert START(Standing.COMPLETE, AfterComplete.ALWAYS_NEW) is Start.NEW
+    assert standing(None, {}, {}) is Standing.NONE
+
+
+@pytest.mark.req("EN-25")
+def test_every_status_has_its_exit_code() -> None:
+    """complete 0, degraded 1, invalid 2, stopped 3, waiting 4, failed 5, locked 6, interrupted 130."""
+    assert {status.value: code for status, code in EXIT_CODES.items()} == {
+        "complete": 0,
+        "degraded": 1,
+        "invalid": 2,
+        "stopped": 3,
+        "waiting": 4,
+        "failed": 5,
+        "locked": 6,
+        "interrupted": 130,
+    }
+    assert set(EXIT_CODES) == set(Status)
+
+
+# -- retries
+
+
+@pytest.mark.req("EN-41", "CM-17")
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_dispatcher_always_comes_to_an_end(shared: bool) -> None:
+    """For every sequence of failures the number of repeats is within what is allowed, by kind and together."""
+    allowed = Retries(transient=2, contract=1, error=1, shared=shared)
+    of_each_kind = (Reason.TIMEOUT, Reason.CONTRACT_VIOLATION, Reason.AGENT_ERROR, Reason.SCOPE_VIOLATION)
+    for reasons in itertools.product(of_each_kind, repeat=6):
+        used = Used()
+        for reason in reasons:
+            move = next_move(Outcome.FAIL, reason, used, allowed)
+            if move is Move.END:
+                break
+            expected = Move.REPEAT if reason in TRANSIENT else Move.REPAIR if reason in UNUSABLE else Move.RETRY
+            assert move is expected
+            used = used.after(move)
+        else:
+            pytest.fail(f"no end after {reasons}")
+        assert used.transient <= 2
+        assert max(used.contract, used.error) <= 1
+        assert not shared or used.contract + used.error <= 1
+
+
+@pytest.mark.req("EN-41")
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.REVISE, Outcome.BLOCKED])
+def test_only_a_failure_is_repeated(outcome: Outcome) -> None:
+    """A negative verdict is the playbook's to loop over; a cancelled call is nobody's."""
+    generous = Retries(transient=9, contract=9, error=9)
+    assert next_move(outcome, None, Used(), generous) is Move.END
+    assert next_move(Outcome.FAIL, Reason.CANCELLED, Used(), generous) is Move.END
+    assert [delay_s(Used(transient=n)) for n in range(3)] == [1.0, 5.0, 5.0]
+
+
+# -- attribution
+
+
+@pytest.mark.req("CM-17", "EN-35", "EN-37")
+@pytest.mark.parametrize("change", ChangeKind)
+@pytest.mark.parametrize("kind", Kind)
+def test_every_change_is_in_exactly_one_place(kind: Kind, change: ChangeKind) -> None:
+    """All combinations of scope, state, own write and company; worst case first."""
+    for covered, state, beside, own in itertools.product((False, True), repeat=4):
+        found = attribute(
+            [Change("f", change)],
+            covers=lambda _path, covered=covered: covered,
+            is_state=lambda _path, state=state: state,
+            kind=kind,
+            beside_others=beside,
+            own={"f": "digest"} if own else {},
+            digest_now=lambda _path: "digest",
+        )
+        places = {name: getattr(found, name) for name in ("mine", "foreign", "violations", "byproducts", "left")}
+        where = [name for name, paths in places.items() if paths]
+        if own:
+            assert where == []
+        elif covered and not state:
+            assert where == ["mine"]
+        elif beside:
+            assert where == ["left"]
+        elif state:
+            assert where == ["foreign"]
+        elif kind is Kind.JUDGE and change is ChangeKind.ADDED:
+            assert where == ["byproducts"]
+        else:
+            assert where == ["violations"]
+
+
+def test_what_the_engine_wrote_and_an_agent_changed_again_is_the_agents() -> None:
+    """Only the engine's own bytes are its own."""
+    found = attribute(
+        [Change("f", ChangeKind.MODIFIED)],
+        covers=lambda _path: False,
+        is_state=lambda _path: True,
+        kind=Kind.PRODUCER,
+        beside_others=False,
+        own={"f": "engine's"},
+        digest_now=lambda _path: "agent's",
+    )
+    assert found.foreign == ("f",)
+
+
+# -- briefs
+
+HEADING = Heading(
+    run_key="x",
+    playbook="toy",
+    step="plan",
+    attempt=2,
+    session="sess_20260104_abcdef",
+    deadline="2026-01-04T12:30:00Z",
+    role="shipped",
+    timeout_s=1800.0,
+)
+
+
+def test_a_brief_has_its_parts_in_order() -> None:
+    """Title, header lines, Task, Inputs, Outputs, Context, Rules, and on a repair Failure context."""
+    spec = replace(producing("a.md"), inputs=("in.md",), context=(Quoted("in.md", "text"),), rules=("Be brief.",))
+    text = render(spec, HEADING, instructions="You make things.", failure="It was empty.")
+    assert text.startswith("You make things.")
+    heads = [line for line in text.splitlines() if line.startswith("#")]
+    assert heads == [
+        "# toy: plan: maker",
+        *("## Task", "## Inputs", "## Outputs", "## Context", "### in.md", "## Rules", "## Failure context"),
+    ]
+    assert "- Session: sess_20260104_abcdef" in text
+    assert "- Attempt: 2" in text
+    assert "- `in.md`" in text
+    assert "Be brief." in text
+    assert "It was empty." in text
+    assert "## Failure context" not in render(spec, HEADING)
+
+
+@pytest.mark.req("EN-04", "EN-47")
+def test_session_deadline_and_places_are_put_in_by_the_engine() -> None:
+    """The playbook writes marks; the digest never sees what stands for them."""
+    spec = replace(producing("a.md"), task=f"Write {out('a.md')} by {DEADLINE} as {SESSION}.")
+    text = render(spec, HEADING, places={"a.md": ".interlock/outbox/1/a.md"})
+    assert "Write .interlock/outbox/1/a.md by 2026-01-04T12:30:00Z as sess_20260104_abcdef." in text
+    assert "Write a.md by" in render(spec, HEADING)
+
+
+@given(st.text())
+def test_quoted_text_cannot_leave_its_fence(text: str) -> None:
+    """What comes from files and agents is said to be data, and no line of it closes the fence."""
+    shown_as = quoted(Quoted("file", text))
+    assert SAID_TO_BE_DATA in shown_as
+    fence = shown_as.splitlines()[4].removesuffix("text")
+    body = "\n".join(shown_as.split("\n")[5:-1])
+    assert fence not in body
+    assert shown_as.endswith("\n" + fence)
+
+
+@pytest.mark.req("CM-07")
+def test_a_brief_without_a_task_is_refused() -> None:
+    """An empty task is our own fault, found before anything is sent."""
+    with pytest.raises(EngineFault, match="no task"):
+        render(Dispatch("a", "  "), HEADING)
