@@ -13,7 +13,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,12 @@ from interlock.contracts import Artifact, Contract
 from interlock.engine import Dispatch, Ending, Playbook, Run, SimulatedWorld, Simulation, playbook
 from interlock.engine.folder import HOME, RunFolder, known_runs
 from interlock.engine.host import Host, Quiet
+from interlock.engine.identity import Identity
 from interlock.engine.journal import FileMedium, Journal, sync_data
+from interlock.engine.keys import sha256
 from interlock.engine.options import Options
 from interlock.engine.real import RealWorld
+from interlock.engine.simulation import Crash
 from interlock.workspace import Workspace
 
 
@@ -54,7 +59,7 @@ async def thirty(run: Run, size: Size) -> Ending:
     """Thirty dispatches: ten clusters of three."""
     for number in range(10):
         with run.step(f"step-{number}"):
-            await run.cluster("", {f"m{n}": lambda n=n: run.dispatch(task(n)) for n in range(3)})
+            await run.cluster("", {f"m{n}": partial(run.dispatch, task(n)) for n in range(3)})
     return Ending.complete()
 
 
@@ -89,7 +94,9 @@ class BenchSetup:
 
     def world(self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Any) -> RealWorld:
         workspace = Workspace(self.root, self.root / HOME)
-        return RealWorld(folder, workspace, OneRunner(self.runner), environ=self.environ, nested=nested, on_wait=on_wait)
+        return RealWorld(
+            folder, workspace, OneRunner(self.runner), environ=self.environ, nested=nested, on_wait=on_wait
+        )
 
     def options(self, playbook: Playbook) -> Options:
         return Options()
@@ -114,50 +121,54 @@ def journaled_verb(folder: Path) -> None:
     bare = os.open(folder / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     mine, theirs = [], []
 
+    def bare_append() -> None:
+        os.write(bare, line)
+        sync_data(bare)
+
     async def measure() -> None:
         run.adopt()
         for number in range(400):
-            mine.append(timed(lambda number=number: run.note("step", number=number)))
-            theirs.append(timed(lambda: (os.write(bare, line), sync_data(bare))))
+            mine.append(timed(partial(run.note, "step", number=number)))
+            theirs.append(timed(bare_append))
 
     asyncio.run(measure())
     ours, base = statistics.median(mine), statistics.median(theirs)
-    print(f"journaled verb: {ours * 1e3:.3f} ms, bare synced append {base * 1e3:.3f} ms, ratio {ours / base:.2f} (max 2)")
+    ratio = ours / base
+    print(f"journaled verb: {ours * 1e3:.3f} ms, bare synced append {base * 1e3:.3f} ms, ratio {ratio:.2f} (max 2)")
 
 
-def bench_identity() -> Any:
-    from interlock.engine.identity import Identity
-
+def bench_identity() -> Identity:
     return Identity("verbs-1", "verbs", "0", {"count": 0}, {}, "bench", "")
 
 
 def resume(folder: Path) -> None:
     """From the start of a resume to its first new verb, and how it grows with the journal."""
-    for lines in (2_500, 5_000, 10_000):
+    for lines in (3_000, 6_000, 12_000):
         root = folder / f"resume-{lines}"
         root.mkdir()
         count = lines // 7 * 5  # a dispatch is three lines
         write_run(root, count)
-        seconds = timed(lambda root=root, count=count: asyncio.run(host(root).run(verbs, Size(count))))
+        seconds = timed(partial(resume_one, root, count))
         (known,) = known_runs(root)
         written = len((known.folder.path / "journal.jsonl").read_bytes().splitlines())
-        print(f"resume with {written} lines: {seconds:.3f} s to the end after one new verb ({seconds / written * 1e6:.0f} us a line)")
+        each = seconds / written * 1e6
+        print(f"resume with {written} lines: {seconds:.3f} s to the end after one new verb ({each:.0f} us a line)")
+
+
+def resume_one(root: Path, count: int) -> None:
+    asyncio.run(host(root).run(verbs, Size(count)))
 
 
 def write_run(root: Path, count: int) -> None:
     """A run folder as a crash before its last write would leave it."""
     simulation = Simulation(verbs, Size(count), SimulatedWorld({}))
-    stop = False
 
     def before_write(point: str) -> None:
         if point == "effect" and simulation.lines[-1].event == "write.intent":
-            raise KeyboardInterrupt
+            raise Crash
 
-    try:
+    with suppress(Crash):
         simulation.go(tripwire=before_write)
-    except KeyboardInterrupt:
-        stop = True
-    assert stop
     run_id = simulation.lines[0].run
     folder = root / HOME / "runs" / run_id
     folder.mkdir(parents=True)
@@ -167,8 +178,6 @@ def write_run(root: Path, count: int) -> None:
     (folder / "journal.jsonl").write_bytes(simulation.medium.load())
     (folder / "objects").mkdir()
     for content in simulation.world.records.objects.contents():  # type: ignore[attr-defined]
-        from interlock.engine.keys import sha256
-
         (folder / "objects" / sha256(content)).write_bytes(content)
 
 
@@ -211,15 +220,18 @@ def simulated() -> None:
             close = Simulation(thirty, Size(), SimulatedWorld({})).go()
             assert close.exit_code == 0
         seconds = time.process_time() - started
-        print(f"simulated: {count} runs of 30 dispatches in {seconds:.2f} s of one core ({seconds / count * 1e3:.2f} ms a run)")
+        each = seconds / count * 1e3
+        print(f"simulated: {count} runs of 30 dispatches in {seconds:.2f} s of one core ({each:.2f} ms a run)")
 
 
 def version() -> None:
     """`interlock --version` against `python -c pass`."""
     ours, base = [], []
     for _ in range(15):
-        ours.append(timed(lambda: subprocess.run([sys.executable, "-m", "interlock", "--version"], capture_output=True)))
-        base.append(timed(lambda: subprocess.run([sys.executable, "-c", "pass"])))
+        ours.append(
+            timed(partial(subprocess.run, [sys.executable, "-m", "interlock", "--version"], capture_output=True))
+        )
+        base.append(timed(partial(subprocess.run, [sys.executable, "-c", "pass"], capture_output=True)))
     mine, theirs = statistics.median(ours), statistics.median(base)
     print(f"--version: {mine * 1e3:.0f} ms; python -c pass {theirs * 1e3:.0f} ms; allowed {theirs * 2e3 + 150:.0f} ms")
 

@@ -68,13 +68,22 @@ def test_an_error_that_says_so_itself_gets_no_second_prefix() -> None:
     assert told("x", {"to do": "y"}) == ["Error: x", "  to do: y"]
 
 
+def test_an_error_cannot_move_the_cursor() -> None:
+    """Lines of a text stay; everything else that a terminal would obey is escaped."""
+    assert told("a\n\nb\x1b[2J", {"found": "\r"}) == ["Error: a\n\nb\\x1b[2J", "  found: \\r"]
+
+
 def test_a_lock_is_exit_6_and_ctrl_c_130(raising: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Both without a traceback."""
     raising(Locked("held", holder={"pid": 1}))
     assert guarded(["runs"]) == 6
     raising(KeyboardInterrupt())
     assert guarded(["runs"]) == 130
-    assert "Traceback" not in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "Traceback" not in said.err
+    assert guarded(["runs", "--json"]) == 130
+    assert json.loads(capsys.readouterr().out)["status"] == "interrupted"
 
 
 @pytest.mark.req("CM-31")

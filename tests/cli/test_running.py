@@ -170,13 +170,26 @@ def test_a_reader_that_leaves_is_no_error(workspace: Any) -> None:
     assert stderr == b""
 
 
-def test_a_run_survives_a_stderr_that_nobody_reads(workspace: Any) -> None:
-    """Progress that cannot be written is dropped; the run ends as it would have."""
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_run_survives_streams_that_nobody_reads(workspace: Any, stream: str) -> None:
+    """Output and progress that cannot be written are dropped; the run ends as it would have, with its exit code."""
     process = workspace.spawn("run", "toy", "a", "--mode", "quick")
-    process.stderr.close()
-    process.stderr = None
-    stdout, _ = process.communicate(timeout=20)
-    assert (process.returncode, stdout) == (0, b"planned\ndone quickly\n")
+    getattr(process, stream).close()
+    setattr(process, stream, None)
+    said = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert workspace.events()[-1] == "run.end"
+    assert b"Traceback" not in b"".join(part or b"" for part in said)
+
+
+def test_a_budget_of_zero_waits_before_the_first_dispatch(workspace: Any) -> None:
+    """--budget 0 is a budget; one that is no number is refused."""
+    answer = workspace("run", "toy", "a", "--budget", "0")
+    assert answer.code == 4
+    assert "budget reached: 0.00 of 0.00 USD spent" in answer.stderr
+    assert workspace("resume", "latest", "--budget", "nan").code == 2
+    assert workspace("resume", "latest", "--budget", "1").code == 4
+    assert workspace.events().count("dispatch.end") == 1
 
 
 @pytest.mark.req("CM-31", "EN-16")

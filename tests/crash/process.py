@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from interlock.agents import AgentExit, AgentNews, AgentRequest, Bound, CommandRunner, Health, MemoryOutput, Observer, Runner
+from interlock.agents import (
+    AgentExit,
+    AgentNews,
+    AgentRequest,
+    Bound,
+    CommandRunner,
+    Health,
+    MemoryOutput,
+    Observer,
+    Runner,
+)
 from interlock.contracts import Artifact, Contract
+from interlock.documents import Document
 from interlock.engine import Choice, Dispatch, Ending, Kind, Playbook, Retries, Run, playbook
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.options import Options
@@ -21,11 +33,17 @@ class Inputs:
     name: str = "sweep"
 
 
+def with_line(line: str, document: Document) -> str:
+    return document.text + line
+
+
 def how_many(text: str) -> int:
     return len(text.split())
 
 
-@playbook("sweep", inputs=Inputs, key=lambda inputs: inputs.name, caps={"rounds": 2}, state=lambda _inputs: ("state.txt",))
+@playbook(
+    "sweep", inputs=Inputs, key=lambda inputs: inputs.name, caps={"rounds": 2}, state=lambda _inputs: ("state.txt",)
+)
 async def sweep(run: Run, inputs: Inputs) -> Ending:
     """Plan, then two rounds of members that each have judges of their own."""
     wanted = await run.read("wanted.txt")
@@ -37,8 +55,8 @@ async def sweep(run: Run, inputs: Inputs) -> Ending:
         await run.command(["sh", "-c", "echo built >> builds.txt"], probe=["cat", "builds.txt"])
     async for turn in run.loop("rounds"):
         await run.write("state.txt", f"round {turn}\n")
-        reports = await run.cluster("work", {name: lambda name=name: member(run, name, turn) for name in ("a", "b")})
-        await run.update("log.txt", lambda document: document.text + f"round {turn}: {len(reports)}\n")
+        reports = await run.cluster("work", {name: partial(member, run, name, turn) for name in ("a", "b")})
+        await run.update("log.txt", partial(with_line, f"round {turn}: {len(reports)}\n"))
     await run.set_aside("scrap.txt")
     listed = await run.list("out", "*.md")
     run.say(f"{len(run.telemetry())} dispatches")
@@ -47,10 +65,12 @@ async def sweep(run: Run, inputs: Inputs) -> Ending:
 
 
 async def member(run: Run, name: str, turn: int) -> None:
-    work = Dispatch("worker", f"Work {turn} on {name}.", Contract((Artifact(f"out/{name}.md"),)), member=f"worker-{name}")
+    work = Dispatch(
+        "worker", f"Work {turn} on {name}.", Contract((Artifact(f"out/{name}.md"),)), member=f"worker-{name}"
+    )
     await run.dispatch(work)
     async for _ in run.loop("checks", cap=1):
-        await run.cluster("", {f"judge-{n}": lambda n=n: run.dispatch(judge(f"judge-{n}")) for n in (1, 2)})
+        await run.cluster("", {name: partial(run.dispatch, judge(name)) for name in ("judge-1", "judge-2")})
 
 
 def judge(name: str) -> Dispatch:
@@ -132,7 +152,9 @@ class TestSetup:
 
     def world(self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Any) -> RealWorld:
         workspace = Workspace(self.root, self.root / HOME, documents=playbook.state(inputs))
-        return RealWorld(folder, workspace, OneRunner(self.runner), environ=self.environ, nested=nested, on_wait=on_wait)
+        return RealWorld(
+            folder, workspace, OneRunner(self.runner), environ=self.environ, nested=nested, on_wait=on_wait
+        )
 
     def options(self, playbook: Playbook) -> Options:
         return Options(max_parallel=4)

@@ -12,7 +12,7 @@ import pytest
 
 from interlock.engine.folder import known_runs
 from interlock.engine.host import Host, Quiet
-from tests.crash.process import InProcess, TestSetup, documents, lay_out, sweep, Inputs
+from tests.crash.process import InProcess, Inputs, TestSetup, documents, lay_out, sweep
 
 POINTS = ("before-sync", "after-sync", "effect")
 

@@ -1,4 +1,4 @@
-"""A real SIGKILL, with real agents, at points that cover each kind of line; nothing is lost, repeated or left running."""
+"""A real SIGKILL, with real agents, at points that cover each kind of line: nothing lost, repeated or left running."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def chosen(points: list[Point]) -> list[Point]:
 def killed_at(root: Path, calls: Path, number: int) -> None:
     """Run in a child process that kills itself at the given point."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # forking beside xdist's threads; the child only runs and dies
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # forking beside xdist's threads; the child only runs and dies
         child = os.fork()
     if child == 0:
         seen = 0

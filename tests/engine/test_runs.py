@@ -65,8 +65,7 @@ def test_a_run_is_open_until_its_journal_has_an_end(real: Start, how: str) -> No
 
 async def interrupted(played: Real) -> None:
     """A process that is interrupted while the second agent works."""
-    played.agent = reacting(two=instead(seconds=1e6))
-    played.playbook = replace(played.playbook)
+    played.agent = reacting(two=instead(seconds=1000.0))
     work = asyncio.ensure_future(played.application().run(played.playbook, played.inputs))
     while "two" not in played.agents:
         await asyncio.sleep(0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, fields
@@ -57,8 +58,8 @@ class Desk:
                     remedy="Leave it out, or see the command's --help.",
                 )
         known = {entry.name for entry in fields(cls)} - {"occasion"}
-        merged = {name: own.get(name) or occasion.given.get(name) for name in known}
-        return cls(occasion, **{name: value for name, value in merged.items() if value is not None})
+        given = {name: value for options in (occasion.given, own) for name, value in options.items() if said(value)}
+        return cls(occasion, **{name: value for name, value in given.items() if name in known})
 
     @cached_property
     def root(self) -> Path:
@@ -80,6 +81,10 @@ class Desk:
         """What this process is asked for, beyond playbook and inputs."""
         from interlock.engine.host import Call
 
+        if self.budget is not None and not math.isfinite(self.budget):
+            raise ConfigInvalid(
+                "a budget is a number", where="option --budget", expected="USD, from 0", found=str(self.budget)
+            )
         return Call(
             new_run=self.new_run,
             retry=retry,
@@ -93,6 +98,11 @@ class Desk:
         """A command for the person to type, from where they are now."""
         place = "" if self.workspace is None else f" -C {self.workspace}"
         return f"interlock{place} {command}"
+
+
+def said(value: object) -> bool:
+    """Whether an option was given; a budget of 0 was."""
+    return value is not None and value is not False
 
 
 def finish(work: Coroutine[Any, Any, T]) -> T:

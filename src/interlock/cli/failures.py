@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import platform
 import sys
@@ -16,10 +17,19 @@ import typer
 from interlock import __version__
 from interlock.cli.desk import Occasion
 from interlock.cli.envelope import envelope
-from interlock.cli.output import ReaderGone, complain, print_json, quiet_pipes
+from interlock.cli.output import complain, print_json, quiet
 from interlock.errors import EngineFault, InterlockError, Locked
+from interlock.telemetry import printable
 
 INTERRUPTED, BROKEN_PIPE, FAULT, USAGE = 130, 141, 5, 2
+
+
+class Interrupted(Exception):
+    """Ctrl-C outside of a run. In our own words: typer would end the program before we can say it in JSON."""
+
+
+class ReaderGone(Exception):
+    """Whoever read our output has closed it. In our own words: typer would make it exit code 1, `degraded`."""
 
 
 def guarded(arguments: Sequence[str]) -> int:
@@ -27,6 +37,8 @@ def guarded(arguments: Sequence[str]) -> int:
     from interlock.cli.main import app
 
     occasion = Occasion(json="--json" in _options(arguments))
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a locale without our characters is no fault
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = typer.main.get_command(app).main(
             list(arguments), prog_name="interlock", standalone_mode=False, obj=occasion
@@ -38,10 +50,12 @@ def guarded(arguments: Sequence[str]) -> int:
     except InterlockError as error:
         log = keep_log(error) if isinstance(error, EngineFault) else None
         return _known(error, occasion, log)
-    except (KeyboardInterrupt, typer.Abort):
+    except (Interrupted, KeyboardInterrupt, typer.Abort):
+        if occasion.json:
+            print_json(failed(occasion, "interrupted", INTERRUPTED, "interrupted", {"what": "interrupted"}))
         return INTERRUPTED
-    except (BrokenPipeError, ReaderGone):
-        quiet_pipes()
+    except (ReaderGone, BrokenPipeError):
+        quiet(sys.stdout, sys.stderr)
         return BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - the last line: a bug is said in one sentence, the rest is in the log
         return _fault(error, occasion)
@@ -80,7 +94,12 @@ def _known(error: InterlockError, occasion: Occasion, log: Path | str | None) ->
 def told(what: str, parts: Mapping[str, str]) -> list[str]:
     """The error for people: what, then each known part on a line of its own."""
     headline = what if what.startswith(("Error:", "ERROR:")) else f"Error: {what}"
-    return [headline, *(f"  {label}: {text}" for label, text in parts.items())]
+    return [harmless(text) for text in (headline, *(f"  {label}: {text}" for label, text in parts.items()))]
+
+
+def harmless(text: str) -> str:
+    """The text with its lines, but without anything that would move a terminal's cursor."""
+    return "\n".join(printable(line, len(line)) for line in text.split("\n"))
 
 
 def _fault(error: Exception, occasion: Occasion) -> int:

@@ -12,7 +12,7 @@ import typer
 
 from interlock.cli.completion import complete_playbook, complete_run, complete_runner
 from interlock.cli.desk import Desk, Occasion
-from interlock.cli.output import ReaderGone
+from interlock.cli.failures import Interrupted, ReaderGone
 
 Workspace = Annotated[
     Path | None,
@@ -95,6 +95,8 @@ def command(
                 sys.stdout.flush()
             except BrokenPipeError as gone:
                 raise ReaderGone from gone
+            except KeyboardInterrupt as interrupt:
+                raise Interrupted from interrupt
             return code
 
         _dress(run, function, kinds)

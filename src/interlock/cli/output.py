@@ -7,24 +7,26 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
-
-
-class ReaderGone(Exception):
-    """Whoever read our output has closed it. Said in our own words: typer would make it exit code 1, `degraded`."""
+from typing import Any, TextIO
 
 
 def write_output(text: str | bytes) -> None:
-    """Put the playbook's output on stdout: bytes exactly as they are, text with a newline at its end."""
+    """Put the playbook's output on stdout: bytes exactly as they are, text with a newline at its end.
+
+    If nobody reads it any more, that is no reason to lose the run's exit code.
+    """
     if isinstance(text, str):
         text = (text if text.endswith("\n") or not text else text + "\n").encode("utf-8", "surrogateescape")
-    sys.stdout.flush()
-    stream = getattr(sys.stdout, "buffer", None)
-    if stream is None:  # a captured stdout that takes text only
-        sys.stdout.write(text.decode("utf-8", "replace"))
-    else:
-        stream.write(text)
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+        stream = getattr(sys.stdout, "buffer", None)
+        if stream is None:  # a captured stdout that takes text only
+            sys.stdout.write(text.decode("utf-8", "replace"))
+        else:
+            stream.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        quiet(sys.stdout)
 
 
 def as_text(output: str | bytes) -> str:
@@ -34,7 +36,8 @@ def as_text(output: str | bytes) -> str:
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace").decode(), flush=True)
+    """One JSON value on stdout, in UTF-8 whatever the locale says."""
+    write_output((json.dumps(value, ensure_ascii=False, default=str) + "\n").encode("utf-8", "replace"))
 
 
 def complain(*lines: str) -> None:
@@ -43,10 +46,10 @@ def complain(*lines: str) -> None:
         print("\n".join(lines), file=sys.stderr, flush=True)
 
 
-def quiet_pipes() -> None:
+def quiet(*streams: TextIO) -> None:
     """After a reader has gone: what is still buffered must not raise again when Python shuts down."""
     null = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
+    for stream in streams:
         with suppress(OSError, ValueError):
             os.dup2(null, stream.fileno())
 

@@ -25,8 +25,7 @@ def deliver(desk: Desk, finished: Finished, said: Sequence[str | bytes]) -> int:
     if desk.json:
         print_json(as_json(finished, said))
     else:
-        with suppress(BrokenPipeError):
-            write_output(finished.close.output)
+        write_output(finished.close.output)
         if ends_inside_a_line(finished.close.output) and sys.stdout.isatty():
             complain("")
     complain(*summary(desk, finished))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -60,8 +59,7 @@ class PlainView:
     def say(self, text: str | bytes) -> None:
         self.said.append(text)
         if not self._keep:
-            with suppress(OSError):
-                write_output(text)
+            write_output(text)
 
     def remark(self, text: str) -> None:
         self.show(clock_now(), Told(text, Weight.ATTENTION))

@@ -75,13 +75,17 @@ def standing(lines: Sequence[Line] | None, inputs: Mapping[str, Any], recorded: 
 def past_of(lines: Sequence[Line]) -> Past:
     """What an open run last wrote and read, and its own events."""
     written = {line.data["out"]["path"]: line.data["out"]["digest"] for line in lines if wrote(line)}
-    read = {line.data["in"]["path"]: line.data["digest"] for line in lines if line.event == "read" and line.settles}
+    read = {line.data["out"]["path"]: line.data["out"]["digest"] for line in lines if was_read(line)}
     notes = tuple((line.event, line.data) for line in lines if line.settles and line.data["in"].get("event"))
     return Past(written, read, notes)
 
 
 def wrote(line: Line) -> bool:
-    return line.event == "write" and line.settles and "digest" in line.data["out"]
+    return line.event == "write" and "digest" in (line.data.get("out") or ())
+
+
+def was_read(line: Line) -> bool:
+    return line.event == "read" and "digest" in (line.data.get("out") or ())
 
 
 def forgotten(lines: Sequence[Line]) -> list[str]:

@@ -383,12 +383,19 @@ class Run:
     ) -> CommandResult:
         """Run a build, test or git command. After a crash the probe says whether its effect is already there:
         it is if the probe exits 0 and prints something; without a probe the command runs again (EN-10)."""
-        parts = {"argv": list(argv), "cwd": cwd, "stdin": stdin, "env": dict(env or {})}
+        # The names of the variables say what was asked; their values may be secrets and stay out of the journal.
+        parts = {
+            "argv": [self.world.redact(word) for word in argv],
+            "cwd": cwd,
+            "stdin": stdin,
+            "env": sorted(env or {}),
+        }
         slot = self._recall(name, parts)
         if slot.recorded:
             return CommandResult.from_json(slot.value())
         mark = f"{self.identity.run_id}/{slot.key}"
         call = CommandCall(tuple(word.replace(KEY, mark) for word in argv), cwd, timeout_s, dict(env or {}), stdin)
+        shown_argv = [self.world.redact(word) for word in call.argv]
         self.stop_here(slot.key, "command", lambda: call)
         self.materialize()
         marker = f"{self.identity.run_id}:{slot.key}:"
@@ -402,11 +409,11 @@ class Run:
                     if answer.ok and answer.stdout.strip():
                         result = CommandResult(0, stdout=answer.stdout, probed=True)
             else:
-                slot.append("command.intent", {"argv": list(call.argv), "cwd": cwd})
+                slot.append("command.intent", {"argv": shown_argv, "cwd": cwd})
             if result is None:
                 self._effect()
                 result = await self.world.command(call, key=slot.key, marker=marker + "1")
-        slot.settle("command", asdict(result), facts={"argv": list(call.argv)[:20]})
+        slot.settle("command", asdict(result), facts={"argv": shown_argv[:20]})
         return result
 
     # -- people
