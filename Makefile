@@ -18,7 +18,7 @@ help: ## list the targets
 venv: $(INSTALLED) ## install interlock and its tools into ./.venv
 
 $(INSTALLED): requirements-dev.lock pyproject.toml
-	@command -v git >/dev/null || { echo "git is missing: interlock keeps snapshots with it. Install git 2.30 or later." >&2; exit 1; }
+	@command -v git >/dev/null || { echo "git is missing: interlock keeps snapshots with it. Install git 2.38 or later." >&2; exit 1; }
 	@command -v "$(PYTHON)" >/dev/null || { echo "$(PYTHON) is missing: install Python 3.11 or later, or name one: make PYTHON=python3.12" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$$("$(PYTHON)" --version) is too old: interlock needs Python 3.11 or later. Name one: make PYTHON=python3.12" >&2; exit 1; }
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)

@@ -36,6 +36,8 @@ def test_a_waiting_run_says_what_it_waits_for(workspace: Any) -> None:
     gate = workspace("resume", "latest", "--json").json["gate"]
     assert (gate["name"], gate["shows"]) == ("ship", ["plan.md"])
     assert [choice["name"] for choice in gate["choices"]] == ["approve", "reject", "later"]
+    (workspace.root / "interlock.toml").write_text("nonsense = 1\n", "utf-8")
+    assert "question: Ship this plan?" in workspace("show", "latest").stdout.decode()
 
 
 @pytest.mark.req("CM-19", "EN-31", "EN-28")
@@ -127,15 +129,14 @@ def test_twenty_approvers_at_once_decide_once(waiting: Any) -> None:
 
 @pytest.mark.req("EN-15", "CM-19")
 def test_a_decision_reaches_the_process_that_works_on_the_run(workspace: Any) -> None:
-    """While another member still works, the approval is handed over to the live process, which journals it."""
+    """While another member still works, the approval is handed over to the live process, which goes on with it."""
     workspace.scenario({"agent": "worker", "delay_s": 1.5})
     process = workspace.start("run", "toy", "a", "--mode", "side")
     workspace.until_event("gate.opened")
     answer = workspace("approve", "latest", "--note", "from beside")
     assert answer.code == 0
     assert "handed over to the process that works on the run" in answer.stderr
-    process.wait()
-    assert workspace("resume", "latest").code == 0
+    assert process.wait().code == 0
     decided = [line for line in workspace.journal() if line["event"] == "gate.decided"]
     assert [line["data"]["note"] for line in decided] == ["from beside"]
 

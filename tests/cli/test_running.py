@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
+import sys
+import time
 from typing import Any
 
 import pytest
@@ -110,6 +113,24 @@ def test_an_interrupted_run_is_saved_and_resumes(workspace: Any) -> None:
     assert workspace.events().count("dispatch.end") == 1
 
 
+@pytest.mark.req("CM-21")
+def test_a_second_interrupt_is_immediate(workspace: Any) -> None:
+    """An agent that ignores the request to end cannot keep the person waiting for the five seconds it has."""
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); open('deaf', 'w').close(); time.sleep(60)"
+    workspace.scenario({"agent": "planner", "run": [sys.executable, "-c", deaf]})
+    process = workspace.start("run", "toy", "a", "--mode", "quick")
+    workspace.until((workspace.root / "deaf").exists, "the agent is deaf")
+    began = time.monotonic()
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < began + 20:
+            process.send(signal.SIGINT)
+            time.sleep(0.1)
+    assert time.monotonic() - began < 4
+    assert process.wait().code in (130, -signal.SIGINT)
+    workspace.scenario()
+    assert workspace("resume", "latest").code == 0
+
+
 @pytest.mark.req("CM-01", "EN-16")
 def test_one_run_per_key_and_a_dead_ones_lock_is_taken_over(workspace: Any) -> None:
     """A second start of the key is exit 6; after kill -9 the next one takes the lock over and says so."""
@@ -209,7 +230,5 @@ def test_logs_follow_a_run_of_another_process_to_its_end(workspace: Any) -> None
 
 def test_python_dash_m_is_the_command(workspace: Any) -> None:
     """`python -m interlock` is the same program."""
-    import sys
-
     done = subprocess.run([sys.executable, "-m", "interlock", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("interlock ")

@@ -436,6 +436,13 @@ class Real(Engine):
         return self._slept
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Waits for what another task or process does; fails when it never comes."""
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - files and processes set no event
+            await asyncio.sleep(0.01)
+
+
 def contents(folder: Path) -> Iterator[tuple[str, str]]:
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -457,4 +464,5 @@ __all__ = [
     "in_turn",
     "instead",
     "reacting",
+    "until",
 ]

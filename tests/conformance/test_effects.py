@@ -92,7 +92,9 @@ def test_an_unfinished_dispatch_is_put_back_and_a_persons_edit_survives(engine: 
         return act
 
     crash = also({"b.md": "half of it\n"}, crash=True)
-    played = engine(toy(rewriting), Work(), {"a.txt": "old\n", "b.md": "before\n"}, reacting(maker=in_turn(crash, look)))
+    played = engine(
+        toy(rewriting), Work(), {"a.txt": "old\n", "b.md": "before\n"}, reacting(maker=in_turn(crash, look))
+    )
     with pytest.raises(Crash):
         played.go()
     assert played.files["b.md"] == "half of it\n"

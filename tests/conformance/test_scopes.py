@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,7 +12,7 @@ import pytest
 
 from interlock.contracts import Artifact, Contract, Headings
 from interlock.engine import Dispatch, Ending, Kind, Retries, Run, Status
-from tests.conformance.harness import Engine, Simulated, also, in_turn, instead, reacting
+from tests.conformance.harness import Engine, Real, Simulated, also, in_turn, instead, reacting
 from tests.engine.toys import ISOLATED, NESTED, NESTED_FILES, Work, members, producing, single, toy
 
 Start = Callable[..., Engine]
@@ -123,7 +125,7 @@ def test_side_by_side_each_change_belongs_to_whose_scope_it_is_in(engine: Start,
     assert json.loads(str(close.output)) == [["a", "OK", None], ["b", "OK", None]]
     changes = {line.agent: line.data["out"]["changes"] for line in played.events("dispatch.end")}
     assert changes == {"a": ["a.md"], "b": ["b.md"]}
-    assert {path for path in played.files} == {*FILES, "a.md", "b.md"}
+    assert set(played.files) == {*FILES, "a.md", "b.md"}
     assert played.files["README.md"] == "hello\n"
     (event,) = played.events("scope.cleaned")
     assert sorted(event.data["paths"]) == ["README.md", "stray.md"]
@@ -195,6 +197,10 @@ def test_a_persons_edit_during_a_shared_dispatch_is_kept_as_a_patch(engine: Star
     (event,) = played.events("scope.violation")
     assert event.data["patch"].endswith("outside.patch")
     assert "edited meanwhile" in played.kept("maker#1", "outside.patch")
+    assert played.files["README.md"] == "hello\n"
+    if isinstance(played, Real):
+        subprocess.run(shlex.split(event.data["again"]), cwd=played.root, check=True)
+        assert played.files["README.md"] == "edited meanwhile\n"
 
 
 @pytest.mark.req("EN-40", "CM-16")
@@ -289,14 +295,12 @@ def test_what_the_engine_itself_writes_beside_a_dispatch_is_nobodys_violation(en
         await run.cluster("side", {"a": lambda: run.dispatch(producing("a.md", "a")), "b": writing})
         return Ending.complete()
 
-    played = engine(
-        toy(body, state=lambda _work: ("state.json",)), Work(), FILES, reacting(a=instead(seconds=20.0))
-    )
+    played = engine(toy(body, state=lambda _work: ("state.json",)), Work(), FILES, reacting(a=instead(seconds=20.0)))
     assert played.go().status is Status.COMPLETE
     assert played.files["state.json"] == '{"b": 1}\n'
     assert played.events("foreign_write") == played.events("scope.cleaned") == []
 
 
 def outputs(brief: str) -> list[str]:
-    section = brief.split("## Outputs\n\n")[1].split("\n\n##")[0]
+    section = brief.split("## Outputs\n\n")[1].split("\n\n##", maxsplit=1)[0]
     return [line.removeprefix("- `").removesuffix("`") for line in section.splitlines()]

@@ -46,7 +46,9 @@ async def logged(run: Run, inputs: Inputs) -> Ending:
     """Notes, each brought into the log at once."""
     for number in range(5):
         run.note("kept", number=number)
-        await run.project("log.jsonl", lambda found: {"number": found.data["number"]} if found.event == "kept" else None)
+        await run.project(
+            "log.jsonl", lambda found: {"number": found.data["number"]} if found.event == "kept" else None
+        )
     return Ending.complete()
 
 

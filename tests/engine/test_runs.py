@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from interlock.engine import AfterComplete, Ending, Run, Status
+from interlock.app import Application
+from interlock.engine import KEY, AfterComplete, Ending, Run, Status
 from interlock.engine.folder import known_runs
 from interlock.engine.host import Call, Quiet
 from interlock.engine.lifecycle import ended_as
 from interlock.errors import AgentFailed, ConfigInvalid, Refused, WorkspaceFailed
-from tests.conformance.harness import Death, PlayedApplication, Real, in_turn, instead, reacting
+from tests.conformance.harness import Death, PlayedApplication, Real, environment, in_turn, instead, reacting, until
 from tests.engine.toys import CHAINED, COUNTED, EDITED, GATED, REOPENED, Work, producing, toy
 
 Start = Callable[..., Real]
@@ -67,11 +69,22 @@ async def interrupted(played: Real) -> None:
     """A process that is interrupted while the second agent works."""
     played.agent = reacting(two=instead(seconds=1000.0))
     work = asyncio.ensure_future(played.application().run(played.playbook, played.inputs))
-    while "two" not in played.agents:
-        await asyncio.sleep(0.01)
+    await until(lambda: "two" in played.agents)
     work.cancel()
     await asyncio.wait([work])
     played.agent = reacting()
+
+
+@pytest.mark.req("EN-16", "CM-22")
+@pytest.mark.parametrize("left", [b"", b'{"seq":1,"ts":"2026'])
+def test_a_run_that_died_before_its_first_line_was_whole_goes_on(real: Start, left: bytes) -> None:
+    """run.json is there and the journal is not, or is torn in its first line: an open run all the same."""
+    played = real(CHAINED, Work(), {})
+    played.dies(Death("dispatch.start", key="one#1", lost=False))
+    played.overwrite(left)
+    assert played.go().status is Status.COMPLETE
+    assert len(known_runs(played.root)) == 1
+    assert played.run.folder.verify() == []
 
 
 @pytest.mark.req("EN-17")
@@ -310,9 +323,6 @@ def test_caps_are_fixed_when_the_run_begins(real: Start) -> None:
 @pytest.mark.req("EN-11")
 def test_a_commit_whose_record_was_lost_is_made_once(real: Start, workspace: Path) -> None:
     """Killed after `git commit`: the mark in the message is found and there is exactly one commit."""
-    import subprocess
-
-    from interlock.engine import KEY
 
     def git(*args: str) -> str:
         return subprocess.run(["git", *args], cwd=workspace, check=True, capture_output=True, text=True).stdout
@@ -357,8 +367,6 @@ def test_agents_that_are_not_bound_are_all_named_before_anything_happens(workspa
 @pytest.mark.req("EN-44")
 def test_an_unknown_runner_is_exit_2_and_a_missing_program_is_a_failed_dispatch(workspace: Path) -> None:
     """The name must be bound at the start; whether its program can be started shows at the dispatch."""
-    from interlock.app import Application
-    from tests.conformance.harness import environment
 
     class App(Application):
         def playbook_of(self, known):

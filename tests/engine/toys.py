@@ -61,7 +61,9 @@ def members(*specs: Dispatch, name: str = "side", **known: Any) -> Playbook:
 
     async def body(run: Run, _work: Work) -> Ending:
         reports = await run.cluster(name, {spec.name: (lambda spec=spec: run.dispatch(spec)) for spec in specs})
-        return Ending.complete(json.dumps([[member, report.outcome, report.reason] for member, report in reports.items()]))
+        return Ending.complete(
+            json.dumps([[member, report.outcome, report.reason] for member, report in reports.items()])
+        )
 
     return toy(body, **known)
 
@@ -77,7 +79,9 @@ async def nested(run: Run, work: Work) -> Ending:
         if run.decide(AFTER, report.outcome) is Move.STOP:
             return Ending.stopped("no plan", because=(report.key,))
     async for turn in run.loop("fix"):
-        found = await run.cluster("work", {f"m{i}": (lambda i=i: worker(run, turn, i)) for i in range(work.size + 1)})
+        found = await run.cluster(
+            "work", {f"m{i}": (lambda i=i, turn=turn: worker(run, turn, i)) for i in range(work.size + 1)}
+        )
         await run.write("state.json", json.dumps({"turn": turn, "members": list(found)}))
         run.note("turned", turn=turn)
         if turn == 2:
@@ -92,7 +96,9 @@ async def worker(run: Run, turn: int, number: int) -> Report:
     path = f"out/{turn}-{number}.md"
     async for attempt in run.loop("attempt", 2):
         report = await run.dispatch(producing(path, "worker", member=f"worker-{number}", attempt=attempt))
-        judged = await run.cluster("judges", {name: (lambda name=name: judge(run, name, path)) for name in ("j1", "j2")})
+        judged = await run.cluster(
+            "judges", {name: (lambda name=name: judge(run, name, path)) for name in ("j1", "j2")}
+        )
         if all(one.ok for one in judged.values()):
             break
     return report
@@ -193,7 +199,10 @@ EDITED = toy(counted, name="edited", state=lambda _work: ("state.json",), edited
 
 async def isolated(run: Run, _work: Work) -> Ending:
     """Two agents change code in trees of their own; their work is merged in declared order."""
-    specs = {name: Dispatch("coder", f"Change code as {name}.", writes=("src/**",), member=name, isolate=True) for name in "ab"}
+    specs = {
+        name: Dispatch("coder", f"Change code as {name}.", writes=("src/**",), member=name, isolate=True)
+        for name in "ab"
+    }
     reports = await run.cluster("code", {name: (lambda spec=spec: run.dispatch(spec)) for name, spec in specs.items()})
     merged = {name: await run.merge(report) for name, report in reports.items()}
     told = {name: [list(done.paths), sorted(done.conflicts)] for name, done in merged.items()}

@@ -89,7 +89,7 @@ def standing(lines: list[dict[str, Any]], holder: str | None) -> tuple[str, str]
             case "run.paused":
                 return "waiting", f"paused: {data['reason']}"
             case "run.interrupted":
-                return "waiting", "resume goes on"
+                return "interrupted", "resume goes on"
             case "run.fault":
                 return "interrupted", f"fault: {data['what']}"
             case "run.start" | "run.resumed" | "run.reopened":

@@ -15,7 +15,7 @@ from interlock.cli.overview import glance, shown_path, started_shown
 from interlock.cli.panels import LOOKING
 from interlock.cli.result import gate_lines
 from interlock.engine.folder import Known, find_run
-from interlock.errors import JournalDamaged
+from interlock.errors import ConfigInvalid, JournalDamaged
 from interlock.telemetry import cost_line, counted, in_words, printable, read_report
 
 if TYPE_CHECKING:
@@ -55,12 +55,16 @@ def _gate(desk: Desk, known: Known) -> Waiting | None:
     """The gate at which the run waits; opened anew when what it shows has changed."""
     from interlock.engine.people import waiting_gate
 
-    if waiting_gate(known.folder.lines()) is None:
+    waiting = waiting_gate(known.folder.lines())
+    if waiting is None:
         return None
     from interlock.engine.host import Quiet
 
     application = desk.application(Quiet())
-    return application.host.reopen_gate(known, application.playbook_of(known))
+    try:
+        return application.host.reopen_gate(known, application.playbook_of(known))
+    except ConfigInvalid:  # settings that cannot be used, or a playbook that is not here: looking is still possible
+        return waiting
 
 
 def page(desk: Desk, known: Known, report: Report, waiting: Waiting | None) -> list[str]:
@@ -145,7 +149,7 @@ def _facts(known: Known, report: Report, waiting: Waiting | None) -> dict[str, A
 
 def _verify(desk: Desk, known: Known) -> int:
     """Whether the journal is the one that was written and every object is as it was stored."""
-    findings = known.folder.verify() or damaged_objects(known)
+    findings = known.folder.verify()
     run_id = known.identity.run_id
     if desk.json:
         print_json({"run_id": run_id, "whole": not findings, "findings": findings})
@@ -154,20 +158,3 @@ def _verify(desk: Desk, known: Known) -> int:
     else:
         typer.echo(f"{run_id}: the journal's chain and its objects are whole.")
     return BROKEN if findings else 0
-
-
-def damaged_objects(known: Known) -> list[str]:
-    """What is wrong with the values that the journal stores elsewhere, as sentences."""
-    from interlock.engine.objects import unpack
-
-    objects, findings = known.folder.objects, dict[str, None]()
-    for line in known.folder.lines():
-        try:
-            out = unpack(line.data, objects).get("out")
-            if line.event == "dispatch.end":
-                for digest in (*out["artifacts"].values(), out["answer_digest"]):
-                    if digest:
-                        objects.get(digest)
-        except JournalDamaged as damage:
-            findings[f"{damage.what} (line {line.seq}, {line.key})"] = None
-    return list(findings)

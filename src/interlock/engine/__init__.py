@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
+    from interlock.engine.excerpts import Edit
     from interlock.engine.exploration import (
         ALWAYS,
         CRASH,
@@ -53,6 +54,7 @@ _HOMES = {
         "Quoted Report Retries Status out"
     ),
     "definition": "AfterComplete Past Playbook playbook",
+    "excerpts": "Edit",
     "run": "KEY Run",
     "simulation": "Act SimulatedWorld Simulation best",
     "exploration": "ALWAYS CRASH STANDARD Deviation Invariant Played Rehearsal explore",
@@ -87,6 +89,7 @@ __all__ = [
     "Delegation",
     "Deviation",
     "Dispatch",
+    "Edit",
     "Ending",
     "GateDecision",
     "Invariant",

@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ from interlock.engine.journal import (
     verify,
 )
 from interlock.engine.keys import sha256
-from interlock.engine.objects import FileObjects, MemoryObjects, Objects
-from interlock.errors import DocumentInvalid, Refused
+from interlock.engine.objects import FileObjects, MemoryObjects, Objects, unpack
+from interlock.errors import DocumentInvalid, JournalDamaged, Refused
 
 HOME = ".interlock"
 SHARED_WITH_TEAM = ("agents", "prompts", "playbooks")
@@ -128,7 +129,21 @@ class RunFolder:
     def verify(self) -> list[str]:
         """What is wrong with the journal and its objects, as sentences."""
         medium = self.medium()
-        return verify(medium.load(), genesis=self.genesis(), name=medium.name, head=self._head())
+        findings = verify(medium.load(), genesis=self.genesis(), name=medium.name, head=self._head())
+        return findings or self._damaged_objects()
+
+    def _damaged_objects(self) -> list[str]:
+        """What is wrong with the values that the journal stores elsewhere."""
+        findings = dict[str, None]()
+        for line in self.lines():
+            try:
+                out = unpack(line.data, self.objects).get("out")
+                if line.event == "dispatch.end":
+                    for digest in filter(None, (*out["artifacts"].values(), out["answer_digest"])):
+                        self.objects.get(digest)
+            except JournalDamaged as damage:
+                findings[f"{damage.what} (line {line.seq}, {line.key})"] = None
+        return list(findings)
 
     def remember_head(self, journal: Journal) -> None:
         """Note how far the journal went, so that lines missing at its end show."""
@@ -221,14 +236,14 @@ class Known:
 
 
 def known_runs(root: Path) -> list[Known]:
-    """All runs of a workspace, oldest first; folders that never became a run are no runs."""
+    """All runs of a workspace, oldest first; folders without a readable ``run.json`` are no runs."""
     runs = root / HOME / "runs"
     if not runs.is_dir():
         return []
     found = []
     for path in runs.iterdir():
         folder = RunFolder(root, path.name)
-        if folder.exists:
+        with suppress(DocumentInvalid, Refused):
             found.append(Known(folder, folder.identity()))
     return sorted(found, key=lambda known: (known.identity.started_at, known.identity.run_id))
 
@@ -247,6 +262,8 @@ def find_run(root: Path, name: str) -> Known:
     ]
     if len(fitting) == 1:
         return fitting[0]
+    if (folder := RunFolder(root, name)).exists:
+        folder.identity()  # says what is wrong with it
     ids = ", ".join(known.identity.run_id for known in (fitting or runs)[-5:])
     if fitting:
         raise Refused(f"{name!r} fits {len(fitting)} runs", expected=f"one of {ids}", remedy="Give more of the id.")

@@ -264,6 +264,9 @@ class Host:
     ) -> Finished:
         inputs = playbook.parse_inputs(identity.inputs)
         nested = parent is not None and parent.root == self.root
+        if call.take_over:
+            with contextlib.suppress(Locked):  # somebody here works in the tree: that is waited for, not taken over
+                workspace_lock(self.root).take_over(identity.run_id)
         world = self._setup.world(folder, playbook, inputs, nested=nested, on_wait=self._view.remark)
         options = replace(
             self._setup.options(playbook),
@@ -285,8 +288,11 @@ class Host:
                 run = Run(playbook, identity, journal, world, options=options, say=self._view.say)
                 run.on_news = self._view.news
                 close = await self._watched(run, folder, resume)
-                if close.status is not Status.WAITING or not self._take_messages(folder, journal):
+                if close.status is Status.WAITING and close.gate is not None:
+                    self._take_messages(folder, journal)
+                if close.status is not Status.WAITING or not is_decided(close.gate, journal.lines):
                     return finished(identity, close, journal.lines, exists=not journal.held)
+                resume = 0  # the playbook is called again, but this is still the same resume
         finally:
             if not journal.held:
                 folder.remember_head(journal)
@@ -294,7 +300,7 @@ class Host:
     async def _watched(self, run: Run, folder: RunFolder, resume: int) -> Close:
         """Drive the run, and meanwhile listen to signals and to the inbox."""
         work = asyncio.ensure_future(drive(run, resume=resume))
-        run.on_live = lambda: None if run.journal.held else self._deliver(folder, run)
+        run.on_live = lambda: None if run.journal.held else self._take_messages(folder, run.journal)
         watcher = asyncio.ensure_future(self._listen(folder, run, work))
         with interruptible(work):
             try:
@@ -311,13 +317,9 @@ class Host:
         while True:
             await asyncio.sleep(POLL_S)
             if not run.journal.held:
-                self._deliver(folder, run)
+                self._take_messages(folder, run.journal)
                 if self._cancelled:
                     work.cancel()
-
-    def _deliver(self, folder: RunFolder, run: Run) -> None:
-        for line in self._take_messages(folder, run.journal):
-            run.record.add(line)
 
     # -- people
 
@@ -367,8 +369,8 @@ class Host:
                 with self._locked(playbook.name, identity.key, identity.run_id):
                     journal = folder.journal(stamp_now, tripwire=self._tripwire)
                     if ended_as(journal.lines) is None:
+                        self._take_messages(folder, journal)
                         journal.append("run.end", data=Ending.stopped("cancelled").to_json())
-                    self._take_messages(folder, journal)
                     folder.remember_head(journal)
                     return
             except Locked:
@@ -398,9 +400,8 @@ class Host:
         except Locked:
             return waiting
 
-    def _take_messages(self, folder: RunFolder, journal: Journal) -> list[Line]:
-        """Journal what people left in the inbox; returns the decisions that count."""
-        taken = []
+    def _take_messages(self, folder: RunFolder, journal: Journal) -> None:
+        """Journal what people left in the inbox."""
         for path, message in folder.messages():
             match message:
                 case {"kind": "cancel"}:
@@ -412,13 +413,12 @@ class Host:
                         journal.append("gate.refused", data={"gate": gate, "choice": choice, "why": refusal.what})
                     else:
                         decision = GateDecision(choice, who, at, note, waiting.digests)
-                        taken.append(record_decision(journal, waiting, decision, folder.objects))
+                        record_decision(journal, waiting, decision, folder.objects)
                 case _:
                     journal.append("message.refused", data={"file": path.name})
             archive = folder.inbox / "taken"
             archive.mkdir(exist_ok=True)
             path.rename(archive / path.name)
-        return taken
 
     # -- small things
 
@@ -486,6 +486,15 @@ def finished(identity: Identity, close: Close, lines: list[Line], *, exists: boo
 
 def first_facts(identity: Identity) -> dict[str, Any]:
     return {"playbook": identity.playbook, "key": identity.key, "version": identity.version}
+
+
+def workspace_lock(root: Path) -> Lock:
+    return Lock(root / HOME / "locks", "workspace")
+
+
+def is_decided(gate: Mapping[str, Any] | None, lines: list[Line]) -> bool:
+    """Whether the gate at which a process came to wait got its answer meanwhile."""
+    return gate is not None and any(line.event == "gate.decided" and line.key == gate["key"] for line in lines)
 
 
 def resumes(lines: list[Line]) -> int:

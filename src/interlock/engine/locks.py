@@ -68,6 +68,11 @@ class Lock:
         temporary.replace(self._note)
         return dead
 
+    def take_over(self, run_id: str) -> None:
+        """Forget a holder that is gone, of whatever host."""
+        self.acquire(run_id, take_over=True)
+        self.release()
+
     def is_free(self) -> bool:
         """Whether nobody alive holds it right now."""
         if not self._folder.exists():
@@ -125,6 +130,8 @@ class SharedLock:
                 self._lock.acquire(self._run_id)
                 return
             except Locked as busy:
+                if busy.holder and busy.holder["host"] != socket.gethostname():
+                    raise  # nobody here will ever release it
                 if not waiting:
                     self._on_wait(busy.what)
                     waiting = True

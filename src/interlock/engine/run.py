@@ -23,8 +23,10 @@ from typing import Any, TypeVar
 
 from interlock.agents.runner import AgentNews
 from interlock.documents import Document, EditedMeanwhile, Written
+from interlock.engine import excerpts
 from interlock.engine.definition import Playbook
 from interlock.engine.dispatch import Dispatcher
+from interlock.engine.excerpts import Edit
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line
 from interlock.engine.keys import Keys, checked_name, difference, digest_of, sha256, shown
@@ -101,6 +103,12 @@ class Run:
     def flags(self) -> Mapping[str, Any]:
         """Options of this process, such as a bounded stop; never part of a digest."""
         return self.options.flags
+
+    @property
+    def live(self) -> bool:
+        """Whether all that is recorded has been replayed: the next verb will really happen. For bounded stops only
+        (EN-21); nothing that is recorded may depend on it."""
+        return self.record.replayed
 
     @property
     def parent(self) -> Delegation | None:
@@ -261,6 +269,18 @@ class Run:
         document = await self.read(path)
         await self.write(path, change(document), expect=document.digest)
         return document
+
+    async def look(self, path: str, view: Callable[[Document], Any]) -> Any:
+        """What a pure function finds in a document as it is now, as JSON data. Only that is recorded: for documents
+        that are large and looked at often."""
+        return await excerpts.look(self, path, view)
+
+    async def edit(self, path: str, what: Any, change: Callable[[Document], Edit], *, tries: int = 10) -> Any:
+        """Change a document; `what` names the change (JSON data, for the digest), and what it told is returned.
+
+        Repeated when a person edited the file in between, so that no edit is lost. The document is not recorded.
+        """
+        return await excerpts.edit(self, path, what, change, tries=tries)
 
     async def project(self, path: str, render: Render) -> None:
         """Bring a log up to date with the journal; `render` says what each line looks like there, or None."""

@@ -131,17 +131,20 @@ def _recovered(line: LineLike, data: Mapping[str, Any]) -> Told:
 
 
 def _scope(line: LineLike, data: Mapping[str, Any]) -> Told:
-    paths = _listing(data["paths"])
-    text = f"{data['by']} changed what it may not; undone: {paths} (if that was you, apply it again: {data['again']})"
-    return Told(text, Weight.BAD)
+    return Told(f"{data['by']} changed what it may not; undone: {_listing(data['paths'])} {_kept(data)}", Weight.BAD)
 
 
 def _cleaned(line: LineLike, data: Mapping[str, Any]) -> Told:
     paths = _listing(data["paths"])
     if "patch" in data:
-        text = f"changed in nobody's scope; undone: {paths} (if that was you, apply it again: {data['again']})"
-        return Told(text, Weight.ATTENTION)
+        return Told(f"changed in nobody's scope; undone: {paths} {_kept(data)}", Weight.ATTENTION)
     return Told(f"by-products of {data['by']} cleared away: {paths} (kept in {_listing(data['attic'])})")
+
+
+def _kept(data: Mapping[str, Any]) -> str:
+    """Where undone changes are; they may have been a person's, who then wants them back (EN-36)."""
+    again = data.get("again")
+    return f"(if that was you, apply it again: {again})" if again else f"(kept in {data['patch']})"
 
 
 def _foreign(line: LineLike, data: Mapping[str, Any]) -> Told:
@@ -292,6 +295,7 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "read": lambda line, data: Told(f"read {_input(data, 'path')}", Weight.DETAIL),
     "write.intent": _said("{at}: writing {path}", Weight.DETAIL),
     "write": lambda line, data: Told(f"wrote {_input(data, 'path')}", Weight.DETAIL),
+    "project": lambda line, data: Told(f"log {_input(data, 'path')} brought up to date", Weight.DETAIL),
     "set_aside.intent": _said("{at}: setting {path} aside", Weight.DETAIL),
     "set_aside": lambda line, data: Told(f"set {_input(data, 'path')} aside, to {_short(data['out'])}"),
 }

@@ -28,9 +28,9 @@ def example_files() -> Mapping[str, str]:
 
 def rehearsal() -> Rehearsal:
     """The router with its example files, against everything its agent can do."""
-    from interlock.playbooks.router.rehearsing import rehearsal as with_files
+    from interlock.playbooks.router import rehearsing
 
-    return with_files(example_files())
+    return rehearsing.rehearsal(example_files())
 
 
 __all__ = ["PLAYBOOK", "RouterError", "RouterInputs", "diagram", "example_files", "rehearsal", "router"]
