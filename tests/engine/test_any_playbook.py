@@ -183,7 +183,11 @@ def test_a_run_that_died_anywhere_ends_as_if_it_had_not(nodes, deaths) -> None:
         except Crash:
             assert agree(earlier, seen)
             # Before its first effect a run promises nothing: what it held in memory may be lost with it.
-            earlier = {**earlier, **seen} if effects(played) else {}
+            if effects(played):
+                earlier |= seen
+            else:
+                earlier.clear()
+                played.said.clear()
             if not played.medium.content:
                 played.world.records.identity = None
     else:

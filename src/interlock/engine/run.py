@@ -343,7 +343,8 @@ class Run:
                 key=slot.key,
                 remedy=CODE_CHANGED,
             )
-        slot.settle("decide", {"rule": name, "row": row_name(inputs)[:400], "result": value})
+        out = {"rule": name, "row": row_name(inputs)[:400], "result": value}
+        slot.settle("decide", out, facts={"inputs": plain(inputs)})
         return result
 
     def note(self, event: str, **facts: Any) -> None:

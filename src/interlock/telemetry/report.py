@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from interlock.telemetry.facts import LineLike, Totals, dispatch_rows, totals
-from interlock.telemetry.lines import Weight, decision, in_words, outcome_word, printable, tell
+from interlock.telemetry.lines import Weight, compact, decision, in_words, outcome_word, printable, tell
 
 REPORT = "report.md"
 
@@ -240,9 +240,9 @@ def _decided(line: LineLike) -> Decided | None:
     match line.event:
         case "decide":
             rule, row, result = decision(line.data)
-            given = line.data.get("in")
-            inputs = given.get("inputs") if isinstance(given, Mapping) else None
-            return Decided(line.ts, str(line.key), rule, row or printable(inputs, 120), result)
+            given = line.data.get("inputs")
+            inputs = "; ".join(compact(part) for part in given) if isinstance(given, list) else "(long)"
+            return Decided(line.ts, str(line.key), rule, row or inputs, result)
         case "gate.decided":
             data = line.data
             note = f": {printable(data['note'])}" if data["note"] else ""
