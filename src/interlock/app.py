@@ -14,13 +14,13 @@ from typing import Any
 from interlock import __version__
 from interlock.agents import Book, CommandRunner, RoleLibrary, Runner, Scenario, ScriptedRunner
 from interlock.documents import Store
+from interlock.engine.definition import Playbook
 from interlock.engine.dry_run import Plan, dry_run
 from interlock.engine.folder import HOME, Known, RunFolder, find_run, known_runs
 from interlock.engine.host import NOTHING_SPECIAL, Call, Finished, Host, View
 from interlock.engine.journal import Tripwire, no_tripwire
 from interlock.engine.options import Options
 from interlock.engine.people import Waiting
-from interlock.engine.definition import Playbook
 from interlock.engine.real import RealWorld
 from interlock.engine.world import World
 from interlock.errors import ConfigInvalid
@@ -158,13 +158,9 @@ class Application:
         known = self.find(name)
         return await self.host.resume(known, self.playbook_of(known), call)
 
-    async def decide(
-        self, name: str, choice: str, *, note: str = "", who: str | None = None, go_on: bool = False
-    ) -> tuple[Waiting, Finished | None]:
+    async def decide(self, name: str, choice: str, *, note: str = "", who: str | None = None) -> Waiting:
         known = self.find(name)
-        return await self.host.decide(
-            known, self.playbook_of(known), choice, who=who or person(), note=note, go_on=go_on
-        )
+        return await self.host.decide(known, self.playbook_of(known), choice, who=who or person(), note=note)
 
     async def cancel(self, name: str) -> None:
         known = self.find(name)

@@ -391,8 +391,7 @@ class Real(Engine):
         return self.finished.close
 
     def decide(self, choice: str, *, note: str = "", who: str = "ann") -> Waiting:
-        waiting, _finished = asyncio.run(self.application().decide("latest", choice, note=note, who=who))
-        return waiting
+        return asyncio.run(self.application().decide("latest", choice, note=note, who=who))
 
     @property
     def run(self) -> Known:

@@ -255,8 +255,7 @@ def test_a_decision_sent_while_the_run_works_is_journaled_by_its_process(real: S
         application = played.application()
         work = asyncio.ensure_future(application.run(played.playbook, Work()))
         await until(lambda: known_runs(played.root) and played.events("gate.opened"))
-        _waiting, finished = await played.application().decide("latest", "approve", who="ann")
-        assert finished is None
+        await played.application().decide("latest", "approve", who="ann")
         return str((await work).close.output)
 
     played = real(toy(body), Work(), {}, reacting(slow=instead(seconds=60.0)))
@@ -404,7 +403,7 @@ def test_a_hanging_agent_is_ended_at_its_deadline_with_all_that_it_started(works
 
 @pytest.mark.req("CM-29")
 def test_secrets_of_the_environment_stand_in_no_brief_and_no_log(workspace: Path) -> None:
-    """A task, a file and a command's output that hold the value of a secret variable are redacted."""
+    """A task, a file, a command's output and an agent's answer that hold a secret variable's value are redacted."""
     secret = "hunter2-very-secret-value"
 
     async def body(run: Run, _work: Work) -> Ending:
@@ -422,6 +421,8 @@ def test_secrets_of_the_environment_stand_in_no_brief_and_no_log(workspace: Path
     assert "[redacted:MY_API_TOKEN]" in (folder / "dispatches" / "maker#1" / "brief.md").read_text()
     (result,) = (line for line in finished.lines if line.event == "command")
     assert secret not in result.data["out"]["stdout"]
+    (end,) = (line for line in finished.lines if line.event == "dispatch.end")
+    assert end.data["detail"] == end.data["out"]["detail"] == "said [redacted:MY_API_TOKEN]"
     assert secret not in (folder / "dispatches" / "maker#1" / "brief.md").read_text()
 
 

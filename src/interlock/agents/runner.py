@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from interlock.agents.roles import Role
@@ -76,6 +76,15 @@ class Usage:
     output_tokens: int | None = None
     cost_usd: float | None = None
 
+    def plus(self, other: Usage) -> Usage:
+        """Both together, as far as either said something."""
+
+        def total(name: str) -> Any:
+            known = [value for value in (getattr(self, name), getattr(other, name)) if value is not None]
+            return sum(known) if known else None
+
+        return Usage(total("input_tokens"), total("output_tokens"), total("cost_usd"))
+
 
 @dataclass(frozen=True)
 class AgentRequest:
@@ -93,7 +102,7 @@ class AgentRequest:
     workspace: Path
     """The folder the agent works in: the workspace itself or the dispatch's worktree (INTERLOCK_WORKSPACE)."""
     folder: Path
-    """The dispatch's record folder; brief.md is there already, output.md and transcript.jsonl are the runner's to write."""
+    """The dispatch's record folder: brief.md is there already; output.md and transcript.jsonl are the runner's."""
     brief: str
     timeout_s: float
     partial_grace_s: float = 0.0

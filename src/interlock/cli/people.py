@@ -19,7 +19,6 @@ from interlock.telemetry import printable, totals
 if TYPE_CHECKING:
     from interlock.engine.folder import Known
     from interlock.engine.model import Ending
-    from interlock.engine.people import Waiting
 
 Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the journal.", show_default=False)]
 GoOn = Annotated[bool, typer.Option("--resume", help="Go on with the run at once, in this process.")]
@@ -90,11 +89,7 @@ def decide(desk: Desk, name: str, choice: str, note: str, *, go_on: bool) -> int
     run_id = known.identity.run_id
     view = PlainView(desk.occasion, keep_output=desk.json)
 
-    async def record() -> Waiting:
-        waiting, _ = await desk.application(view).decide(run_id, choice, note=note)
-        return waiting
-
-    gate = finish(record())
+    gate = finish(desk.application(view).decide(run_id, choice, note=note))
     lines = known.folder.lines()
     recorded = any(line.event == "gate.decided" and line.key == gate.key for line in lines)
     verb = {"approve": "approved", "reject": "rejected"}.get(choice, f"answered with {printable(choice, 60)}")

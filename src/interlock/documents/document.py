@@ -36,6 +36,8 @@ class Document:
     problem: str | None = None
     position: int | None = None
     """Offset of the first byte that is not UTF-8."""
+    link: bool = False
+    """It was read through a symlink, which is never written."""
 
     @classmethod
     def of(cls, facts: FileFacts) -> Document:
@@ -67,6 +69,7 @@ class Document:
             digest=digest,
             bom=facts.content.startswith(BOM),
             crlf=b"\r\n" in facts.content and not _LONE_LF.search(facts.content),
+            link=facts.link,
         )
 
     def require(self, what: str | None = None) -> Document:
@@ -92,6 +95,7 @@ class Document:
             "crlf": self.crlf,
             "problem": self.problem,
             "position": self.position,
+            "link": self.link,
         }
 
     @classmethod

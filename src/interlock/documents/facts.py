@@ -22,6 +22,8 @@ class FileFacts:
     """SHA-256 of the bytes; ``None`` when they could not be read."""
     content: bytes | None = field(default=None, repr=False)
     problem: str = ""
+    link: bool = False
+    """The path itself is a symlink; it can be read through, and is never written."""
 
     @classmethod
     def absent(cls, path: str) -> FileFacts:

@@ -69,8 +69,9 @@ class Store:
         parts = paths.plain_parts(path)
         if link := paths.escaping_link(self.root, path):
             return FileFacts(path, exists=True, problem=f"the symlink {link} leaves the workspace")
+        place = self.root.joinpath(*parts)
         try:
-            return _look(self.root.joinpath(*parts), path)
+            return replace(_look(place, path), link=os.path.islink(place))  # noqa: PTH114 - see `_writable`
         except (FileNotFoundError, NotADirectoryError):
             return FileFacts.absent(path)
         except OSError as error:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from interlock.documents.plain import Key, changed, lookup, pointer
@@ -77,6 +77,29 @@ class YamlDocument:
             line=self.line(keys),
             remedy="Write the value out there instead of using an anchor, an alias or an unusual form.",
         )
+
+    def set_all(self, changes: Mapping[tuple[Key, ...], Any]) -> YamlDocument:
+        """With several values replaced or added, read back once instead of once for each."""
+        wanted, text = self.data, self.text
+        for keys, value in changes.items():
+            wanted = changed(wanted, keys, value, self.path)
+        try:
+            # From the last place to the first: what stands before an edit keeps its marks.
+            for keys, value in sorted(reversed(changes.items()), key=lambda item: self._place(item[0]), reverse=True):
+                text = replace(self, text=text)._edited(keys, value, wanted)
+            new = YamlDocument.parse(text, self.path)
+            if _canonical(new.data) == _canonical(wanted):
+                return new
+        except (DocumentInvalid, ValueError, AttributeError):
+            pass
+        new = self
+        for keys, value in changes.items():
+            new = new.set(keys, value)
+        return new
+
+    def _place(self, keys: Sequence[Key]) -> int:
+        node = self._node(keys)
+        return self._end(self._node(keys[:-1])) if node is None else int(node.start_mark.index)
 
     def append(self, keys: Sequence[Key], value: Any) -> YamlDocument:
         """With the value added at the end of the sequence at the path."""

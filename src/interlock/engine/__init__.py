@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         REJECT,
         SESSION,
         TIMEOUT,
+        Changed,
         Choice,
         CommandResult,
         Delegation,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "model": (
-        "APPROVE DEADLINE REJECT SESSION TIMEOUT Choice CommandResult Delegation Dispatch Ending GateDecision Kind "
+        "APPROVE DEADLINE REJECT SESSION TIMEOUT Changed Choice CommandResult Delegation Dispatch Ending GateDecision Kind "
         "Quoted Report Retries Status out"
     ),
     "definition": "AfterComplete Past Playbook playbook",
@@ -84,6 +85,7 @@ __all__ = [
     "TIMEOUT",
     "Act",
     "AfterComplete",
+    "Changed",
     "Choice",
     "CommandResult",
     "Delegation",

@@ -31,6 +31,10 @@ def _same_inputs(inputs: Any, _flags: Mapping[str, Any]) -> Any:
     return inputs
 
 
+def _unchanged(inputs: Any) -> Any:
+    return inputs
+
+
 @dataclass(frozen=True)
 class Playbook:
     """A process that can be run, resumed, rehearsed and described."""
@@ -51,12 +55,16 @@ class Playbook:
     max_parallel: int = 4
     retries: Retries = field(default_factory=Retries)
     after_complete: AfterComplete = AfterComplete.SAY_SO
+    complete: Callable[[Any], str] | None = None
+    """What a refused start says of a key whose last run is complete; unset: that it is."""
     reopens: bool = False
     """Its journal is its state: a retry of an ended run forgets what failed and goes on (EN-20)."""
     needs_roles: bool = True
     """Every agent needs a role file; not where the playbook brings the instructions itself."""
     successor: Callable[[Any, Mapping[str, Any]], Any] = _same_inputs
     """The inputs of the run that follows a stopped or failed one, given the options of `resume` (EN-19)."""
+    afresh: Callable[[Any], Any] = _unchanged
+    """The inputs of the run that starts from an edited state document (EN-22), without what only moved the old one."""
     on_resume: Callable[[Run, int], Awaitable[None]] | None = None
     edited: Callable[[Any, Past, Documents], str | None] | None = None
     """Whether a person changed what an open run depends on, and what (EN-22)."""
@@ -80,6 +88,8 @@ class Past:
     last_read: Mapping[str, str]
     notes: tuple[tuple[str, Mapping[str, Any]], ...]
     """The run's own events, in order."""
+    begun: Mapping[str, str] = field(default_factory=dict)
+    """Path to digest of the last write that was begun: a crash may have kept it from being recorded."""
 
 
 def playbook(

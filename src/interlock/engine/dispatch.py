@@ -10,13 +10,15 @@ their own, so that a crash in the second try does not pay for the first one agai
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterable
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from interlock.agents.runner import AgentNews, AgentRequest, Observer, Usage
 from interlock.engine import brief
 from interlock.engine.examination import Examiner
+from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
 from interlock.engine.model import Dispatch, Quoted, Report
 from interlock.engine.plan import Baseline, Plan, Preview, Try, make_plan, outbox_places, relocated, stamp
@@ -37,7 +39,7 @@ class Dispatcher:
         self._run = run
         self._world = run.world
         self.examiner = Examiner(run)
-        self._spent_usd = sum(line.data.get("cost_usd") or 0.0 for line in run.journal.lines)
+        self._spent_usd = spent_usd(run.journal.lines)
 
     async def perform(self, spec: Dispatch, slot: Slot) -> Report:
         """Call the agent, with the repeats that the playbook allows, and record the one outcome."""
@@ -51,19 +53,25 @@ class Dispatcher:
             return await self._tries(plan)
 
     async def _tries(self, plan: Plan) -> Report:
+        if (merging := self._merging(plan)) is not None:
+            return await self._merge_and_settle(plan, *merging)
         allowed = plan.spec.retries or self._run.playbook.retries
-        past = plan.slot.intent("dispatch.try")
-        used = Used(**past.data["used"]) if past else Used()
-        failure = str(past.data["failure"]) if past else ""
+        past = plan.slot.intents("dispatch.try")
+        used = Used(**past[-1].data["used"]) if past else Used()
+        failure = str(past[-1].data["failure"]) if past else ""
+        usage = usage_of(past)
         while True:
             trial, report, size = await self._one_try(plan, used, failure)
             self._spent_usd += (report.usage.cost_usd or 0.0) if report.usage else 0.0
             move = next_move(report.outcome, report.reason, used, allowed)
             if move is Move.END:
+                report = replace(report, usage=usage.plus(report.usage or Usage()))
+                facts = self._end_facts(trial, report, size)
                 if plan.isolated and not plan.spec.isolate:
-                    report = await self.examiner.merge_at_once(plan, report)
-                self._settle(trial, report, size)
+                    return await self._merge_and_settle(plan, report, facts)
+                self._settle(plan, report, facts)
                 return report
+            usage = usage.plus(report.usage or Usage())
             failure = failure_context(report)
             delay = delay_s(used) if move is Move.REPEAT else 0.0
             used = used.after(move)
@@ -85,6 +93,21 @@ class Dispatcher:
             )
             if delay:
                 await self._world.sleep(delay)
+
+    def _merging(self, plan: Plan) -> tuple[Report, dict[str, Any]] | None:
+        """What a process that died while merging had found: the agent's work is done, only the merge may be missing."""
+        line, start = plan.slot.intent("dispatch.merging"), plan.slot.intent("dispatch.start")
+        if line is None or start is None or line.seq < start.seq:
+            return None
+        return Report.from_json(line.data["report"], self._world.records.objects.get), line.data["facts"]
+
+    async def _merge_and_settle(self, plan: Plan, report: Report, facts: dict[str, Any]) -> Report:
+        if self._merging(plan) is None:
+            plan.slot.append("dispatch.merging", {"report": report.to_json(), "facts": facts}, agent=plan.spec.agent)
+            self._run.journal.tripwire("effect")
+        report = await self.examiner.merge_at_once(plan, report)
+        self._settle(plan, report, facts | outcome_facts(report))
+        return report
 
     async def _one_try(self, plan: Plan, used: Used, failure: str) -> tuple[Try, Report, int]:
         world = self._world
@@ -188,33 +211,29 @@ class Dispatcher:
 
         return observe
 
-    def _settle(self, trial: Try, report: Report, answer_bytes: int) -> None:
-        plan, value = trial.plan, report.to_json()
+    def _end_facts(self, trial: Try, report: Report, answer_bytes: int) -> dict[str, Any]:
+        """What the end of a dispatch says at a glance; the report has the rest."""
+        return {
+            "member": report.member,
+            "step": trial.plan.step,
+            "session": report.session,
+            **outcome_facts(report),
+            "token": report.token,
+            "detail": report.detail[:400],
+            "tries": report.tries,
+            "started_at": stamp(trial.started),
+            "seconds": report.seconds,
+            "exit_code": report.exit_code,
+            "brief_bytes": len(trial.request.brief),
+            "answer_bytes": answer_bytes,
+            "changes": len(report.changes),
+            **usage_facts(report.usage),
+        }
+
+    def _settle(self, plan: Plan, report: Report, facts: dict[str, Any]) -> None:
+        value = report.to_json()
         self._world.records.keep_json(plan.slot.key, "result.json", value)
-        plan.slot.settle(
-            "dispatch.end",
-            value,
-            facts={
-                "member": report.member,
-                "step": plan.step,
-                "session": report.session,
-                "outcome": report.outcome.value,
-                "reason": report.reason.value if report.reason else None,
-                "token": report.token,
-                "detail": report.detail[:400],
-                "complaints": list(report.complaints[:10]),
-                "tries": report.tries,
-                "started_at": stamp(trial.started),
-                "seconds": report.seconds,
-                "exit_code": report.exit_code,
-                "brief_bytes": len(trial.request.brief),
-                "answer_bytes": answer_bytes,
-                "changes": len(report.changes),
-                **usage_facts(report.usage),
-            },
-            agent=report.agent,
-            attempt=report.attempt,
-        )
+        plan.slot.settle("dispatch.end", value, facts=facts, agent=report.agent, attempt=report.attempt)
 
     def _plan(self, spec: Dispatch, slot: Slot, session: str) -> Plan:
         run = self._run
@@ -244,6 +263,34 @@ def failure_context(report: Report) -> str:
         quoted = brief.quoted(Quoted("Undone changes", report.outside_patch, "diff"))
         said += ["", "These changes were outside of what may be written. They were undone.", "", quoted]
     return "\n".join(said)
+
+
+def outcome_facts(report: Report) -> dict[str, Any]:
+    return {
+        "outcome": report.outcome.value,
+        "reason": report.reason.value if report.reason else None,
+        "complaints": list(report.complaints[:10]),
+    }
+
+
+def usage_of(tries: Iterable[Line]) -> Usage:
+    """What the tries before this one cost together."""
+    total = Usage()
+    for line in tries:
+        total = total.plus(Usage(line.data["input_tokens"], line.data["output_tokens"], line.data["cost_usd"]))
+    return total
+
+
+def spent_usd(lines: Iterable[Line]) -> float:
+    """What a run has cost so far: ended dispatches with all their tries, and the tries of those that go on."""
+    ended: dict[str | None, float] = {}
+    open_: dict[str | None, float] = {}
+    for line in lines:
+        if line.event == "dispatch.end":
+            ended[line.key] = line.data["cost_usd"] or 0.0
+        elif line.event == "dispatch.try":
+            open_[line.key] = open_.get(line.key, 0.0) + (line.data["cost_usd"] or 0.0)
+    return sum(ended.values()) + sum(cost for key, cost in open_.items() if key not in ended)
 
 
 def usage_facts(usage: Usage | None) -> dict[str, Any]:

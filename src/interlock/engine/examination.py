@@ -45,7 +45,7 @@ class Examiner:
         found = attribute(
             await tree.changes(before, after),
             covers=plan.scope.covers,
-            is_state=self._run.state_scope.covers,
+            is_state=lambda path: path not in spec.owed and self._run.state_scope.covers(path),
             kind=spec.kind,
             beside_others=shared_area() is not None and not plan.isolated,
             own=self._run.own_writes,
@@ -59,7 +59,7 @@ class Examiner:
             spec.contract.answer,
             code=exit_.code,
             result=exit_.result,
-            message=exit_.output.tail(READ_OF_ANSWER).decode("utf-8", "replace"),
+            message=self._world.redact(exit_.output.tail(READ_OF_ANSWER).decode("utf-8", "replace")),
             session=plan.session,
             spawn_error=exit_.spawn_error,
             timed_out=exit_.timed_out,
@@ -84,6 +84,7 @@ class Examiner:
             changes=found.mine,
             violations=violations,
             foreign=found.foreign,
+            left=self._in_nobodys_scope(found.left, tree),
             outside_patch=patch[:SHOWN_OF_PATCH].decode("utf-8", "replace"),
             partial=exit_.partial,
             tries=trial.used.total + 1,
@@ -100,21 +101,31 @@ class Examiner:
 
     async def clean_up(self, area: Area | None, slot: Slot) -> None:
         """Undo what the members of a cluster changed in nobody's scope; it fails none of them."""
-        if area is None or area.before is None:
+        if area is None or area.commands:
             return
         tree = self._world.tree
         async with self._world.working():
             after = await tree.snapshot()
-            found = attribute(
-                await tree.changes(area.before, after),
-                covers=area.covers,
-                is_state=self._run.state_scope.covers,
-                kind=Kind.PRODUCER,
-                beside_others=False,
-                own=self._run.own_writes,
-                digest_now=lambda path: tree.facts(path).digest,
-            )
-            await self._undo(slot, tree, area.before, after, found, by="nobody", event="scope.cleaned")
+            if area.before is not None:
+                found = attribute(
+                    await tree.changes(area.before, after),
+                    covers=area.covers,
+                    is_state=lambda path: path not in area.owed and self._run.state_scope.covers(path),
+                    kind=Kind.PRODUCER,
+                    beside_others=False,
+                    own=self._run.own_writes,
+                    digest_now=lambda path: tree.facts(path).digest,
+                )
+                await self._undo(slot, tree, area.before, after, found, by="nobody", event="scope.cleaned")
+            for path, (digest, before) in area.strays.items():
+                if not area.covers(path) and tree.facts(path).digest == digest:
+                    strays = Attribution(violations=(path,))
+                    await self._undo(slot, tree, before, after, strays, by="nobody", event="scope.cleaned")
+
+    def _in_nobodys_scope(self, paths: Sequence[str], tree: Tree) -> dict[str, str | None]:
+        """Of the changes made beside others, those that no dispatch of the cluster may have made, with digests."""
+        area = shared_area()
+        return {path: tree.facts(path).digest for path in paths if area is not None and not area.covers(path)}
 
     async def merge_at_once(self, plan: Plan, report: Report) -> Report:
         """Bring over the work of a dispatch that settings, not the playbook, put into a worktree (EN-36)."""

@@ -154,7 +154,9 @@ class Host:
                 return self._already_ended(last, playbook)
             case Start.REFUSE_COMPLETE if last:
                 raise Refused(
-                    f"{playbook.name} {key} is complete (run {last.identity.run_id})",
+                    playbook.complete(inputs)
+                    if playbook.complete
+                    else f"{playbook.name} {key} is complete (run {last.identity.run_id})",
                     remedy=f"To run it again: interlock run {playbook.name} ... --new-run",
                 )
             case _ if last:
@@ -178,7 +180,7 @@ class Host:
             return self._already_ended(known, playbook)
         if status is None or (playbook.reopens and call.retry):
             return await self._continue(known, playbook, call, parent, reopen=status is not None)
-        inputs = playbook.successor(inputs, call.flags)
+        inputs = playbook.successor(inputs, {**call.flags, "retry": call.retry})
         return await self._begin(playbook, inputs, call, parent, continues=known.identity.run_id)
 
     async def _begin(
@@ -242,7 +244,7 @@ class Host:
                 return await self._process(
                     folder, identity, journal, playbook, call, parent, resume=1 + resumes(journal.lines)
                 )
-        inputs = playbook.parse_inputs(identity.inputs)
+        inputs = playbook.afresh(playbook.parse_inputs(identity.inputs))
         return await self._begin(playbook, inputs, call, parent, continues=identity.run_id)
 
     def _edited(self, playbook: Playbook, identity: Identity, journal: Journal) -> str | None:
@@ -323,10 +325,8 @@ class Host:
 
     # -- people
 
-    async def decide(
-        self, known: Known, playbook: Playbook, choice: str, *, who: str, note: str = "", go_on: bool = False
-    ) -> tuple[Waiting, Finished | None]:
-        """Record a person's decision where the run waits; returns the gate and, if asked for, how the run went on.
+    async def decide(self, known: Known, playbook: Playbook, choice: str, *, who: str, note: str = "") -> Waiting:
+        """Record a person's decision where the run waits, or hand it to the process that works on the run.
 
         The state documents are brought up to date at once: the playbook is played up to its next piece of work.
         """
@@ -339,14 +339,14 @@ class Host:
             with self._locked(playbook.name, identity.key, identity.run_id):
                 journal = folder.journal(stamp_now, tripwire=self._tripwire)
                 waiting = check_decision(journal.lines, choice, self._digest, run_id=identity.run_id, gate=waiting.key)
+                journal.listen(self._view.line)
                 record_decision(journal, waiting, decision, folder.objects)
                 self._take_messages(folder, journal)
                 folder.remember_head(journal)
                 await self._bring_up_to_date(known, playbook, journal)
         except Locked:
             folder.send(message)
-            return waiting, None
-        return waiting, await self.resume(known, playbook) if go_on else None
+        return waiting
 
     async def _bring_up_to_date(self, known: Known, playbook: Playbook, journal: Journal) -> None:
         identity, folder = known.identity, known.folder
@@ -469,17 +469,19 @@ class Host:
         lines = known.folder.lines()
         ending = Ending.from_json(unpack(lines[-1].data, known.folder.objects))
         self._view.remark(f"Run {known.identity.run_id} has already ended: {ending.status}. Nothing was changed.")
-        return finished(known.identity, Close(ending.status, ending.reason, ending.output), lines)
+        return finished(known.identity, Close(ending.status, ending.reason, ending.output), lines, at=lines[-1].ts)
 
 
-def finished(identity: Identity, close: Close, lines: list[Line], *, exists: bool = True) -> Finished:
+def finished(
+    identity: Identity, close: Close, lines: list[Line], *, exists: bool = True, at: str | None = None
+) -> Finished:
     return Finished(
         playbook=identity.playbook,
         key=identity.key,
         close=close,
         run_id=identity.run_id if exists else None,
         started_at=identity.started_at,
-        finished_at=stamp_now(),
+        finished_at=at or stamp_now(),
         lines=lines,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from interlock.errors import EngineFault
@@ -36,16 +36,21 @@ def digest_of(parts: Mapping[str, Any]) -> str:
     return sha256(canonical(parts))
 
 
-def shown(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts in the form in which the journal keeps them, to say later *what* differs."""
-    return {name: _shown(value) for name, value in parts.items()}
+def shown(parts: Mapping[str, Any], redact: Callable[[str], str] = str) -> dict[str, Any]:
+    """The parts in the form in which the journal keeps them, to say later *what* differs; secrets stay out of it."""
+    return {name: _shown(value, redact) for name, value in parts.items()}
 
 
-def _shown(value: Any) -> Any:
-    if not value or (isinstance(value, str) and len(value) <= SHOWN // 2):
+def _shown(value: Any, redact: Callable[[str], str]) -> Any:
+    if not value:
         return value
+    if isinstance(value, str) and len(value) <= SHOWN // 2:
+        return redact(value)
     spelled = canonical(value)
-    return value if len(spelled) <= SHOWN else "sha256:" + sha256(spelled)
+    if len(spelled) > SHOWN:
+        return "sha256:" + sha256(spelled)
+    said = redact(text := spelled.decode())
+    return value if said == text else json.loads(said)
 
 
 def difference(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -77,7 +77,8 @@ def past_of(lines: Sequence[Line]) -> Past:
     written = {line.data["out"]["path"]: line.data["out"]["digest"] for line in lines if wrote(line)}
     read = {line.data["out"]["path"]: line.data["out"]["digest"] for line in lines if was_read(line)}
     notes = tuple((line.event, line.data) for line in lines if line.settles and line.data["in"].get("event"))
-    return Past(written, read, notes)
+    begun = {line.data["path"]: line.data["digest"] for line in lines if line.event == "write.intent"}
+    return Past(written, read, notes, begun)
 
 
 def wrote(line: Line) -> bool:

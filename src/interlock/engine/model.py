@@ -160,6 +160,11 @@ class Dispatch:
     def scope(self) -> tuple[str, ...]:
         return (*(artifact.path for artifact in self.contract.artifacts), *self.writes)
 
+    @property
+    def owed(self) -> frozenset[str]:
+        """The artifacts that the contract asks for: a state document among them is this agent's to begin."""
+        return frozenset(artifact.path for artifact in self.contract.artifacts)
+
     def parts(self) -> dict[str, Any]:
         """What the digest covers (EN-04)."""
         return {
@@ -207,6 +212,8 @@ class Report:
     """Out-of-scope changes; they were undone."""
     foreign: tuple[str, ...] = ()
     """State documents the agent had changed; they were undone."""
+    left: Mapping[str, str | None] = field(default_factory=dict)
+    """Path to digest of what changed in nobody's scope while others worked beside it; the cluster's end undoes it."""
     outside_patch: str = ""
     partial: bool = False
     tries: int = 1
@@ -239,7 +246,7 @@ class Report:
         fields["complaints"] = list(self.complaints)
         for name in ("changes", "violations", "foreign"):
             fields[name] = list(fields[name])
-        fields["artifacts"] = dict(self.artifacts)
+        fields["artifacts"], fields["left"] = dict(self.artifacts), dict(self.left)
         fields["data"] = dict(self.data) if self.data is not None else None
         return fields
 
@@ -302,6 +309,21 @@ class CommandResult:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> CommandResult:
         return cls(**value)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What changed in the workspace since a snapshot."""
+
+    paths: tuple[str, ...] = ()
+    lines: int = 0
+    """Added and removed, together."""
+    patch: str = ""
+    """Where the whole difference lies, relative to the workspace."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Changed:
+        return cls(tuple(value["paths"]), value["lines"], value["patch"])
 
 
 @dataclass(frozen=True)

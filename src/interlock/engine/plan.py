@@ -76,7 +76,7 @@ def make_plan(spec: Dispatch, slot: Slot, bound: Bound, identity: Identity, opti
     role = bound.role
     if bound.writes is not None:
         spec = replace(spec, writes=bound.writes)
-    scope = Scope(spec.scope)
+    scope = Scope(spec.scope, named=tuple(artifact.path for artifact in spec.contract.artifacts))
     if options.parent_scope is not None:
         scope = scope.within(Scope(options.parent_scope))
     limit = spec.timeout_s or DEFAULT_TIMEOUT_S

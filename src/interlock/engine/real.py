@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import secrets
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -158,6 +159,13 @@ class RealWorld:
     async def command(self, call: CommandCall, *, key: str, marker: str) -> CommandResult:
         folder = self.records.path / "commands" / key
         folder.mkdir(parents=True, exist_ok=True)
+        return await self._execute(call, folder, marker)
+
+    async def inspect(self, call: CommandCall, *, marker: str) -> CommandResult:
+        with tempfile.TemporaryDirectory(prefix="interlock-") as folder:
+            return await self._execute(call, Path(folder), marker)
+
+    async def _execute(self, call: CommandCall, folder: Path, marker: str) -> CommandResult:
         stdout, stderr = folder / "stdout.log", folder / "stderr.log"
         exit_ = await run_process(
             call.argv,

@@ -33,6 +33,7 @@ from interlock.engine.keys import Keys, checked_name, difference, digest_of, sha
 from interlock.engine.model import (
     APPROVE,
     REJECT,
+    Changed,
     Choice,
     CommandResult,
     Delegation,
@@ -45,7 +46,7 @@ from interlock.engine.options import Before, Halted, Options
 from interlock.engine.past import RESUME, Record
 from interlock.engine.projection import Render, completed
 from interlock.engine.scopes import Scope, current
-from interlock.engine.sharing import side_by_side
+from interlock.engine.sharing import shared_area, side_by_side
 from interlock.engine.slot import Slot
 from interlock.engine.tables import name_of, row_name
 from interlock.engine.world import CommandCall, Merged, World
@@ -141,6 +142,17 @@ class Run:
         finally:
             current.set(outer)
 
+    @contextmanager
+    def outside_replay(self, name: str) -> Iterator[None]:
+        """Verbs in here are recorded and never replayed: for what an option of this process asks for (EN-21)."""
+        outer = self.scope
+        processes = sum(line.event == "run.resumed" for line in self.journal.lines)
+        current.set(Scope(f"{RESUME}{processes}/{checked_name(name)}", outer, outer.task, step=name))
+        try:
+            yield
+        finally:
+            current.set(outer)
+
     def loop(self, name: str, cap: int | None = None) -> Turns:
         """Turns 1, 2, ... up to the cap; `break` leaves early. Settings may lower a cap, never raise it."""
         declared = self.playbook.caps.get(name) if cap is None else cap
@@ -166,7 +178,7 @@ class Run:
     def _check_difference(self, key: str, line: Line, parts: Mapping[str, Any]) -> None:
         if self.options.accept_recorded:
             return
-        what = difference(line.data.get("in", {}), shown(parts))
+        what = difference(line.data.get("in", {}), shown(parts, self.world.redact))
         raise Diverged(
             f"the playbook asks at {key} for something else than what is recorded there ({what})",
             key=key,
@@ -324,6 +336,33 @@ class Run:
         slot.settle("set_aside", destination)
         return destination
 
+    async def snapshot(self) -> Any:
+        """The workspace as it is now, to be asked later what `changes` there are since."""
+        slot = self._recall("snapshot", {})
+        if slot.recorded:
+            return slot.value()
+        self.materialize()
+        async with self.world.working():
+            token = await self.world.tree.snapshot()
+        slot.settle("snapshot", token)
+        return token
+
+    async def changes(self, since: Any, *, besides: Sequence[str] = ()) -> Changed:
+        """What changed since a snapshot, paths under these globs left out; the difference is kept in the run folder."""
+        slot = self._recall("changes", {"since": since, "besides": list(besides)})
+        if slot.recorded:
+            return Changed.from_json(slot.value())
+        left_out, tree = PathScope(tuple(besides)), self.world.tree
+        async with self.world.working():
+            now = await tree.snapshot()
+            paths = [one.path for one in await tree.changes(since, now) if not left_out.covers(one.path)]
+            patch = await tree.patch(since, now, paths) if paths else b""
+        lines = sum(line[:1] in (b"+", b"-") and line[:4] not in (b"+++ ", b"--- ") for line in patch.split(b"\n"))
+        kept = self.world.records.keep(slot.key, "changes.patch", patch)
+        found = Changed(tuple(paths), lines, kept)
+        slot.settle("changes", asdict(found))
+        return found
+
     # -- decisions, events, clock
 
     def decide(self, rule: Callable[..., T], *inputs: Any) -> T:
@@ -364,6 +403,13 @@ class Run:
         moment = self.world.now()
         slot.settle("now", moment.isoformat())
         return moment
+
+    async def wait(self, seconds: float) -> None:
+        """Let time pass, once: a replay does not wait again."""
+        slot = self._recall("wait", {"seconds": seconds})
+        if not slot.recorded:
+            await self.world.sleep(seconds)
+            slot.settle("wait", seconds)
 
     def new_id(self, prefix: str, length: int = 6) -> str:
         slot = self._recall("new_id", {"prefix": prefix, "length": length})
@@ -420,6 +466,8 @@ class Run:
         self.stop_here(slot.key, "command", lambda: call)
         self.materialize()
         marker = f"{self.identity.run_id}:{slot.key}:"
+        if (area := shared_area()) is not None:
+            area.commands = True
         async with self.world.working():
             result = None
             if slot.intent("command.intent"):
@@ -437,12 +485,44 @@ class Run:
         slot.settle("command", asdict(result), facts={"argv": shown_argv[:20]})
         return result
 
+    async def inspect(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str = ".",
+        timeout_s: float = 300.0,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        name: str = "inspect",
+    ) -> CommandResult:
+        """What a command says that only looks (git plumbing, say). It is no effect: the run does not come into being
+        by it, a dry run makes it too, and after a crash it is simply made again."""
+        shown_argv = [self.world.redact(word) for word in argv]
+        slot = self._recall(name, {"argv": shown_argv, "cwd": cwd, "stdin": stdin})
+        if slot.recorded:
+            return CommandResult.from_json(slot.value())
+        call = CommandCall(tuple(argv), cwd, timeout_s, dict(env or {}), stdin)
+        result = await self.world.inspect(call, marker=f"{self.identity.run_id}:{slot.key}:inspect")
+        slot.settle("inspect", asdict(result), facts={"argv": shown_argv[:20]})
+        return result
+
     # -- people
 
     async def gate(
-        self, name: str, question: str, *, choices: Sequence[Choice] = (APPROVE, REJECT), shows: Sequence[str] = ()
+        self,
+        name: str,
+        question: str,
+        *,
+        choices: Sequence[Choice] = (APPROVE, REJECT),
+        shows: Sequence[str] = (),
+        answered: str | None = None,
     ) -> GateDecision:
-        """Ask a person. The run is parked until there is a recorded answer, bound to what the gate showed."""
+        """Ask a person. The run is parked until there is a recorded answer, bound to what the gate showed.
+
+        Args:
+            answered: the choice that the person who started this process, or wrote its settings, made beforehand;
+                it is recorded like any other decision, and the run is not parked.
+        """
         parts = {
             "gate": name,
             "question": question,
@@ -470,6 +550,20 @@ class Run:
                     "opening": 1 if opening is None else opening.data["opening"] + 1,
                 },
             )
+        if answered is not None and (not choices or answered in {choice.name for choice in choices}):
+            decision = GateDecision(answered, "given beforehand", self.world.now().isoformat(), digests=digests)
+            slot.settle(
+                "gate.decided",
+                asdict(decision),
+                facts={
+                    "gate": name,
+                    "opening": opening.data["opening"],
+                    "choice": decision.choice,
+                    "who": decision.who,
+                    "note": "",
+                },
+            )
+            return decision
         raise Halted(f"waiting for a decision: {question}", gate={"key": slot.key, **opening.data})
 
     def wait_for_budget(self, spent: float, budget: float) -> None:
@@ -491,7 +585,10 @@ class Run:
         """Call one agent and come back with what is proven about it."""
         slot = self._recall(spec.name, spec.parts())
         if slot.recorded:
-            return Report.from_json(slot.value(), self.world.records.objects.get)
+            report = Report.from_json(slot.value(), self.world.records.objects.get)
+            if (area := shared_area()) is not None and report.left:
+                area.remember(report, slot.intents("dispatch.start")[0].data["snapshot"])
+            return report
         async with self._serial:
             return await self._dispatcher.perform(spec, slot)
 
@@ -521,6 +618,7 @@ class Run:
         async with self.world.working():
             self._effect()
             merged = await self.world.merge(report.base, report.theirs, report.changes, report.member)
+        self.own_writes |= {path: self.world.documents.facts(path).digest for path in merged.paths}
         slot.settle("merge", merged.to_json(), facts={"dispatch": report.key, "conflicts": len(merged.conflicts)})
         return merged
 

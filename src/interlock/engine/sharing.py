@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from interlock.engine.model import Report
 from interlock.engine.plan import Plan
 from interlock.errors import ConfigInvalid
 from interlock.workspace import Scope, overlap
@@ -23,8 +24,19 @@ class Area:
 
     scopes: dict[str, Scope] = field(default_factory=dict)
     live: set[str] = field(default_factory=set)
+    owed: set[str] = field(default_factory=set)
+    """Artifacts of the dispatches: theirs to write, even where they begin a state document."""
     before: Any = None
     """The tree's snapshot before the first of them started."""
+    commands: bool = False
+    """A command ran in the tree meanwhile: what it changed cannot be told from what an agent did."""
+    strays: dict[str, tuple[str | None, Any]] = field(default_factory=dict)
+    """What dispatches of an earlier process left in nobody's scope: path to digest, and the snapshot before them."""
+
+    def remember(self, report: Report, before: Any) -> None:
+        """Take over what a recorded dispatch left behind: its cluster never came to its end."""
+        for path, digest in report.left.items():
+            self.strays.setdefault(path, (digest, before))
 
     def covers(self, path: str) -> bool:
         return any(scope.covers(path) for scope in self.scopes.values())
@@ -68,6 +80,7 @@ def holding_scope(plan: Plan) -> Iterator[None]:
                 expected="disjoint write scopes of agents that run at the same time in one tree",
             )
     area.scopes[key] = plan.scope
+    area.owed |= plan.spec.owed
     area.live.add(key)
     try:
         yield

@@ -16,8 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, TypeVar
 
 from interlock.agents.book import Bound
@@ -35,7 +34,7 @@ from interlock.engine.options import Options
 from interlock.engine.run import Run
 from interlock.engine.world import CommandCall, Merged
 from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault
-from interlock.workspace import Change, ChangeKind
+from interlock.workspace import Change, ChangeKind, Scope
 
 T = TypeVar("T")
 EPOCH = datetime(2026, 1, 4, 12, 0, 0, tzinfo=UTC)
@@ -73,7 +72,7 @@ def best(request: AgentRequest) -> Act:
     files = {
         artifact.path: artifact.structure.sample() if artifact.structure else f"# {request.member}\n\nDone.\n"
         for artifact in contract.artifacts
-        if artifact.required
+        if artifact.played
     }
     return Act(files, sample(contract.answer))
 
@@ -182,14 +181,8 @@ class MemoryDocuments:
 
     def list(self, folder: str, pattern: str = "*") -> list[str]:
         base = "" if folder in (".", "") else folder.rstrip("/") + "/"
-        deep = "**" in pattern
-        return sorted(
-            path
-            for path in self._tree.files
-            if path.startswith(base)
-            and (deep or "/" not in path[len(base) :])
-            and fnmatchcase(PurePosixPath(path).name, PurePosixPath(pattern).name)
-        )
+        wanted = Scope((pattern,))
+        return sorted(path for path in self._tree.files if path.startswith(base) and wanted.covers(path[len(base) :]))
 
     def place_aside(self, path: str, into: str) -> str:
         return f".interlock/attic/{into}/{path}"
@@ -247,6 +240,7 @@ class SimulatedWorld:
         self.records = MemoryRecords()
         self.agent = agent
         self.commands: list[CommandCall] = []
+        self.inspections: list[CommandCall] = []
         self.calls: list[AgentRequest] = []
         self.most_at_once = 0
         self._at_once = 0
@@ -318,6 +312,11 @@ class SimulatedWorld:
             timed_out=late_answer,
             partial=late_answer,
         )
+
+    async def inspect(self, call: CommandCall, *, marker: str) -> CommandResult:
+        self.inspections.append(call)
+        await asyncio.sleep(0.01)
+        return self._command(call)
 
     async def command(self, call: CommandCall, *, key: str, marker: str) -> CommandResult:
         self.commands.append(call)

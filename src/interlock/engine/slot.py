@@ -79,7 +79,7 @@ class Slot:
             iteration=self.scope.iteration,
             digest=self.digest,
             data={
-                "in": shown(self._parts),
+                "in": shown(self._parts, self.run.world.redact),
                 **(facts or {}),
                 "out": pack_texts(value, self.run.world.records.objects),
             },

@@ -156,6 +156,10 @@ class World(Protocol):
 
     async def command(self, call: CommandCall, *, key: str, marker: str) -> CommandResult: ...
 
+    async def inspect(self, call: CommandCall, *, marker: str) -> CommandResult:
+        """A command that only looks; leaves no file behind, not even among the run's records."""
+        ...
+
     def working(self) -> AbstractAsyncContextManager[None]:
         """Held while something works in the shared tree (EN-39)."""
         ...

@@ -32,6 +32,8 @@ class Scope:
 
     patterns: tuple[str, ...]
     bounds: tuple[Scope, ...] = ()
+    named: tuple[str, ...] = ()
+    """Files covered although an exclusion hits them: what somebody must produce, they may write."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "patterns", tuple(_normal_pattern(pattern) for pattern in self.patterns))
@@ -46,7 +48,7 @@ class Scope:
 
     def within(self, parent: Scope) -> Scope:
         """The scope of what both cover: a nested run never gets more than its parent's dispatch has."""
-        return Scope(self.patterns, (*self.bounds, parent))
+        return Scope(self.patterns, (*self.bounds, parent), self.named)
 
     def narrowed(self, inner: Scope) -> Scope:
         """`inner`, cut down to this scope."""
@@ -54,7 +56,8 @@ class Scope:
 
     def _covers(self, path: str) -> bool:
         included, excluded = self._regexes
-        if included is None or not included.fullmatch(path) or (excluded is not None and excluded.fullmatch(path)):
+        hit = included is not None and included.fullmatch(path) and not (excluded and excluded.fullmatch(path))
+        if not hit and path not in self.named:
             return False
         return all(bound._covers(path) for bound in self.bounds)
 
@@ -79,6 +82,9 @@ class Scope:
 
 def overlap(a: Scope, b: Scope) -> str | None:
     """A path that both scopes cover, or None when there is provably none."""
+    for path in (*a.named, *b.named):
+        if a.covers(path) and b.covers(path):
+            return path
     layers = (*a._layers(), *b._layers())
     if _apart(a._included, b._included):
         return None
