@@ -152,6 +152,9 @@ def _sample(expected: str) -> tuple[str, object]:
         return '["a/**"]', ("a/**",)
     if expected.startswith(("integer", "number")):
         return "1", 1
+    if expected.startswith("one of "):
+        first = expected.removeprefix("one of ").partition(",")[0]
+        return first, first
     return "scripted", "scripted"
 
 

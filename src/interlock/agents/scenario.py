@@ -238,7 +238,7 @@ def _files(rule: Rule, facts: Facts, contract: Contract | None) -> dict[str, byt
     files = {
         artifact.path: (artifact.structure.sample() if artifact.structure else facts.fill(_PLAIN)).encode()
         for artifact in (contract.artifacts if contract else ())
-        if artifact.played and artifact.path not in silent_about
+        if artifact.played(silent_about)
     }
     return files | {path: facts.fill(content).encode() for path, content in told.items() if content is not None}
 

@@ -32,9 +32,17 @@ def add(app: typer.Typer) -> None:
         honours=("runner",),
         panel=DECIDING,
     )
-    def approve(desk: Desk, run: RunName, note: Note = "", resume: GoOn = False) -> int:
+    def approve(
+        desk: Desk,
+        run: RunName,
+        note: Note = "",
+        resume: GoOn = False,
+        record_in_task: Annotated[
+            bool, typer.Option("--record-in-task", help="Also fill in the approval field of the task's own file.")
+        ] = False,
+    ) -> int:
         """Approve what a waiting run shows; it is recorded at once, and the run can go on."""
-        return decide(desk, run, "approve", note, go_on=resume)
+        return decide(desk, run, "record" if record_in_task else "approve", note, go_on=resume)
 
     @command(
         app,
@@ -92,7 +100,9 @@ def decide(desk: Desk, name: str, choice: str, note: str, *, go_on: bool) -> int
     gate = finish(desk.application(view).decide(run_id, choice, note=note))
     lines = known.folder.lines()
     recorded = any(line.event == "gate.decided" and line.key == gate.key for line in lines)
-    verb = {"approve": "approved", "reject": "rejected"}.get(choice, f"answered with {printable(choice, 60)}")
+    verb = {"approve": "approved", "record": "approved", "reject": "rejected"}.get(
+        choice, f"answered with {printable(choice, 60)}"
+    )
     if not recorded:
         complain(f"Gate {gate.gate} of {run_id}: {verb}; handed over to the process that works on the run.")
         if desk.json:

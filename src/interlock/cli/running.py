@@ -14,7 +14,7 @@ from interlock.cli.output import as_text, print_json
 from interlock.cli.panels import RUNNING
 from interlock.cli.result import deliver, gate_lines
 from interlock.cli.views import view_for
-from interlock.errors import ConfigInvalid
+from interlock.errors import ConfigInvalid, Refused
 
 if TYPE_CHECKING:
     from interlock.app import Application
@@ -58,17 +58,51 @@ def add_resume(app: typer.Typer) -> None:
                 "--accept-recorded", help="Go on with what is recorded, although the playbook or its inputs differ now."
             ),
         ] = False,
+        from_: Annotated[
+            str | None,
+            typer.Option(
+                "--from", metavar="STAGE", help="Let a stopped task go on from an earlier stage.", show_default=False
+            ),
+        ] = None,
+        reset_remediation: Annotated[
+            bool, typer.Option("--reset-remediation", help="Count the remediations of a stopped task anew.")
+        ] = False,
+        note: Annotated[
+            str | None,
+            typer.Option("--note", metavar="TEXT", help="Why a stopped task may go on.", show_default=False),
+        ] = None,
     ) -> int:
         """Go on with a run that waits, was interrupted or has crashed; finished work is not repeated."""
+        moves = {"from": from_, "reset_remediation": reset_remediation, "note": note}
+        asked = {name: value for name, value in moves.items() if value}
         if desk.dry_run:
-            if retry or accept_recorded:
+            if retry or accept_recorded or asked:
                 raise ConfigInvalid(
-                    "--dry-run shows what comes next; it takes neither --retry nor --accept-recorded",
-                    where="command line",
+                    "--dry-run shows what comes next; it takes no option that moves the run", where="command line"
                 )
             return _plan_of_run(desk, run)
-        call = desk.call(retry=retry, accept_recorded=accept_recorded)
+        if asked:
+            check_moves(desk, run, asked)
+        call = desk.call(retry=retry, accept_recorded=accept_recorded, flags=asked)
         return carry(desk, lambda application: application.resume(run, call))
+
+
+def check_moves(desk: Desk, name: str, asked: Mapping[str, Any]) -> None:
+    """Options that move a task mean something to its playbook, and only where its run has ended (EN-19)."""
+    from interlock.cli.playbooks import doors
+    from interlock.engine.folder import find_run
+    from interlock.engine.lifecycle import ended_as
+
+    known = find_run(desk.root, name)
+    option = f"--{next(iter(asked)).replace('_', '-')}"
+    door = doors().get(known.identity.playbook)
+    if door is None or set(asked) - set(door.moves):
+        raise ConfigInvalid(f"{option} means nothing to playbook {known.identity.playbook}", where="command line")
+    if ended_as(known.folder.lines()) is None:
+        raise Refused(
+            f"run {known.identity.run_id} is open; {option} is for one that has stopped",
+            remedy=f"End it first: {desk.spoken(f'cancel {known.identity.run_id}')}",
+        )
 
 
 def _plan_of_run(desk: Desk, name: str) -> int:

@@ -6,6 +6,7 @@ first that fails gives the class, so that the same file always gets the same com
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -31,6 +32,14 @@ class Artifact:
     structure: Structure | None = None
     fresh: bool = True
     """It must have been written by this dispatch; not so for a file that a person may provide."""
+    sampled: bool = False
+    """Players that satisfy contracts write a sample of it although it is not required."""
+    beside: str = ""
+    """... but only where they write their sample of this other artifact too, which refers to it."""
+
+    def played(self, told: Collection[str] = ()) -> bool:
+        """Whether a player writes its sample; `told`: paths about which it was told something else."""
+        return self.path not in told and (self.required or (self.sampled and self.beside not in told))
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,8 @@ class Playbook:
     on_resume: Callable[[Run, int], Awaitable[None]] | None = None
     edited: Callable[[Any, Past, Documents], str | None] | None = None
     """Whether a person changed what an open run depends on, and what (EN-22)."""
+    standing: Callable[[Any, Documents], str] | None = None
+    """How its state document says that the work stands, in a few words for somebody who decides where nothing waits."""
 
     def parse_inputs(self, value: Mapping[str, Any]) -> Any:
         try:

@@ -65,7 +65,8 @@ class Dispatcher:
             self._spent_usd += (report.usage.cost_usd or 0.0) if report.usage else 0.0
             move = next_move(report.outcome, report.reason, used, allowed)
             if move is Move.END:
-                report = replace(report, usage=usage.plus(report.usage or Usage()))
+                if past or used.total:
+                    report = replace(report, usage=usage.plus(report.usage or Usage()))
                 facts = self._end_facts(trial, report, size)
                 if plan.isolated and not plan.spec.isolate:
                     return await self._merge_and_settle(plan, report, facts)

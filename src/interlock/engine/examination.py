@@ -101,7 +101,7 @@ class Examiner:
 
     async def clean_up(self, area: Area | None, slot: Slot) -> None:
         """Undo what the members of a cluster changed in nobody's scope; it fails none of them."""
-        if area is None or area.commands:
+        if area is None or area.commands or (area.before is None and not area.strays):
             return
         tree = self._world.tree
         async with self._world.working():

@@ -91,10 +91,15 @@ class Rehearsal:
     invariants: tuple[Invariant, ...] = ALWAYS
     most: int = 2
     """Deviations in one run, up to which every combination is played."""
+    base: Agent = best
+    """What an agent does where it does not deviate."""
 
     def paths(self, options: Options, *, most: int | None = None) -> Iterator[Played]:
         return explore(
-            lambda agent: self.make(agent, options), self.deviations, most=self.most if most is None else most
+            lambda agent: self.make(agent, options),
+            self.deviations,
+            most=self.most if most is None else most,
+            base=self.base,
         )
 
     def broken(self, played: Played) -> list[str]:

@@ -27,7 +27,7 @@ from interlock.engine.model import Ending, GateDecision, Status
 from interlock.engine.nesting import Parent, find_parent, is_nested
 from interlock.engine.objects import unpack
 from interlock.engine.options import Options
-from interlock.engine.people import Waiting, check_decision, record_decision, waiting_gate
+from interlock.engine.people import Waiting, check_decision, how_it_stands, record_decision, waiting_gate
 from interlock.engine.run import Run
 from interlock.engine.world import World
 from interlock.errors import Locked, Refused
@@ -332,7 +332,13 @@ class Host:
         """
         self._only_people("decide at a gate")
         identity, folder = known.identity, known.folder
-        waiting = check_decision(folder.lines(), choice, self._digest, run_id=identity.run_id)
+        lines = folder.lines()
+        if playbook.standing is not None and waiting_gate(lines) is None:
+            documents = Store(self.root, self.root / HOME / "attic")
+            said = playbook.standing(playbook.parse_inputs(identity.inputs), documents)
+            remedy = f"See how it stands with: interlock show {identity.run_id}"
+            raise Refused(f"No approval is pending ({said})", found=how_it_stands(lines), remedy=remedy)
+        waiting = check_decision(lines, choice, self._digest, run_id=identity.run_id)
         decision = GateDecision(choice, who, stamp_now(), note, waiting.digests)
         message = {"kind": "decision", "gate": waiting.key, **asdict(decision)}
         try:

@@ -93,8 +93,9 @@ def forgotten(lines: Sequence[Line]) -> list[str]:
     """The keys that a retry of an ended run does again: the failed dispatches that decided the end, and all that was
     recorded after them (EN-20)."""
     named = set(lines[-1].data.get("because") or ())
-    failed = [line for line in lines if line.event == "dispatch.end" and line.data["outcome"] == "FAIL"]
-    deciding = {line.key for line in failed if line.key in named} or {line.key for line in failed[-1:]}
+    ends = [line for line in lines if line.event == "dispatch.end"]
+    failed = [line.key for line in ends if line.data["outcome"] == "FAIL"]
+    deciding = {line.key for line in ends if line.key in named} or set(failed[-1:])
     if not deciding:
         return []
     first = next(line.seq for line in lines if line.key in deciding)

@@ -242,7 +242,7 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "load"}
-        fields["usage"] = asdict(self.usage) if self.usage else None
+        fields["usage"] = dict(vars(self.usage)) if self.usage else None
         fields["complaints"] = list(self.complaints)
         for name in ("changes", "violations", "foreign"):
             fields[name] = list(fields[name])

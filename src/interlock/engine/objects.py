@@ -106,7 +106,7 @@ def _pack(value: Any, objects: Objects) -> Any:
             return {"$text": objects.put(content)}
     elif kind is dict:
         packed = {key: _pack(item, objects) for key, item in value.items()}
-        return {"$dict": packed} if any(key[:1] == "$" for key in packed) else packed
+        return {"$dict": packed} if "$" in "".join(packed) and any(key[:1] == "$" for key in packed) else packed
     elif kind is list or kind is tuple:
         return [_pack(item, objects) for item in value]
     elif kind is bytes:

@@ -14,7 +14,7 @@ would depend on time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import asdict
 from datetime import datetime
@@ -659,19 +659,17 @@ class Run:
             raise AgentFailed(message)
 
 
-async def settle_all(tasks: Any) -> None:
+async def settle_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Wait for all members. One that halts lets the others finish (their work is paid for); an error ends them."""
-    pending = set(tasks)
+    members = list(tasks)
+    pending = set(members)
     failure: BaseException | None = None
-    halt: BaseException | None = None
     try:
         while pending:
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
                 error = None if task.cancelled() else task.exception()
-                if isinstance(error, Halted):
-                    halt = halt or error
-                elif error is not None and failure is None:
+                if error is not None and not isinstance(error, Halted) and failure is None:
                     failure = error
                     for other in pending:
                         other.cancel()
@@ -682,8 +680,9 @@ async def settle_all(tasks: Any) -> None:
         raise
     if failure is not None:
         raise failure
-    if halt is not None:
-        raise halt
+    for task in members:  # of several that halt, the first in declared order
+        if not task.cancelled() and isinstance(halt := task.exception(), Halted):
+            raise halt
 
 
 def under(key: str, member: str) -> bool:

@@ -72,7 +72,7 @@ def best(request: AgentRequest) -> Act:
     files = {
         artifact.path: artifact.structure.sample() if artifact.structure else f"# {request.member}\n\nDone.\n"
         for artifact in contract.artifacts
-        if artifact.played
+        if artifact.played()
     }
     return Act(files, sample(contract.answer))
 
@@ -381,10 +381,14 @@ _loop: VirtualTimeLoop | None = None
 
 def instantly(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in virtual time; must not be called inside a running loop."""
+    return _virtual_loop().run_until_complete(work)
+
+
+def _virtual_loop() -> VirtualTimeLoop:
     global _loop  # noqa: PLW0603 - one loop serves thousands of simulated runs; making one costs more than a run
     if _loop is None or _loop.is_closed():
         _loop = VirtualTimeLoop()
-    return _loop.run_until_complete(work)
+    return _loop
 
 
 # -- one run
@@ -403,10 +407,17 @@ class Simulation:
     said: list[str | bytes] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     processes: int = 0
+    clock: float = 0.0
+    """Seconds since `EPOCH` in this simulation: equal runs have equal times, whatever was simulated before."""
 
     def go(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Close:
         """Run, or resume what is there, until the process ends; `Crash` raised by the tripwire passes through."""
-        return instantly(self.process(tripwire=tripwire, options=options))
+        loop = _virtual_loop()
+        loop.virtual = self.clock
+        try:
+            return loop.run_until_complete(self.process(tripwire=tripwire, options=options))
+        finally:
+            self.clock = loop.virtual
 
     async def process(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Close:
         identity = Identity(

@@ -10,7 +10,7 @@ from interlock.errors import ConfigInvalid
 if TYPE_CHECKING:
     from interlock.engine.definition import Playbook
 
-NAMES = ("router",)
+NAMES = ("feature", "harness", "roadmap", "router", "ticket")
 
 
 def load(name: str) -> Playbook:

@@ -151,15 +151,46 @@ class WorkspaceSettings(Table):
 class RoadmapSettings(Table):
     """The roadmap playbook."""
 
+    fail_fast: bool = Field(default=False, description="Skip Review when Testing failed; one retry then cures less.")
+    absent_checks: Annotated[tuple[Literal["lint", "typecheck", "build"], ...], Strict(False)] = Field(
+        default=(), description="Checks that the project does not have: Review may skip these, and only these."
+    )
+    skills_line: Name | None = Field(
+        default=None, description="The reminder of skill files in every brief; unset: interlock's own sentence."
+    )
+    scope_line: Name | None = Field(
+        default=None, description="What a retry may touch, in its brief; unset: interlock's own sentence."
+    )
+
 
 class HarnessSettings(Table):
     """The harness playbook."""
+
+    builtin_templates: bool = Field(
+        default=False, description="Use interlock's own templates where `harness/templates/` has none."
+    )
+    until: Literal["Specification", "Design", "Implementation Planning", "Build", "QA"] | None = Field(
+        default=None, description="Stop after this stage; unset: go on as far as possible."
+    )
+    max_stages: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Stop after so many stages; unset: go on as far as possible."
+    )
 
 
 class FeatureSettings(Table):
     """The feature playbook."""
 
-    approval: bool = Field(default=False, description="Stop for a person's approval of the plan.")
+    approval: bool = Field(default=False, description="Wait for a person after research and after planning.")
+    approval_fallback: Literal["wait", "proceed"] = Field(
+        default="wait", description="Instead of waiting for an approval: go on, and say so."
+    )
+    approve_replans: bool = Field(default=False, description="Wait for a person's approval of replans too.")
+    strict: bool = Field(default=False, description="A verifier without a verdict is a reason to replan.")
+    post_mortem_on_halt: bool = Field(default=False, description="Call the post-mortem agent after an early end too.")
+    scheduling: Literal["barrier", "eager"] = Field(
+        default="barrier", description="Whether a sub-wave of four is awaited before the next one starts."
+    )
+    git: bool = Field(default=True, description="Warn where the workspace is no git repository.")
 
 
 class RouterSettings(Table):
@@ -187,6 +218,14 @@ class TicketSettings(Table):
 
     build_command: Name | None = Field(default=None, description="Command that builds; unset: found in the project.")
     test_command: Name | None = Field(default=None, description="Command that tests; unset: found in the project.")
+    command_timeout_s: Seconds = Field(default=1800, description="Limit of one build or test, in seconds.")
+    dirty: Literal["stash", "carry", "abort"] | None = Field(
+        default=None, description="What becomes of uncommitted code at the git gate; unset: a person is asked."
+    )
+    fast_path: bool = Field(default=True, description="Let a graph of one simple task skip executor and review.")
+    max_parallel_tasks: Annotated[int, Field(ge=1, le=8)] | None = Field(
+        default=None, description="Most tasks side by side; unset: the number of processors, at most 8."
+    )
 
 
 PLAYBOOK_SETTINGS: Final[Mapping[str, type[Table]]] = MappingProxyType(

@@ -194,6 +194,7 @@ def _ends(pattern: str, state: int) -> bool:
     return state == 2 * len(_tokens(pattern))
 
 
+@lru_cache(maxsize=4096)
 def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
     return re.compile("|".join(_regex(pattern) for pattern in patterns), re.DOTALL) if patterns else None
 
@@ -203,6 +204,7 @@ def _regex(pattern: str) -> str:
     return "".join(written.get(token) or re.escape(token) for token in _tokens(pattern))
 
 
+@lru_cache(maxsize=4096)
 def _normal_pattern(pattern: str) -> str:
     bare = pattern.removeprefix("!")
     path = normal(bare)

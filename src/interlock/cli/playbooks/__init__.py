@@ -33,9 +33,11 @@ class Door:
     """A first command to try, as `init` says it."""
     examine: Callable[[Application], Awaitable[list[InterlockError]]] = _nothing_more
     """What is wrong with the documents it needs, beyond what holds for every playbook."""
+    moves: tuple[str, ...] = ()
+    """Options of `resume` that move its task, by the names of their flags."""
 
 
-MODULES = ("router",)
+MODULES = ("feature", "harness", "roadmap", "router", "ticket")
 DOORS: dict[str, Door] = {}
 
 

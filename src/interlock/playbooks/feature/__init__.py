@@ -1,0 +1,32 @@
+"""The feature playbook: a request goes through research, design, waves of implementers, verification and review."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from interlock.playbooks.feature.decisions import approval_mode
+from interlock.playbooks.feature.playbook import FeatureInputs, feature
+from interlock.playbooks.feature.stages import diagram
+
+if TYPE_CHECKING:
+    from interlock.engine import Rehearsal
+
+PLAYBOOK = feature
+
+
+def example_files() -> Mapping[str, str]:
+    """A scenario for scripted agents; a feature needs no document but its request."""
+    name = "feature-scenario.yaml"
+    return {name: resources.files(__package__).joinpath("examples", name).read_text(encoding="utf-8")}
+
+
+def rehearsal() -> Rehearsal:
+    """A small feature against everything its agents can do."""
+    from interlock.playbooks.feature import rehearsing
+
+    return rehearsing.rehearsal()
+
+
+__all__ = ["PLAYBOOK", "FeatureInputs", "approval_mode", "diagram", "example_files", "feature", "rehearsal"]

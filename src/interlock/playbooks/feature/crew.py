@@ -1,0 +1,392 @@
+"""The crew at work on one feature: calls and clusters, what came back, and the memory that only this file writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from interlock.contracts import Outcome
+from interlock.documents import Document, DocumentState, EditedMeanwhile
+from interlock.engine import Dispatch, Report, Run
+from interlock.playbooks.feature import shared_memory
+from interlock.playbooks.feature.briefs import Desk, not_available
+from interlock.playbooks.feature.decisions import Grade, Said, Severity, Verified
+from interlock.playbooks.feature.layout import R_SECURITY, VERIFIERS, Layout, phase
+from interlock.playbooks.feature.memory_file import LONG, MemoryFile, parse_memory
+from interlock.playbooks.feature.plan import Plan, Task
+from interlock.playbooks.feature.run_log import ClusterSummary, Returned
+from interlock.playbooks.feature.stages import Move, Stage, Walk
+
+EDITS = 10
+"""Times that the shared memory is read again because a person edited it in between."""
+DONE, PENDING = "done", "pending"
+ALARMING = {"ct-security": Severity.CRITICAL, R_SECURITY: Grade.BLOCKER}
+
+
+class Halt(Exception):
+    """The pipeline cannot go on. `because`: the dispatches that decided it."""
+
+    def __init__(self, reason: str, because: Sequence[str] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.because = tuple(because)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A dispatch with what the telemetry says of it."""
+
+    spec: Dispatch
+    pattern: str
+    iteration: int = 1
+    retries: int = 0
+    human: bool = False
+
+    @property
+    def member(self) -> str:
+        return self.spec.name
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What came back from one call."""
+
+    call: Call
+    report: Report
+    said: Said
+
+    @property
+    def member(self) -> str:
+        return self.call.member
+
+    @property
+    def done(self) -> bool:
+        return self.said is Said.DONE
+
+    @property
+    def why(self) -> str:
+        """Why it did not count, in one line; empty where it did."""
+        report = self.report
+        if self.said is not Said.ERROR:
+            return ""
+        gone = [text.removesuffix(": missing") for text in report.complaints if text.endswith(": missing")]
+        if report.token == "DONE" and gone:
+            return f"{self.member}: DONE but {gone[0]} is missing"
+        said = next(iter((*report.complaints, report.detail, report.reason or "failed")))
+        return f"{self.member}: {said or report.reason}"
+
+
+def said_of(report: Report) -> Said:
+    return {Outcome.OK: Said.DONE, Outcome.REVISE: Said.NEEDS_REVISION}.get(report.outcome, Said.ERROR)
+
+
+@dataclass
+class Crew:
+    """One feature under way. Everything here is made anew by replay: the journal is the state."""
+
+    run: Run
+    at: Layout
+    walk: Walk = field(default_factory=Walk)
+    available: set[str] = field(default_factory=set)
+    """Documents that agents produced in this run."""
+    returns: list[Returned] = field(default_factory=list)
+    clusters: list[ClusterSummary] = field(default_factory=list)
+    lasting: list[str] = field(default_factory=list)
+    """Errors that stayed after the retries; the final report lists them."""
+    memory_works: bool = True
+    person_acted: bool = False
+    """A person decided since the last call."""
+    plan: Plan = field(default_factory=Plan)
+    tasks: dict[str, Task] = field(default_factory=dict)
+    """Every task that a plan listed, in the order of the plans."""
+    task_state: dict[str, str] = field(default_factory=dict)
+    """How each task stands: `pending`, `done`, or why it failed."""
+    base: Any = None
+    """The workspace before the first implementer."""
+    constraints: str = ""
+    verified: Verified | None = None
+    unverified: tuple[str, ...] = ()
+    """Verifiers without a verdict in the last round."""
+    flaws: list[str] = field(default_factory=list)
+    """What makes a finished run a degraded one."""
+    replans: int = 0
+    rounds: int = 0
+    verifications: int = 0
+    reviews: int = 0
+    confirmations: int = 1
+    """Left of those that a run has; so with the fix passes."""
+    fixes: int = 1
+
+    # -- the pipeline
+
+    def go(self, move: Move) -> Stage:
+        before = self.walk.stage
+        stage = self.walk.go(move)
+        self.run.note("step", step=stage.number, stage=stage.value, after=before.value, because=move.value)
+        return stage
+
+    @property
+    def desk(self) -> Desk:
+        return Desk(self.at, frozenset(self.available), self.memory_works)
+
+    @property
+    def done_tasks(self) -> set[str]:
+        return {one for one in self.task_state if self.is_done(one)}
+
+    def is_done(self, task: str) -> bool:
+        return self.task_state.get(task) == DONE
+
+    def adopt(self, plan: Plan) -> None:
+        """Make this the plan: its tasks are to be done; of earlier ones only those that are done remain."""
+        done = self.done_tasks
+        listed = {task.id: task for task in plan.tasks}
+        self.tasks = {one: task for one, task in self.tasks.items() if one in done and one not in listed} | listed
+        self.task_state = {one: PENDING if one in listed else DONE for one in self.tasks}
+        self.plan = plan
+
+    @property
+    def state_of_tasks(self) -> str:
+        return "\n".join(f"{one}: {state}" for one, state in self.task_state.items()) or "none yet"
+
+    # -- calls
+
+    async def call(self, call: Call) -> Heard:
+        """One agent, with its retries; what it returned is recorded at once."""
+        report = await self.run.dispatch(call.spec)
+        heard = Heard(call, report, said_of(report))
+        self.run.note(
+            "agent.returned",
+            agent=call.member,
+            step=call.spec.step,
+            pattern=call.pattern,
+            status=heard.said,
+            retries=report.tries - 1 + call.retries,
+            failure=heard.why,
+            iteration=call.iteration,
+            human=call.human,
+        )
+        for path in report.foreign:
+            self.run.warn(f"{call.member} changed {self.at.short(path)}; only the orchestrator may. Change undone.")
+        for flag in self._alarms(call.member, report):
+            self.run.note("security.flag", severity="critical", agent=call.member, finding=flag)
+            self.run.warn(f"severity: critical — {call.member}: {flag}")
+        return heard
+
+    def _alarms(self, member: str, report: Report) -> tuple[str, ...]:
+        """Security problems that an agent's memory reports, by its severity or by a finding of that kind."""
+        path = self.at.mem(member)
+        if path not in report.artifacts:
+            return ()
+        memory = parse_memory(report.text(path))
+        worst = ALARMING.get(member)
+        if worst is not None and memory.severity.casefold() in (worst.casefold(), "critical"):
+            return memory.findings[:1] or (f"highest severity {memory.severity}",)
+        return memory.security_flags
+
+    async def alone(
+        self, spec: Dispatch, *, iteration: int = 1, retries: int = 0, pattern: str = "sequential"
+    ) -> Heard:
+        """One agent by itself."""
+        await self.clear([spec.name])
+        return self.heard(await self.call(self.prepared(spec, pattern, iteration, retries)))
+
+    async def pattern_a(self, name: str, specs: Sequence[Dispatch], *, iteration: int = 1) -> dict[str, Heard]:
+        """Side by side; each error retried by its dispatch; all awaited."""
+        await self.clear([spec.name for spec in specs])
+        return await self.side_by_side(name, specs, "A", iteration)
+
+    async def pattern_b(
+        self,
+        gate: Dispatch,
+        others: Callable[[], Sequence[Dispatch]],
+        passes: Callable[[Said, MemoryFile | None], bool],
+        *,
+        iteration: int = 1,
+    ) -> dict[str, Heard]:
+        """The gate first; only if it passes the others side by side, briefed with what it produced."""
+        first = self.heard(await self.call(self.prepared(gate, "B", iteration)))
+        memory = (await self.memories([gate.name]))[gate.name]
+        if not passes(first.said, memory):
+            return {gate.name: first}
+        return {gate.name: first, **await self.side_by_side("side-by-side", others(), "B", iteration)}
+
+    async def side_by_side(
+        self, name: str, specs: Sequence[Dispatch], pattern: str, iteration: int = 1
+    ) -> dict[str, Heard]:
+        calls = [self.prepared(spec, pattern, iteration) for spec in specs]
+        answers = await self.run.cluster(name, {call.member: partial(self.call, call) for call in calls})
+        for one in answers.values():
+            self.heard(one)
+        return answers
+
+    def prepared(self, spec: Dispatch, pattern: str, iteration: int, retries: int = 0) -> Call:
+        if gone := not_available(spec):
+            self.run.note("context.missing", agent=spec.name, paths=list(gone))
+        return Call(spec, pattern, iteration, retries, self.person_acted)
+
+    def heard(self, one: Heard) -> Heard:
+        """Take a return into the books; called in declared order, never in order of arrival."""
+        self.person_acted = False
+        if one.said is not Said.ERROR or one.member in VERIFIERS:  # what a failed verifier saw helps the planner
+            self.available |= set(one.report.artifacts)
+        self.returns.append(
+            Returned(
+                one.report.key,
+                one.member,
+                one.call.spec.step,
+                one.call.pattern,
+                one.said.value,
+                one.report.tries - 1 + one.call.retries,
+                one.why,
+                one.call.iteration,
+                one.call.human,
+            )
+        )
+        if one.said is Said.ERROR:
+            self.lasting.append(one.why)
+        return one
+
+    def summarize(self, step: str, cluster: str, heard: Sequence[Heard], outcome: str) -> None:
+        errors = sum(one.said is Said.ERROR for one in heard)
+        self.clusters.append(ClusterSummary(step, cluster, len(heard), errors, outcome))
+        self.run.note("cluster.decided", step=step, cluster=cluster, outcome=outcome, errors=errors)
+
+    # -- private memories
+
+    async def clear(self, members: Sequence[str]) -> None:
+        """Move private memories of earlier calls aside: what is there afterwards is new."""
+        there = set(await self.run.list(self.at.memories, "*.mem.md"))
+        for path in map(self.at.mem, members):
+            if path in there:
+                await self.run.set_aside(path)
+                self.available.discard(path)
+
+    async def memories(self, members: Sequence[str]) -> dict[str, MemoryFile | None]:
+        """The private memories as they are on disk now; None where there is none that can be read."""
+        found: dict[str, MemoryFile | None] = {}
+        for member in members:
+            document = await self.run.read(self.at.mem(member))
+            memory = parse_memory(document.text) if document.state is DocumentState.OK else None
+            if memory is not None and memory.lines > LONG:
+                self.run.warn(f"{self.at.short(document.path)} has {memory.lines} lines; only its sections are read")
+            found[member] = memory
+        return found
+
+    # -- the shared memory
+
+    async def remember(self, *edits: Callable[[str], str]) -> None:
+        """Edit the shared memory. Trouble with it never stops the run."""
+        for _ in range(EDITS):
+            document = await self.usable_memory()
+            if document is None:
+                return
+            text = document.text
+            for edit in edits:
+                text = edit(text)
+            if text == document.text:
+                return
+            try:
+                await self.run.write(self.at.memory, document.encode(text), expect=document.digest)
+                return
+            except EditedMeanwhile:
+                continue
+        self.run.note("memory.warning", text="memory.md is being edited all the time; this update is left out")
+
+    async def usable_memory(self) -> Document | None:
+        """The shared memory, rebuilt if it is damaged; None where the run has to do without."""
+        if not self.memory_works:
+            return None
+        document = await self.run.read(self.at.memory)
+        if document.state is DocumentState.UNREADABLE and document.position is None:
+            self.memory_works = False
+            self.run.note("memory.warning", text=f"{document.problem}; going on without shared memory")
+            self.run.warn(f"{document.problem}; going on without shared memory")
+            return None
+        if document.state is DocumentState.MISSING:
+            trouble = "it is missing"
+        else:
+            trouble = document.problem or shared_memory.problem(document.text) or ""
+        if not trouble:
+            return document
+        return await self._rebuild(document, trouble)
+
+    async def _rebuild(self, document: Document, trouble: str) -> Document:
+        kept = ""
+        if document.state is not DocumentState.MISSING:
+            kept = f", old copy kept at {await self.run.set_aside(self.at.memory)}"
+        paths = await self.run.list(self.at.memories, "*.mem.md")
+        members = [path.rsplit("/", 1)[-1].removesuffix(".mem.md") for path in paths]
+        memories = await self.memories(members)
+        text = shared_memory.rebuilt(
+            (member, phase(member), memory) for member, memory in memories.items() if memory is not None
+        )
+        await self.run.write(self.at.memory, text)
+        told = f"memory.md unreadable: {trouble}; rebuilt{kept}"
+        self.run.note("memory.warning", text=told)
+        self.run.warn(told)
+        return await self.run.read(self.at.memory)
+
+    async def merge(
+        self,
+        memories: Mapping[str, MemoryFile | None],
+        *notes: str,
+        step: str = "",
+        prune: int | None = None,
+        lessons: bool = False,
+    ) -> None:
+        """Take private memories into the shared one, in declared order, with the orchestrator's own `notes`."""
+        edits: list[Callable[[str], str]] = []
+        step = step or self.walk.stage.number
+        edits += [partial(_noted, step=step, what=what) for what in notes]
+        for member, memory in memories.items():
+            if memory is not None:
+                documents = tuple(self.at.short(path) for path in self._documents_of(member) if path in self.available)
+                edits.append(partial(_merged, member=member, memory=memory, documents=documents))
+                if lessons:
+                    edits.append(partial(_learned, member=member, memory=memory))
+            else:
+                self.run.warn(f"memory/{member}.mem.md is missing")
+        if prune is not None:
+            edits.append(partial(_pruned, phase=prune))
+        await self.remember(*edits)
+        self.run.note("memory.merged", members=[name for name, memory in memories.items() if memory], pruned=prune)
+
+    def _documents_of(self, member: str) -> tuple[str, ...]:
+        try:
+            return (self.at.output(member),)
+        except KeyError:
+            return ()
+
+    async def invalidate(self, members: Sequence[str], reason: str) -> None:
+        await self.remember(partial(_invalidated, members=frozenset(members), reason=reason))
+        self.run.note("memory.invalidated", members=list(members), reason=reason)
+
+    async def clean(self) -> None:
+        """Remove what stayed invalidated; no mark is left behind."""
+        await self.remember(shared_memory.cleaned)
+        self.run.note("memory.cleaned")
+
+
+# Edits of the shared memory, with the text as the first argument.
+
+
+def _noted(text: str, step: str, what: str) -> str:
+    return shared_memory.noted(text, step, what)
+
+
+def _merged(text: str, member: str, memory: MemoryFile, documents: tuple[str, ...]) -> str:
+    return shared_memory.merged(text, member, phase(member), memory, documents)
+
+
+def _learned(text: str, member: str, memory: MemoryFile) -> str:
+    return shared_memory.learned(text, member, phase(member), memory)
+
+
+def _pruned(text: str, phase: int) -> str:
+    return shared_memory.pruned(text, phase)
+
+
+def _invalidated(text: str, members: frozenset[str], reason: str) -> str:
+    return shared_memory.invalidated(text, members, reason)

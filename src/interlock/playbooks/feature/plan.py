@@ -1,0 +1,199 @@
+"""`plan.md` and `tasks/*.md`: waves of tasks, checked as a whole before anything is carried out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from interlock.documents import Sections, split_frontmatter
+from interlock.errors import DocumentInvalid
+from interlock.playbooks.feature.layout import TaskAgent
+
+WAVES = "## Execution Waves"
+TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,60}")
+_WAVE = re.compile(r"wave\s+(\d+)\b.*", re.IGNORECASE | re.DOTALL)
+_LISTED = re.compile(r"[*`]*(?P<id>[^\s:*`]+)[*`]*\s*(?::[*`]*\s*(?P<title>.*))?", re.DOTALL)
+
+
+class PlanInvalid(DocumentInvalid):
+    """A plan that cannot be carried out; `what` is the exact complaint."""
+
+    def __init__(self, what: str, path: str = "plan.md", line: int | None = None) -> None:
+        super().__init__(what, path=path, line=line)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task file."""
+
+    id: str
+    title: str = ""
+    agent: str = ""
+    """As written; empty where the file says nothing."""
+    depends_on: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """Globs that the task may write; empty: everything outside of the features' documents."""
+    acceptance: tuple[str, ...] = ()
+
+    @property
+    def worker(self) -> TaskAgent:
+        """Who does it; an unknown name means an implementer."""
+        return TaskAgent(self.agent) if self.agent in set(TaskAgent) else TaskAgent.IMPLEMENTER
+
+    @property
+    def agent_unknown(self) -> bool:
+        return bool(self.agent) and self.agent not in set(TaskAgent)
+
+    @property
+    def member(self) -> str:
+        return f"{self.worker}-{self.id}"
+
+
+@dataclass(frozen=True)
+class Wave:
+    number: int
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Waves in order, still to be carried out."""
+
+    waves: tuple[Wave, ...] = ()
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        return tuple(task for wave in self.waves for task in wave.tasks)
+
+    @property
+    def last_wave(self) -> int:
+        return max((wave.number for wave in self.waves), default=0)
+
+
+@lru_cache(maxsize=256)
+def listed_waves(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Number and task ids of each wave in `plan.md`, in order; `PlanInvalid` says what is wrong."""
+    document = Sections(text, "plan.md")
+    top = document.section(WAVES) if document.find(WAVES) else None
+    if top is None:
+        raise PlanInvalid(f'plan.md: section "{WAVES}" not found')
+    waves: dict[int, tuple[str, ...]] = {}
+    for section in document.sections:
+        if not top.body_start <= section.start < top.end or not (found := _WAVE.fullmatch(section.title)):
+            continue
+        number, own = int(found[1]), Sections(text[section.start : section.own_end], "plan.md")
+        if number in waves:
+            raise PlanInvalid(f"plan.md: wave {number} appears twice", line=section.line)
+        waves[number] = tuple(_id(item.text, number) for item in own.items(section.heading))
+    if not any(waves.values()):
+        raise PlanInvalid(f'plan.md: "{WAVES}" lists no task', line=top.line)
+    where: dict[str, int] = {}
+    for number, ids in sorted(waves.items()):
+        for one in ids:
+            if one in where:
+                raise PlanInvalid(f"plan.md: {one} is listed twice (wave {where[one]} and wave {number})")
+            where[one] = number
+    return tuple(sorted(waves.items()))
+
+
+def _id(item: str, wave: int) -> str:
+    found = _LISTED.fullmatch(item.strip())
+    if found is None or not TASK_ID.fullmatch(found["id"]):
+        raise PlanInvalid(f'plan.md: wave {wave}: "{item.partition(chr(10))[0]}" does not begin with a task id')
+    return found["id"]
+
+
+@lru_cache(maxsize=1024)
+def parse_task(task_id: str, text: str) -> Task:
+    """The task of `tasks/<id>.md`; `PlanInvalid` says what is wrong."""
+    path = f"tasks/{task_id}.md"
+    try:
+        data = split_frontmatter(text, path).data()
+    except DocumentInvalid as error:
+        raise PlanInvalid(error.what, path, error.line) from error
+    if not TASK_ID.fullmatch(task_id):
+        raise PlanInvalid(f'{path}: "{task_id}" is not a task id (letters, digits, "-" and "_", at most 60)', path)
+    if str(data.get("id", task_id)) != task_id:
+        raise PlanInvalid(f'{path}: id is "{data["id"]}"; expected {task_id}', path)
+    return Task(
+        task_id,
+        title=_text(data, "title", path),
+        agent=_text(data, "agent", path),
+        depends_on=_texts(data, "depends_on", path),
+        files=_texts(data, "files", path),
+        acceptance=_texts(data, "acceptance", path),
+    )
+
+
+def _text(data: Mapping[str, object], name: str, path: str) -> str:
+    value = data.get(name)
+    if isinstance(value, (dict, list)):
+        raise PlanInvalid(f"{path}: {name} must be a text", path)
+    return "" if value is None else str(value)
+
+
+def _texts(data: Mapping[str, object], name: str, path: str) -> tuple[str, ...]:
+    value = data.get(name)
+    items = [] if value is None else value if isinstance(value, list) else [value]
+    if any(isinstance(one, (dict, list)) or one is None for one in items):
+        raise PlanInvalid(f"{path}: {name} must be a list of texts", path)
+    if name == "files":
+        for one in map(str, items):
+            if not one or one.startswith(("/", "~", "!")) or ".." in one.split("/"):
+                raise PlanInvalid(f'{path}: files: "{one}" is not a path pattern inside the workspace', path)
+    return tuple(map(str, items))
+
+
+def read_plan(text: str, tasks: Mapping[str, str], *, done: Collection[str] = (), after: int = 0) -> Plan:
+    """The waves still to be carried out, checked against the task files; `PlanInvalid` has the first problem.
+
+    Args:
+        tasks: id to text of every file in `tasks/`.
+        done: tasks that earlier plans finished; they may stand in no wave.
+        after: the number of the last wave that was carried out; a replan's waves come behind it.
+    """
+    waves = [(number, ids) for number, ids in listed_waves(text) if number > after]
+    if not waves:
+        raise PlanInvalid(f"plan.md: no wave after wave {after}")
+    where = {one: number for number, ids in waves for one in ids}
+    for one, number in where.items():
+        if one not in tasks:
+            raise PlanInvalid(f"plan.md: wave {number} lists {one} but tasks/{one}.md does not exist")
+    known = {one: parse_task(one, tasks[one]) for one in tasks if one in where or one not in done}
+    for one in sorted(known):
+        if one not in where:
+            raise PlanInvalid(f"tasks/{one}.md is in no wave", f"tasks/{one}.md")
+    for one, number in where.items():
+        for needed in known[one].depends_on:
+            if needed in where:
+                if where[needed] >= number:
+                    raise PlanInvalid(f"{one} (wave {number}) depends on {needed} (wave {where[needed]})")
+            elif needed not in done:
+                raise PlanInvalid(f"{one} (wave {number}) depends on {needed}; no such task")
+    return Plan(tuple(Wave(number, tuple(known[one] for one in ids)) for number, ids in waves if ids))
+
+
+def sample_plan(first_wave: int, task_id: str) -> str:
+    return f"# Plan\n\n{WAVES}\n\n### Wave {first_wave}\n\n- {task_id}: a first task\n"
+
+
+def sample_task(task_id: str) -> str:
+    return f"""---
+id: {task_id}
+title: a first task
+agent: implementer
+depends_on: []
+acceptance:
+  - it is done
+---
+
+Do it.
+"""
+
+
+def next_id(tasks: Collection[str]) -> str:
+    """A task id that is not taken: T01, T02 ..."""
+    numbers = [int(one[1:]) for one in tasks if re.fullmatch(r"T\d+", one)]
+    return f"T{max(numbers, default=0) + 1:02}"

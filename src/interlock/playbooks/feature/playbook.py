@@ -1,0 +1,428 @@
+"""A feature request, from research to a reviewed change: the pipeline, one function per step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from interlock.documents import DocumentState
+from interlock.engine import AfterComplete, Ending, Run, playbook
+from interlock.errors import BadInput, ConfigInvalid
+from interlock.playbooks.feature import shared_memory
+from interlock.playbooks.feature.briefs import RETRIES
+from interlock.playbooks.feature.closing import conclude, date_of, keep_run_log, report
+from interlock.playbooks.feature.clusters import (
+    BLOCKING,
+    Panel,
+    confirm,
+    critics,
+    failed_keys,
+    reasons,
+    reviewers,
+    verification,
+)
+from interlock.playbooks.feature.crew import Crew, Halt, Heard
+from interlock.playbooks.feature.decisions import (
+    AfterReview,
+    Result,
+    Reviewed,
+    Said,
+    after_review,
+    slug_of,
+    valid_slug,
+)
+from interlock.playbooks.feature.findings import of_severity
+from interlock.playbooks.feature.layout import (
+    AGENTS,
+    CRITICS,
+    FOCUSES,
+    REVIEWERS,
+    VERIFIERS,
+    Layout,
+)
+from interlock.playbooks.feature.run_log import telemetry
+from interlock.playbooks.feature.stages import Move, Stage
+from interlock.playbooks.feature.tasks import AT_ONCE, carry_out, fix_tasks, planner, take_plan
+
+REPLANS = 3
+CAPS = {"ct": 1, "replan": REPLANS, "again": 2, "pass": 2, "plan": 2, "plan-gate": 5}
+"""Loops and their turns. `pass`: the first one and one escalation; `again`: one confirmation and one fix pass;
+`plan`: one retry of the planner; `plan-gate`: a plan that a person broke is shown again."""
+NO_PAUSE = "APPROVAL_MODE requested but interactive pause not supported — proceeding autonomously"
+AGAIN = (AfterReview.CONFIRM, AfterReview.FIX)
+
+
+@dataclass(frozen=True)
+class FeatureInputs:
+    """A request and how it is to be handled; fixed for the whole run."""
+
+    request: str
+    slug: str = ""
+    """Empty: made from the request."""
+    approval: bool = False
+    approval_fallback: str = "wait"
+    approve_replans: bool = False
+    strict: bool = False
+    post_mortem_on_halt: bool = False
+    scheduling: str = "barrier"
+    git: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.slug or slug_of(self.request)
+
+
+def layout_of(inputs: FeatureInputs) -> Layout:
+    return Layout(inputs.name if valid_slug(inputs.name) else "invalid")
+
+
+@playbook(
+    "feature",
+    inputs=FeatureInputs,
+    key=lambda inputs: inputs.name,
+    agents=AGENTS,
+    documents=lambda inputs: (f"{layout_of(inputs).folder}/**",),
+    state=lambda inputs: (layout_of(inputs).memory, layout_of(inputs).request),
+    caps=CAPS,
+    max_parallel=AT_ONCE,
+    retries=RETRIES,
+    after_complete=AfterComplete.NEW_ON_REQUEST,
+    complete=lambda inputs: (
+        f"{layout_of(inputs).folder} exists and its run is DONE; use --new-run to run again "
+        "(memory, decisions and suggestions are kept)"
+    ),
+    reopens=True,
+)
+async def feature(run: Run, inputs: FeatureInputs) -> Ending:
+    """Take a feature request through research, design, waves of implementers, verification and review."""
+    check(inputs)
+    crew = await setup(run, inputs)
+    try:
+        await research(crew, inputs)
+        await specify(crew)
+        await design(crew)
+        await criticise(crew)
+        panel = await build(crew, inputs)
+    except Halt as halt:
+        return await halted(crew, inputs, halt)
+    ending = conclude(crew, panel)
+    run.note("outcome", status=ending.status, result=ending.output)
+    await post_mortem(crew, ending)
+    crew.go(Move.CLOSED_DONE if panel.reviewed is Reviewed.DONE else Move.CLOSED_ERROR)
+    return ending
+
+
+# -- 0. Setup
+
+
+def check(inputs: FeatureInputs) -> None:
+    """Refuse what cannot be run, before anything is written."""
+    if not inputs.request.strip():
+        raise BadInput("Feature request is empty", remedy='Say what you want: interlock run feature "REQUEST"')
+    if not valid_slug(inputs.name):
+        raise BadInput(
+            f'Invalid feature slug "{inputs.name}": use lower-case letters, digits and "-"',
+            expected="words joined by '-', at most 40 characters",
+            found=inputs.name,
+        )
+    for name, value, allowed in (
+        ("approval_fallback", inputs.approval_fallback, ("wait", "proceed")),
+        ("scheduling", inputs.scheduling, ("barrier", "eager")),
+    ):
+        if value not in allowed:
+            raise ConfigInvalid(f"{name} must be {' or '.join(allowed)}", where=f"feature.{name}", found=value)
+
+
+async def setup(run: Run, inputs: FeatureInputs) -> Crew:
+    """Create the shared memory and the request; what an earlier run planned is set aside."""
+    crew = Crew(run, Layout(inputs.name))
+    with run.step("0"):
+        run.note("step", step="0", stage=Stage.SETUP.value, after="", because="start")
+        for path in (*await run.list(crew.at.folder, "plan.md"), *await run.list(crew.at.tasks, "*.md")):
+            await run.set_aside(path)
+        await write_request(crew, inputs.request)
+        memory = await run.read(crew.at.memory)
+        if memory.state is DocumentState.MISSING:
+            await run.write(crew.at.memory, shared_memory.TEMPLATE)
+        else:
+            await crew.usable_memory()
+        if inputs.git and (await run.read(".git")).state is DocumentState.MISSING:
+            run.warn(
+                "git diff context not available: the workspace is not a git repository; snapshots are used instead"
+            )
+        crew.go(Move.READY)
+    return crew
+
+
+async def write_request(crew: Crew, request: str) -> None:
+    run, path = crew.run, crew.at.request
+    text = f"# Initial Request\n\n{request}" + ("" if request.endswith("\n") else "\n")
+    document = await run.read(path)
+    if document.state is DocumentState.OK and document.text == text:
+        return
+    if document.state is not DocumentState.MISSING:
+        await run.set_aside(path)
+    await run.write(path, text)
+
+
+# -- 1. Research
+
+
+async def research(crew: Crew, inputs: FeatureInputs) -> None:
+    """Four researchers side by side; two of them are enough."""
+    run = crew.run
+    with run.step("1"):
+        heard = await crew.pattern_a("research", [crew.desk.researcher(focus) for focus in FOCUSES])
+        usable = [name for name, one in heard.items() if one.done]
+        crew.summarize("1.1", "research", list(heard.values()), Result.DONE if len(usable) >= 2 else Result.ERROR)
+        if len(usable) < 2:
+            crew.go(Move.NO_QUORUM)
+            raise Halt(
+                f"research: {len(usable)} of 4 researchers usable; at least 2 required ({reasons(heard)})",
+                failed_keys(heard),
+            )
+        await crew.merge(await crew.memories(usable), prune=1)
+        if inputs.approval:
+            crew.go(Move.ASK)
+            shown = [crew.at.output(name) for name in usable]
+            await ask(crew, inputs, "approve-research", "Research is complete. Go on to the specification?", shown)
+            crew.go(Move.APPROVED)
+        else:
+            crew.go(Move.ENOUGH_RESEARCH)
+
+
+async def ask(crew: Crew, inputs: FeatureInputs, gate: str, question: str, shown: Sequence[str]) -> None:
+    """A person's approval; where the run may not wait, that is said instead."""
+    if inputs.approval_fallback == "proceed":
+        crew.run.warn(NO_PAUSE)
+        return
+    decision = await crew.run.gate(gate, question, shows=shown)
+    crew.person_acted = True
+    if not decision.approved:
+        crew.go(Move.REJECTED)
+        raise Halt(f"rejected at {gate} by {decision.who}" + (f": {decision.note}" if decision.note else ""))
+
+
+# -- 2. Specification, 3. Design
+
+
+async def specify(crew: Crew) -> None:
+    """One agent turns research into a specification; its memory is merged and old entries are pruned."""
+    with crew.run.step("2"):
+        one = await crew.alone(crew.desk.spec())
+        await produced(crew, one, prune=2)
+
+
+async def design(crew: Crew) -> None:
+    """One agent designs; merged, not pruned."""
+    with crew.run.step("3"):
+        one = await crew.alone(crew.desk.designer())
+        await produced(crew, one)
+
+
+async def produced(crew: Crew, one: Heard, *, prune: int | None = None) -> None:
+    """A document that the rest depends on: merged and on, or halt."""
+    if not one.done:
+        crew.go(Move.FAILED)
+        raise Halt(one.why, [one.report.key])
+    await crew.merge(await crew.memories([one.member]), prune=prune)
+    crew.go(Move.FINISHED)
+
+
+# -- 3b. Design review: CT cluster
+
+
+async def criticise(crew: Crew) -> None:
+    """Four critics; their findings go back to the designer once, then to the planner as constraints."""
+    result = await critics(crew, iteration=1)
+    if result is Result.NEEDS_REVISION:
+        async for _ in crew.run.loop("ct"):
+            crew.go(Move.REVISE)
+            await revise_design(crew)
+            result = await critics(crew, iteration=2)
+    if result is Result.DONE:
+        crew.go(Move.ACCEPTED)
+        return
+    crew.run.warn("the critics' findings are not settled; they go to the planner as constraints")
+    worst = ("Critical", "High", "Medium")
+    parts = [await crew.run.read(crew.at.output(name)) for name in CRITICS if crew.at.output(name) in crew.available]
+    crew.constraints = "\n\n".join(filter(None, (of_severity(part.text, worst) for part in parts)))
+    crew.constraints = crew.constraints or "See the reviews: their findings carry no severity headings."
+    crew.go(Move.CONSTRAINED)
+
+
+async def revise_design(crew: Crew) -> None:
+    with crew.run.step("3"):
+        await crew.invalidate((*CRITICS, "designer"), "design is being revised")
+        one = await crew.alone(crew.desk.designer_revision(), iteration=2)
+        await crew.clean()
+        await produced(crew, one)
+
+
+# -- 4 to 7: plan, implement, verify, review, and once more after an escalation
+
+
+async def build(crew: Crew, inputs: FeatureInputs) -> Panel:
+    """Plan, implement, verify, review; a review that nothing else settles leads to one full replan."""
+    most = crew.run.identity.caps.get("pass", CAPS["pass"])
+    async for turn in crew.run.loop("pass"):
+        judges = () if turn == 1 else (*BLOCKING, *VERIFIERS)
+        await make_plan(crew, inputs, judges, iteration=crew.replans + turn)
+        await implement(crew, inputs)
+        await verify(crew, inputs)
+        panel, move = await review(crew, inputs, escalations=most - turn)
+        if move is not AfterReview.ESCALATE:
+            break
+        crew.go(Move.ESCALATE)
+    crew.go(Move.PASSED if panel.reviewed is Reviewed.DONE else Move.GAVE_UP)
+    return panel
+
+
+# -- 4. Planning
+
+
+async def make_plan(crew: Crew, inputs: FeatureInputs, judges: Sequence[str] = (), iteration: int = 1) -> None:
+    """A first plan, or a replan from the memories of judges; asked for twice at most, then approved if wanted."""
+    run, after = crew.run, crew.plan.last_wave
+    with run.step("4"):
+        if judges:
+            await crew.invalidate(judges, "work is being replanned")
+        failure, deciding = "", ""
+        async for turn in run.loop("plan"):
+            one = await crew.alone(planner(crew, judges, failure), iteration=iteration, retries=turn - 1)
+            failure, deciding = one.why or await take_plan(crew, after), one.report.key
+            if not failure:
+                break
+        if failure:
+            crew.go(Move.FAILED)
+            raise Halt(failure, [deciding])
+        await crew.merge(await crew.memories(["planner"]), prune=4)
+        if inputs.approval and (not judges or inputs.approve_replans):
+            crew.go(Move.ASK)
+            await approve_plan(crew, inputs, after)
+            crew.go(Move.APPROVED)
+        else:
+            crew.go(Move.FINISHED)
+
+
+async def approve_plan(crew: Crew, inputs: FeatureInputs, after: int) -> None:
+    """The plan that a person approved, with whatever they changed at the gate, is the one that is carried out."""
+    problem = ""
+    async for _ in crew.run.loop("plan-gate"):
+        question = f"The plan has {len(crew.plan.tasks)} tasks in {len(crew.plan.waves)} waves. Carry it out?"
+        shown = (crew.at.plan, *(crew.at.task(task.id) for task in crew.plan.tasks))
+        await ask(crew, inputs, "approve-plan", problem + question, shown)
+        complaint = await take_plan(crew, after)
+        if not complaint:
+            return
+        problem = f"The approved plan does not hold: {complaint}. "
+    crew.go(Move.REJECTED)
+    raise Halt(problem.strip())
+
+
+# -- 5. Implementation in waves
+
+
+async def implement(crew: Crew, inputs: FeatureInputs) -> None:
+    """Wave after wave; a failed implementer ends them, and verification finds out what is missing."""
+    run = crew.run
+    with run.step("5"):
+        if crew.base is None:
+            crew.base = await run.snapshot()
+        run.note("waves", waves={str(wave.number): [task.id for task in wave.tasks] for wave in crew.plan.waves})
+        for task in crew.plan.tasks:
+            if task.agent_unknown:
+                run.note("task.agent_unknown", task=task.id, value=task.agent)
+                run.warn(f'{task.id}: unknown agent "{task.agent}"; using implementer')
+        crew.rounds += 1
+        for wave in crew.plan.waves:
+            if await carry_out(crew, wave, AT_ONCE if inputs.scheduling == "barrier" else len(wave.tasks)):
+                break
+        crew.go(Move.WORKED)
+
+
+# -- 6. Verification: V cluster in a replan loop
+
+
+async def verify(crew: Crew, inputs: FeatureInputs) -> None:
+    """Build gate and verifiers; what does not pass is replanned and implemented, three times in a run at most."""
+    verified = await verification(crew, inputs.strict)
+    most = crew.run.identity.caps.get("replan", REPLANS) - crew.replans
+    if not verified.passed and most > 0:
+        async for _ in crew.run.loop("replan", cap=most):
+            crew.replans += 1
+            crew.go(Move.REPLAN)
+            await make_plan(crew, inputs, VERIFIERS, iteration=crew.replans + 1)
+            await implement(crew, inputs)
+            verified = await verification(crew, inputs.strict)
+            if verified.passed:
+                break
+    if not verified.passed:
+        crew.run.note("verify.unresolved", result=verified.result, findings=list(map(crew.at.output, VERIFIERS)))
+    crew.go(Move.VERIFIED if verified.passed else Move.UNRESOLVED)
+
+
+# -- 7. Final review: R cluster
+
+
+async def review(crew: Crew, inputs: FeatureInputs, escalations: int) -> tuple[Panel, AfterReview]:
+    """Four reviewers; a blocker is confirmed once, findings are fixed once; then where that leads."""
+    run = crew.run
+    with run.step("7"):
+        panel = await reviewers(crew)
+        move = run.decide(after_review, panel.reviewed, crew.confirmations, crew.fixes, escalations)
+        if move in AGAIN:
+            async for _ in run.loop("again"):
+                panel = await (confirm(crew, panel) if move is AfterReview.CONFIRM else fix(crew, inputs, panel))
+                move = run.decide(after_review, panel.reviewed, crew.confirmations, crew.fixes, escalations)
+                if move not in AGAIN:
+                    break
+        return panel, move
+
+
+async def fix(crew: Crew, inputs: FeatureInputs, panel: Panel) -> Panel:
+    """The agents of the affected tasks fix what concerns them; then verification, once, and the whole review again."""
+    crew.fixes -= 1
+    crew.go(Move.FIX_PASS)
+    await crew.invalidate(REVIEWERS, "findings are being fixed")
+    await fix_tasks(crew, panel)
+    await crew.clean()
+    verified = await verification(crew, inputs.strict)
+    crew.go(Move.FIXED)
+    again = await reviewers(crew)
+    if again.reviewed is Reviewed.DONE and not verified.passed:
+        return replace(again, reviewed=Reviewed.NEEDS_REVISION)
+    return again
+
+
+# -- 8. Post-mortem, and the end
+
+
+async def post_mortem(crew: Crew, ending: Ending) -> None:
+    """One agent looks back on the run; whatever it does, the result is fixed."""
+    run, at = crew.run, crew.at
+    with run.step("8"):
+        run_date = await date_of(crew)
+        facts = run.telemetry()
+        told = telemetry(at.slug, run_date, crew.returns, crew.clusters, facts)
+        one = await crew.alone(crew.desk.post_mortem(run_date, told, str(ending.output).partition("\n")[0]))
+        if at.run_log(run_date) not in one.report.artifacts:
+            await keep_run_log(crew, run_date, ending)
+        status = Said.DONE if one.done else Said.ERROR
+        said = f"PostMortem dispatch: {status}. {(one.report.detail or one.why).rstrip('.')}."
+        memories = await crew.memories([one.member]) if one.done else {}
+        if not one.done:
+            run.warn(f"the post-mortem failed; its memory is not merged ({one.why})")
+        await crew.merge(memories, said, step="8")
+
+
+async def halted(crew: Crew, inputs: FeatureInputs, halt: Halt) -> Ending:
+    """The pipeline could not go on: telemetry is kept, and no further agent is called unless that was asked for."""
+    ending = Ending.failed(halt.reason, report(crew, f"ERROR: {halt.reason}", ()), halt.because)
+    crew.run.note("outcome", status=ending.status, result=str(ending.output))
+    if inputs.post_mortem_on_halt:
+        await post_mortem(crew, ending)
+    else:
+        with crew.run.step("halt"):
+            await keep_run_log(crew, await date_of(crew), ending)
+    return ending

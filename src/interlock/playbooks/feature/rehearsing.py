@@ -1,0 +1,191 @@
+"""The feature pipeline against what its agents can do: verdicts, faults, crashes, and what must hold all the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Any
+
+from interlock.engine import (
+    ALWAYS,
+    STANDARD,
+    Act,
+    Deviation,
+    Invariant,
+    Options,
+    Played,
+    Rehearsal,
+    SimulatedWorld,
+    Simulation,
+    Status,
+)
+from interlock.engine.simulation import Agent
+from interlock.playbooks.feature import shared_memory
+from interlock.playbooks.feature.layout import CRITICS, REVIEWERS, VERIFIERS, Layout
+from interlock.playbooks.feature.memory_file import sample_memory
+from interlock.playbooks.feature.playbook import CAPS, FeatureInputs, feature
+from interlock.playbooks.feature.stages import MOVES, Stage
+
+Request = Any
+"""The call of an agent, as its runner gets it."""
+AT = Layout("login")
+FILES = {"src/a.py": "a = 1\n", ".git": "gitdir: elsewhere\n", AT.decisions: "# Decisions\n\n- Keep it small.\n"}
+WORST = {**dict.fromkeys(CRITICS, "High"), **dict.fromkeys(VERIFIERS, "FAIL"), **dict.fromkeys(REVIEWERS, "Blocker")}
+JUDGES = tuple(WORST)
+
+
+def among(*members: str) -> Callable[[Request], bool]:
+    names: Collection[str] = frozenset(members)
+    return lambda request: request.member in names
+
+
+def says(message: str) -> Callable[[Request, Act], Act]:
+    return lambda _request, act: replace(act, message=message)
+
+
+def judges(severity: Callable[[str], str]) -> Callable[[Request, Act], Act]:
+    """Does its work with another severity in its memory."""
+
+    def act_so(request: Request, act: Act) -> Act:
+        memory = sample_memory(request.member, severity(request.member))
+        return replace(act, files={**act.files, AT.mem(request.member): memory})
+
+    return act_so
+
+
+def also_writes(path: str, text: str) -> Callable[[Request, Act], Act]:
+    return lambda _request, act: replace(act, files={**act.files, path: text})
+
+
+_standard = {deviation.name: deviation for deviation in STANDARD}
+DEVIATIONS = (
+    Deviation("says ERROR", says("ERROR: it broke")),
+    replace(_standard["lies"]),
+    Deviation("asks for revision", says("NEEDS_REVISION: not yet"), among(*JUDGES, "spec", "implementer-T01")),
+    Deviation("gives the worst verdict", judges(WORST.__getitem__), among(*JUDGES)),
+    Deviation("judges in other words", judges(lambda _name: "Severe"), among("ct-security", "v-build", "r-security")),
+    replace(_standard["says nothing"], fits=among("researcher-impact", "planner", "implementer-T01", "r-security")),
+    replace(_standard["dies"], fits=among("spec", "implementer-T01", "v-build", "post-mortem")),
+    replace(_standard["hangs"], fits=among("v-tests", "r-security")),
+    replace(_standard["cannot be started"], fits=among("researcher-impact", "post-mortem")),
+    replace(
+        _standard["writes outside"],
+        fits=among("researcher-impact", "designer", "ct-security", "v-tests", "r-knowledge"),
+    ),
+    Deviation("changes the shared memory", also_writes(AT.memory, "mine"), among("designer", "v-build", "ct-strategy")),
+    Deviation("meddles with the plan", also_writes(AT.plan, "# Mine\n"), among("implementer-T01")),
+    Deviation("breaks the plan", also_writes(AT.plan, "# Plan\n"), among("planner")),
+    Deviation("rewrites the decisions", also_writes(AT.decisions, "# Mine\n"), among("r-knowledge")),
+)
+
+
+def rehearsal() -> Rehearsal:
+    """One small feature with one task."""
+
+    def make(agent: Agent, options: Options) -> Simulation:
+        inputs = FeatureInputs("Add a login page", slug="login")
+        return Simulation(feature, inputs, SimulatedWorld(FILES, agent), options=options)
+
+    return Rehearsal(make, deviations=DEVIATIONS, invariants=(*ALWAYS, *INVARIANTS))
+
+
+# -- what must hold
+
+
+def decisions_of(played: Played, rule: str) -> list[str]:
+    return [
+        str(line.data["out"]["result"])
+        for line in played.simulation.lines
+        if line.event == "decide" and line.data["out"]["rule"] == rule
+    ]
+
+
+def done_only_by_review(played: Played) -> str | None:
+    """DONE means that the reviewers' last decision was DONE, and the other way round."""
+    last = decisions_of(played, "r_cluster")[-1:]
+    moves = decisions_of(played, "after_review")[-1:]
+    finished = played.close.status in (Status.COMPLETE, Status.DEGRADED)
+    if finished == (last == ["DONE"] and moves == ["finish"]):
+        return None
+    return f"{played.close.status} after reviews {last}, {moves}"
+
+
+def words_of_the_end(played: Played) -> str | None:
+    text = str(played.close.output)
+    expected = "DONE: " if played.close.status in (Status.COMPLETE, Status.DEGRADED) else "ERROR: "
+    return None if text.startswith(expected) else f"the output is {text[:60]!r}"
+
+
+def loops_are_bounded(played: Played) -> str | None:
+    turns = Counter(line.data["loop"] for line in played.simulation.lines if line.event == "loop")
+    fixes = sum(line.event == "review.fix" for line in played.simulation.lines)
+    most = {"ct": CAPS["ct"], "replan": CAPS["replan"], "pass": CAPS["pass"], "again": 2}
+    wrong = [f"{name} {turns[name]} times" for name, cap in most.items() if turns[name] > cap]
+    return ", ".join([*wrong, *(["two fix passes"] if fixes > 1 else [])]) or None
+
+
+def steps_follow_the_table(played: Played) -> str | None:
+    walked = [line.data for line in played.simulation.lines if line.event == "step"]
+    legal = {(before.value, after.value) for (before, _), after in MOVES.items()}
+    wrong = [one for one in walked[1:] if (one["after"], one["stage"]) not in legal]
+    if wrong:
+        return f"{wrong[0]['after']} was followed by {wrong[0]['stage']}"
+    return None if walked[-1]["stage"] in (Stage.DONE, Stage.ERROR) else f"it ended in {walked[-1]['stage']}"
+
+
+def four_at_once(played: Played) -> str | None:
+    most = played.simulation.world.most_at_once
+    return None if most <= 4 else f"{most} agents at once"
+
+
+def memory_is_whole(played: Played) -> str | None:
+    text = played.simulation.world.tree.files[AT.memory].decode()
+    return shared_memory.problem(text) or ("; ".join(shared_memory.marked_entries(text)) or None)
+
+
+def nothing_elsewhere(played: Played) -> str | None:
+    """No agent here changes code: the source is as it was, and nothing lies outside of the feature's folder."""
+    files = played.simulation.world.tree.files
+    strange = [path for path in files if not path.startswith((f"{AT.folder}/", ".interlock/")) and path not in FILES]
+    changed = [path for path in ("src/a.py", ".git") if files.get(path) != FILES[path].encode()]
+    return f"changed: {', '.join(strange + changed)}" if strange or changed else None
+
+
+def decisions_grow(played: Played) -> str | None:
+    text = played.simulation.world.tree.files[AT.decisions].decode()
+    return None if text.startswith(FILES[AT.decisions].rstrip("\n")) else "earlier decisions are gone"
+
+
+def one_retry_each(played: Played) -> str | None:
+    """At most two tries with a verdict per dispatch; accidents have repeats of their own."""
+    retries = Counter(
+        line.key
+        for line in played.simulation.lines
+        if line.event == "dispatch.try" and line.data["move"] in ("repair", "retry")
+    )
+    wrong = [str(key) for key, count in retries.items() if count > 1]
+    return f"retried twice: {', '.join(wrong)}" if wrong else None
+
+
+def telemetry_is_complete(played: Played) -> str | None:
+    ends = Counter(line.data["member"] for line in played.simulation.lines if line.event == "dispatch.end")
+    told = Counter(line.data["agent"] for line in played.simulation.lines if line.event == "agent.returned")
+    if ends != told:
+        return f"returned but not told: {', '.join((ends - told) or (told - ends))}"
+    log = [path for path in played.simulation.world.tree.files if path.startswith(AT.at("agent-metrics/"))]
+    return None if log else "there is no run log"
+
+
+INVARIANTS = (
+    Invariant("DONE only when the reviewers are", done_only_by_review),
+    Invariant("the end is DONE or ERROR", words_of_the_end),
+    Invariant("loops are bounded", loops_are_bounded),
+    Invariant("steps follow the table", steps_follow_the_table),
+    Invariant("never more than four at once", four_at_once),
+    Invariant("the shared memory is whole and has no mark", memory_is_whole),
+    Invariant("nothing changes outside of its scope", nothing_elsewhere),
+    Invariant("decisions only grow", decisions_grow),
+    Invariant("one retry each", one_retry_each),
+    Invariant("telemetry is complete", telemetry_is_complete),
+)

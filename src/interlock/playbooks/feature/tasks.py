@@ -1,0 +1,152 @@
+"""The tasks of the plan: taken from its files, carried out in waves, sent back for fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from interlock.engine import Dispatch, Scope
+from interlock.playbooks.feature.clusters import (
+    BLOCKING,
+    Panel,
+)
+from interlock.playbooks.feature.crew import DONE, PENDING, Crew
+from interlock.playbooks.feature.decisions import (
+    Concern,
+    Onward,
+    Result,
+    affected_tasks,
+    after_group,
+    groups,
+)
+from interlock.playbooks.feature.findings import Finding, findings, joined
+from interlock.playbooks.feature.layout import (
+    TaskAgent,
+)
+from interlock.playbooks.feature.memory_file import MemoryFile, parse_memory
+from interlock.playbooks.feature.plan import PlanInvalid, Task, Wave, next_id, read_plan
+
+AT_ONCE = 4
+"""Tasks in one sub-wave."""
+CONFLICT_SHOWN = 4000
+"""Characters of a merge conflict that the planner is shown."""
+
+
+# -- the plan
+
+
+def planner(crew: Crew, judges: Sequence[str], failure: str) -> Dispatch:
+    told = f"The plan before this one does not hold: {failure}" if failure else ""
+    first = next_id(crew.tasks)
+    if not judges:
+        return crew.desk.planner(first, constraints=crew.constraints, failure=told)
+    wave = crew.plan.last_wave + 1
+    return crew.desk.replanner(first, wave, judges, list(crew.tasks), state=crew.state_of_tasks, failure=told)
+
+
+async def take_plan(crew: Crew, after: int) -> str:
+    """Adopt plan and tasks as they are now, if they hold; else the complaint."""
+    run, at = crew.run, crew.at
+    text = (await run.read(at.plan)).text
+    paths = await run.list(at.tasks, "*.md")
+    tasks = {path.rsplit("/", 1)[-1].removesuffix(".md"): (await run.read(path)).text for path in paths}
+    try:
+        crew.adopt(read_plan(text, tasks, done=crew.done_tasks, after=after))
+    except PlanInvalid as error:
+        run.warn(error.what)
+        return error.what
+    return ""
+
+
+# -- waves
+
+
+async def carry_out(crew: Crew, wave: Wave, at_once: int) -> bool:
+    """One wave in sub-waves, each awaited fully; whether the waves end here."""
+    run, stop = crew.run, False
+    parts = groups([task.id for task in wave.tasks], at_once)
+    memories: dict[str, MemoryFile | None] = {}
+    for number, part in enumerate(parts, start=1):
+        name = f"wave-{wave.number}" + (f"-{number}" if len(parts) > 1 else "")
+        memories |= await work(crew, name, [crew.tasks[one] for one in part], crew.desk.worker)
+        failed = [one for one in part if not crew.is_done(one)]
+        implementer = any(crew.tasks[one].worker is TaskAgent.IMPLEMENTER for one in failed)
+        to_do = {task.id: task.depends_on for task in crew.plan.tasks if crew.task_state[task.id] == PENDING}
+        lost = [one for one, state in crew.task_state.items() if state not in (DONE, PENDING)]
+        if stop := run.decide(after_group, implementer, lost, to_do) is Onward.VERIFY:
+            break
+    await crew.merge(memories, lessons=True)
+    return stop
+
+
+async def work(
+    crew: Crew, name: str, tasks: Sequence[Task], brief: Callable[[Task], Dispatch]
+) -> dict[str, MemoryFile | None]:
+    """Task agents side by side, each in a worktree; what they did is merged in declared order.
+
+    Returns the private memory of each, whether or not its work was taken over.
+    """
+    run = crew.run
+    await crew.clear([task.member for task in tasks])
+    heard = await crew.side_by_side(name, [brief(task) for task in tasks], "wave", crew.rounds)
+    memories: dict[str, MemoryFile | None] = {}
+    for task in tasks:
+        one = heard[task.member]
+        path = crew.at.mem(task.member)
+        memories[task.member] = parse_memory(one.report.text(path)) if path in one.report.artifacts else None
+        state = DONE if one.done else f"failed: {one.why}"
+        if one.done:
+            merged = await run.merge(one.report)
+            if not merged.ok:
+                paths = ", ".join(merged.conflicts)
+                run.note("task.conflict", task=task.id, paths=list(merged.conflicts))
+                evidence = "\n".join(merged.conflicts.values())[:CONFLICT_SHOWN]
+                state = f"failed: merge conflict in {paths}\n{evidence}"
+                crew.lasting.append(f"{task.member}: merge conflict in {paths}")
+        if state != DONE:
+            crew.available -= set(one.report.artifacts)
+        crew.task_state[task.id] = state
+        run.note("task", task=task.id, state=state.partition("\n")[0])
+    outcome = Result.DONE if all(crew.is_done(task.id) for task in tasks) else Result.ERROR
+    crew.summarize(crew.walk.stage.number, name, list(heard.values()), outcome)
+    return memories
+
+
+# -- fixes
+
+
+async def fix_tasks(crew: Crew, panel: Panel) -> None:
+    """Send the tasks that the reviewers' findings concern back to their agents, with these findings."""
+    run = crew.run
+    wanting = [name for name in BLOCKING if panel.reviews[name].wants_change]
+    found = {name: findings((await run.read(crew.at.output(name))).text) for name in wanting}
+    concerns = [concern_of(crew, name, panel.memories[name] or MemoryFile(), found[name]) for name in wanting]
+    affected = run.decide(affected_tasks, concerns, {task.id: task.files for task in crew.tasks.values()})
+    run.note("review.fix", tasks=list(affected), reviewers=wanting)
+    crew.rounds += 1
+    everything = [one for some in found.values() for one in some]
+    memories: dict[str, MemoryFile | None] = {}
+    for number, part in enumerate(groups(affected, AT_ONCE), start=1):
+        brief = partial(fix_brief, crew, everything, wanting)
+        memories |= await work(crew, f"fix-{number}", [crew.tasks[one] for one in part], brief)
+    await crew.merge(memories, lessons=True, step="7")
+
+
+def concern_of(crew: Crew, name: str, memory: MemoryFile, found: Sequence[Finding]) -> Concern:
+    """What a reviewer wants changed, with a warning for tasks that it made up."""
+    for task in memory.tasks:
+        if task not in crew.tasks:
+            crew.run.warn(f"{name}: Affected Tasks lists {task}; no such task")
+    named = memory.tasks or tuple(task for one in found for task in one.tasks)
+    return Concern(named, tuple(path for one in found for path in one.files))
+
+
+def fix_brief(crew: Crew, everything: Sequence[Finding], reviews: Sequence[str], task: Task) -> Dispatch:
+    """The findings that concern a task: those that name it or its files, and those that name neither."""
+    mine = Scope(task.files) if task.files else None
+    some = [
+        one
+        for one in everything
+        if task.id in one.tasks or (mine and any(map(mine.covers, one.files))) or not (one.tasks or one.files)
+    ]
+    return crew.desk.fixer(task, joined(some or everything) or "See the reviews.", reviews)

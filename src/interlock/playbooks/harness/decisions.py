@@ -1,0 +1,200 @@
+"""What the harness decides: how a dispatch counts, what QA means, what follows it, where a bounded run stops.
+
+All of it is pure and total.  What agents wrote is reduced to closed enums first; tables over them do the rest.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from interlock.contracts import ArtifactClass, Outcome, Reason
+from interlock.engine import Status, Table
+from interlock.playbooks.harness.artifacts import Inspection, QaFindings, Readiness, Validation
+from interlock.playbooks.harness.lifecycle import REMEDIATIONS, Finding, Stage, TaskStatus
+from interlock.playbooks.harness.run_report import Result
+from interlock.playbooks.harness.run_state import RunState
+
+# -- a start
+
+
+class Position(StrEnum):
+    """Where a task stands, seen from a run that is about to go on with it."""
+
+    STAGE = "a stage is to be carried out"
+    GATE = "a person has to decide"
+    NOT_REQUIRED = "nobody has to approve"
+    BLOCKED = "a person has to look at it first"
+    COMPLETE = "nothing is left to do"
+
+
+def position(state: RunState) -> Position:
+    """What comes next in a state that is consistent."""
+    match state.status:
+        case TaskStatus.COMPLETE:
+            return Position.COMPLETE
+        case TaskStatus.BLOCKED:
+            return Position.BLOCKED
+        case TaskStatus.AWAITING_APPROVAL:
+            return Position.GATE
+        case TaskStatus.ACTIVE:
+            return Position.STAGE if state.stage.works else Position.NOT_REQUIRED
+
+
+# -- a dispatch
+
+
+class Failure(StrEnum):
+    """Why a stage did not finish, worst first: the first that applies counts."""
+
+    GOVERNANCE = "changed workflow state or governance"
+    SCOPE = "changed what is not its to change"
+    NOT_STARTED = "could not be dispatched"
+    ERROR = "said that it failed"
+    BLOCKED = "said that it is blocked"
+    ARTIFACT = "left no artifact that counts"
+    NO_ANSWER = "did not finish"
+    NONE = "finished"
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """What a failure means for the run and for the stage history."""
+
+    status: Status
+    result: Result
+
+
+AFTER_FAILURE: Mapping[Failure, Consequence] = {
+    Failure.GOVERNANCE: Consequence(Status.STOPPED, Result.BLOCKED),
+    Failure.SCOPE: Consequence(Status.STOPPED, Result.BLOCKED),
+    Failure.NOT_STARTED: Consequence(Status.FAILED, Result.FAILED),
+    Failure.ERROR: Consequence(Status.STOPPED, Result.FAILED),
+    Failure.BLOCKED: Consequence(Status.STOPPED, Result.BLOCKED),
+    Failure.ARTIFACT: Consequence(Status.FAILED, Result.FAILED),
+    Failure.NO_ANSWER: Consequence(Status.FAILED, Result.FAILED),
+}
+
+_BY_REASON: Mapping[Reason, Failure] = {
+    Reason.AGENT_ERROR: Failure.ERROR,
+    Reason.SPAWN_FAILED: Failure.NOT_STARTED,
+    Reason.TIMEOUT: Failure.NO_ANSWER,
+    Reason.CRASHED: Failure.NO_ANSWER,
+    Reason.CANCELLED: Failure.NO_ANSWER,
+    Reason.NO_VERDICT: Failure.ARTIFACT,
+    Reason.CONTRACT_VIOLATION: Failure.ARTIFACT,
+    Reason.BAD_FORMAT: Failure.NO_ANSWER,
+    Reason.SESSION_MISMATCH: Failure.NO_ANSWER,
+    Reason.SCOPE_VIOLATION: Failure.SCOPE,
+}
+
+
+def failure_of(
+    outcome: Outcome, reason: Reason | None, artifact: ArtifactClass, scope: bool, governance: bool
+) -> Failure:
+    """How a dispatch counts. Its word is enough for a failure, and never for success."""
+    if governance:
+        return Failure.GOVERNANCE
+    if scope:
+        return Failure.SCOPE
+    if outcome is Outcome.BLOCKED:
+        return Failure.BLOCKED
+    if outcome is Outcome.FAIL:
+        return _BY_REASON[reason] if reason is not None else Failure.NO_ANSWER
+    return Failure.NONE if artifact is ArtifactClass.OK else Failure.ARTIFACT
+
+
+# -- QA
+
+
+class Verdict(StrEnum):
+    POSITIVE = "positive"
+    NEGATIVE = "negative"
+
+
+class Presence(StrEnum):
+    NONE = "none"
+    SOME = "some"
+
+
+QA_VERDICT: Table[Verdict] = Table(
+    "qa_verdict",
+    {
+        marks: Verdict.POSITIVE
+        if marks == (Validation.PASSED, Readiness.READY, Presence.NONE, Presence.NONE)
+        else Verdict.NEGATIVE
+        for marks in itertools.product(Validation, Readiness, Presence, Presence)
+    },
+)
+"""Validation result, approval readiness, blocking issues, unmet criteria: one negative mark is enough."""
+
+
+def marks(found: QaFindings) -> tuple[Validation, Readiness, Presence, Presence]:
+    return found.validation, found.readiness, _presence(found.issues), _presence(found.unmet)
+
+
+def _presence(items: tuple[str, ...]) -> Presence:
+    return Presence.SOME if items else Presence.NONE
+
+
+class Budget(StrEnum):
+    LEFT = "remediations left"
+    USED_UP = "remediations used up"
+
+
+def budget(remediations: int, cap: int = REMEDIATIONS) -> Budget:
+    return Budget.LEFT if remediations < cap else Budget.USED_UP
+
+
+class AfterQa(StrEnum):
+    ADVANCE = "go on"
+    RETURN = "back to Build"
+    BLOCK = "halt for a person"
+
+
+AFTER_QA: Table[AfterQa] = Table(
+    "after_qa",
+    {
+        (Verdict.POSITIVE, Budget.LEFT): AfterQa.ADVANCE,
+        (Verdict.POSITIVE, Budget.USED_UP): AfterQa.ADVANCE,
+        (Verdict.NEGATIVE, Budget.LEFT): AfterQa.RETURN,
+        (Verdict.NEGATIVE, Budget.USED_UP): AfterQa.BLOCK,
+    },
+)
+
+FINDING_OF: Mapping[AfterQa, Finding] = {
+    AfterQa.ADVANCE: Finding.QA_POSITIVE,
+    AfterQa.RETURN: Finding.QA_NEGATIVE,
+}
+
+
+# -- bounded runs
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far this process is to go; an option of the process, never part of the run."""
+
+    until: Stage | None = None
+    most: int | None = None
+
+    def reached(self, state: RunState, executed: int, last: Stage | None) -> Stage | None:
+        """The stage after which a bounded run stops here; None when it goes on."""
+        if self.until is not None and (last is self.until or self.until.before(state.stage)):
+            return self.until
+        if self.most is not None and executed >= self.most:
+            return last or (state.completed[-1] if state.completed else None)
+        return None
+
+
+def stale(inspection: Inspection, reason: Reason | None, complaints: tuple[str, ...]) -> Inspection:
+    """The inspection, unless the dispatch found the file to be the one that had been there before."""
+    mark = f"{inspection.path}: {ArtifactClass.STALE}"
+    said = next((text for text in complaints if text.startswith(mark)), None)
+    if not inspection.ok or reason is not Reason.CONTRACT_VIOLATION or said is None:
+        return inspection
+    return Inspection(
+        inspection.path, ArtifactClass.STALE, said.removeprefix(mark).removeprefix(": "), inspection.digest
+    )

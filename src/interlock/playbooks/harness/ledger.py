@@ -1,0 +1,216 @@
+"""The two documents that the engine owns, and the only code that writes them.
+
+Theory of operation.  A step ends with one `commit`: the report first, run-state last, because run-state is what a new
+run starts from.  Each write is compare-and-set against what was just read, and is followed by opening the file again
+and reading back what it should say; a file that does not say it is written once more, then the run halts.  Whatever
+somebody else put into run-state meanwhile is never overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from interlock.contracts import ArtifactClass
+from interlock.documents import Document, DocumentState
+from interlock.engine import Ending, Run
+from interlock.errors import DocumentInvalid, EngineFault, WorkspaceFailed
+from interlock.playbooks.harness import run_report, run_state, templates
+from interlock.playbooks.harness.artifacts import Inspection, inspect
+from interlock.playbooks.harness.lifecycle import Stage
+from interlock.playbooks.harness.run_report import Entry, Kind, evidence, report_path, stop
+from interlock.playbooks.harness.run_state import RunState
+from interlock.playbooks.harness.task_file import Task, with_approval
+
+MISSING = "Initialization verification failed \u2014 required artifacts missing"
+OWN = ("harness/runs/",)
+
+
+class Halt(Exception):
+    """The run ends here: a document that it lives by is gone, damaged or edited by somebody else."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.reason)
+        self.ending = ending
+
+
+@dataclass
+class Ledger:
+    """Where the task stands, and the documents that say so."""
+
+    run: Run
+    task: Task
+    state: RunState
+
+    @property
+    def report(self) -> str:
+        return report_path(self.task.task_id)
+
+    # -- beginning
+
+    async def begin(self, state_template: str, report_template: str, *, fresh: bool, replaces: str = "") -> None:
+        """Make the documents that are not there yet, and prove that both are (HN-37).
+
+        Args:
+            fresh: run-state is to be made; else it is there and stays as it is.
+            replaces: digest of the run-state of another, complete task.
+        """
+        existing = await self.run.read(self.report)
+        if existing.state is DocumentState.MISSING:
+            text = templates.first_report(report_template, self.state, self.task.title)
+            await self._write(self.report, text, expect="", check=self._report_problem(text))
+        if fresh:
+            if existing.state is not DocumentState.MISSING:
+                await self._grow(self.state, ())
+            text = templates.first_state(state_template, self.state)
+            await self._write(run_state.PATH, text, expect=replaces, check=self._state_problem(self.state))
+        self._note_initialised(await self.run.read(run_state.PATH), await self.run.read(self.report))
+
+    def _note_initialised(self, state: Document, report: Document) -> None:
+        facts = {
+            "run_state_exists": state.state is not DocumentState.MISSING,
+            "run_report_exists": report.state is not DocumentState.MISSING,
+            "non_empty": bool(state.text.strip() and report.text.strip()),
+            "reopened": state.state is DocumentState.OK and report.state is DocumentState.OK,
+        }
+        self.run.note("initialisation.verified", **facts)
+        if not all(facts.values()):
+            raise Halt(Ending.failed(MISSING))
+
+    # -- writing
+
+    async def commit(self, state: RunState, *entries: Entry, at: str) -> None:
+        """One transition: rows and top of the report, then run-state. A stop that is new gets a row of its own."""
+        stops = (stop(state, at),) if state.stop_reason else ()
+        await self._grow(state, (*entries, *stops))
+        await self.save(state)
+
+    async def save(self, state: RunState) -> None:
+        """Run-state alone; everything that this run does not know of it stays as it is."""
+        current = await self.run.read(run_state.PATH)
+        self._must_be_ours(current)
+        text = run_state.rewritten(current.text, state)
+        if text != current.text:
+            await self._write(
+                run_state.PATH, current.encode(text), expect=current.digest, check=self._state_problem(state)
+            )
+        self.state = state
+
+    async def _grow(self, state: RunState, entries: tuple[Entry, ...]) -> None:
+        current = await self.run.read(self.report)
+        await self._usable(current)
+        text = run_report.grown(current.text, state, self.task.title, entries)
+        if text != current.text:
+            await self._write(
+                self.report, current.encode(text), expect=current.digest, check=self._report_problem(text)
+            )
+
+    async def _write(
+        self, path: str, content: str | bytes, *, expect: str, check: Callable[[Document], str | None]
+    ) -> None:
+        """Write, open again, verify; one repair, then the run halts (HN-18, HN-38)."""
+        if path != run_state.PATH and not path.startswith(OWN):
+            raise EngineFault(f"{path} is not the controller's to write", where=path)
+        found = await self._write_once(path, content, expect, check)
+        if not found.ok:
+            self.run.note("repair", path=path, problem=found.cls)
+            found = await self._write_once(path, content, found.digest, check)
+        if not found.ok:
+            raise WorkspaceFailed(found.complaint, where=path, remedy="See whether the folder can be written.")
+
+    async def _write_once(
+        self, path: str, content: str | bytes, expect: str, check: Callable[[Document], str | None]
+    ) -> Inspection:
+        written = await self.run.write(path, content, expect=expect)
+        document = await self.run.read(path)
+        found = inspect(document, None)
+        if found.ok and (problem := check(document)) is not None:
+            found = Inspection(path, ArtifactClass.MALFORMED, problem, document.digest)
+        if found.ok:
+            self.run.note("write.verified", path=path, digest=written.digest, **found.answers())
+        return found
+
+    def _state_problem(self, state: RunState) -> Callable[[Document], str | None]:
+        def problem(document: Document) -> str | None:
+            try:
+                return None if run_state.parse(document) == state else "it does not say what was written"
+            except DocumentInvalid as error:
+                return error.what
+
+        return problem
+
+    def _report_problem(self, text: str) -> Callable[[Document], str | None]:
+        def problem(document: Document) -> str | None:
+            try:
+                run_report.parse(document)
+            except DocumentInvalid as error:
+                return error.what
+            return None if document.text == text else "it does not say what was written"
+
+        return problem
+
+    # -- what others did to them
+
+    async def checkpoint(self) -> None:
+        """Before each dispatch: both documents are there now, on disk, or the run halts (HN-40..43)."""
+        state, report = await self.run.read(run_state.PATH), await self.run.read(self.report)
+        self.run.note("checkpoint", run_state=_answer(state), run_report=_answer(report))
+        self._must_be_ours(state)
+        await self._usable(report)
+
+    def _must_be_ours(self, document: Document) -> None:
+        """Run-state still says what this run last wrote there, but for its words."""
+        if document.state is not DocumentState.OK:
+            raise Halt(Ending.failed(MISSING))
+        try:
+            same = run_state.parse(document).position == self.state.position
+        except DocumentInvalid:
+            same = False
+        if not same:
+            raise Halt(
+                Ending.stopped(
+                    f"{run_state.PATH} was edited while the run worked; the next run starts from what it says"
+                )
+            )
+
+    async def _usable(self, report: Document) -> None:
+        """The report is there and its chains are whole; else run-state says why and the run halts."""
+        if report.state is not DocumentState.OK:
+            reason = MISSING
+        else:
+            try:
+                run_report.parse(report)
+                return
+            except DocumentInvalid as error:
+                reason = error.what
+        await self.save(self.state.blocked(reason))
+        raise Halt(Ending.failed(reason))
+
+    # -- small things
+
+    def evidence(self, at: str, kind: Kind, *findings: str) -> tuple[Entry, ...]:
+        """Rows of evidence about the current stage."""
+        return tuple(evidence(self.state, at, kind, finding) for finding in findings)
+
+    def stamp(self) -> str:
+        return stamp(self.run.now())
+
+    async def record_in_task(self, gate: Stage, who: str, at: str) -> None:
+        """Write an approval into the task file: only on a person's explicit word (HN-11)."""
+        document = await self.run.read(self.task.path)
+        text = with_approval(document, gate, who, at) if document.state is DocumentState.OK else None
+        if text is None:
+            self.run.warn(f"{self.task.path} has no field '{gate} Approved By'; the approval is in {run_state.PATH}")
+        else:
+            await self.run.write(self.task.path, document.encode(text), expect=document.digest)
+
+
+def stamp(moment: datetime) -> str:
+    """UTC, whole seconds."""
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _answer(document: Document) -> str:
+    """Whether the file exists, as far as opening it shows; what cannot be determined is NO."""
+    return "YES" if document.state is DocumentState.OK else "NO"

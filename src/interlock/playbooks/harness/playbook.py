@@ -1,0 +1,106 @@
+"""One governed task through Specification, Design, Planning, Build, QA and approval, each by a verified artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from interlock.engine import Ending, Past, Run, playbook
+from interlock.errors import DocumentInvalid, EngineFault
+from interlock.playbooks.harness import run_state
+from interlock.playbooks.harness.briefs import RETRIES
+from interlock.playbooks.harness.decisions import Position, position
+from interlock.playbooks.harness.gates import ask, pass_unasked
+from interlock.playbooks.harness.ledger import Halt, Ledger
+from interlock.playbooks.harness.lifecycle import AGENTS, REMEDIATIONS
+from interlock.playbooks.harness.opening import HarnessInputs, open_task
+from interlock.playbooks.harness.run_state import PATH
+from interlock.playbooks.harness.stages import carry_out
+from interlock.playbooks.harness.stops import Progress, bounds_of, completed, stop_at_bound
+from interlock.playbooks.harness.task_file import GOVERNED
+
+if TYPE_CHECKING:
+    from interlock.engine.world import Documents
+
+STEPS = 16
+"""Steps that one run can take at most: nine stages with remediation, two gates, and a little air."""
+
+
+def successor(inputs: HarnessInputs, flags: Mapping[str, Any]) -> HarnessInputs:
+    """A person resumes a stopped task (EN-19)."""
+    return HarnessInputs(
+        task=inputs.task,
+        fallback=inputs.fallback,
+        fallback_by=inputs.fallback_by,
+        resumed=True,
+        note=str(flags.get("note") or ""),
+        from_stage=str(flags.get("from") or ""),
+        reset_remediation=bool(flags.get("reset_remediation")),
+    )
+
+
+def edited(_inputs: HarnessInputs, past: Past, documents: Documents) -> str | None:
+    """Whether somebody changed run-state since this run wrote or read it (EN-22); one that is gone is for the run."""
+    now = documents.facts(PATH).digest
+    own = {known[PATH] for known in (past.last_written, past.begun, past.last_read) if PATH in known}
+    return PATH if now is not None and own and now not in own else None
+
+
+def standing(_inputs: HarnessInputs, documents: Documents) -> str:
+    """Where the live task stands, for somebody who decides although nothing waits."""
+    try:
+        state = run_state.parse(documents.read(PATH))
+    except DocumentInvalid as problem:
+        return problem.what
+    return f"status {state.status}, stage {state.stage}"
+
+
+@playbook(
+    "harness",
+    inputs=HarnessInputs,
+    key=lambda inputs: inputs.task,
+    agents=tuple(AGENTS.values()),
+    documents=lambda _inputs: ("harness/**",),
+    state=lambda _inputs: GOVERNED,
+    caps={"stage": STEPS, "remediation": REMEDIATIONS},
+    max_parallel=1,
+    retries=RETRIES,
+    successor=successor,
+    afresh=lambda inputs: HarnessInputs(inputs.task, inputs.fallback, inputs.fallback_by),
+    edited=edited,
+    standing=standing,
+)
+async def harness(run: Run, inputs: HarnessInputs) -> Ending:
+    """Carry one task through its stages, each by one agent and a verified artifact, with people at the gates."""
+    try:
+        with run.step("open"):
+            ledger = await open_task(run, inputs)
+        if isinstance(ledger, Ending):
+            return ledger
+        progress = Progress(bounds_of(run), inputs)
+        async for _ in run.loop("stage"):
+            if (ending := await one_step(run, ledger, progress)) is not None:
+                return ending
+    except Halt as halt:
+        return halt.ending
+    raise EngineFault(f"the task took more than {STEPS} steps", where=PATH)
+
+
+async def one_step(run: Run, ledger: Ledger, progress: Progress) -> Ending | None:
+    """Whatever comes next for the task; None when something comes after it."""
+    here = run.decide(position, ledger.state)
+    if here in (Position.STAGE, Position.NOT_REQUIRED):
+        await stop_at_bound(run, ledger, progress)
+    match here:
+        case Position.STAGE:
+            with run.step(ledger.state.stage.slug):
+                return await carry_out(run, ledger, progress)
+        case Position.GATE:
+            return await ask(run, ledger)
+        case Position.NOT_REQUIRED:
+            await pass_unasked(run, ledger)
+            return None
+        case Position.COMPLETE:
+            return completed(ledger)
+        case Position.BLOCKED:
+            return Ending.stopped(ledger.state.stop_reason)

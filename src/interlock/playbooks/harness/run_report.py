@@ -1,0 +1,220 @@
+"""What happened to a task: `harness/runs/<TASKID>-run-report.md`, for people, kept by the engine.
+
+The top says where the task stands and is rewritten.  Below it are three tables that only grow: stage history,
+validation evidence, stops.  Each row ends with a link of a hash chain, so that a row that was changed, removed or
+put in between shows the next time that the report is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from interlock.documents import Document, DocumentState, Sections
+from interlock.playbooks.harness.escalation import Escalation, one_line
+from interlock.playbooks.harness.lifecycle import Stage
+from interlock.playbooks.harness.run_state import NONE, RunState, head
+from interlock.playbooks.harness.splices import Splices, sections_of
+
+FOLDER = "harness/runs"
+SCALARS = ("Task ID", "Task Title", "Current Stage", "Current Run ID", "Status", "Stop Reason")
+ARTIFACTS = "Artifact Paths"
+LINK = 16
+"""Characters of a link: enough to notice, short enough to read."""
+
+
+class Log(StrEnum):
+    """The tables that only grow."""
+
+    HISTORY = "Stage History"
+    EVIDENCE = "Validation Evidence"
+    STOPS = "Stops"
+
+
+COLUMNS: Mapping[Log, tuple[str, ...]] = {
+    Log.HISTORY: ("Run ID", "Stage", "Agent", "Outcome", "Started", "Ended", "Artifact", "SHA-256"),
+    Log.EVIDENCE: ("Time", "Run ID", "Kind", "Finding"),
+    Log.STOPS: ("Time", "Stage", "Reason"),
+}
+CHAIN = "Chain"
+HOLES = (*SCALARS, ARTIFACTS, *Log)
+
+
+class Result(StrEnum):
+    """How one execution of a stage came out."""
+
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    BLOCKED = "Blocked"
+    RETURNED = "Returned to Build"
+    APPROVED = "Approved"
+    REJECTED = "Rejected"
+    NOT_REQUIRED = "Not required"
+
+
+class Kind(StrEnum):
+    """What a line of evidence is about."""
+
+    CHECK = "Artifact check"
+    QA = "QA result"
+    REASON = "Reason for the return"
+    ISSUE = "Blocking issue"
+    CRITERION = "Failed criterion"
+    FALLBACK = "fallback"
+    RESUMED = "Resumed"
+    SCOPE = "Scope"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row to be added."""
+
+    log: Log
+    cells: tuple[str, ...]
+
+
+def executed(
+    state: RunState, agent: str, result: Result, started: str, ended: str, artifact: str = "", digest: str = ""
+) -> Entry:
+    """One execution of the current stage."""
+    return Entry(Log.HISTORY, (state.run_id, state.stage, agent, result, started, ended, artifact, digest))
+
+
+def evidence(state: RunState, at: str, kind: Kind, finding: str) -> Entry:
+    return Entry(Log.EVIDENCE, (at, state.run_id, kind, finding))
+
+
+def stop(state: RunState, at: str) -> Entry:
+    """That the run stopped in this state, for the reason it gives."""
+    return Entry(Log.STOPS, (at, state.stage, state.stop_reason))
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """A report that was read and whose chains are whole."""
+
+    fields: Mapping[str, str]
+    artifacts: Mapping[str, str]
+    rows: Mapping[Log, tuple[tuple[str, ...], ...]]
+    """The cells of each table, without the links."""
+
+
+def report_path(task_id: str) -> str:
+    return f"{FOLDER}/{task_id}-run-report.md"
+
+
+def archive_path(task_id: str) -> str:
+    """Where the run-state of a complete task is kept when another task begins."""
+    return f"{FOLDER}/{task_id}-run-state.md"
+
+
+def top_values(state: RunState, title: str) -> dict[str, str]:
+    return {
+        "Task ID": state.task_id,
+        "Task Title": title,
+        "Current Stage": state.stage,
+        "Current Run ID": state.run_id,
+        "Status": state.status,
+        "Stop Reason": state.stop_reason or NONE,
+    }
+
+
+def artifact_lines(state: RunState) -> str:
+    return "\n".join(f"- {stage}: {path}" for stage, path in state.artifacts.items())
+
+
+def empty_table(log: Log) -> str:
+    columns = (*COLUMNS[log], CHAIN)
+    return f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}"
+
+
+def grown(text: str, state: RunState, title: str, entries: Sequence[Entry]) -> str:
+    """The report with its top brought up to date and rows added; all else stays as it was."""
+    return _grown(text, tuple(top_values(state, title).items()), artifact_lines(state), tuple(entries))
+
+
+@lru_cache(maxsize=1024)
+def _grown(text: str, top: tuple[tuple[str, str], ...], artifacts: str, entries: tuple[Entry, ...]) -> str:
+    document = sections_of(text, "run report")
+    edits, place = Splices(document), head(document)
+    for name, value in top:
+        edits.field(name, value, place)
+    edits.body(f"## {ARTIFACTS}", artifacts)
+    for log in Log:
+        if added := [tuple(map(one_line, entry.cells)) for entry in entries if entry.log is log]:
+            rows = _rows(document, log)
+            edits.rows(f"## {log}", list(_chained(rows[-1][-1] if rows else _genesis(log), added)))
+    return edits.made()
+
+
+def _chained(last: str, rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    """The rows with their links."""
+    for cells in rows:
+        last = link(last, cells)
+        yield (*cells, last)
+
+
+def link(previous: str, cells: Sequence[str]) -> str:
+    """The link that follows `previous` for a row with these cells."""
+    return hashlib.sha256("\x1f".join((previous, *cells)).encode()).hexdigest()[:LINK]
+
+
+def _genesis(log: Log) -> str:
+    return link("", (log,))
+
+
+def parse(document: Document) -> RunReport:
+    """The report; Escalation when it cannot be read or is not the one that was written."""
+    if document.state is not DocumentState.OK:
+        raise _malformed(document.path, document.problem or "unreadable")
+    return parse_text(document.text, document.path)
+
+
+@lru_cache(maxsize=1024)
+def parse_text(text: str, path: str) -> RunReport:
+    document = sections_of(text, "run report")
+    if problem := next(_problems(document), None):
+        raise _malformed(path, problem)
+    fields = {name: found.value for name, found in document.fields(head(document)).items()}
+    listed = {name: found.value for name, found in document.fields(f"## {ARTIFACTS}").items()}
+    return RunReport(fields, listed, {log: tuple(row[:-1] for row in _rows(document, log)) for log in Log})
+
+
+def _problems(document: Sections) -> Iterator[str]:
+    known = document.fields(head(document))
+    yield from (f"field {name} not found" for name in SCALARS if name not in known)
+    if document.find(f"## {ARTIFACTS}") is None:
+        yield f"section {ARTIFACTS} not found"
+    for log in Log:
+        table = document.table(f"## {log}") if document.find(f"## {log}") else None
+        if table is None or table.columns != (*COLUMNS[log], CHAIN):
+            yield f"table {log} not found"
+            return
+        previous = _genesis(log)
+        for number, row in enumerate(table.rows, start=1):
+            if len(row.cells) != len(table.columns) or row.cells[-1] != link(previous, row.cells[:-1]):
+                yield f"entry {number} of {log} was changed, or one before it removed"
+                return
+            previous = row.cells[-1]
+
+
+def _rows(document: Sections, log: Log) -> tuple[tuple[str, ...], ...]:
+    table = document.table(f"## {log}")
+    return tuple(row.cells for row in table.rows) if table else ()
+
+
+def _malformed(path: str, what: str) -> Escalation:
+    return Escalation(
+        f"{path}: malformed: {what}",
+        cure="Restore the report from version control: it is the task's history and is never rewritten.",
+        path=path,
+    )
+
+
+def last_judged(report: RunReport, stage: Stage) -> str:
+    """The digest of the artifact with which this stage was last executed; empty when it never was."""
+    rows = [row for row in report.rows[Log.HISTORY] if row[1] == stage]
+    return rows[-1][7] if rows else ""

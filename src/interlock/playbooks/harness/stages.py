@@ -1,0 +1,213 @@
+"""One stage: its contract and inputs, its own agent, its artifact, and for QA the judgement of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from interlock.contracts import Outcome
+from interlock.documents import Document, DocumentState
+from interlock.engine import Ending, Report, Run
+from interlock.errors import DocumentInvalid
+from interlock.playbooks.harness import run_state, standards
+from interlock.playbooks.harness.artifacts import Inspection, QaFindings, inspect, qa_findings, qa_lines
+from interlock.playbooks.harness.briefs import inputs_of, stage_dispatch, structure
+from interlock.playbooks.harness.decisions import (
+    AFTER_FAILURE,
+    AFTER_QA,
+    QA_VERDICT,
+    AfterQa,
+    Failure,
+    budget,
+    failure_of,
+    marks,
+    stale,
+)
+from interlock.playbooks.harness.escalation import one_line
+from interlock.playbooks.harness.ledger import Ledger
+from interlock.playbooks.harness.lifecycle import AGENTS, REMEDIATIONS, Finding, Stage
+from interlock.playbooks.harness.run_report import Entry, Kind, Result, executed, last_judged
+from interlock.playbooks.harness.run_report import parse as parse_report
+from interlock.playbooks.harness.standards import StageContract
+from interlock.playbooks.harness.stops import Progress, block, note_result
+
+LIMIT_REACHED = "QA remediation retry limit reached"
+SAID = 300
+"""Characters of an agent's own words that a stop reason quotes."""
+
+
+async def carry_out(run: Run, ledger: Ledger, progress: Progress) -> Ending | None:
+    """One stage: its contract, its inputs, the checkpoint, its agent, its artifact."""
+    state, agent = ledger.state, AGENTS[ledger.state.stage]
+    started = ledger.stamp()
+    await ledger.commit(state.told(f"{state.stage} is with its agent, {agent}."), at=started)
+    try:
+        contract = await load_contract(run, state.stage)
+    except DocumentInvalid as problem:
+        return await block(run, ledger, problem.what)
+    needed = inputs_of(contract, state)
+    for path in needed.required:
+        if not is_usable(await run.read(path)):
+            return await block(run, ledger, f"Input contract of {state.stage} not satisfiable: {path} missing")
+    beside = [path for path in needed.optional if is_usable(await run.read(path))]
+    await ledger.checkpoint()
+    live = run.live
+    if (by := fallback_by(ledger, progress)) is not None:
+        done = await supplied(run, ledger, contract, by)
+    else:
+        done = await dispatched(run, ledger, contract, (*needed.required, *beside))
+    if live:
+        progress.executed, progress.last = progress.executed + 1, state.stage
+    ended = ledger.stamp()
+    entries = [*done.evidence(ledger, ended)]
+    if done.failure is not Failure.NONE:
+        then = AFTER_FAILURE[done.failure]
+        return await block(
+            run, ledger, done.reason, done.row(ledger, then.result, started, ended), *entries, status=then.status
+        )
+    if state.stage is Stage.QA:
+        return await judge(run, ledger, done, entries, started, ended)
+    moved = state.moved(Finding.VERIFIED, ended[:10], f"{state.stage} was completed by {done.who}.").gated()
+    await ledger.commit(moved, done.row(ledger, Result.COMPLETED, started, ended), *entries, at=ended)
+    note_result(run, ledger)
+    return None
+
+
+async def load_contract(run: Run, stage: Stage) -> StageContract:
+    """The contract of a stage as the workspace has it now."""
+    document = await run.read(standards.CONTRACTS)
+    contract = standards.contract_for(standards.parse_contracts(document), stage)
+    run.note("contract.loaded", stage=stage, digest=document.digest)
+    return contract
+
+
+def is_usable(document: Document) -> bool:
+    return document.state is DocumentState.OK and bool(document.text.strip())
+
+
+@dataclass(frozen=True)
+class Done:
+    """What is proven about one execution of a stage."""
+
+    who: str
+    found: Inspection
+    text: str
+    failure: Failure = Failure.NONE
+    reason: str = ""
+    kind: Kind = Kind.CHECK
+
+    def evidence(self, ledger: Ledger, at: str) -> tuple[Entry, ...]:
+        said = f"{self.found.path}: verified" if self.found.ok else self.found.complaint
+        rows = ledger.evidence(at, Kind.CHECK, said)
+        if self.kind is Kind.FALLBACK:
+            rows += ledger.evidence(at, Kind.FALLBACK, f"{ledger.state.stage} supplied by {self.who}")
+        if self.failure in (Failure.GOVERNANCE, Failure.SCOPE):
+            rows += ledger.evidence(at, Kind.SCOPE, f"{self.reason}; undone")
+        return rows
+
+    def row(self, ledger: Ledger, result: Result, started: str, ended: str) -> Entry:
+        return executed(ledger.state, self.who, result, started, ended, self.found.path, self.found.digest)
+
+
+async def dispatched(run: Run, ledger: Ledger, contract: StageContract, inputs: tuple[str, ...]) -> Done:
+    """The stage's own agent at work, and what its artifact is when it is opened afterwards."""
+    state = ledger.state
+    report = await run.dispatch(stage_dispatch(ledger.task, state, contract, inputs))
+    document, found = await open_artifact(run, state.stage, state.artifact, contract)
+    found = stale(found, report.reason, report.complaints)
+    failure = run.decide(
+        failure_of, report.outcome, report.reason, found.cls, bool(report.violations), bool(report.foreign)
+    )
+    return Done(report.agent, found, document.text, failure, reason_of(failure, state.stage, report, found))
+
+
+async def open_artifact(run: Run, stage: Stage, path: str, contract: StageContract) -> tuple[Document, Inspection]:
+    document = await run.read(path)
+    found = inspect(document, structure(contract))
+    run.note("artifact.check", stage=stage, path=path, cls=found.cls, detail=found.detail, **found.answers())
+    return document, found
+
+
+def reason_of(failure: Failure, stage: Stage, report: Report, found: Inspection) -> str:
+    """The stop reason of a failed stage, in the words of the workflow."""
+    who = f"Stage {stage}: agent {report.agent}"
+    match failure:
+        case Failure.GOVERNANCE | Failure.SCOPE:
+            return f"Scope violation by {report.agent}: {', '.join((*report.foreign, *report.violations))}"
+        case Failure.NOT_STARTED:
+            return f"{who} cannot be dispatched: {one_line(report.detail)}"
+        case Failure.ERROR:
+            return f"{who} failed: {words_of(report)}"
+        case Failure.BLOCKED:
+            return f"{who} is blocked: {words_of(report)}"
+        case Failure.NO_ANSWER:
+            return f"{who} did not finish: {one_line(report.detail)}"
+        case Failure.ARTIFACT:
+            return found.complaint if not found.ok else one_line("; ".join(report.complaints))
+        case Failure.NONE:
+            return ""
+
+
+def words_of(report: Report) -> str:
+    """What an agent said about its own failure, for people; nothing is decided by it."""
+    said = report.detail if report.outcome is Outcome.BLOCKED or report.token is None else ""
+    lines = [line for line in report.answer().decode("utf-8", "replace").splitlines() if line.strip()]
+    spoken = " ".join(line for line in lines if not line.lower().lstrip("*_` ").startswith("status"))
+    return one_line(said or spoken or report.detail)[:SAID] or "no reason given"
+
+
+# -- a person in the place of an agent
+
+
+def fallback_by(ledger: Ledger, progress: Progress) -> str | None:
+    """Who supplies the artifact of the current stage, where a person asked for that."""
+    asked = run_state.named_stage(progress.inputs.fallback) if progress.inputs.fallback else None
+    return (progress.inputs.fallback_by or "a person") if asked is ledger.state.stage else None
+
+
+async def supplied(run: Run, ledger: Ledger, contract: StageContract, by: str) -> Done:
+    """An artifact that a person wrote: opened and checked like any other, never made up."""
+    state = ledger.state
+    document, found = await open_artifact(run, state.stage, state.artifact, contract)
+    run.note("fallback", stage=state.stage, by=by)
+    reason, failure = found.complaint, Failure.NONE if found.ok else Failure.BLOCKED
+    if found.ok and state.remediations:
+        judged = last_judged(parse_report(await run.read(ledger.report)), state.stage)
+        if judged == found.digest:
+            failure, reason = Failure.BLOCKED, f"{found.path}: stale: it is the one that was judged before"
+    return Done(f"fallback: {one_line(by)}", found, document.text, failure, reason, Kind.FALLBACK)
+
+
+# -- QA
+
+
+async def judge(run: Run, ledger: Ledger, done: Done, entries: list[Entry], started: str, ended: str) -> Ending | None:
+    """Read the QA artifact: go on, back to Build, or halt for a person."""
+    state, found = ledger.state, qa_findings(done.text)
+    verdict = run.decide(QA_VERDICT, *marks(found))
+    run.note("qa.result", verdict=verdict, issues=found.issues, unmet=found.unmet, remediations=state.remediations)
+    cap = min(REMEDIATIONS, run.identity.caps.get("remediation", REMEDIATIONS))
+    entries += ledger.evidence(ended, Kind.QA, f"{verdict}: {found.validation}, {found.readiness}")
+    match run.decide(AFTER_QA, verdict, budget(state.remediations, cap)):
+        case AfterQa.ADVANCE:
+            moved = state.moved(Finding.QA_POSITIVE, ended[:10], f"QA was completed by {done.who}.").gated()
+            await ledger.commit(moved, done.row(ledger, Result.COMPLETED, started, ended), *entries, at=ended)
+        case AfterQa.RETURN:
+            count = state.remediations + 1
+            event = f"QA returned the task to Build for remediation {count} of {cap}."
+            moved = state.moved(Finding.QA_NEGATIVE, ended[:10], event, remediations=count)
+            entries += reasons(ledger, found, ended)
+            await ledger.commit(moved, done.row(ledger, Result.RETURNED, started, ended), *entries, at=ended)
+        case AfterQa.BLOCK:
+            entries += reasons(ledger, found, ended)
+            return await block(run, ledger, LIMIT_REACHED, done.row(ledger, Result.BLOCKED, started, ended), *entries)
+    note_result(run, ledger)
+    return None
+
+
+def reasons(ledger: Ledger, found: QaFindings, at: str) -> tuple[Entry, ...]:
+    """Why a task goes back: the marks, the blocking issues, the criteria that are not met."""
+    return (
+        *ledger.evidence(at, Kind.REASON, "; ".join(qa_lines(found))),
+        *ledger.evidence(at, Kind.ISSUE, *found.issues),
+        *ledger.evidence(at, Kind.CRITERION, *found.unmet),
+    )

@@ -1,0 +1,95 @@
+"""Templates with holes: the first text of run-state and run report, in a team's own words and layout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from importlib import resources
+
+from interlock.documents import Document, DocumentState
+from interlock.errors import DocumentInvalid
+from interlock.playbooks.harness import run_report, run_state
+from interlock.playbooks.harness.escalation import Escalation
+from interlock.playbooks.harness.lifecycle import WORKING
+from interlock.playbooks.harness.run_report import Log
+from interlock.playbooks.harness.run_state import RunState, hole
+
+FOLDER = "harness/templates"
+RUN_STATE = f"{FOLDER}/run-state-template.md"
+RUN_REPORT = f"{FOLDER}/run_report_template.md"
+HOLES: Mapping[str, frozenset[str]] = {
+    RUN_STATE: frozenset(map(hole, run_state.FIELDS)),
+    RUN_REPORT: frozenset(map(hole, run_report.HOLES)),
+}
+_HOLE = re.compile(r"\{\{([^{}]*)\}\}")
+_SAMPLE = RunState("TASK-1", "harness/tasks/TASK-1.md", {stage: f"docs/{stage.slug}.md" for stage in WORKING}, "RUN-1")
+
+
+def built_in(path: str) -> str:
+    """The template that interlock ships for this path."""
+    name = path.rpartition("/")[2]
+    return resources.files(__package__).joinpath("examples", "templates", name).read_text(encoding="utf-8")
+
+
+def load(document: Document) -> str:
+    """The template's text, proven: every hole once known, none missing, and the result can be read back."""
+    path = document.path
+    if document.state is not DocumentState.OK:
+        raise Escalation(f"{path}: unreadable: {document.problem}", cure="Make it a plain UTF-8 file.", path=path)
+    if problem := _problem(document.text, path):
+        raise Escalation(
+            f"{path}: malformed: {problem}",
+            cure="Compare it with the template that 'interlock init --playbook harness' writes.",
+            path=path,
+        )
+    return document.text
+
+
+@lru_cache(maxsize=16)
+def _problem(text: str, path: str) -> str | None:
+    found, known = {name.strip() for name in _HOLE.findall(text)}, HOLES[path]
+    if unknown := sorted(found - known):
+        return f"unknown hole {_holes(unknown)}"
+    if lacking := sorted(known - found):
+        return f"missing hole {_holes(lacking)}"
+    try:
+        same = _state_survives(text) if path == RUN_STATE else _report_survives(text)
+    except DocumentInvalid as error:
+        return f"what is filled in cannot be read back ({error.what.rpartition('malformed: ')[2]})"
+    return None if same else "what is filled in cannot be read back"
+
+
+def _state_survives(template: str) -> bool:
+    first, later = first_state(template, _SAMPLE), _SAMPLE.blocked("a reason")
+    return run_state.parse_text(first) == _SAMPLE and run_state.parse_text(run_state.rewritten(first, later)) == later
+
+
+def _report_survives(template: str) -> bool:
+    first, later = first_report(template, _SAMPLE, "Title"), _SAMPLE.blocked("a reason")
+    run_report.parse_text(first, RUN_REPORT)
+    entries = [run_report.Entry(log, run_report.COLUMNS[log]) for log in Log]
+    grown = run_report.parse_text(run_report.grown(first, later, "Title", entries), RUN_REPORT)
+    return grown.fields["Stop Reason"] == "a reason" and all(len(rows) == 1 for rows in grown.rows.values())
+
+
+def first_state(template: str, state: RunState) -> str:
+    """The first text of run-state."""
+    return filled(template, run_state.values(state))
+
+
+def first_report(template: str, state: RunState, title: str) -> str:
+    """The first text of the run report, its tables empty."""
+    tables = {log.value: run_report.empty_table(log) for log in Log}
+    top = run_report.top_values(state, title)
+    return filled(template, {**top, run_report.ARTIFACTS: run_report.artifact_lines(state), **tables})
+
+
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """The template with its holes filled, once: what is filled in has no holes, whatever it looks like."""
+    known = {hole(name): value for name, value in values.items()}
+    return _HOLE.sub(lambda match: known[match[1].strip()], template)
+
+
+def _holes(names: Collection[str]) -> str:
+    return ", ".join(f"{{{{{name}}}}}" for name in names)

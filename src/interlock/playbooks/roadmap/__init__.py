@@ -1,0 +1,42 @@
+"""The roadmap: item by item through the pipeline of its complexity, until all pass, one is blocked, or none can run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from interlock.playbooks.roadmap.playbook import DEFAULT_FILE, RoadmapInputs, roadmap
+from interlock.playbooks.roadmap.report import TOKEN
+from interlock.playbooks.roadmap.schema import json_schema
+from interlock.playbooks.roadmap.states import diagram
+
+if TYPE_CHECKING:
+    from interlock.engine import Rehearsal
+
+PLAYBOOK = roadmap
+
+
+def example_files() -> Mapping[str, str]:
+    """A roadmap to try the playbook with: path in the workspace to text."""
+    file = resources.files(__package__) / "examples" / "roadmap.json"
+    return {DEFAULT_FILE: file.read_text(encoding="utf-8")}
+
+
+def rehearsal() -> Rehearsal:
+    """A complex and a simple item, against everything their agents can do."""
+    from interlock.playbooks.roadmap.rehearsing import rehearsal as against_everything
+
+    return against_everything()
+
+
+__all__ = [
+    "PLAYBOOK",
+    "TOKEN",
+    "RoadmapInputs",
+    "diagram",
+    "example_files",
+    "json_schema",
+    "rehearsal",
+    "roadmap",
+]

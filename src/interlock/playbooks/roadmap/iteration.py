@@ -1,0 +1,199 @@
+"""The hands of one iteration: calling agents and keeping the item's state, always in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from interlock.contracts import TRANSIENT, UNUSABLE, Outcome, Reason
+from interlock.documents.paths import plain_parts
+from interlock.engine import Dispatch, Quoted, Report, Run
+from interlock.engine.brief import quoted
+from interlock.engine.dispatch import failure_context
+from interlock.errors import PathRefused, WorkspaceFailed
+from interlock.playbooks.roadmap.answers import Answer, FileNote, read_answer
+from interlock.playbooks.roadmap.briefs import Attempt, Known, dispatch_of
+from interlock.playbooks.roadmap.decisions import SOURCE_OF, AfterCall, Failure, Gate, Ruling, Step, after_call
+from interlock.playbooks.roadmap.documents import Item
+from interlock.playbooks.roadmap.forwarding import one_line
+from interlock.playbooks.roadmap.ledger import Change, Rules, fingerprint, standing, transition
+
+NO_STATUS = "answer has no Status; expected success | blocked | needs_revision"
+
+
+class ItemBlocked(Exception):
+    """The item cannot go on, whatever retries are left: an agent says so, or did not do its part."""
+
+    def __init__(self, failure: Failure, *, agent_failed: bool) -> None:
+        super().__init__(failure.reason)
+        self.failure = failure
+        self.agent_failed = agent_failed
+
+
+class ItemEdited(Exception):
+    """A person changed the item while it was worked on. What they wrote stands; the iteration is over."""
+
+
+@dataclass
+class Iteration:
+    """One item on its way through the pipeline, and all that has come of it so far."""
+
+    run: Run
+    file: str
+    place: str
+    """The file's absolute path, for messages only."""
+    rules: Rules
+    known: Known
+    """What is passed on to later steps; its item is the item as it was found."""
+    item: Item
+    """The item as it stands now."""
+    gates: dict[Gate, bool] = field(default_factory=dict)
+    """The verdicts of the present attempt."""
+    failures: list[Failure] = field(default_factory=list)
+    """What the present attempt failed by."""
+    files: dict[str, str] = field(default_factory=dict)
+    """Path to its line, for what the present attempt created or changed."""
+    called: list[str] = field(default_factory=list)
+    agent_failed: bool = False
+    """The item is blocked because an agent did not do its part, not because of what it did."""
+    upcoming: str = ""
+    """The next candidate, after the last change of state."""
+
+    @property
+    def attempt(self) -> int:
+        return self.item.retries + 1
+
+    def begin_attempt(self) -> None:
+        self.gates, self.failures, self.files = {}, [], {}
+
+    def end_attempt(self) -> None:
+        """A failed attempt joins the evidence that every later one gets."""
+        ended = Attempt(self.attempt, tuple(self.files.values()), tuple(self.failures))
+        self.known = replace(self.known, attempts=(*self.known.attempts, ended))
+
+    def know(self, **more: Any) -> None:
+        self.known = replace(self.known, **more)
+
+    def rule(self, step: Step, ruling: Ruling) -> Ruling:
+        """Take a judge's ruling into the attempt."""
+        self.gates |= ruling.gates
+        self.failures += ruling.failures
+        self.run.note(
+            "verdict",
+            item=self.item.id,
+            attempt=self.attempt,
+            source=SOURCE_OF[step],
+            gates=ruling.gates,
+            passed=ruling.passed,
+            failures=[failure.reason for failure in ruling.failures],
+        )
+        return ruling
+
+    async def persist(self, changes: Mapping[str, Any]) -> None:
+        """Change the item's state in the file, before whatever it announces; ItemEdited if it is not ours any more."""
+        run, item = self.run, self.item
+        facts = {"item": item.id, "fingerprint": fingerprint(item)}
+        before, after = standing(item), standing(item, changes)
+        run.note("item.state", **facts, before=before, after=after, persisted=False)
+        change = partial(transition, place=self.place, item=item, changes=changes)
+        what = {"item": item.id, "before": item.state(), "changes": dict(changes)}
+        try:
+            done = Change.from_json(await run.edit(self.file, what, change))
+        except WorkspaceFailed as error:
+            raise WorkspaceFailed(
+                f"{error.what}; item {item.id} stays {item.status}", where=error.where, remedy=error.remedy
+            ) from error
+        if done.edited is not None:
+            run.note("item.edited", item=item.id, what=done.edited)
+            raise ItemEdited(done.edited)
+        run.note("item.state", **facts, before=before, after=after, persisted=True)
+        self.item, self.upcoming = done.item, done.upcoming
+
+    async def call(self, step: Step, *, attempt: int = 1, narrowed: Sequence[str] | None = None) -> Report:
+        """One step by its agent. One that did not finish, or wrote where it may not, is asked once more; ItemBlocked
+        when the pipeline cannot go on behind it."""
+        spec = dispatch_of(step, self.known, self.rules.lines, attempt=attempt, narrowed=narrowed)
+        report = await self._dispatch(step, spec, attempt)
+        if report.ok:
+            return report
+        move = self.run.decide(after_call, step, report.outcome, report.reason, False)
+        if move is AfterCall.ASK_AGAIN:
+            said = "\n\n".join(filter(None, (spec.failure, _remark(report))))
+            report = await self._dispatch(step, replace(spec, failure=said), attempt)
+            move = self.run.decide(after_call, step, report.outcome, report.reason, True)
+        if report.reason in UNUSABLE or report.reason is Reason.AGENT_ERROR:
+            self.run.warn(f"{SOURCE_OF[step]} (item {self.item.id}, attempt {attempt}): {_why(report)}")
+        if move is not AfterCall.GO_ON:
+            raise ItemBlocked(Failure(SOURCE_OF[step], _why(report)), agent_failed=move is AfterCall.FAIL)
+        return report
+
+    async def _dispatch(self, step: Step, spec: Dispatch, attempt: int) -> Report:
+        run, item = self.run, self.item.id
+        run.note("step", item=item, step=step, agent=spec.agent, attempt=attempt)
+        report = await run.dispatch(spec)
+        self.called.append(f"{SOURCE_OF[step]}#{attempt}")
+        if report.foreign:
+            run.note("roadmap.foreign_write", item=item, agent=spec.agent, paths=report.foreign)
+        return report
+
+    def changed_files(self, report: Report) -> dict[str, str]:
+        """One line for each file that Implement reported or that really changed; differences are noted (RM-85)."""
+        reported, refused = _sorted_out(read_answer(report.data).files)
+        lacking = [path for path in report.changes if path not in reported]
+        unseen = [path for path in reported if path not in report.changes]
+        if lacking or unseen or refused:
+            self.run.note(
+                "evidence.mismatch",
+                item=self.item.id,
+                attempt=self.attempt,
+                reported=list(reported),
+                changed=report.changes,
+                refused=refused,
+            )
+        lines = {path: _file_line(path, note, seen=path not in unseen) for path, note in reported.items()}
+        return lines | {path: f"- `{path}` (changed; not reported by Implement)" for path in lacking}
+
+
+def _sorted_out(files: Sequence[FileNote]) -> tuple[dict[str, FileNote], list[str]]:
+    """Reported files by their plain path, and the paths that are refused: absolute, or out of the workspace."""
+    known: dict[str, FileNote] = {}
+    refused = []
+    for file in files:
+        try:
+            known["/".join(plain_parts(file.path))] = file
+        except PathRefused:
+            refused.append(file.path)
+    return known, refused
+
+
+def _file_line(path: str, file: FileNote, *, seen: bool) -> str:
+    unseen = "" if seen else "; no change of it was seen"
+    return f"- `{path}` ({file.change}{unseen})" + (f": {file.note}" if file.note else "")
+
+
+def _remark(report: Report) -> str:
+    """What an agent is told when it is asked again."""
+    if report.outcome is not Outcome.REVISE:
+        return failure_context(report)
+    answer = read_answer(report.data)
+    own = "\n".join(f"- {text}" for text in (*answer.issues, *answer.findings, *answer.next_steps)) or "- (no remark)"
+    before = "You were asked before and said that you were not finished. Finish it now."
+    return f"{before}\n\n{quoted(Quoted('Your remark', own))}"
+
+
+def _why(report: Report) -> str:
+    """Why a call leads no further, in the words that are stored with the item."""
+    answer: Answer = read_answer(report.data)
+    match report.outcome, report.reason:
+        case Outcome.BLOCKED, _:
+            return f"blocked: {answer.reason}"
+        case Outcome.REVISE, _:
+            return f"not finished when asked again: {answer.reason}"
+        case _, Reason.NO_VERDICT:
+            return NO_STATUS
+        case _, reason if reason in TRANSIENT:
+            return f"dispatch failed: {reason}" + (f": {one_line(report.detail)}" if report.detail else "")
+        case _:
+            return "; ".join(dict.fromkeys(map(one_line, report.complaints))) or str(report.reason)

@@ -1,0 +1,248 @@
+"""A roadmap, item by item: select, send through the pipeline of its complexity, judge, retry or finish, report."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from interlock.documents import DocumentState
+from interlock.engine.definition import AfterComplete, Past, playbook
+from interlock.engine.model import Ending, Report, Retries
+from interlock.engine.run import Run
+from interlock.engine.world import Documents
+from interlock.playbooks.roadmap.answers import read_answer
+from interlock.playbooks.roadmap.briefs import Known
+from interlock.playbooks.roadmap.decisions import (
+    AFTER_ATTEMPT,
+    AGENTS,
+    PIPELINES,
+    RESEARCH,
+    RETRY_PIPELINES,
+    WITHOUT_EVIDENCE,
+    Choice,
+    Move,
+    Research,
+    Result,
+    Ruling,
+    Step,
+    budget,
+    changed_scope,
+    judge_design,
+    judge_review,
+    judge_tests,
+    knowledge,
+)
+from interlock.playbooks.roadmap.documents import Roadmap
+from interlock.playbooks.roadmap.forwarding import one_line
+from interlock.playbooks.roadmap.iteration import ItemBlocked, ItemEdited, Iteration
+from interlock.playbooks.roadmap.ledger import COMPLETE, Rules, Survey, fingerprint, standing, survey
+from interlock.playbooks.roadmap.report import (
+    TOKEN,
+    blocked_text,
+    iteration_block,
+    nothing_reason,
+    nothing_text,
+)
+from interlock.playbooks.roadmap.schema import MOST_RETRIES, ItemStatus
+
+DEFAULT_FILE = "roadmap.json"
+MOST_ITEMS = 100_000
+"""Iterations of one run: more than a document of the largest size has items."""
+
+
+@dataclass(frozen=True)
+class RoadmapInputs:
+    """Which roadmap."""
+
+    file: str = DEFAULT_FILE
+
+
+def edited(inputs: RoadmapInputs, past: Past, documents: Documents) -> str | None:
+    """Whether a person changed the item that an open run is working on, and what (EN-22)."""
+    notes = [data for event, data in past.notes if event == "item.state"]
+    document = documents.read(inputs.file)
+    if not notes or document.state is DocumentState.MISSING:
+        return None
+    roadmap, last = Roadmap.read(document, inputs.file), notes[-1]
+    if last["persisted"] and last["after"][0] != ItemStatus.IN_PROGRESS:
+        return None
+    item = roadmap.find(last["item"])
+    expected = [last["after"]] if last["persisted"] else [last["before"], last["after"]]
+    if item is not None and fingerprint(item) == last["fingerprint"] and standing(item) in expected:
+        return None
+    return f"item {last['item']} of {inputs.file}"
+
+
+@playbook(
+    "roadmap",
+    inputs=RoadmapInputs,
+    key=lambda inputs: inputs.file,
+    agents=AGENTS,
+    state=lambda inputs: (inputs.file,),
+    caps={"item": MOST_ITEMS, "attempt": 1 + MOST_RETRIES},
+    max_parallel=1,
+    retries=Retries(transient=1, contract=1, error=0),
+    after_complete=AfterComplete.ALWAYS_NEW,  # the file says what is left to do: it is read again, always
+    edited=edited,
+)
+async def roadmap(run: Run, inputs: RoadmapInputs) -> Ending:
+    """Work through a roadmap, one ready item at a time, until all pass, one is blocked, or none can be selected."""
+    place = str(run.world.tree.root / inputs.file)
+    async for _ in run.loop("item"):
+        found = await load(run, inputs.file, place)
+        if found.choice is Choice.COMPLETE:
+            return Ending.complete(f"{TOKEN}\n", f"all {found.items} items pass")
+        if found.item is None:
+            return Ending.stopped(nothing_reason(found.remaining), nothing_text(found.remaining) + "\n")
+        known = Known(found.item, inputs.file, begun_before=found.choice is Choice.RESUMED or found.item.retries > 0)
+        work = Iteration(run, inputs.file, place, found.rules, known, found.item)
+        try:
+            if (ending := await one_item(work)) is not None:
+                return ending
+        except ItemEdited:
+            continue  # what the person wrote stands, and decides what comes next
+        if run.flags.get("once") and run.live and work.upcoming != COMPLETE:
+            return Ending.complete(reason=f"one iteration done; next candidate: {work.upcoming}")
+    return Ending.stopped(f"{MOST_ITEMS} iterations in one run")
+
+
+async def load(run: Run, file: str, place: str) -> Survey:
+    """Read and check the file, and find what there is to do in it."""
+    rules = Rules.of(run.settings, run.flags)
+    found = Survey.from_json(await run.look(file, partial(survey, place=place, rules=rules)))
+    run.note("roadmap.loaded", items=found.items, done=found.done, choice=found.choice)
+    if found.passed_over:
+        run.note("item.skipped", items=found.passed_over, in_all=found.passed_over_in_all)
+    return found
+
+
+async def one_item(work: Iteration) -> Ending | None:
+    """Mark the item, send it through its pipeline until it passes or is blocked, report. None: it is done."""
+    run, item = work.run, work.item
+    run.note("item.selected", item=item.id, title=item.title, complexity=item.complexity, retryCount=item.retries)
+    if item.status is not ItemStatus.IN_PROGRESS:
+        await work.persist({"status": ItemStatus.IN_PROGRESS.value})
+    passed = await build(work)
+    if passed:
+        await work.persist({"status": ItemStatus.DONE.value, "passes": True})
+        run.note("item.done", item=item.id, attempts=work.attempt)
+    else:
+        await block(work)
+    run.note("iteration.end", item=item.id, next=work.upcoming)
+    run.say(iteration_block(work.known.item, work.item, work.called, work.gates, work.upcoming) + "\n\n")
+    if passed:
+        return None
+    run.say(blocked_text(work.item, work.known.attempts, work.file))
+    reason = f"item {item.id} is blocked: {one_line(work.known.attempts[-1].failures[-1].reason)}"
+    return Ending.failed(reason) if work.agent_failed else Ending.stopped(reason)
+
+
+async def block(work: Iteration) -> None:
+    """The item waits for a person, with the reasons of all attempts beside it."""
+    reasons = [
+        {"attempt": attempt.number, "source": failure.source.value, "reason": failure.reason}
+        for attempt in work.known.attempts
+        for failure in attempt.failures
+    ]
+    await work.persist({"status": ItemStatus.BLOCKED.value, "blockedReasons": reasons})
+    work.run.note("item.blocked", item=work.item.id, reasons=reasons)
+
+
+async def build(work: Iteration) -> bool:
+    """Attempt after attempt, each with the evidence of all before it, while retries are left. True: it passed."""
+    run, complexity = work.run, work.item.complexity
+    async for turn in run.loop("attempt"):
+        result = await attempt(work, PIPELINES[complexity] if turn == 1 else RETRY_PIPELINES[complexity])
+        match run.decide(AFTER_ATTEMPT, result, budget(work.item.retries)):
+            case Move.FINISH:
+                return True
+            case Move.RETRY:
+                work.end_attempt()
+                await work.persist({"retryCount": work.item.retries + 1})
+                run.note("retry", item=work.item.id, retryCount=work.item.retries)
+            case Move.BLOCK:
+                work.end_attempt()
+                break
+    return False
+
+
+async def attempt(work: Iteration, pipeline: tuple[Step, ...]) -> Result:
+    """The steps in their order, up to one whose verdict ends the attempt or behind which nothing can follow."""
+    work.begin_attempt()
+    for step in pipeline:
+        with work.run.step(step):
+            try:
+                if not await STEPS[step](work):
+                    break
+            except ItemBlocked as stop:
+                work.failures.append(stop.failure)
+                work.agent_failed = stop.agent_failed
+                return Result.STOPPED
+    return Result.FAILED if work.failures else Result.PASSED
+
+
+# -- the steps; each says whether the next one follows
+
+
+async def research(work: Iteration) -> bool:
+    item = work.item
+    wanted = work.run.decide(RESEARCH, item.complexity, knowledge(item))
+    if wanted is Research.NOT_NEEDED:
+        work.run.note("research.skipped", item=item.id, source="planningResearch")
+    else:
+        narrowed = changed_scope(item) if wanted is Research.NARROWED else None
+        report = await work.call(Step.RESEARCH, narrowed=narrowed)
+        work.know(findings=read_answer(report.data))
+    return True
+
+
+async def design(work: Iteration) -> bool:
+    report = await work.call(Step.DESIGN)
+    work.know(design=read_answer(report.data))
+    return True
+
+
+async def implement(work: Iteration) -> bool:
+    report = await work.call(Step.IMPLEMENT, attempt=work.attempt)
+    work.files = work.changed_files(report)
+    work.know(work=read_answer(report.data), changed={**work.known.changed, **work.files})
+    return True
+
+
+async def validation(work: Iteration) -> bool:
+    report = await work.call(Step.VALIDATION, attempt=work.attempt)
+    ruling = judge_design(read_answer(report.data), report.outcome, report.reason)
+    return work.rule(Step.VALIDATION, ruling).passed
+
+
+async def testing(work: Iteration) -> bool:
+    report = await work.call(Step.TESTING, attempt=work.attempt)
+    answer = read_answer(report.data)
+    ruling = work.rule(Step.TESTING, judge_tests(answer, report.outcome))
+    warn_of_empty_claims(work, report, ruling)
+    counted = f" ({answer.passed} passed, {answer.failed} failed)" if answer.passed + answer.failed else ""
+    work.know(tests=f"Tests: {'pass' if ruling.passed else 'fail'}{counted}")
+    return ruling.passed or not work.rules.fail_fast
+
+
+async def review(work: Iteration) -> bool:
+    report = await work.call(Step.REVIEW, attempt=work.attempt)
+    ruling = judge_review(read_answer(report.data), report.outcome, work.rules.absent_checks)
+    warn_of_empty_claims(work, report, work.rule(Step.REVIEW, ruling))
+    return True
+
+
+def warn_of_empty_claims(work: Iteration, report: Report, ruling: Ruling) -> None:
+    if any(WITHOUT_EVIDENCE in failure.reason for failure in ruling.failures):
+        work.run.warn(f"{report.agent} (item {work.item.id}): {WITHOUT_EVIDENCE}")
+
+
+STEPS: Mapping[Step, Callable[[Iteration], Awaitable[bool]]] = {
+    Step.RESEARCH: research,
+    Step.DESIGN: design,
+    Step.IMPLEMENT: implement,
+    Step.VALIDATION: validation,
+    Step.TESTING: testing,
+    Step.REVIEW: review,
+}

@@ -1,0 +1,352 @@
+"""What an item of roadmap.json must look like: one table, from which the checks and the JSON Schema are made.
+
+A check says what is wrong with a value in the words of the schema-fix request; `Violation` adds whose value it is.
+Nothing here stops at the first problem: a person mends a file once, not once per mistake.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+
+class Complexity(StrEnum):
+    SIMPLE = "simple"
+    MEDIUM = "medium"
+    COMPLEX = "complex"
+
+
+class ItemStatus(StrEnum):
+    READY = "ready"
+    IN_PROGRESS = "in_progress"
+    DONE = "done"
+    BLOCKED = "blocked"
+
+
+MOST_RETRIES: Final = 2
+"""Fix attempts after the first one (RM-62)."""
+ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+STATE_FIELDS: Final = ("status", "passes", "retryCount", "blockedReasons")
+"""All that the engine may ever change in an item (RM-87)."""
+
+Check = Callable[[Any], Iterator[tuple[str, str]]]
+"""From a value to the problems with it: where in the value, and what is said of it."""
+
+
+@dataclass(frozen=True)
+class FieldRule:
+    """One field of an item."""
+
+    name: str
+    expected: str
+    """Its format, as a person is told."""
+    check: Check
+    schema: Mapping[str, Any]
+    meaning: str
+    required: bool = True
+
+
+def shown(value: object) -> str:
+    """A value as complaints show it: as JSON, and not too long."""
+    text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="backslashreplace").decode()
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def kind_of(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_id(value: object) -> bool:
+    return (isinstance(value, str) and ID.fullmatch(value) is not None) or (is_whole(value) and str(value).isdigit())
+
+
+def _fits(accepts: Callable[[Any], bool], expected: str) -> Check:
+    def check(value: Any) -> Iterator[tuple[str, str]]:
+        if not accepts(value):
+            yield "", f"is {shown(value)}; expected {expected}"
+
+    return check
+
+
+def _one_of(words: type[StrEnum]) -> Check:
+    allowed = [str(word) for word in words]
+    return _fits(lambda value: isinstance(value, str) and value in allowed, " | ".join(allowed))
+
+
+def _array(accepts: Callable[[Any], bool], of: str, each: str, *, least: int) -> Check:
+    def check(value: Any) -> Iterator[tuple[str, str]]:
+        if not isinstance(value, list):
+            article = "an" if kind_of(value)[0] in "aeio" else "a"
+            found = "null" if value is None else f"{article} {kind_of(value)}"
+            yield "", f"is {found}; expected array of {of}"
+        elif len(value) < least:
+            yield "", f"is empty; expected array of {each}s, at least {least}"
+        else:
+            for index, entry in enumerate(value):
+                if not accepts(entry):
+                    yield f"[{index}]", f"is {shown(entry)}; expected {each}"
+
+    return check
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_reason(value: object) -> bool:
+    match value:
+        case {"attempt": attempt, "source": str(), "reason": str()}:
+            return is_whole(attempt)
+    return False
+
+
+_texts = _array(_is_text, "strings", "non-empty string", least=1)
+_TEXT: Final = {"type": "string", "pattern": r"\S"}
+_ID: Final = {"anyOf": [{"type": "string", "pattern": f"^{ID.pattern}$"}, {"type": "integer", "minimum": 0}]}
+
+FIELDS: Final[tuple[FieldRule, ...]] = (
+    FieldRule(
+        "id",
+        "string of letters, digits, '.', '_' and '-', or integer from 0",
+        _fits(is_id, "string of letters, digits, '.', '_' and '-', or integer from 0"),
+        _ID,
+        "Names the item; unique, never changed.",
+    ),
+    FieldRule(
+        "title", "non-empty string", _fits(_is_text, "non-empty string"), _TEXT, "What is to be done, in a line."
+    ),
+    FieldRule(
+        "complexity",
+        "simple | medium | complex",
+        _one_of(Complexity),
+        {"enum": [str(word) for word in Complexity]},
+        "Decides the pipeline.",
+    ),
+    FieldRule("priority", "integer", _fits(is_whole, "integer"), {"type": "integer"}, "1 is more urgent than 2."),
+    FieldRule(
+        "status",
+        "ready | in_progress | done | blocked",
+        _one_of(ItemStatus),
+        {"enum": [str(word) for word in ItemStatus]},
+        "Written by the engine; a person sets a blocked item back to ready.",
+    ),
+    FieldRule(
+        "passes",
+        "boolean",
+        _fits(lambda value: isinstance(value, bool), "boolean"),
+        {"type": "boolean"},
+        "Written by the engine; true only together with done.",
+    ),
+    FieldRule(
+        "acceptanceCriteria",
+        "array of non-empty strings",
+        _texts,
+        {"type": "array", "items": _TEXT, "minItems": 1},
+        "What must hold when the item is done.",
+    ),
+    FieldRule(
+        "verification",
+        "array of non-empty strings",
+        _texts,
+        {"type": "array", "items": _TEXT, "minItems": 1},
+        "Commands for Testing and Review; the engine never runs them.",
+    ),
+    FieldRule(
+        "dependencies",
+        "array of ids",
+        _array(is_id, "ids", "id of an item", least=0),
+        {"type": "array", "items": _ID},
+        "Items that must be done before; ids that exist, without a cycle.",
+        required=False,
+    ),
+    FieldRule(
+        "retryCount",
+        f"integer 0..{MOST_RETRIES}",
+        _fits(lambda value: is_whole(value) and 0 <= value <= MOST_RETRIES, f"integer 0..{MOST_RETRIES}"),
+        {"type": "integer", "minimum": 0, "maximum": MOST_RETRIES},
+        "Written by the engine; absent is 0.",
+        required=False,
+    ),
+    FieldRule(
+        "planningResearch",
+        "null, string, array or object",
+        _fits(lambda value: value is None or isinstance(value, str | list | dict), "null, string, array or object"),
+        {"type": ["null", "string", "array", "object"]},
+        "What the planner found out; as an object with `scope`, a snapshot of title, acceptanceCriteria and "
+        "verification at planning time.",
+        required=False,
+    ),
+    FieldRule(
+        "blockedReasons",
+        "array of {attempt, source, reason}",
+        _array(_is_reason, "{attempt, source, reason}", "object with attempt, source and reason", least=0),
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["attempt", "source", "reason"],
+                "properties": {
+                    "attempt": {"type": "integer"},
+                    "source": {"type": "string"},
+                    "reason": {"type": "string"},
+                },
+            },
+        },
+        "Written by the engine with `blocked`; removed by whoever sets the item back to ready.",
+        required=False,
+    ),
+)
+
+
+@dataclass(frozen=True, order=True)
+class Violation:
+    """Something wrong with the file, and where: sorted by item, then field."""
+
+    position: int
+    field: str
+    text: str
+
+
+def check_items(items: Sequence[Any]) -> list[Violation]:
+    """Everything that is wrong with the items, each on its own and with each other."""
+    found = [violation for position, item in enumerate(items) for violation in _check_item(position, item)]
+    if not found:  # how items stand to each other can only be told of items that are sound
+        found = [*_unique_ids(items), *_dependencies(items), *_states(items)]
+        found += _cycles(items) if not found else []
+    return sorted(found)
+
+
+def label(position: int, item: Any) -> str:
+    """The item as a person finds it: by id and title as far as they can be read, else by its place."""
+    if not isinstance(item, dict) or not is_id(item.get("id")):
+        return f"items[{position}]"
+    title = item.get("title")
+    return f"item {item['id']}" + (f" {shown(title)}" if _is_text(title) else "")
+
+
+def _check_item(position: int, item: Any) -> Iterator[Violation]:
+    if not isinstance(item, dict):
+        yield Violation(position, "", f"items[{position}] is {shown(item)}; expected object")
+        return
+    for rule in FIELDS:
+        if rule.name in item:
+            for where, said in rule.check(item[rule.name]):
+                yield Violation(position, rule.name, f"{label(position, item)}: {rule.name}{where} {said}")
+        elif rule.required:
+            said = f"field {rule.name} is missing; expected {rule.expected}"
+            yield Violation(position, rule.name, f"{label(position, item)}: {said}")
+
+
+def _unique_ids(items: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
+    first: dict[str, int] = {}
+    for position, item in enumerate(items):
+        known = first.setdefault(str(item["id"]), position)
+        if known != position:
+            text = f"id {item['id']} is used by items[{known}] and items[{position}]; ids must be unique"
+            yield Violation(position, "id", text)
+
+
+def _dependencies(items: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
+    known = {str(item["id"]) for item in items}
+    for position, item in enumerate(items):
+        for index, one in enumerate(item.get("dependencies", ())):
+            if str(one) not in known:
+                wrong = "no such item"
+            elif str(one) == str(item["id"]):
+                wrong = "an item cannot depend on itself"
+            else:
+                continue
+            text = f"{label(position, item)}: dependencies[{index}] is {one}; {wrong}"
+            yield Violation(position, "dependencies", text)
+
+
+def _states(items: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
+    for position, item in enumerate(items):
+        if item["passes"] and item["status"] != ItemStatus.DONE:
+            text = f"{label(position, item)}: passes=true requires status=done; found {item['status']}"
+            yield Violation(position, "passes", text)
+        elif item["status"] == ItemStatus.DONE and not item["passes"]:
+            yield Violation(
+                position, "status", f"{label(position, item)}: status=done requires passes=true; found false"
+            )
+    working = [(position, item) for position, item in enumerate(items) if item["status"] == ItemStatus.IN_PROGRESS]
+    if len(working) > 1:
+        ids = [str(item["id"]) for _, item in working]
+        both = "both" if len(ids) == 2 else "all"
+        text = (
+            f"items {', '.join(ids[:-1])} and {ids[-1]} are {both} in_progress; only one may be. Set one back to ready."
+        )
+        yield Violation(working[1][0], "status", text)
+
+
+def _cycles(items: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
+    """The first cycle that is met from each item on, without recursion: a chain may have a thousand links."""
+    needs = {str(item["id"]): [str(one) for one in item.get("dependencies", ())] for item in items}
+    position = {str(item["id"]): place for place, item in enumerate(items)}
+    settled: set[str] = set()
+    for start in needs:
+        trail: list[str] = []
+        on_trail: dict[str, int] = {}
+        pending = [(start, False)]
+        while pending:
+            here, leaving = pending.pop()
+            if leaving:
+                settled.add(here)
+                del on_trail[trail.pop()]
+            elif here in on_trail:
+                cycle = [*trail[on_trail[here] :], here]
+                yield Violation(position[here], "dependencies", f"dependency cycle: {' -> '.join(cycle)}")
+                return
+            elif here not in settled:
+                on_trail[here] = len(trail)
+                trail.append(here)
+                pending.append((here, True))
+                pending += [(one, False) for one in reversed(needs[here])]
+
+
+def json_schema() -> dict[str, Any]:
+    """The published JSON Schema of roadmap.json. How items stand to each other is beyond it; the engine checks that."""
+    item = {
+        "type": "object",
+        "required": [rule.name for rule in FIELDS if rule.required],
+        "properties": {rule.name: {"description": rule.meaning, **rule.schema} for rule in FIELDS},
+        "if": {"properties": {"status": {"const": "done"}}},
+        "then": {"properties": {"passes": {"const": True}}},
+        "else": {"properties": {"passes": {"const": False}}},
+    }
+    items = {"type": "array", "items": {"$ref": "#/$defs/item"}, "minItems": 1}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "roadmap.json",
+        "description": "The items that `interlock run roadmap` works through. Further fields are allowed and kept.",
+        "anyOf": [
+            items,
+            {"type": "object", "required": ["items"], "properties": {"version": {"const": 1}, "items": items}},
+        ],
+        "$defs": {"item": item},
+    }
+
+
+def schema_text() -> str:
+    """The schema as it is published, in the documentation and beside this module."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,36 @@
+"""The ticket: a request with a ticket id becomes planned, built, tested, reviewed and committed work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.playbooks.ticket.playbook import ticket
+from interlock.playbooks.ticket.problems import TicketError
+from interlock.playbooks.ticket.progress import diagram
+from interlock.playbooks.ticket.startup import TicketInputs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from interlock.engine import Rehearsal
+
+PLAYBOOK = ticket
+
+
+def example_files() -> Mapping[str, str]:
+    """A project in which a ticket can be tried: path in the workspace to text."""
+    return {
+        "Makefile": "build:\n\t@true\n\ntest:\n\t@sh test.sh\n",
+        "greeting.txt": "Hello\n",
+        "test.sh": "# Every greeting begins with a capital letter.\ngrep -q '^[A-Z]' greeting.txt\n",
+    }
+
+
+def rehearsal() -> Rehearsal:
+    """A ticket with two tasks side by side, against everything its agents can do."""
+    from interlock.playbooks.ticket.rehearsing import rehearsal as with_agents
+
+    return with_agents()
+
+
+__all__ = ["PLAYBOOK", "TicketError", "TicketInputs", "diagram", "example_files", "rehearsal", "ticket"]

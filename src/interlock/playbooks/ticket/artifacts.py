@@ -1,0 +1,272 @@
+"""What agents write for a ticket, and what each of these documents must contain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from interlock.contracts import Custom
+from interlock.documents import render_yaml
+from interlock.errors import DocumentInvalid
+from interlock.playbooks.ticket.documents import read_yaml
+from interlock.playbooks.ticket.graph import problem_of
+from interlock.playbooks.ticket.project import CACHE, DOCS, is_digest
+from interlock.playbooks.ticket.request import Agent, Mandate, Work
+
+# -- prompt.yaml
+
+PROMPT_FIELDS = (
+    "jira",
+    "type",
+    "slug",
+    "tool_mandates",
+    "original_request",
+    "refined_prompt",
+    "success_criteria",
+    "created_at",
+)
+
+
+def render_prompt(
+    ticket: str,
+    work: Work,
+    slug: str,
+    mandates: Sequence[Mandate],
+    request: str,
+    refined: str,
+    criteria: Sequence[str],
+    now: str,
+) -> str:
+    return render_yaml(
+        {
+            "jira": ticket,
+            "type": work.value,
+            "slug": slug,
+            "tool_mandates": [mandate.to_json() for mandate in mandates],
+            "original_request": request,
+            "refined_prompt": refined,
+            "success_criteria": list(criteria),
+            "created_at": now,
+        }
+    )
+
+
+def prompt_problem(text: str, ticket: str, request: str) -> str | None:
+    """What is wrong with a prompt.yaml; questions to the user may stand in place of the other fields."""
+    try:
+        data = read_yaml(text, "prompt.yaml")
+    except DocumentInvalid as error:
+        return error.what
+    if not isinstance(data, dict):
+        return "not a YAML mapping"
+    if "jira" in data and data["jira"] != ticket:
+        return f"jira is {data['jira']}, expected {ticket}"
+    if questions_of(data):
+        return None
+    for field in PROMPT_FIELDS:
+        if field not in data:
+            return f"field {field} missing"
+    if data["type"] not in tuple(Work):
+        return f'type "{data["type"]}"; expected {", ".join(Work)}'
+    if not isinstance(data["slug"], str) or not re.fullmatch("[a-z0-9]+_[a-z0-9]+_[a-z0-9]+", data["slug"]):
+        return f'slug "{data["slug"]}"; expected three words in snake_case'
+    criteria = data["success_criteria"]
+    if not isinstance(criteria, list) or not criteria:
+        return "success_criteria is no list with at least one item"
+    if data["original_request"] != request and str(data["original_request"]).strip() != request.strip():
+        return "original_request is not the request as it was given"
+    return _mandates_problem(data["tool_mandates"], request)
+
+
+def _mandates_problem(mandates: Any, request: str) -> str | None:
+    if not isinstance(mandates, list):
+        return "tool_mandates is no list"
+    for mandate in mandates:
+        text = mandate.get("text") if isinstance(mandate, dict) else None
+        if not isinstance(text, str) or not text:
+            return "tool_mandates: an entry has no text"
+        if text not in request:
+            return f"tool_mandates: {text!r} is not a part of the request"
+        if mandate.get("assigned_agent") not in tuple(Agent):
+            return f"tool_mandates: assigned_agent {mandate.get('assigned_agent')!r}; expected {' or '.join(Agent)}"
+    return None
+
+
+def questions_of(data: Any) -> list[str]:
+    """What the Interpreter wants to know from the user."""
+    asked = data.get("questions") if isinstance(data, dict) else None
+    return [str(question) for question in asked] if isinstance(asked, list) else []
+
+
+def prompt_rule(ticket: str, request: str, now: str) -> Custom:
+    example = render_prompt(ticket, Work.CHORE, "work_on_ticket", [], request, request, ["tests pass"], now)
+    return Custom(lambda text: prompt_problem(text, ticket, request), example)
+
+
+# -- plan.md
+
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_DEFERRAL = re.compile(
+    r"(?<!\w)(?:confirm later|research later|need to research|further research required|figure out|where available|"
+    r"if different|determine later|TBD|TODO)(?!\w|\.\w)",
+    re.IGNORECASE,
+)
+
+
+def deferrals(plan: str) -> list[tuple[int, str]]:
+    """The lines, with their numbers, on which a plan puts research off; code and quoted names do not count."""
+    found, fence = [], ""
+    for number, line in enumerate(plan.splitlines(), 1):
+        mark = _FENCE.match(line)
+        if mark and (not fence or mark[1].startswith(fence)):
+            fence = "" if fence else mark[1]
+        elif not fence and _DEFERRAL.search(re.sub(r"\s+", " ", re.sub(r"(`+).+?\1", " ", line))):
+            found.append((number, line.strip()))
+    return found
+
+
+def plan_problem(text: str) -> str | None:
+    titles, fence = 0, ""
+    for line in text.splitlines():
+        mark = _FENCE.match(line)
+        if mark and (not fence or mark[1].startswith(fence)):
+            fence = "" if fence else mark[1]
+        elif not fence and re.match(r"# +\S", line):
+            titles += 1
+    return None if titles == 1 else f"{titles} titles (lines starting with '# '); expected one"
+
+
+PLAN_RULE = Custom(plan_problem, "# Plan\n\nDo it.\n")
+
+# -- tasks.yaml
+
+
+def graph_problem(text: str, *, new: bool) -> str | None:
+    """The first check that a tasks.yaml fails."""
+    try:
+        data = read_yaml(text, "tasks.yaml")
+    except DocumentInvalid as error:
+        return error.what
+    return problem_of(data, new=new)
+
+
+EXAMPLE_GRAPH = {
+    "strategy": "sequential",
+    "validation_policy": {"baseline_allowlist": [], "baseline_scope": "code_and_tests_only", "working_directory": "."},
+    "tasks": [
+        {
+            "id": "T1",
+            "description": "Do the work",
+            "files_to_modify": ["src/main.txt"],
+            "test_files": [],
+            "success_criteria": ["tests pass"],
+            "parallel_group": "A",
+            "depends_on": [],
+            "status": "PENDING",
+        }
+    ],
+    "parallel_groups": {"A": ["T1"]},
+    "execution_order": [{"group": "A", "strategy": "sequential", "tasks": ["T1"]}],
+}
+GRAPH_RULE = Custom(lambda text: graph_problem(text, new=True), render_yaml(EXAMPLE_GRAPH))
+
+
+def task_place(data: Mapping[str, Any], task: str) -> int:
+    return next(number for number, entry in enumerate(data["tasks"]) if entry["id"] == task)
+
+
+# -- review_report.yaml
+
+AUTO_ACCEPT_NOTES = "Trivial-graph auto-accepted: 1 task, build green, tests green."
+
+
+def auto_accept_report(now: str) -> str:
+    return render_yaml(
+        {
+            "status": "ACCEPTED",
+            "mode": "auto-accept-trivial",
+            "build": "PASSED",
+            "tests": "PASSED",
+            "files_verified": True,
+            "notes": AUTO_ACCEPT_NOTES,
+            "reviewed_at": now,
+        }
+    )
+
+
+def review_problem(text: str) -> str | None:
+    try:
+        data = read_yaml(text, "review_report.yaml")
+    except DocumentInvalid as error:
+        return error.what
+    if not isinstance(data, dict):
+        return "not a YAML mapping"
+    expected = "expected ACCEPTED or REJECTED"
+    if "status" not in data:
+        return f"status missing; {expected}"
+    if data["status"] not in ("ACCEPTED", "REJECTED"):
+        return f'status "{data["status"]}"; {expected}'
+    for field in ("build", "tests"):
+        if data.get(field) not in ("PASSED", "FAILED"):
+            return f"{field} is {data.get(field)!r}; expected PASSED or FAILED"
+    if data["status"] == "REJECTED":
+        issues = data.get("issues")
+        if not isinstance(issues, list) or not issues or not all(isinstance(issue, dict) for issue in issues):
+            return "a rejection needs issues: a list with at least one mapping"
+    return None
+
+
+REVIEW_RULE = Custom(
+    review_problem,
+    render_yaml(
+        {
+            "status": "ACCEPTED",
+            "mode": "prompt-review",
+            "build": "PASSED",
+            "tests": "PASSED",
+            "files_verified": True,
+            "notes": "As asked.",
+            "reviewed_at": "2026-01-01T00:00:00Z",
+        }
+    ),
+)
+
+# -- docs_cache_state.yaml
+
+
+def cache_problem(text: str, fingerprint: str) -> str | None:
+    try:
+        data = read_yaml(text, CACHE)
+    except DocumentInvalid as error:
+        return error.what
+    if not isinstance(data, dict):
+        return "not a YAML mapping"
+    if data.get("trust_status") not in ("trusted", "stale", "unknown"):
+        return f"trust_status is {data.get('trust_status')!r}; expected trusted, stale or unknown"
+    if data.get("workspace_fingerprint") != fingerprint:
+        return f"workspace_fingerprint is not {fingerprint}"
+    documents = data.get("documents")
+    if not isinstance(documents, dict):
+        return "documents missing; expected a mapping"
+    for path in DOCS:
+        name = path.rsplit("/", 1)[-1]
+        entry = documents.get(name)
+        if not isinstance(entry, dict) or not is_digest(entry.get("sha256")):
+            return f"documents.{name}.sha256 is no SHA-256"
+    return None
+
+
+def cache_rule(fingerprint: str, digests: Mapping[str, str]) -> Custom:
+    """The rule for the cache; `digests` serve its sample only."""
+    documents = {
+        path.rsplit("/", 1)[-1]: {"sha256": digests.get(path) or "0" * 64, "refreshed_at": "", "state": "fresh"}
+        for path in DOCS
+    }
+    example = {
+        "trust_status": "trusted",
+        "workspace_fingerprint": fingerprint,
+        "refresh_required": False,
+        "documents": documents,
+    }
+    return Custom(lambda text: cache_problem(text, fingerprint), render_yaml(example))

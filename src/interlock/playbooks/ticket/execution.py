@@ -1,0 +1,360 @@
+"""O5: the groups in their order, each built and tested by the engine; what was rejected is tried again.
+
+An agent's word is never enough.  A task is accepted when its changes are in scope, merged, and the build and the
+tests of its group are green.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from interlock.contracts import Outcome
+from interlock.engine import Scope
+from interlock.engine.model import CommandResult, Ending, Report
+from interlock.playbooks.ticket import briefs
+from interlock.playbooks.ticket.artifacts import auto_accept_report
+from interlock.playbooks.ticket.git import Branch, Repository
+from interlock.playbooks.ticket.graph import (
+    BYPRODUCTS,
+    UNDONE,
+    Commands,
+    Graph,
+    Group,
+    Strategy,
+    Task,
+    TaskStatus,
+    batches,
+    blamed,
+    exhausted,
+    is_trivial,
+    literal_files,
+    next_attempt,
+    share_files,
+)
+from interlock.playbooks.ticket.ledger import Ledger, Stop
+from interlock.playbooks.ticket.process import ask, check_head, files_digest
+from interlock.playbooks.ticket.progress import ATTEMPTS, Phase, RunStatus, minutes_between, moment_of, stamp
+from interlock.playbooks.ticket.project import NO_BUILD
+
+SHOWN_OF_OUTPUT = 6000
+"""Characters at the end of a failed command's output that the next attempt is told."""
+NOT_RUN = frozenset({NO_BUILD, "true"})
+
+
+@dataclass(frozen=True)
+class Check:
+    """How build and tests ended."""
+
+    green: bool
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an attempt at a task came to."""
+
+    status: TaskStatus
+    error: str = ""
+    first_change: str | None = None
+
+    @property
+    def fine(self) -> bool:
+        return self.status is TaskStatus.SYNTAX_VALID
+
+
+class Execution:
+    def __init__(self, ledger: Ledger, repository: Repository, branch: Branch) -> None:
+        self.ledger = ledger
+        self.run = ledger.run
+        self._repository = repository
+        self._branch = branch
+        self.last: Check | None = None
+        """The last build and test of this run; evidence for the review."""
+
+    async def all_groups(self) -> bool:
+        """O5: every group in the order of the graph. True if the short cut accepted the work by itself."""
+        ledger = self.ledger
+        if ledger.phase is not Phase.TASK_EXECUTION:
+            await ledger.enter(Phase.TASK_EXECUTION, "O5")
+        graph = await ledger.graph()
+        if self._may_cut_short(graph):
+            with self.run.step("trivial"):
+                if await self._trivial(graph):
+                    return True
+        for group in (await ledger.graph()).order:
+            with self.run.step(f"group-{group.letter}"):
+                await self._group(group)
+        return False
+
+    # -- O5.0
+
+    def _may_cut_short(self, graph: Graph) -> bool:
+        if self.ledger.data["cycle_acceleration_mode"] != "trivial_graph" or not is_trivial(graph):
+            return False
+        (task,) = graph.tasks.values()
+        return task.status in UNDONE and next_attempt(task) == 1
+
+    async def _trivial(self, graph: Graph) -> bool:
+        """The one task, given to the Developer; accepted without a review if build and tests are green."""
+        ledger, (group,) = self.ledger, graph.order
+        await self._count(graph, group)
+        started = self.run.now()
+        (task,) = graph.tasks.values()
+        graph = await self._begin(group, [task], graph)
+        task = graph.tasks[task.id]
+        spec = briefs.developer(ledger.ticket, ledger.iteration, ledger.data, task, graph.policy, ledger.tasks_path)
+        report = await ask(ledger, spec, self._branch)
+        await check_head(ledger, self._repository, spec.name)
+        result = self._result(task, report)
+        check = await self._validate(graph, group) if result.fine else Check(False, result.error)
+        if not check.green:
+            status = TaskStatus.REJECTED if result.fine else result.status
+            await ledger.mark({task.id: self._rejected(status, check.output, result)})
+            # The graph proved not to be trivial: the next attempt is an executor's, and a review is needed.
+            await ledger.change({("cycle_acceleration_mode",): "standard"})
+            return False
+        graph = await self._accept([task], {task.id: result})
+        await self._close_group(graph, group, minutes_between(started, self.run.now()) or 0.0)
+        await self.run.write(ledger.report_path, auto_accept_report(stamp(self.run.now())))
+        ledger.log("trivial.auto_accept", task=task.id)
+        return True
+
+    # -- O5.1 to O5.3
+
+    async def _group(self, group: Group) -> None:
+        graph = await self.ledger.graph()
+        if all(task.status is TaskStatus.ACCEPTED for task in graph.of(group)):
+            return
+        started = self.run.now()
+        self.ledger.log("group.start", group=group.letter, strategy=group.strategy.value, tasks=group.tasks)
+        await self._count(graph, group)
+        rounds = (ATTEMPTS + 1) * (len(group.tasks) + 1)
+        async for _ in self.run.loop("round", cap=rounds):
+            graph = await self._round(group, graph)
+            elapsed = minutes_between(started, self.run.now()) or 0.0
+            if all(task.status is TaskStatus.ACCEPTED for task in graph.of(group)):
+                break
+            await self._check_attempts(graph, group)
+            await self._count(graph, group)
+        await self._close_group(graph, group, elapsed)
+
+    async def _round(self, group: Group, graph: Graph) -> Graph:
+        """One round: what needs work is worked on, then the group is judged on what is on disk."""
+        worked: dict[str, Result] = {}
+        limit = max(1, int(self.ledger.data["max_parallel_tasks"]))
+        for number, batch in enumerate(batches(group, graph, limit), 1):
+            with self.run.step(f"batch-{number}"):
+                worked |= await self._batch(group, batch, graph)
+        parallel = group.strategy is Strategy.PARALLEL
+        await self.ledger.mark(
+            {
+                name: self._rejected(result.status, result.error, result)
+                if not result.fine
+                else {"status": TaskStatus.SYNTAX_VALID.value, **self._times(result)}
+                for name, result in worked.items()
+                if parallel or not result.fine
+            }
+        )
+        graph = await self.ledger.graph()
+        tasks = graph.of(group)
+        if parallel:
+            ready = [task for task in tasks if task.status is TaskStatus.SYNTAX_VALID]
+            if not ready or any(task.status in UNDONE for task in tasks):
+                return graph
+        else:
+            ready = [task for task in tasks if task.id in worked and worked[task.id].fine]
+            if not ready:
+                return graph
+        check = await self._validate(graph, group)
+        if check.green:
+            return await self._accept(ready, worked)
+        return await self._blame(check, tasks if parallel else ready, ready, worked)
+
+    async def _batch(self, group: Group, batch: Sequence[Task], graph: Graph) -> dict[str, Result]:
+        """Attempts side by side, each in a worktree of its own; merged in the order of the group."""
+        graph = await self._begin(group, batch, graph)
+        tasks = [graph.tasks[task.id] for task in batch]
+        if group.strategy is Strategy.SEQUENTIAL:
+            reports = {task.id: await self._attempt(group, task, graph) for task in tasks}
+        else:
+            members = {task.id: partial(self._attempt, group, task, graph) for task in tasks}
+            reports = await self.run.cluster("tasks", members, cap=len(members))
+        await check_head(self.ledger, self._repository, ", ".join(reports))
+        return {task.id: await self._bring_in(task, reports[task.id]) for task in tasks}
+
+    async def _begin(self, group: Group, batch: Sequence[Task], graph: Graph) -> Graph:
+        """Attempts are counted before they start."""
+        now = self.run.now()
+        graph = await self.ledger.mark(
+            {
+                task.id: {
+                    "status": TaskStatus.IN_PROGRESS.value,
+                    "attempt": next_attempt(task),
+                    "started_at": task.entry.get("started_at") or stamp(now),
+                }
+                for task in batch
+            }
+        )
+        current = next(task for task in graph.of(group) if task.status is not TaskStatus.ACCEPTED)
+        await self.ledger.change(
+            {("current_task_id",): current.id, ("current_task_attempt",): current.attempt}, now=now
+        )
+        return graph
+
+    async def _attempt(self, group: Group, task: Task, graph: Graph) -> Report:
+        ledger = self.ledger
+        spec = briefs.executor(
+            ledger.ticket,
+            ledger.iteration,
+            ledger.data,
+            task,
+            graph.policy,
+            ledger.tasks_path,
+            attempt=task.attempt,
+            strategy=group.strategy,
+        )
+        return await ask(ledger, spec, self._branch)
+
+    async def _bring_in(self, task: Task, report: Report) -> Result:
+        """The changes of an isolated attempt come into the tree; a conflict is the attempt's failure."""
+        result = self._result(task, report)
+        if not result.fine or report.theirs is None:
+            return result
+        left_out = Scope(BYPRODUCTS)
+        work = tuple(path for path in report.changes if not left_out.covers(path))
+        if not work:
+            return result
+        merged = await self.run.merge(replace(report, changes=work))
+        if merged.ok:
+            return result
+        texts = "\n".join(f"{path}:\n{text}" for path, text in merged.conflicts.items())
+        return Result(TaskStatus.REJECTED, f"Conflicts with work that was merged before it:\n{texts[:SHOWN_OF_OUTPUT]}")
+
+    def _result(self, task: Task, report: Report) -> Result:
+        said = report.data or {}
+        first = moment_of(said.get("first_code_change_at"))
+        changed = stamp(first) if first else stamp(self.run.now()) if report.changes else None
+        if report.violations:
+            error = f"Task {task.id} modified files outside its scope: {', '.join(report.violations)}"
+            return Result(TaskStatus.REJECTED, f"{error}\n\n{report.outside_patch}".rstrip(), changed)
+        if report.outcome is Outcome.OK:
+            return Result(TaskStatus.SYNTAX_VALID, first_change=changed)
+        why = "\n".join(filter(None, (report.detail, *report.complaints, str(said.get("notes") or ""))))
+        known = {"REJECTED": TaskStatus.REJECTED, "SYNTAX_ERROR": TaskStatus.SYNTAX_ERROR}
+        return Result(known.get(report.token or "", TaskStatus.ERROR), why or str(report.reason), changed)
+
+    # -- judging
+
+    async def _validate(self, graph: Graph, group: Group) -> Check:
+        self.last = await validate(self.ledger, graph, group.letter)
+        return self.last
+
+    async def _accept(self, tasks: Sequence[Task], results: Mapping[str, Result]) -> Graph:
+        """Green: these tasks are accepted, and what their files are now is put down."""
+        now = stamp(self.run.now())
+        marks: dict[str, dict[str, Any]] = {
+            task.id: {
+                "status": TaskStatus.ACCEPTED.value,
+                "completed_at": now,
+                "last_error": None,
+                **(self._times(results[task.id]) if task.id in results else {}),
+            }
+            for task in tasks
+        }
+        for task in (await self.ledger.graph()).tasks.values():
+            touched = task.status is TaskStatus.ACCEPTED and any(share_files(task, other) for other in tasks)
+            if task.id in marks or touched:
+                digest = await files_digest(self.run, literal_files(task))
+                marks.setdefault(task.id, {})["files_sha256"] = digest
+        return await self.ledger.mark(marks)
+
+    async def _blame(
+        self, check: Check, group: Sequence[Task], ready: Sequence[Task], worked: Mapping[str, Result]
+    ) -> Graph:
+        """Red: whose files the output names is rejected; an accepted task only once."""
+        accepted = {task.id for task in group if task.status is TaskStatus.ACCEPTED}
+        names = self.run.decide(blamed, check.output, group, ready)
+        marks = {name: self._rejected(TaskStatus.REJECTED, check.output, worked.get(name)) for name in names}
+        for name in accepted & set(names):
+            marks[name]["set_back"] = True
+        return await self.ledger.mark(marks)
+
+    def _rejected(self, status: TaskStatus, why: str, result: Result | None) -> dict[str, Any]:
+        return {"status": status.value, "last_error": why[-SHOWN_OF_OUTPUT:], **(self._times(result) if result else {})}
+
+    def _times(self, result: Result) -> dict[str, Any]:
+        return {"first_code_change_at": result.first_change} if result.first_change else {}
+
+    async def _check_attempts(self, graph: Graph, group: Group) -> None:
+        """No attempt left: the run pauses until a person says otherwise."""
+        tired = exhausted(graph.of(group), ATTEMPTS)
+        if not tired:
+            return
+        first = tired[0]
+        self.ledger.log("task.max_attempts", task=first.id, attempt=first.attempt)
+        await self.ledger.change({("current_task_id",): first.id, ("current_task_attempt",): first.attempt})
+        raise Stop(
+            Ending.stopped(
+                f"PAUSED: task {first.id} failed {ATTEMPTS} attempts\n{first.entry.get('last_error') or ''}".rstrip()
+            ),
+            RunStatus.PAUSED,
+        )
+
+    # -- metrics
+
+    async def _count(self, graph: Graph, group: Group) -> None:
+        metrics = self.ledger.metrics(graph)
+        await self.ledger.change({**self.ledger.counted(metrics), **self.ledger.first_change(graph)})
+        rejected = [task.id for task in graph.of(group) if task.status in UNDONE and task.attempt]
+        self.run.note("progress", text=metrics.line(), rejected_tasks=rejected)
+
+    async def _close_group(self, graph: Graph, group: Group, minutes: float) -> None:
+        ledger = self.ledger
+        known = float(ledger.data["metrics"].get("elapsed_minutes_estimate") or 0.0)
+        metrics = ledger.metrics(graph, elapsed=round(known + minutes, 2))
+        ledger.log("group.end", group=group.letter, minutes=minutes)
+        await ledger.change(
+            {
+                **ledger.counted(metrics),
+                **ledger.first_change(graph),
+                ("metrics", "latest_group_cycle_minutes_estimate"): minutes,
+                ("current_task_id",): None,
+                ("current_task_attempt",): 0,
+            }
+        )
+        self.run.note("progress", text=metrics.line(), rejected_tasks=[])
+
+
+async def validate(ledger: Ledger, graph: Graph, letter: str | None) -> Check:
+    """Build, then test, where and how the policy says, else as the state document does."""
+    run, policy = ledger.run, graph.policy
+    own = policy.groups.get(letter or "", Commands())
+    place = own.working_directory or policy.working_directory
+    wanted = {
+        "build": own.build or ledger.data["build_command"],
+        "test": own.test or ledger.data["test_command"],
+    }
+    for name, command in wanted.items():
+        if command in NOT_RUN:
+            continue
+        limit = run.settings.command_timeout_s
+        result = await run.command(("sh", "-c", command), cwd=place, timeout_s=limit, name=name)
+        ledger.log("validation", what=name, command=command, cwd=place, exit=result.exit, group=letter)
+        if not result.ok:
+            return Check(False, said_by(name, command, result, limit))
+    return Check(True)
+
+
+def said_by(name: str, command: str, result: CommandResult, limit: float) -> str:
+    """Why a command counts as red: its own words, the end of them."""
+    if result.timed_out:
+        why = f"ERROR: {name} timed out after {limit:g} s"
+    elif result.error is not None:
+        why = f"ERROR: {name} could not be started: {result.error}"
+    else:
+        why = f"ERROR: {name} failed with exit status {result.exit}"
+    output = "\n".join(filter(None, (result.stdout.strip(), result.stderr.strip())))
+    return f"{why}: {command}\n{output[-SHOWN_OF_OUTPUT:]}".rstrip()

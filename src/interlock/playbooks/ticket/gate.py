@@ -1,0 +1,165 @@
+"""O4.5: the work gets a branch of its own before any code is written, and nothing of the user's is lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from interlock.engine import Scope
+from interlock.engine.model import Choice, Ending
+from interlock.playbooks.ticket.git import IGNORE, Branch, Dirt, Repository, Standing, dirt, shown
+from interlock.playbooks.ticket.graph import Graph
+from interlock.playbooks.ticket.ledger import Ledger, Stop
+from interlock.playbooks.ticket.progress import Phase
+from interlock.playbooks.ticket.project import DOCS
+from interlock.playbooks.ticket.startup import hide_prompts
+
+STASH = Choice("stash", "the changes are put into a stash with the run's name, which stays until you take it out")
+CARRY = Choice("carry", "the changes come along to the ticket's branch, uncommitted")
+ABORT = Choice("abort", "the run stops; nothing is changed")
+SWITCH = Choice("switch", "the work goes on top of that branch as it is")
+
+
+async def git_gate(ledger: Ledger, repository: Repository) -> Branch:
+    """O4.5: resolve the state of the repository; only whoever comes through may write code."""
+    branch = Branch(ledger.run, ledger.data["branch"])
+    await ledger.enter(Phase.GIT_GATE, "O4.5")
+    ledger.log("git.gate.start", branch=branch.name)
+    graph = await ledger.graph()
+    if ledger.data["git_gate_completed"]:
+        await stay_on(ledger, repository, branch, graph)
+    else:
+        await pass_gate(ledger, repository, branch, graph)
+    ledger.head = await repository.head()
+    ledger.log("git.gate.complete", branch=branch.name, git_head=ledger.head)
+    return branch
+
+
+def stopped(text: str) -> Stop:
+    return Stop(Ending.stopped(f"ERROR: {text}. STOPPING."))
+
+
+def to_be_committed(graph: Graph, paths: Sequence[str]) -> list[str]:
+    """Those of the user's files that the tasks or a refresh of the documentation would commit."""
+    scope = Scope((*(path for task in graph.tasks.values() for path in task.scope), *DOCS))
+    return [path for path in paths if scope.covers(path)]
+
+
+async def stay_on(ledger: Ledger, repository: Repository, branch: Branch, graph: Graph) -> None:
+    """The gate was passed before: the branch must be checked out, and carried files must not get into the work."""
+    if await repository.branch() != branch.name:
+        done = await branch.checkout()
+        if not done.ok:
+            raise stopped(f"branch {branch.name} cannot be checked out: {shown(done)}")
+    carried = [str(path) for path in ledger.data.get("carried_files") or ()]
+    if mixed := to_be_committed(graph, carried):
+        await put_away(ledger, repository, branch, mixed, await choose(ledger, mixed, carry=False, stash=True))
+        await ledger.change({("carried_files",): [path for path in carried if path not in mixed]})
+
+
+async def pass_gate(ledger: Ledger, repository: Repository, branch: Branch, graph: Graph) -> None:
+    standing = await repository.standing()
+    written = [path for path in standing.dirty if path in (ledger.data.get("docs_written") or ())]
+    dirty = [path for path in standing.dirty if path not in written]
+    if standing.busy:
+        raise stopped(f"the repository is in the middle of something ({', '.join(standing.busy)}); finish or abort it")
+    if not standing.branch and standing.head and dirty:
+        raise stopped("HEAD is detached and there are local changes; commit them or check out a branch")
+    create = await is_new(ledger, repository, branch, standing)
+    carried: list[str] = []
+    along = written
+    match dirt(dirty):
+        case Dirt.CODE:
+            mixed = bool(to_be_committed(graph, dirty))
+            choice = await choose(ledger, dirty, carry=not mixed, stash=bool(standing.head))
+            await put_away(ledger, repository, branch, dirty, choice)
+            carried = dirty if choice == CARRY.name else []
+        case Dirt.DOCS:
+            along = [*written, *dirty]
+        case Dirt.CLEAN:
+            pass
+    if along and standing.head and standing.branch != branch.name:
+        await take_along(ledger, repository, branch, standing, along, create=create)
+    else:
+        await switch(ledger, repository, branch, standing, create=create)
+    await ledger.change({("git_gate_completed",): True, ("carried_files",): carried})
+
+
+async def is_new(ledger: Ledger, repository: Repository, branch: Branch, standing: Standing) -> bool:
+    """Whether the branch has to be made. One that lacks the present state is used only if a person says so."""
+    if standing.branch == branch.name:
+        return False
+    there = await repository.commit_of(branch.name)
+    if there and standing.head and not await repository.contains(branch.name, standing.head):
+        decision = await ledger.run.gate(
+            "branch",
+            f"Branch {branch.name} exists and does not contain the present state. Work on it all the same?",
+            choices=(SWITCH, ABORT),
+        )
+        if decision.choice == ABORT.name:
+            raise stopped("aborted at the git gate; nothing was changed")
+    return not there
+
+
+async def choose(ledger: Ledger, paths: Sequence[str], *, carry: bool, stash: bool) -> str:
+    """A person says what becomes of uncommitted code; without one the run waits."""
+    choices = [*([STASH] if stash else []), *([CARRY] if carry else []), ABORT]
+    names = "|".join(choice.name for choice in choices)
+    shown_paths = ", ".join(paths[:20]) + (f" and {len(paths) - 20} more" if len(paths) > 20 else "")
+    why = "" if carry else " Some of them belong to the work of this ticket, so that they cannot be carried along."
+    run = ledger.run
+    decision = await run.gate(
+        "dirty",
+        f"Working tree has uncommitted code changes: {shown_paths}.{why} Run: interlock run ticket ... --dirty {names}",
+        choices=choices,
+        answered=run.flags.get("dirty") or run.settings.dirty,
+    )
+    if decision.choice == ABORT.name:
+        raise stopped("aborted at the git gate; nothing was changed")
+    return decision.choice
+
+
+async def put_away(
+    ledger: Ledger, repository: Repository, branch: Branch, paths: Sequence[str], choice: str, note: str = ""
+) -> None:
+    if choice != STASH.name:
+        return
+    done = await branch.stash(paths, note or f"interlock {ledger.run.identity.run_id}", await repository.prefix())
+    if not done.ok:
+        raise stopped(f"the changes could not be stashed: {shown(done)}")
+
+
+async def take_along(
+    ledger: Ledger, repository: Repository, branch: Branch, standing: Standing, paths: Sequence[str], *, create: bool
+) -> None:
+    """Changed documentation comes along by itself: stashed, and taken out again on the branch."""
+    mark = f"interlock documentation {ledger.run.identity.run_id}"
+    await put_away(ledger, repository, branch, paths, STASH.name, mark)
+    await switch(ledger, repository, branch, standing, create=create)
+    if place := await repository.stash_place(mark):
+        done = await branch.pop(place, mark)
+        if not done.ok:
+            kept = await repository.stash_place(mark) or place
+            raise Stop(
+                Ending.stopped(
+                    f"ERROR: stash could not be applied on {branch.name}; it is kept as {kept}\n{shown(done)}"
+                )
+            )
+
+
+async def switch(ledger: Ledger, repository: Repository, branch: Branch, standing: Standing, *, create: bool) -> None:
+    """Make or check out the branch. Our own lines in .gitignore never stand in the way."""
+    if standing.branch == branch.name:
+        return
+    run = ledger.run
+    away = not create and standing.ignore_is_ours
+    if away:
+        committed = await repository.committed(IGNORE)
+        if committed:
+            await run.write(IGNORE, committed)
+        else:
+            await run.set_aside(IGNORE)
+    done = await branch.checkout(create=create)
+    if away:
+        await hide_prompts(run)
+    if not done.ok:
+        raise stopped(f"branch {branch.name} cannot be checked out: {shown(done)}")

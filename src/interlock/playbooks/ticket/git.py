@@ -1,0 +1,281 @@
+"""The user's repository. `Repository` only looks; `Branch` changes it, and nobody has one before the git gate.
+
+Looking never takes a lock, and no setting or hook that somebody planted in the repository starts a program.  The
+user's own hooks run for one thing only: the user's commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from interlock.engine.model import CommandResult
+from interlock.engine.run import KEY, Run
+from interlock.playbooks.ticket.documents import with_ignored
+from interlock.playbooks.ticket.project import is_documentation
+
+_QUIET = (
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "core.quotePath=false",
+    "submodule.recurse=false",
+    "gc.auto=0",
+    "protocol.allow=never",
+)
+GIT = ("git", *(word for setting in _QUIET for word in ("-c", setting)))
+_LOOKING = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C"}
+_WORKING = {"GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C"}
+_PATIENCE_S = 600.0
+
+BUSY = """
+for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD rebase-merge rebase-apply BISECT_LOG; do
+  if test -e "$(git rev-parse --git-path "$name")"; then echo "$name"; fi
+done
+"""
+HOOKS = """
+git config --get-all core.hooksPath
+cd "$(git rev-parse --git-path hooks)" 2>/dev/null || exit 0
+for hook in *; do
+  case "$hook" in *.sample|"*") ;; *) echo "$hook $(git hash-object --no-filters -- "$hook")" ;; esac
+done
+"""
+AT_TOP = 'cd "$(git rev-parse --show-toplevel)" && exec "$@"'
+"""git stash takes paths from a folder below the top for something else than they are."""
+ON_BRANCH = 'test "$(git symbolic-ref -q --short HEAD)" = "$1" && echo "$1"'
+GONE = 'test -z "$(git stash list -F --grep="$1" --format=%gd)" && echo gone'
+COMMIT = """
+set -e
+GIT_INDEX_FILE="$(cd "$(git rev-parse --git-dir)" && pwd)/interlock-index"
+export GIT_INDEX_FILE
+message=$1 ignore=$2
+shift 2
+rm -f "$GIT_INDEX_FILE"
+if git rev-parse -q --verify HEAD >/dev/null; then git read-tree HEAD; fi
+if test $# -gt 0; then git add -A -- "$@"; fi
+if test -n "$ignore"; then
+  blob=$(printf '%s\\n' "$ignore" | git hash-object -w --stdin)
+  git update-index --add --cacheinfo "100644,$blob,$(git rev-parse --show-prefix).gitignore"
+fi
+git commit -q -m "$message"
+rm -f "$GIT_INDEX_FILE"
+"""
+"""A commit from an index of its own: what the user has staged stays staged and out of it."""
+
+IGNORE = ".gitignore"
+OWN = ("prompts/", ".interlock/", "interlock.toml")
+"""What is interlock's, and never a change of the user's."""
+
+
+class Dirt(StrEnum):
+    """What a working tree holds beside what is committed."""
+
+    CLEAN = "nothing"
+    DOCS = "documentation only"
+    CODE = "other files"
+
+
+def dirt(paths: Sequence[str]) -> Dirt:
+    if not paths:
+        return Dirt.CLEAN
+    return Dirt.DOCS if all(map(is_documentation, paths)) else Dirt.CODE
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the repository stands."""
+
+    branch: str
+    """Empty when HEAD is detached."""
+    head: str
+    """Empty when there is no commit yet."""
+    busy: tuple[str, ...]
+    """A merge, rebase or the like that is not finished."""
+    changed: tuple[str, ...]
+    """Changed and new files, without interlock's own."""
+    ignore_is_ours: bool = False
+    """The .gitignore differs from the committed one by our two lines and nothing else."""
+
+    @property
+    def dirty(self) -> tuple[str, ...]:
+        """The user's uncommitted files."""
+        return tuple(path for path in self.changed if path != IGNORE or not self.ignore_is_ours)
+
+
+class Repository:
+    """What can be asked of the user's repository without changing anything."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    async def ask(self, *words: str, name: str = "git") -> CommandResult:
+        return await self._run.inspect((*GIT, *words), env=_LOOKING, name=name)
+
+    async def is_there(self) -> bool:
+        return (await self.ask("rev-parse", "--is-inside-work-tree")).stdout.strip() == "true"
+
+    async def place(self) -> str:
+        return (await self._run.inspect(("pwd",), name="git")).stdout.strip()
+
+    async def head(self) -> str:
+        return (await self.ask("rev-parse", "-q", "--verify", "HEAD", name="head")).stdout.strip()
+
+    async def branch(self) -> str:
+        return (await self.ask("symbolic-ref", "-q", "--short", "HEAD", name="branch")).stdout.strip()
+
+    async def commit_of(self, branch: str) -> str:
+        """The commit of a local branch; empty when there is none of that name."""
+        return (await self.ask("rev-parse", "-q", "--verify", f"refs/heads/{branch}")).stdout.strip()
+
+    async def contains(self, branch: str, commit: str) -> bool:
+        return (await self.ask("merge-base", "--is-ancestor", commit, f"refs/heads/{branch}")).exit == 0
+
+    async def tracked(self) -> list[str]:
+        return split_zero((await self.ask("ls-files", "-z")).stdout)
+
+    async def sizes(self) -> dict[str, int]:
+        """Path to size of what the last commit holds."""
+        entries = split_zero((await self.ask("ls-tree", "-r", "-l", "-z", "HEAD")).stdout)
+        parts = (entry.partition("\t") for entry in entries)
+        return {path: int(size) for facts, _, path in parts if (size := facts.split()[-1]).isdigit()}
+
+    async def matches(self, terms: Sequence[str], paths: Sequence[str]) -> dict[str, int]:
+        """Path to the number of lines in which one of the terms stands."""
+        if not terms or not paths:
+            return {}
+        wanted = [word for term in terms for word in ("-e", term)]
+        found = await self.ask("grep", "-I", "-c", "-i", "-F", "-z", *wanted, "--", *paths, name="search")
+        return counts(found.stdout)
+
+    async def status(self) -> list[tuple[str, str]]:
+        """State letters and path of every changed and new file, relative to the workspace."""
+        found = await self.ask("status", "--porcelain=v1", "-z", "--untracked-files=all", name="status")
+        prefix = await self.prefix()
+        return [(state, inside(path, prefix)) for state, path in parse_status(found.stdout)]
+
+    async def prefix(self) -> str:
+        """Where the workspace lies below the repository's top; empty at the top itself."""
+        return (await self.ask("rev-parse", "--show-prefix")).stdout.strip()
+
+    async def committed(self, path: str) -> str:
+        """A file as the last commit has it; empty when it does not."""
+        return (await self.ask("show", f"HEAD:./{path}")).stdout
+
+    async def changes_since(self, commit: str) -> list[tuple[str, str]]:
+        """Status letter and path of what was committed since."""
+        said = await self.ask("diff", "--no-ext-diff", "--name-status", "-z", "-M", "--relative", f"{commit}..HEAD")
+        return parse_changes(said.stdout)
+
+    async def hooks(self) -> str:
+        """The hooks that a commit would run, by name and content."""
+        return (await self._run.inspect(("sh", "-c", HOOKS), env=_LOOKING, name="hooks")).stdout
+
+    async def standing(self) -> Standing:
+        busy = (await self._run.inspect(("sh", "-c", BUSY), env=_LOOKING, name="busy")).stdout.split()
+        changed = tuple(dict.fromkeys(path for _, path in await self.status() if not path.startswith(OWN)))
+        ours = False
+        if IGNORE in changed:
+            now = (await self._run.read(IGNORE)).text
+            ours = with_ignored(await self.committed(IGNORE)) == now
+        return Standing(await self.branch(), await self.head(), tuple(busy), changed, ours)
+
+    async def stash_place(self, mark: str) -> str:
+        """The name under which the stash with this mark can be had."""
+        found = await self.ask("stash", "list", "-F", f"--grep={mark}", "--format=%gd")
+        return (found.stdout.split() or [""])[0]
+
+
+class Branch:
+    """The right to change the user's repository, and the places where that happens."""
+
+    def __init__(self, run: Run, name: str) -> None:
+        self._run = run
+        self.name = name
+
+    async def _do(self, words: Sequence[str], name: str, probe: Sequence[str] | None = None) -> CommandResult:
+        return await self._run.command((*GIT, *words), env=_WORKING, timeout_s=_PATIENCE_S, name=name, probe=probe)
+
+    async def checkout(self, *, create: bool = False) -> CommandResult:
+        words = ("checkout", "-q", "-b", self.name) if create else ("checkout", "-q", self.name, "--")
+        return await self._do(words, "checkout", probe=("sh", "-c", ON_BRANCH, "sh", self.name))
+
+    async def stash(self, paths: Sequence[str], note: str, prefix: str = "") -> CommandResult:
+        """Put these files away; the stash carries the run's name and its mark."""
+        mark = f"Interlock-Key: {KEY}"
+        places = [from_top(path, prefix) for path in paths]
+        words = (*GIT, "stash", "push", "-q", "-u", "-m", f"{note} {mark}", "--", *places)
+        probe = (*GIT, "stash", "list", "-F", f"--grep={mark}", "--format=%gd")
+        return await self._run.command(
+            ("sh", "-c", AT_TOP, "sh", *words), env=_WORKING, timeout_s=_PATIENCE_S, name="stash", probe=probe
+        )
+
+    async def pop(self, place: str, mark: str) -> CommandResult:
+        return await self._do(("stash", "pop", "-q", place), "pop", probe=("sh", "-c", GONE, "sh", mark))
+
+    async def commit(self, paths: Sequence[str], message: str, ignore: str = "") -> CommandResult:
+        """One commit of these files, and of this .gitignore if given; the user's hooks run."""
+        probe = (*GIT, "log", "-1", "--format=%H", "-F", f"--grep=Interlock-Key: {KEY}")
+        argv = ("sh", "-c", COMMIT, "sh", message, ignore.removesuffix("\n"), *paths)
+        made = await self._run.command(argv, env=_WORKING, timeout_s=_PATIENCE_S, name="commit", probe=probe)
+        if made.ok:
+            await self._do(("reset", "-q", "--", *paths, *([IGNORE] if ignore else [])), "unstage")
+        return made
+
+
+# -- what git prints
+
+
+def split_zero(text: str) -> list[str]:
+    return [part for part in text.split("\0") if part]
+
+
+def parse_status(text: str) -> list[tuple[str, str]]:
+    """Entries of ``git status --porcelain -z``; a rename counts for both of its names."""
+    parts, found = iter(split_zero(text)), []
+    for part in parts:
+        found.append((part[:2], part[3:]))
+        if "R" in part[:2] or "C" in part[:2]:
+            found.append((part[:2], next(parts, "")))
+    return [(state, path) for state, path in found if path]
+
+
+def parse_changes(text: str) -> list[tuple[str, str]]:
+    """Entries of ``git diff --name-status -z``."""
+    parts, found = iter(split_zero(text)), []
+    for letter in parts:
+        found.append((letter, next(parts, "")))
+        if letter[:1] in ("R", "C"):
+            found.append((letter, next(parts, "")))
+    return found
+
+
+def counts(text: str) -> dict[str, int]:
+    """Entries of ``git grep -c -z``: a path, NUL, a number, a line end."""
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        path, _, number = line.rpartition("\0")
+        if path and number.isdigit():
+            found[path] = int(number)
+    return found
+
+
+def inside(path: str, prefix: str) -> str:
+    """A path of the repository as seen from the workspace, which may lie below the repository's top."""
+    if path.startswith(prefix):
+        return path[len(prefix) :]
+    return "../" * prefix.count("/") + path
+
+
+def from_top(path: str, prefix: str) -> str:
+    """A path of the workspace as seen from the repository's top; the inverse of `inside`."""
+    up = "../" * prefix.count("/")
+    return path[len(up) :] if up and path.startswith(up) else prefix + path
+
+
+def shown(result: CommandResult) -> str:
+    """What a git command said when it failed, in a line."""
+    if result.timed_out:
+        return "it did not end in time"
+    said = " ".join((result.stderr.strip() or result.stdout.strip() or result.error or "").split())
+    return said[:400] or f"exit status {result.exit}"

@@ -1,0 +1,460 @@
+"""The task graph: what a valid one is, what may run together, who is to blame for a red build. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from interlock.playbooks.ticket.project import DOCUMENTATION
+from interlock.playbooks.ticket.request import needs_runtime
+
+
+class TaskStatus(StrEnum):
+    PENDING = "PENDING"
+    IN_PROGRESS = "IN_PROGRESS"
+    SYNTAX_VALID = "SYNTAX_VALID"
+    SYNTAX_ERROR = "SYNTAX_ERROR"
+    ERROR = "ERROR"
+    REJECTED = "REJECTED"
+    ACCEPTED = "ACCEPTED"
+
+
+REJECTED = frozenset({TaskStatus.REJECTED, TaskStatus.SYNTAX_ERROR, TaskStatus.ERROR})
+"""What is run again, while attempts are left."""
+UNDONE = REJECTED | {TaskStatus.PENDING, TaskStatus.IN_PROGRESS}
+"""What an agent has to work on."""
+
+TASK_MOVES: Mapping[TaskStatus, frozenset[TaskStatus]] = {
+    TaskStatus.PENDING: frozenset({TaskStatus.IN_PROGRESS}),
+    TaskStatus.IN_PROGRESS: frozenset(
+        {
+            TaskStatus.IN_PROGRESS,  # a resume without a journal: it counts as not run, the attempt is kept
+            TaskStatus.SYNTAX_VALID,
+            TaskStatus.SYNTAX_ERROR,
+            TaskStatus.ERROR,
+            TaskStatus.REJECTED,
+            TaskStatus.ACCEPTED,
+        }
+    ),
+    TaskStatus.SYNTAX_VALID: frozenset({TaskStatus.ACCEPTED, TaskStatus.REJECTED}),
+    TaskStatus.REJECTED: frozenset({TaskStatus.IN_PROGRESS}),
+    TaskStatus.SYNTAX_ERROR: frozenset({TaskStatus.IN_PROGRESS}),
+    TaskStatus.ERROR: frozenset({TaskStatus.IN_PROGRESS}),
+    # A red build of its group can blame an accepted task once; without a journal its files are checked.
+    TaskStatus.ACCEPTED: frozenset({TaskStatus.REJECTED, TaskStatus.PENDING}),
+}
+
+
+class Strategy(StrEnum):
+    PARALLEL = "parallel"
+    SEQUENTIAL = "sequential"
+
+
+class BaselineScope(StrEnum):
+    CODE_AND_TESTS = "code_and_tests_only"
+    ALL = "all"
+
+
+BYPRODUCTS = ("**/__pycache__/**", "**/.pytest_cache/**", "**/.mypy_cache/**", "**/.ruff_cache/**", "**/*.pyc")
+"""What running tests leaves behind in projects that do not ignore it: neither a violation nor a part of the work."""
+
+
+@dataclass(frozen=True)
+class Task:
+    id: str
+    group: str
+    status: TaskStatus
+    files: tuple[str, ...]
+    test_files: tuple[str, ...]
+    allowlist: tuple[str, ...]
+    depends_on: tuple[str, ...]
+    mandates: tuple[str, ...]
+    attempt: int
+    set_back: bool
+    entry: Mapping[str, Any]
+    """The whole entry, as it stands in the file."""
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """The files that are the task's work."""
+        return tuple(dict.fromkeys((*self.files, *self.test_files)))
+
+
+@dataclass(frozen=True)
+class Commands:
+    """How a group is built and tested, where it says so itself."""
+
+    build: str | None = None
+    test: str | None = None
+    working_directory: str | None = None
+
+
+@dataclass(frozen=True)
+class Policy:
+    allowlist: tuple[str, ...]
+    scope: BaselineScope
+    working_directory: str
+    groups: Mapping[str, Commands]
+
+    def drift(self, task: Task) -> tuple[str, ...]:
+        """What may change beside the task's files without being a violation."""
+        documentation = DOCUMENTATION if self.scope is BaselineScope.CODE_AND_TESTS else ()
+        return (*self.allowlist, *task.allowlist, *documentation, *BYPRODUCTS)
+
+
+@dataclass(frozen=True)
+class Group:
+    letter: str
+    strategy: Strategy
+    tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    tasks: Mapping[str, Task]
+    order: tuple[Group, ...]
+    policy: Policy
+
+    def of(self, group: Group) -> list[Task]:
+        return [self.tasks[name] for name in group.tasks]
+
+    @property
+    def accepted(self) -> list[Task]:
+        return [task for task in self.tasks.values() if task.status is TaskStatus.ACCEPTED]
+
+    @property
+    def groups_completed(self) -> int:
+        return sum(all(task.status is TaskStatus.ACCEPTED for task in self.of(group)) for group in self.order)
+
+
+# -- what a valid graph is
+
+_TOP = ("validation_policy", "tasks", "parallel_groups", "execution_order", "strategy")
+_TASK = ("id", "description", "files_to_modify", "success_criteria", "parallel_group", "depends_on", "status")
+_KINDS = {list: "a list", dict: "a mapping", str: "text", bool: "true or false", int: "a number", type(None): "empty"}
+
+
+def problem_of(data: Any, *, new: bool) -> str | None:
+    """The first check that the graph fails, in the words of the log; None when it is valid.
+
+    Args:
+        new: an agent has just made it, so that no task can have been worked on.
+    """
+    return next(_problems(data, new), None)
+
+
+def _problems(data: Any, new: bool) -> Iterator[str]:
+    if not isinstance(data, dict):
+        yield f"the document is {_kind(data)}; expected mapping"
+        return
+    yield from (f"{field} missing" for field in _TOP if field not in data)
+    yield from _wrong(data, "validation_policy", dict, "mapping")
+    yield from _wrong(data, "tasks", list, "list")
+    yield from _wrong(data, "parallel_groups", dict, "mapping")
+    yield from _wrong(data, "execution_order", list, "list")
+    yield from _wrong(data, "strategy", str, "text")
+    yield from _policy_problems(data["validation_policy"])
+    if not data["tasks"]:
+        yield "tasks is empty; expected at least 1 task"
+    for number, entry in enumerate(data["tasks"]):
+        yield from _task_problems(entry, number, new)
+    names = [entry["id"] for entry in data["tasks"]]
+    yield from (f"task id {name} appears twice" for name in dict.fromkeys(names) if names.count(name) > 1)
+    yield from _order_problems(data, names)
+    yield from _dependency_problems(data)
+
+
+def _wrong(data: Mapping[str, Any], field: str, kind: type, wanted: str) -> Iterator[str]:
+    if not isinstance(data[field], kind):
+        yield f"{field} is {_kind(data[field])}; expected {wanted}"
+
+
+def _kind(value: object) -> str:
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def _policy_problems(policy: Mapping[str, Any]) -> Iterator[str]:
+    where = "validation_policy"
+    yield from _texts(policy, "baseline_allowlist", where, optional=True)
+    yield from _paths(policy.get("baseline_allowlist") or (), f"{where}.baseline_allowlist")
+    scope = policy.get("baseline_scope", BaselineScope.CODE_AND_TESTS.value)
+    if scope not in tuple(BaselineScope):
+        yield f'{where}.baseline_scope "{scope}"; expected {" or ".join(BaselineScope)}'
+    yield from _place(policy, where)
+    groups = policy.get("groups") or {}
+    if not isinstance(groups, dict):
+        yield f"{where}.groups is {_kind(groups)}; expected mapping"
+        return
+    for letter, commands in groups.items():
+        if not isinstance(commands, dict):
+            yield f"{where}.groups.{letter} is {_kind(commands)}; expected mapping"
+            continue
+        for field in ("build_command", "test_command"):
+            if not isinstance(commands.get(field, ""), str):
+                yield f"{where}.groups.{letter}.{field} is {_kind(commands[field])}; expected text"
+        yield from _place(commands, f"{where}.groups.{letter}")
+
+
+def _place(data: Mapping[str, Any], where: str) -> Iterator[str]:
+    place = data.get("working_directory", ".")
+    if not isinstance(place, str):
+        yield f"{where}.working_directory is {_kind(place)}; expected text"
+    elif place != "." and (why := path_problem(place)):
+        yield f'{where}.working_directory "{place}": {why}'
+
+
+def _task_problems(entry: Any, number: int, new: bool) -> Iterator[str]:
+    if not isinstance(entry, dict):
+        yield f"tasks[{number}] is {_kind(entry)}; expected mapping"
+        return
+    name = entry.get("id")
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        yield f"tasks[{number}]: id missing" if name is None else f"tasks[{number}]: id {name!r} is no plain name"
+        return
+    where = f"task {name}"
+    yield from (f"{where}: {field} missing" for field in _TASK if field not in entry)
+    for field in ("description", "parallel_group"):
+        if not isinstance(entry[field], str) or not entry[field].strip():
+            yield f"{where}: {field} is {_kind(entry[field])}; expected text"
+    for field in ("files_to_modify", "success_criteria"):
+        yield from _texts(entry, field, where)
+        if not entry[field]:
+            yield f"{where}: {field} is empty"
+    yield from _texts(entry, "depends_on", where)
+    for field in ("test_files", "allowlist"):
+        yield from _texts(entry, field, where, optional=True)
+    for field in ("files_to_modify", "test_files", "allowlist"):
+        yield from _paths(entry.get(field) or (), f"{where}: {field}")
+    status = entry["status"]
+    if status not in tuple(TaskStatus):
+        yield f'{where}: status "{status}" unknown'
+    elif new and status != TaskStatus.PENDING:
+        yield f'{where}: status "{status}" of a task that nobody worked on; expected PENDING'
+    attempt = entry.get("attempt", 0)
+    if isinstance(attempt, bool) or not isinstance(attempt, int) or attempt < 0 or (new and attempt):
+        yield f"{where}: attempt is {attempt!r}; expected {0 if new else 'a count'}"
+    if not isinstance(entry.get("tool_mandates") or [], list):
+        yield f"{where}: tool_mandates is {_kind(entry['tool_mandates'])}; expected list"
+
+
+def _texts(data: Mapping[str, Any], field: str, where: str, *, optional: bool = False) -> Iterator[str]:
+    value = data.get(field)
+    if optional and value is None:
+        return
+    if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
+        found = "a list with other things than text" if isinstance(value, list) else _kind(value)
+        yield f"{where}: {field} is {found}; expected list"
+
+
+def _paths(paths: Iterable[str], where: str) -> Iterator[str]:
+    for path in paths:
+        if why := path_problem(path):
+            yield f'{where} "{path}": {why}'
+
+
+def path_problem(path: str) -> str | None:
+    """Why no task may change this path."""
+    parts = path.replace("\\", "/").split("/")
+    if path.startswith(("/", "~")) or ".." in parts or "\0" in path:
+        return "path leaves the repository"
+    if parts[0] in (".git", ".interlock", "prompts") or ".git" in parts:
+        return f"path is inside {parts[0] if parts[0] != '.' else '.git'}/"
+    return "path is written with a leading ./" if parts[0] == "." else None
+
+
+def _order_problems(data: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
+    groups: Mapping[str, Any] = data["parallel_groups"]
+    for letter, members in groups.items():
+        if not isinstance(members, list):
+            yield f"parallel_groups.{letter} is {_kind(members)}; expected list"
+    for number, step in enumerate(data["execution_order"]):
+        where = f"execution_order[{number}]"
+        if not isinstance(step, dict):
+            yield f"{where} is {_kind(step)}; expected mapping"
+            return
+        yield from (f"{where}.{field} missing" for field in ("group", "strategy", "tasks") if field not in step)
+        if step["group"] not in groups:
+            yield f'{where}.group "{step["group"]}" not in parallel_groups'
+        if step["strategy"] not in tuple(Strategy):
+            yield f'{where}.strategy "{step["strategy"]}"; expected {" or ".join(Strategy)}'
+        if not isinstance(step["tasks"], list):
+            yield f"{where}.tasks is {_kind(step['tasks'])}; expected list"
+        if sorted(map(str, step["tasks"])) != sorted(map(str, groups[step["group"]])):
+            yield f"{where}.tasks differ from parallel_groups.{step['group']}"
+    ordered = [step["group"] for step in data["execution_order"]]
+    yield from (f"group {letter} is not in execution_order" for letter in groups if letter not in ordered)
+    yield from (f"group {letter} is twice in execution_order" for letter in groups if ordered.count(letter) > 1)
+    placed = [name for step in data["execution_order"] for name in step["tasks"]]
+    yield from (f"{name!r} in execution_order is no task" for name in placed if name not in names)
+    yield from (f"task {name} is in no group" for name in names if name not in placed)
+    yield from (f"task {name} is in more than one group" for name in names if placed.count(name) > 1)
+    home = {name: step["group"] for step in data["execution_order"] for name in step["tasks"]}
+    for entry in data["tasks"]:
+        if entry["parallel_group"] != home[entry["id"]]:
+            yield f'task {entry["id"]}: parallel_group "{entry["parallel_group"]}", but it is in {home[entry["id"]]}'
+
+
+def _dependency_problems(data: Mapping[str, Any]) -> Iterator[str]:
+    needs = {entry["id"]: entry["depends_on"] for entry in data["tasks"]}
+    for name, others in needs.items():
+        yield from (f"task {name}: depends_on {other!r} is no task" for other in others if other not in needs)
+    if cycle := find_cycle(needs):
+        yield f"depends_on cycle: {' -> '.join(cycle)}"
+    done: list[str] = []
+    for step in data["execution_order"]:
+        ready = set(done)
+        for name in step["tasks"]:
+            for other in needs[name]:
+                if other not in ready:
+                    yield f"task {name}: depends_on {other}, which is not done before it"
+            if step["strategy"] == Strategy.SEQUENTIAL:
+                ready.add(name)
+        done += step["tasks"]
+
+
+def find_cycle(needs: Mapping[str, Sequence[str]]) -> list[str] | None:
+    """A way from a task back to itself, or None."""
+    settled: set[str] = set()
+
+    def walk(name: str, path: list[str]) -> list[str] | None:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in settled:
+            return None
+        for other in needs[name]:
+            if found := walk(other, [*path, name]):
+                return found
+        settled.add(name)
+        return None
+
+    return next((found for name in needs if (found := walk(name, []))), None)
+
+
+# -- reading a valid graph
+
+
+def read_graph(data: Mapping[str, Any]) -> Graph:
+    """The graph of data that `problem_of` found nothing wrong with."""
+    policy = data["validation_policy"]
+    groups = {
+        letter: Commands(said.get("build_command"), said.get("test_command"), said.get("working_directory"))
+        for letter, said in (policy.get("groups") or {}).items()
+    }
+    return Graph(
+        {entry["id"]: _task(entry) for entry in data["tasks"]},
+        tuple(
+            Group(step["group"], Strategy(step["strategy"]), tuple(step["tasks"])) for step in data["execution_order"]
+        ),
+        Policy(
+            tuple(policy.get("baseline_allowlist") or ()),
+            BaselineScope(policy.get("baseline_scope", BaselineScope.CODE_AND_TESTS.value)),
+            policy.get("working_directory", "."),
+            groups,
+        ),
+    )
+
+
+def _task(entry: Mapping[str, Any]) -> Task:
+    return Task(
+        id=entry["id"],
+        group=entry["parallel_group"],
+        status=TaskStatus(entry["status"]),
+        files=tuple(entry["files_to_modify"]),
+        test_files=tuple(entry.get("test_files") or ()),
+        allowlist=tuple(entry.get("allowlist") or ()),
+        depends_on=tuple(entry["depends_on"]),
+        mandates=tuple(map(mandate_text, entry.get("tool_mandates") or ())),
+        attempt=entry.get("attempt", 0),
+        set_back=bool(entry.get("set_back")),
+        entry=entry,
+    )
+
+
+def mandate_text(mandate: Any) -> str:
+    return str(mandate.get("text", mandate)) if isinstance(mandate, dict) else str(mandate)
+
+
+# -- what may run
+
+
+def is_trivial(graph: Graph, mandates: Iterable[str] = ()) -> bool:
+    """One task, no dependency, at most three files, and nothing that has to be seen running."""
+    if len(graph.tasks) != 1:
+        return False
+    (task,) = graph.tasks.values()
+    demanded = any(needs_runtime(text) for text in (*task.mandates, *mandates))
+    return not task.depends_on and len(task.files) <= 3 and not demanded
+
+
+def batches(group: Group, graph: Graph, limit: int) -> list[list[Task]]:
+    """The tasks of a group that need work, in the batches in which they are dispatched.
+
+    A sequential group gives its first task alone. A parallel one gives batches of at most `limit` tasks whose files
+    are disjoint; each takes in as many as it can, in the order of the group.
+    """
+    waiting = [task for task in graph.of(group) if task.status in UNDONE]
+    if group.strategy is Strategy.SEQUENTIAL:
+        return [waiting[:1]] if waiting else []
+    made: list[list[Task]] = []
+    while waiting:
+        batch: list[Task] = []
+        for task in waiting:
+            if len(batch) < limit and not any(share_files(task, other) for other in batch):
+                batch.append(task)
+        made.append(batch)
+        waiting = [task for task in waiting if task not in batch]
+    return made
+
+
+def share_files(one: Task, other: Task) -> bool:
+    return any(may_meet(a, b) for a in one.scope for b in other.scope)
+
+
+def may_meet(a: str, b: str) -> bool:
+    """Whether two paths or patterns can name one file; patterns by what stands before their first wildcard."""
+    fixed_a, fixed_b = (re.split(r"[*?\[]", path, maxsplit=1)[0] for path in (a, b))
+    open_a, open_b = fixed_a != a or a.endswith("/"), fixed_b != b or b.endswith("/")
+    if not open_a and not open_b:
+        return a == b
+    return (open_a and fixed_b.startswith(fixed_a)) or (open_b and fixed_a.startswith(fixed_b))
+
+
+def blamed(output: str, group: Sequence[Task], worked: Sequence[Task]) -> list[str]:
+    """Whose work a red build or test of a group rejects.
+
+    Those of the group whose files the output names; an accepted task can be set back once. If none is named, all that
+    were worked on.
+    """
+    named = [
+        task.id
+        for task in group
+        if any(names(output, path) for path in task.scope)
+        and not (task.status is TaskStatus.ACCEPTED and task.set_back)
+    ]
+    return named or [task.id for task in worked]
+
+
+def names(output: str, path: str) -> bool:
+    """Whether the output names the path, also at the end of an absolute one."""
+    return re.search(rf"(?<![\w-]){re.escape(path)}(?![\w-])", output) is not None
+
+
+def next_attempt(task: Task) -> int:
+    """The number of the attempt that is about to start; one that was begun and never recorded is not counted twice."""
+    return task.attempt if task.status is TaskStatus.IN_PROGRESS and task.attempt else task.attempt + 1
+
+
+def exhausted(tasks: Iterable[Task], most: int) -> list[Task]:
+    """The rejected tasks that have no attempt left."""
+    return [task for task in tasks if task.status in REJECTED and task.attempt >= most]
+
+
+Digest = Callable[[str], str]
+
+
+def literal_files(task: Task) -> list[str]:
+    """The task's files that are plain paths, whose content can be told by a digest."""
+    return [path for path in task.scope if not re.search(r"[*?\[]", path) and not path.endswith("/")]

@@ -1,0 +1,192 @@
+"""O1 to O4: an iteration begins, a plan without open questions, a task graph that passes every check."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from interlock.contracts import Outcome, Reason
+from interlock.documents import DocumentState, render_yaml
+from interlock.engine.model import Dispatch, Ending, Report
+from interlock.playbooks.ticket import briefs, problems
+from interlock.playbooks.ticket.artifacts import cache_problem, deferrals, graph_problem, prompt_problem
+from interlock.playbooks.ticket.documents import home, iteration_home, read_yaml
+from interlock.playbooks.ticket.git import Repository
+from interlock.playbooks.ticket.graph import is_trivial, mandate_text
+from interlock.playbooks.ticket.ledger import Ledger, Stop
+from interlock.playbooks.ticket.process import ask, check_head, failure
+from interlock.playbooks.ticket.progress import Phase, stamp
+from interlock.playbooks.ticket.project import CACHE, DOCS, docs_state
+from interlock.playbooks.ticket.startup import read_cache, workspace_fingerprint
+
+ABSENT = "not available"
+_SHOWN = {
+    "ARCHITECTURE.md summary": (DOCS[0], 80),
+    "CODE_STYLE.md summary": (DOCS[1], 40),
+    "FINDINGS.md": (DOCS[2], None),
+}
+"""What a Planner sees of each document: its heading there, and how many lines."""
+
+
+async def begin_iteration(ledger: Ledger, repository: Repository, number: int) -> None:
+    """O1: the iteration's folder, its start, and the commit that it starts from."""
+    ledger.head = await repository.head()
+    now = ledger.run.now()
+    again = ledger.iteration == number and ledger.phase is Phase.PLANNING
+    await ledger.enter(Phase.PLANNING, "O1", ledger.new_iteration(number, now))
+    if again:
+        for path in await ledger.run.list(ledger.folder, "*"):
+            if path.endswith((".md", ".yaml")):
+                await ledger.run.set_aside(path)
+    await ledger.run.write(f"{ledger.folder}/.gitkeep", "")
+    ledger.log("iteration.start", started_at=stamp(now), git_head=ledger.head)
+
+
+async def plan(ledger: Ledger, repository: Repository) -> None:
+    """O2 and O3: the Planner, and beside it the Initializer where the documentation cannot be trusted."""
+    run, number = ledger.run, ledger.iteration
+    source = primary_input(ledger.ticket, number)
+    await ledger.enter(Phase.PLANNING, "O3")
+    ledger.log("planner.pre_git_gate.start", primary_input=source)
+    spec = briefs.planner(ledger.ticket, number, ledger.data, source, await snapshot(ledger, source))
+    members: dict[str, Callable[[], Awaitable[Report]]] = {"Planner": partial(ask, ledger, spec)}
+    refresh = number == 0 and not ledger.data["docs_trusted_for_planning"]
+    if refresh:
+        members["Initializer"] = partial(ask, ledger, await refresh_brief(ledger, repository, briefs.REFRESH))
+    reports = await run.cluster("agents", members)
+    await check_head(ledger, repository, " and ".join(members))
+    if refresh:
+        await take_docs(ledger, repository, reports["Initializer"])
+    await check_inputs(ledger)
+    await accept_plan(ledger, reports["Planner"])
+
+
+def primary_input(ticket: str, number: int) -> str:
+    """O2: what is planned from: the request, or the review that rejected the iteration before."""
+    return f"{iteration_home(ticket, number - 1)}/review_report.yaml" if number else f"{home(ticket)}/prompt.yaml"
+
+
+async def snapshot(ledger: Ledger, source: str) -> dict[str, str]:
+    """What the Planner need not read itself: heading to text, all read before any agent starts."""
+    run = ledger.run
+    shown = {"startup.impact_scan": render_yaml(ledger.data["startup"].get("impact_scan") or {})}
+    for title, (path, lines) in _SHOWN.items():
+        document = await run.read(path)
+        text = "\n".join(document.text.split("\n")[:lines]) if lines else document.text
+        shown[title] = text if document.state is DocumentState.OK and text.strip() else ABSENT
+    primary = await run.read(source)
+    if primary.state is not DocumentState.OK:
+        raise Stop(Ending.stopped(f"ERROR: {source} cannot be read: {primary.problem}. STOPPING."))
+    return {**shown, "PRIMARY INPUT": primary.text, "progress.yaml": (await run.read(ledger.path)).text}
+
+
+async def refresh_brief(ledger: Ledger, repository: Repository, mode: str) -> Dispatch:
+    """What the Initializer is asked: the documents that are not valid by today's hashes and fingerprint."""
+    run = ledger.run
+    now = await workspace_fingerprint(run, await repository.tracked())
+    digests = {path: (await run.read(path)).digest for path in DOCS}
+    state = docs_state(digests, await read_cache(run), now)
+    return briefs.initializer(
+        ledger.ticket, ledger.data, mode=mode, renew=state.renew, fingerprint=now, digests=digests
+    )
+
+
+async def take_docs(ledger: Ledger, repository: Repository, report: Report) -> None:
+    """Believe the refreshed documentation by its evidence alone; a refresh that failed is a warning."""
+    run = ledger.run
+    written = [path for path in DOCS if path in report.changes]
+    if report.outcome is not Outcome.OK:
+        run.warn(f"the documentation was not refreshed: {failure('Initializer', report, CACHE)}")
+        await ledger.change({("docs_written",): written})
+        return
+    now = await workspace_fingerprint(run, await repository.tracked())
+    digests = {path: (await run.read(path)).digest for path in DOCS}
+    cache = await run.read(CACHE)
+    if why := cache_problem(cache.text, now):
+        run.warn(f"{CACHE}: {why}")
+    state = docs_state(digests, await read_cache(run), now)
+    await ledger.change(
+        {
+            ("docs_trusted_for_planning",): state.trusted,
+            ("trust_status",): state.trust.value,
+            ("startup", "docs_state", "docs_trusted_for_planning"): state.trusted,
+            ("startup", "docs_state", "refresh_required"): state.refresh_required,
+            ("startup", "updated_at"): stamp(run.now()),
+            ("docs_written",): written,
+            ("docs_refreshed",): True,
+        }
+    )
+
+
+async def check_inputs(ledger: Ledger) -> None:
+    """I3: prompt and state are still what planning relied on."""
+    await ledger.read_again()
+    path = f"{home(ledger.ticket)}/prompt.yaml"
+    text = (await ledger.run.read(path)).require("prompt").text
+    data = read_yaml(text, path)
+    request = str(data.get("original_request", "")) if isinstance(data, dict) else ""
+    if why := prompt_problem(text, ledger.ticket, request):
+        raise Stop(Ending.stopped(f"ERROR: prompt.yaml: {why}. STOPPING."))
+
+
+async def accept_plan(ledger: Ledger, report: Report) -> None:
+    path = f"{ledger.folder}/plan.md"
+    if report.outcome is not Outcome.OK:
+        raise Stop(Ending.failed(failure("Planner", report, path)))
+    text = (await ledger.run.read(path)).text
+    if put_off := deferrals(text):
+        lines = "".join(f"\n{path}:{number}: {line}" for number, line in put_off)
+        raise Stop(Ending.stopped(problems.DEFERRED + lines))
+    ledger.log("planner.complete", plan=path)
+
+
+# -- O4
+
+
+async def settle_tasks(ledger: Ledger, repository: Repository, fast_path: bool) -> None:
+    """O4: the Planner's graph if it passes every check, else the Splitter's."""
+    run = ledger.run
+    await ledger.enter(Phase.SPLITTING, "O4")
+    document = await run.read(ledger.tasks_path)
+    why = "" if document.state is DocumentState.MISSING else graph_problem(document.text, new=True)
+    if document.state is DocumentState.OK and why is None:
+        ledger.log("splitter.skipped_planner_provided")
+    else:
+        if document.state is not DocumentState.MISSING:
+            await refuse_graph(ledger, document.text, why or "unreadable", by="Planner")
+            await run.set_aside(ledger.tasks_path)
+        await split(ledger, repository, why or "")
+    await count(ledger, fast_path)
+
+
+async def refuse_graph(ledger: Ledger, text: str, why: str, by: str) -> None:
+    ledger.log("tasks.yaml.invalid", reason=why, by=by)
+    await ledger.run.write(f"{home(ledger.ticket)}/tmp/tasks.invalid.{ledger.iteration}.{by}.yaml", text)
+
+
+async def split(ledger: Ledger, repository: Repository, why: str) -> None:
+    """The Splitter, whose graph is held to the same checks; a second one that fails stops the run."""
+    report = await ask(ledger, briefs.splitter(ledger.ticket, ledger.iteration, why))
+    await check_head(ledger, repository, "Splitter")
+    if report.outcome is Outcome.OK:
+        return
+    said = failure("Splitter", report, ledger.tasks_path)
+    if report.reason is Reason.CONTRACT_VIOLATION:
+        text = (await ledger.run.read(ledger.tasks_path)).text
+        await refuse_graph(ledger, text, said.removeprefix("ERROR: tasks.yaml: "), by="Splitter")
+        raise Stop(Ending.stopped(f"{said.removesuffix(' STOPPING.').removesuffix('.')}. STOPPING."))
+    raise Stop(Ending.failed(said))
+
+
+async def count(ledger: Ledger, fast_path: bool) -> None:
+    """What is to be done, and whether it is so little that the short cut may be taken."""
+    run = ledger.run
+    graph = await ledger.graph()
+    path = f"{home(ledger.ticket)}/prompt.yaml"
+    prompt = read_yaml((await run.read(path)).text, path)
+    demanded = [mandate_text(mandate) for mandate in prompt.get("tool_mandates") or ()]
+    trivial = fast_path and is_trivial(graph, demanded)
+    mode = "trivial_graph" if trivial else "standard"
+    metrics = ledger.metrics(graph)
+    await ledger.change({**ledger.counted(metrics), ("cycle_acceleration_mode",): mode})
+    ledger.log("tasks.ready", tasks=len(graph.tasks), groups=len(graph.order), mode=mode)

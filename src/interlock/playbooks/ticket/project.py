@@ -1,0 +1,302 @@
+"""What the startup analysis concludes from a project's files. Pure: files come in as text and digests.
+
+Build and test commands by project file, the number of tasks side by side, whether the documentation can be trusted,
+which files a request is probably about, and which changes make documentation out of date.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+from typing import Any
+
+from interlock.playbooks.ticket.request import STOP_WORDS, words
+
+# -- commands
+
+NO_BUILD = "none"
+"""Declares that there is nothing to build."""
+
+
+@dataclass(frozen=True)
+class Commands:
+    build: str | None = None
+    test: str | None = None
+
+    def missing(self) -> list[str]:
+        return [name for name in ("build", "test") if not getattr(self, name)]
+
+    def over(self, other: Commands) -> Commands:
+        """These commands; where one is not known, the other's."""
+        return Commands(self.build or other.build, self.test or other.test)
+
+
+PROJECT_FILES = (
+    "package.json",
+    "pyproject.toml",
+    "setup.py",
+    "tox.ini",
+    "Cargo.toml",
+    "go.mod",
+    "pom.xml",
+    "build.gradle",
+    "build.gradle.kts",
+    "*.sln",
+    "*.csproj",
+    "CMakeLists.txt",
+    "Makefile",
+)
+"""In the order in which they decide."""
+READ_FOR_COMMANDS = ("package.json", "Makefile")
+_COMPILE = "python3 -m compileall -q -x '(^|/)[.]?(git|venv|interlock|tox|node_modules)/' ."
+
+
+def project_file(names: Iterable[str]) -> str | None:
+    """The file at the root by which the commands are chosen: the first pattern with a match, its first name."""
+    known = sorted(names)
+    matches = (next((name for name in known if fnmatchcase(name, pattern)), None) for pattern in PROJECT_FILES)
+    return next(filter(None, matches), None)
+
+
+def detect_commands(names: Iterable[str], texts: Mapping[str, str]) -> Commands:
+    """The commands of the first matching project file; what it does not say stays unknown."""
+    here = frozenset(names)
+    match project_file(here):
+        case None:
+            return Commands()
+        case "package.json":
+            return _node(texts.get("package.json", ""), here)
+        case "pyproject.toml" | "setup.py":
+            runner = "uv run " if "uv.lock" in here else "poetry run " if "poetry.lock" in here else "python3 -m "
+            return Commands(_COMPILE, f"{runner}pytest")
+        case "tox.ini":
+            return Commands(_COMPILE, "tox")
+        case "Cargo.toml":
+            return Commands("cargo build", "cargo test")
+        case "go.mod":
+            return Commands("go build ./...", "go test ./...")
+        case "pom.xml":
+            maven = "./mvnw" if "mvnw" in here else "mvn"
+            return Commands(f"{maven} -B compile", f"{maven} -B test")
+        case "build.gradle" | "build.gradle.kts":
+            gradle = "./gradlew" if "gradlew" in here else "gradle"
+            return Commands(f"{gradle} assemble", f"{gradle} test")
+        case "CMakeLists.txt":
+            return Commands("cmake -S . -B build && cmake --build build", "ctest --test-dir build")
+        case "Makefile":
+            return _make(texts.get("Makefile", ""))
+        case _:
+            return Commands("dotnet build", "dotnet test")
+
+
+def _node(text: str, here: frozenset[str]) -> Commands:
+    try:
+        scripts = json.loads(text).get("scripts", {})
+    except (ValueError, AttributeError):
+        return Commands()
+    if not isinstance(scripts, dict):
+        return Commands()
+    locks = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun"}
+    runner = next((name for lock, name in locks.items() if lock in here), "npm")
+    test = scripts.get("test")
+    placeholder = isinstance(test, str) and "no test specified" in test
+    return Commands(
+        f"{runner} run build" if "build" in scripts else None,
+        None if not test or placeholder else f"{runner} run test" if runner == "bun" else f"{runner} test",
+    )
+
+
+def _make(text: str) -> Commands:
+    targets = set(re.findall(r"^([A-Za-z0-9_.-]+)\s*:(?!=)", text, re.MULTILINE))
+    test = next((target for target in ("test", "check", "tests") if target in targets), None)
+    build = next((f"make {target}" for target in ("build", "all") if target in targets), None)
+    return Commands(
+        build or ("make" if targets - {"test", "check", "tests", ".PHONY"} else None), test and f"make {test}"
+    )
+
+
+# -- cores
+
+FALLBACK_CORES = 2
+MOST_PARALLEL = 8
+
+
+def parallel_tasks(said: str, bound: int | None) -> int:
+    """Tasks side by side: the number of cores that the machine says, at least 1; 2 where it says nothing."""
+    found = re.search(r"\d+", said)
+    cores = int(found[0]) if found else FALLBACK_CORES
+    return max(1, min(cores or FALLBACK_CORES, MOST_PARALLEL, bound or MOST_PARALLEL))
+
+
+# -- documentation
+
+DOCS = ("docs/ARCHITECTURE.md", "docs/CODE_STYLE.md", "docs/FINDINGS.md")
+CACHE = "docs/docs_cache_state.yaml"
+MANIFESTS = (*(name for name in PROJECT_FILES if "*" not in name), "requirements.txt", "setup.cfg")
+
+
+class Trust(StrEnum):
+    TRUSTED = "trusted"
+    STALE = "stale"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class DocsState:
+    """What the documentation is worth for planning, and which of it has to be renewed."""
+
+    exists: Mapping[str, bool]
+    trust: Trust
+    renew: tuple[str, ...]
+
+    @property
+    def trusted(self) -> bool:
+        return self.trust is Trust.TRUSTED
+
+    @property
+    def refresh_required(self) -> bool:
+        return not self.trusted
+
+
+def fingerprint(tracked: Iterable[str], manifests: Mapping[str, str]) -> str:
+    """SHA-256 over the sorted tracked paths and the manifests' digests.
+
+    What a ticket itself brings along, the documentation and the .gitignore, is left out.
+    """
+    lines = [
+        *sorted(set(tracked) - {*DOCS, CACHE, ".gitignore"}),
+        *(f"{path} {manifests[path]}" for path in sorted(manifests)),
+    ]
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def docs_state(digests: Mapping[str, str], cache: Any, now: str) -> DocsState:
+    """The state of the documentation: `digests` of the documents there are, the cache's data, today's fingerprint."""
+    exists = {path: bool(digests.get(path)) for path in DOCS}
+    if not isinstance(cache, dict):
+        return DocsState(exists, Trust.UNKNOWN, DOCS)
+    said = cache.get("trust_status")
+    same_tree = is_digest(cache.get("workspace_fingerprint")) and cache["workspace_fingerprint"] == now
+    renew = tuple(path for path in DOCS if not (same_tree and _is_valid(cache, path, digests.get(path, ""))))
+    evidence = is_digest(cache.get("workspace_fingerprint")) and all(
+        is_digest(_entry(cache, path).get("sha256")) for path in DOCS
+    )
+    if said == Trust.TRUSTED and evidence and not renew and cache.get("refresh_required") is False:
+        return DocsState(exists, Trust.TRUSTED, ())
+    return DocsState(exists, Trust.STALE if evidence and said in (Trust.TRUSTED, Trust.STALE) else Trust.UNKNOWN, renew)
+
+
+def is_digest(value: object) -> bool:
+    """Whether this is evidence: a SHA-256, and neither a placeholder nor nothing."""
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def _entry(cache: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    documents = cache.get("documents")
+    entry = documents.get(PurePosixPath(path).name) if isinstance(documents, dict) else None
+    return entry if isinstance(entry, dict) else {}
+
+
+def _is_valid(cache: Mapping[str, Any], path: str, digest: str) -> bool:
+    entry = _entry(cache, path)
+    return entry.get("state") == "fresh" and is_digest(digest) and entry.get("sha256") == digest
+
+
+# -- impact
+
+MOST_FILES = 1000
+LARGEST = 1_000_000
+SHOWN = 20
+_PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+|[\w-]+\.[A-Za-z]\w{0,5}\b")
+
+
+@dataclass(frozen=True)
+class Impact:
+    likely_files: tuple[str, ...] = ()
+    affected_areas: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, list[str]]:
+        return {"affected_areas": list(self.affected_areas), "likely_files": list(self.likely_files)}
+
+
+def search_terms(request: str) -> list[str]:
+    """What is looked for: paths that the request names, and its words of more than three letters."""
+    named = [path.lower() for path in _PATH.findall(request)]
+    plain = [word for word in words(request) if len(word) > 3 and word not in STOP_WORDS]
+    return list(dict.fromkeys([*named, *plain]))
+
+
+def searched_files(tracked: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
+    """The files whose contents are looked at."""
+    return [path for path in sorted(tracked) if sizes.get(path, 0) <= LARGEST][:MOST_FILES]
+
+
+def impact(terms: Sequence[str], tracked: Iterable[str], hits: Mapping[str, int]) -> Impact:
+    """The files with the most hits in name and content, and where they lie; `hits`: path to matching lines."""
+    score = {path: sum(term in path.lower() for term in terms) + hits.get(path, 0) for path in tracked}
+    best = sorted((path for path in score if score[path]), key=lambda path: (-score[path], path))[:SHOWN]
+    return Impact(tuple(best), tuple(dict.fromkeys(map(area, best))))
+
+
+def area(path: str) -> str:
+    """The first two folders of a path; `.` for a file at the root."""
+    folders = PurePosixPath(path).parent.parts[:2]
+    return "/".join(folders) or "."
+
+
+# -- what makes documentation out of date
+
+_TESTS = re.compile(r"(^|/)(tests?|__tests__|spec|specs|testdata)/|(^|/)test_[^/]*$|[._-](test|spec)\.[^/]+$")
+_BUILD_FILES = (
+    *PROJECT_FILES,
+    "requirements*.txt",
+    "setup.cfg",
+    "*.lock",
+    "package-lock.json",
+    "Dockerfile*",
+    "docker-compose*",
+    "compose.y*ml",
+    "Jenkinsfile",
+    ".gitlab-ci.yml",
+    "*.cmake",
+    "*.mk",
+    "*.gradle",
+)
+_CI_FOLDERS = (".github/workflows/", ".circleci/", ".buildkite/", ".azure-pipelines/")
+
+
+def is_test(path: str) -> bool:
+    return bool(_TESTS.search(path))
+
+
+def architecture_relevant(changes: Iterable[tuple[str, str]]) -> bool:
+    """Whether changes, as (status letter, path), touch what the documentation describes."""
+    return any(_is_relevant(status, path) for status, path in changes)
+
+
+def _is_relevant(status: str, path: str) -> bool:
+    if path == ".gitignore" or path in DOCS:
+        return False
+    if status[:1] in ("A", "D", "R") and not is_test(path):
+        return True
+    name = PurePosixPath(path).name
+    return path.startswith(_CI_FOLDERS) or any(fnmatchcase(name, pattern) for pattern in _BUILD_FILES)
+
+
+_DOCUMENTS = (".md", ".rst", ".txt")
+
+
+def is_documentation(path: str) -> bool:
+    """`*.md`, `*.rst`, `*.txt` at the root or below `docs/`, but for requirements."""
+    at_place = "/" not in path or path.startswith("docs/")
+    return at_place and path.endswith(_DOCUMENTS) and not PurePosixPath(path).name.startswith("requirements")
+
+
+DOCUMENTATION = tuple(f"{place}*{suffix}" for place in ("", "docs/**/") for suffix in _DOCUMENTS)
+"""The same as patterns of a write scope."""

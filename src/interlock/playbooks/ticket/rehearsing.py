@@ -1,0 +1,305 @@
+"""A ticket against everything its agents can do: two tasks side by side, build and tests by the engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from interlock.agents.runner import AgentRequest
+from interlock.documents import load_yaml, render_yaml
+from interlock.engine import (
+    ALWAYS,
+    Act,
+    Deviation,
+    Invariant,
+    Options,
+    Played,
+    Rehearsal,
+    SimulatedWorld,
+    Simulation,
+    Status,
+)
+from interlock.engine.keys import sha256
+from interlock.engine.model import CommandResult
+from interlock.engine.simulation import Agent
+from interlock.engine.world import CommandCall
+from interlock.playbooks.ticket.documents import IGNORED, read_yaml
+from interlock.playbooks.ticket.playbook import ticket
+from interlock.playbooks.ticket.project import CACHE, DOCS, fingerprint
+from interlock.playbooks.ticket.simulated import Files, SimulatedGit
+from interlock.playbooks.ticket.startup import TicketInputs
+
+REQUEST = "ABC-12 fix the login error so that users can sign in"
+BRANCH = "fix/ABC-12_fix_login_error"
+HOME = "prompts/ABC-12"
+
+
+def task(
+    name: str, group: str = "A", files: tuple[str, ...] = (), needs: tuple[str, ...] = (), **more: Any
+) -> dict[str, Any]:
+    """An entry of a task graph."""
+    return {
+        "id": name,
+        "description": f"Work on {name}",
+        "files_to_modify": list(files or (f"src/{name.lower()}.txt",)),
+        "success_criteria": ["tests pass"],
+        "parallel_group": group,
+        "depends_on": list(needs),
+        "status": "PENDING",
+        **more,
+    }
+
+
+def graph(*tasks: Mapping[str, Any], strategies: Mapping[str, str] | None = None, **policy: Any) -> str:
+    """A task graph: the tasks by their groups, in the order in which the groups come up."""
+    groups: dict[str, list[str]] = {}
+    for entry in tasks:
+        groups.setdefault(entry["parallel_group"], []).append(entry["id"])
+    said = strategies or {}
+    return render_yaml(
+        {
+            "strategy": "mixed",
+            "validation_policy": {"baseline_scope": "code_and_tests_only", **policy},
+            "tasks": [dict(entry) for entry in tasks],
+            "parallel_groups": groups,
+            "execution_order": [
+                {"group": letter, "strategy": said.get(letter, "parallel"), "tasks": names}
+                for letter, names in groups.items()
+            ],
+        }
+    )
+
+
+TWO = graph(task("T1"), task("T2"))
+
+
+def with_trusted_docs(files: Mapping[str, str]) -> dict[str, str]:
+    """The files, with documentation that the cache vouches for."""
+    whole = {**files, **{path: f"# {path}\n\nAs it is.\n" for path in DOCS}}
+    manifests = {name: sha256(whole[name].encode()) for name in ("Makefile",) if name in whole}
+    documents = {path[5:]: {"sha256": sha256(whole[path].encode()), "state": "fresh"} for path in DOCS}
+    cache = {
+        "trust_status": "trusted",
+        "workspace_fingerprint": fingerprint(whole, manifests),
+        "refresh_required": False,
+        "documents": documents,
+    }
+    return {**whole, CACHE: render_yaml(cache)}
+
+
+PROJECT = {
+    "Makefile": "build:\n\t@true\ntest:\n\t@true\n",
+    ".gitignore": "\n".join(IGNORED) + "\n",
+    "src/t1.txt": "one\n",
+    "src/t2.txt": "two\n",
+}
+
+
+def working(tasks: str = TWO) -> Agent:
+    """Agents that do their part: the Planner brings this graph, each task's first file says that it is done."""
+    entries = {entry["id"]: entry for entry in load_yaml(tasks, "tasks.yaml")["tasks"]}
+
+    def act(request: AgentRequest) -> Act:
+        assert request.contract is not None
+        files: dict[str, str | bytes | None] = {
+            artifact.path: artifact.structure.sample() if artifact.structure else "text\n"
+            for artifact in request.contract.artifacts
+            if artifact.required
+        }
+        if request.agent == "Planner":
+            files[f"{next(iter(files)).rsplit('/', 1)[0]}/tasks.yaml"] = tasks
+        if request.agent == "Splitter":
+            files = dict.fromkeys(files, tasks)
+        if request.agent in ("task-executor", "Developer"):
+            name = request.member.removeprefix(f"{request.agent}-")
+            path = entries[name]["files_to_modify"][0]
+            return Act({path: f"{name} done\n"}, json.dumps({"status": "SYNTAX_VALID", "files_changed": [path]}))
+        return Act(files, "Status: written")
+
+    return act
+
+
+def checks(_call: CommandCall, files: Files) -> CommandResult:
+    """A build that is red wherever a file says so, and names the file."""
+    broken = [path for path, content in files.items() if path.startswith("src/") and b"broken" in content]
+    return CommandResult(1, stdout=f"{', '.join(broken)}: broken\n") if broken else CommandResult(0)
+
+
+def of(*agents: str) -> Any:
+    return lambda request: request.agent in agents
+
+
+def says(status: str) -> Deviation:
+    text = json.dumps({"status": status, "notes": "as it is"})
+    return Deviation(
+        f"says {status}", lambda _request, act: replace(act, message=text), fits=of("task-executor", "Developer")
+    )
+
+
+def breaks(_request: AgentRequest, act: Act) -> Act:
+    return replace(act, files=dict.fromkeys(act.files, "broken\n"))
+
+
+def rejects(_request: AgentRequest, act: Act) -> Act:
+    (path,) = act.files
+    issues = [{"severity": "Major", "task": "T1", "files": [], "problem": "wrong", "evidence": "seen"}]
+    report = {"status": "REJECTED", "build": "PASSED", "tests": "PASSED", "issues": issues}
+    return replace(act, files={path: render_yaml(report)})
+
+
+def defers(_request: AgentRequest, act: Act) -> Act:
+    return replace(
+        act, files={path: "# Plan\n\nTBD\n" if path.endswith(".md") else text for path, text in act.files.items()}
+    )
+
+
+def spoils_graph(_request: AgentRequest, act: Act) -> Act:
+    return replace(
+        act, files={path: "tasks: [\n" if path.endswith(".yaml") else text for path, text in act.files.items()}
+    )
+
+
+def meddles(_request: AgentRequest, act: Act) -> Act:
+    return replace(act, files={**act.files, f"{HOME}/progress.yaml": "status: ACCEPTED\n"})
+
+
+DEVIATIONS = (
+    Deviation("dies", lambda _request, act: replace(act, code=-9, message="", files={})),
+    Deviation("writes outside", lambda _request, act: replace(act, files={**act.files, "src/outside.c": "x"})),
+    Deviation("does nothing", lambda _request, act: replace(act, files={}, message="")),
+    Deviation("meddles with the state", meddles),
+    Deviation("breaks the build", breaks, fits=of("task-executor", "Developer")),
+    Deviation("rejects", rejects, fits=of("Reviewer")),
+    Deviation("defers research", defers, fits=of("Planner")),
+    Deviation("spoils the graph", spoils_graph, fits=of("Planner", "Splitter")),
+    says("ERROR"),
+)
+
+
+def make(agent: Agent, options: Options, *, files: Mapping[str, str] | None = None) -> Simulation:
+    """The ticket in a project with trusted documentation."""
+    world = TicketWorld(files or with_trusted_docs(PROJECT), agent, SimulatedGit(checks))
+    return Simulation(ticket, TicketInputs(REQUEST), world, options=options)
+
+
+class TicketWorld(SimulatedWorld):
+    """A simulated workspace that is a git repository."""
+
+    def __init__(self, files: Mapping[str, str], agent: Agent, git: SimulatedGit, *, committed: bool = True) -> None:
+        super().__init__(files, agent, command=git)
+        self.git = git
+        git.join(self, committed=committed)
+
+
+def git_of(played: Played) -> SimulatedGit:
+    world = played.simulation.world
+    assert isinstance(world, TicketWorld)
+    return world.git
+
+
+def rehearsal() -> Rehearsal:
+    """One ticket with two tasks side by side."""
+    return Rehearsal(
+        make,
+        deviations=DEVIATIONS,
+        invariants=(
+            *ALWAYS,
+            Invariant("success means one commit, all tasks accepted, build and tests green", success_is_earned),
+            Invariant("no code is written before the git gate", gate_comes_first),
+            Invariant("nothing outside the tasks is committed or left changed", scope_is_kept),
+            Invariant("attempts and iterations stay within their caps", caps_hold),
+            Invariant("the state document tells the end", state_is_true),
+            Invariant("every step is in the log", log_is_whole),
+        ),
+        base=working(),
+    )
+
+
+# -- what must hold
+
+
+def data_of(played: Played, path: str) -> Any:
+    content = played.simulation.world.tree.files.get(path)
+    return None if content is None else read_yaml(content.decode(), path)
+
+
+def graphs(played: Played) -> list[Any]:
+    paths = [
+        path for path in played.simulation.world.tree.files if path.endswith("/tasks.yaml") and path.startswith(HOME)
+    ]
+    found = [data_of(played, path) for path in sorted(paths) if not path.startswith(f"{HOME}/tmp")]
+    return [data for data in found if isinstance(data, dict)]
+
+
+def success_is_earned(played: Played) -> str | None:
+    git = git_of(played)
+    made = [message for message in git.messages if "Interlock-Key" in message and message.startswith("fix(ABC-12)")]
+    if played.close.status is not Status.COMPLETE:
+        return f"{len(made)} commits of work that is not accepted" if made else None
+    statuses = {entry["status"] for entry in graphs(played)[-1]["tasks"]}
+    if statuses != {"ACCEPTED"}:
+        return f"complete with tasks that are {', '.join(sorted(statuses))}"
+    if any(b"broken" in content for content in git.commits[git.head].files.values()):
+        return "a broken file was committed"
+    return None if len(made) == 1 and git.branch == BRANCH else f"{len(made)} commits on {git.branch}"
+
+
+def gate_comes_first(played: Played) -> str | None:
+    """By the journal: whoever writes code starts after the gate was passed in that iteration or an earlier one."""
+    passed = False
+    for line in played.simulation.lines:
+        passed = passed or line.event == "orchestrator.git.gate.complete"
+        if line.event == "dispatch.start" and line.agent in ("task-executor", "Developer") and not passed:
+            return f"{line.key} came before the gate"
+    return None
+
+
+def scope_is_kept(played: Played) -> str | None:
+    git, first = git_of(played), played.simulation.world.tree.at(0)
+    allowed = {"src/t1.txt", "src/t2.txt", ".gitignore", *DOCS}
+    committed = git.commits[git.head].files
+    strange = [
+        path
+        for path in {**first, **committed}
+        if first.get(path) != committed.get(path, first.get(path)) and path not in allowed
+    ]
+    if strange:
+        return f"committed: {', '.join(sorted(strange))}"
+    return "src/outside.c was left" if "src/outside.c" in played.simulation.world.tree.files else None
+
+
+def caps_hold(played: Played) -> str | None:
+    tired = [entry["id"] for data in graphs(played) for entry in data["tasks"] if entry.get("attempt", 0) > 5]
+    if tired:
+        return f"more than 5 attempts: {', '.join(tired)}"
+    return "a sixth iteration" if any("/iteration_5/" in path for path in played.simulation.world.tree.files) else None
+
+
+ENDS = {
+    Status.COMPLETE: {"ACCEPTED"},
+    Status.STOPPED: {"FAILED", "PAUSED", "REJECTED"},
+    Status.FAILED: {"FAILED"},
+}
+
+
+def state_is_true(played: Played) -> str | None:
+    progress = data_of(played, f"{HOME}/progress.yaml")
+    status, expected = progress["status"], ENDS.get(played.close.status, set())
+    if status not in expected:
+        return f"{played.close.status}, but progress.yaml says {status}"
+    whole = progress["metrics"]["percent_complete"]
+    return f"{whole} % although it is {status}" if (whole == 100) is not (status == "ACCEPTED") and whole > 95 else None
+
+
+def log_is_whole(played: Played) -> str | None:
+    """The log has every event of the journal that belongs there, once."""
+    text = played.simulation.world.tree.files[f"{HOME}/log.jsonl"].decode()
+    logged = [json.loads(line)["seq"] for line in text.splitlines()]
+    wanted = [
+        line.seq
+        for line in played.simulation.lines
+        if line.event.startswith("orchestrator.") or line.event in ("dispatch.start", "dispatch.end")
+    ]
+    return None if logged == wanted else f"{len(logged)} lines in the log, {len(wanted)} events"

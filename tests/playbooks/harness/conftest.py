@@ -1,0 +1,193 @@
+"""A workspace of the harness in memory: runs in it, people beside it, and what its documents say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+
+from interlock.engine import Act, Options, SimulatedWorld, best
+from interlock.engine.drive import Close
+from interlock.engine.journal import Line
+from interlock.errors import InterlockError
+from interlock.playbooks.harness import HarnessInputs, example_files, harness, run_report, run_state
+from interlock.playbooks.harness.rehearsing import Attended
+from interlock.playbooks.harness.run_report import RunReport, report_path
+from interlock.playbooks.harness.run_state import RunState
+from interlock.settings.models import HarnessSettings
+
+hypothesis_settings.register_profile("interlock", deadline=None)
+hypothesis_settings.load_profile("interlock")
+
+TASK = "TASK-001"
+TASK_FILE = f"harness/tasks/{TASK}.md"
+ARTIFACTS = f"harness/artifacts/{TASK}"
+QA_REPORT = f"{ARTIFACTS}/qa-report.md"
+RUN_STATE = run_state.PATH
+REPORT = report_path(TASK)
+
+Agent = Callable[[Any], Act]
+
+
+class Alone(Attended):
+    """A simulated run that stays at its gates until the test decides."""
+
+    def go(self, **how: Any) -> Close:
+        return super(Attended, self).go(**how)
+
+
+def qa(result: str = "Passed", readiness: str = "Ready", issues: str = "- None", criteria: str = "- [x] All") -> str:
+    return (
+        f"# QA\n\nValidation Result: {result}\nApproval Readiness: {readiness}\n\n"
+        f"## Blocking Issues\n\n{issues}\n\n## Acceptance Criteria\n\n{criteria}\n"
+    )
+
+
+GOOD = {
+    "po-spec": "# Spec\n\n## Requirements\n\n- R1\n\n## Acceptance Criteria\n\n- AC1\n",
+    "feature-design": "# Design\n\n## Overview\n\nOne part.\n\n## Decisions\n\n- D1\n",
+    "tech-lead": "# Plan\n\n## Steps\n\n1. Do it.\n",
+    "build": "# Report\n\n## Changes\n\n- x\n\n## Verification\n\n- y\n",
+    "qa": qa(),
+}
+"""What each agent writes when it does well."""
+NEGATIVE = qa("Issues Found", "Back to Build", "- It crashes", "- [x] A\n- [ ] B")
+
+
+def agents(**changes: Callable[[Any, Act], Act]) -> Agent:
+    """Agents that do their best, but for those named here (``-`` is written ``_``)."""
+
+    def agent(request: Any) -> Act:
+        change = changes.get(request.agent.replace("-", "_"))
+        return change(request, best(request)) if change else best(request)
+
+    return agent
+
+
+def writing(*texts: str) -> Callable[[Any, Act], Act]:
+    """Writes these texts as its artifact, one per call; the last one stays."""
+    calls = 0
+
+    def change(request: Any, act: Act) -> Act:
+        nonlocal calls
+        text = texts[min(calls, len(texts) - 1)]
+        calls += 1
+        return replace(act, files={request.contract.artifacts[0].path: text})
+
+    return change
+
+
+def instead(**fields: Any) -> Callable[[Any, Act], Act]:
+    return lambda _request, act: replace(act, **fields)
+
+
+def also(path: str, text: str | None = "mine\n") -> Callable[[Any, Act], Act]:
+    return lambda _request, act: replace(act, files={**act.files, path: text})
+
+
+@dataclass
+class Bench:
+    """The example workspace; `play` runs the task in it against simulated agents."""
+
+    files: dict[str, str | bytes] = field(default_factory=lambda: dict(example_files()))
+    simulation: Any = None
+
+    def set(self, path: str, old: str, new: str) -> None:
+        """Change one passage of a file; it must be there."""
+        text = self.files[path]
+        text = text.decode() if isinstance(text, bytes) else text
+        assert old in text, (path, old)
+        self.files[path] = text.replace(old, new, 1)
+
+    def autonomous(self) -> Bench:
+        self.set(TASK_FILE, "Workflow Mode: standard", "Workflow Mode: autonomous")
+        return self
+
+    def simulate(
+        self,
+        agent: Agent = best,
+        *,
+        attended: bool = True,
+        inputs: HarnessInputs | None = None,
+        flags: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> Any:
+        options = Options(settings=HarnessSettings(**settings), flags=flags or {})
+        kind = Attended if attended else Alone
+        world = SimulatedWorld(self.files, agent)
+        self.simulation = kind(harness, inputs or HarnessInputs(TASK), world, options=options)
+        return self.simulation
+
+    def play(self, agent: Agent = best, **how: Any) -> Close:
+        return self.simulate(agent, **how).go()
+
+    def again(self, agent: Agent = best, **how: Any) -> Close:
+        """Another run in the workspace as the last one left it: no journal, only documents."""
+        self.files = dict(self.tree)
+        return self.play(agent, **how)
+
+    def resume(self, agent: Agent = best, *, flags: Mapping[str, Any] | None = None, **how: Any) -> Close:
+        """The successor of a stopped run, as `interlock resume` starts it."""
+        asked = harness.successor(self.simulation.inputs, flags or {})
+        return self.again(agent, inputs=asked, **how)
+
+    def refuse(self, **how: Any) -> InterlockError:
+        """The error of a start that is refused before anything came into being."""
+        simulation = self.simulate(**how)
+        before = dict(simulation.world.tree.files)
+        with pytest.raises(InterlockError) as caught:
+            simulation.go()
+        assert simulation.world.calls == []
+        assert simulation.world.records.identity is None
+        assert simulation.world.tree.files == before
+        return caught.value
+
+    @property
+    def tree(self) -> dict[str, bytes]:
+        return dict(self.simulation.world.tree.files)
+
+    def text(self, path: str) -> str:
+        return self.tree[path].decode()
+
+    @property
+    def state(self) -> RunState:
+        return run_state.parse_text(self.text(RUN_STATE))
+
+    @property
+    def report(self) -> RunReport:
+        return run_report.parse_text(self.text(REPORT), REPORT)
+
+    def rows(self, log: run_report.Log) -> tuple[tuple[str, ...], ...]:
+        return self.report.rows[log]
+
+    @property
+    def history(self) -> list[tuple[str, str]]:
+        """Stage and outcome of each execution."""
+        return [(row[1], row[3]) for row in self.rows(run_report.Log.HISTORY)]
+
+    @property
+    def lines(self) -> list[Line]:
+        return list(self.simulation.lines)
+
+    def events(self, name: str) -> list[Mapping[str, Any]]:
+        return [line.data for line in self.lines if line.event == name]
+
+    @property
+    def called(self) -> list[str]:
+        return [request.agent for request in self.simulation.world.calls]
+
+    def blocked(self) -> str:
+        """The stop reason, which both documents and the last stop give alike."""
+        assert self.state.status == "Blocked"
+        assert self.report.fields["Stop Reason"] == self.state.stop_reason
+        assert self.rows(run_report.Log.STOPS)[-1][2] == self.state.stop_reason
+        assert self.state.notes.endswith(f"Current position: {self.state.stage} (Blocked).")
+        return self.state.stop_reason
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()

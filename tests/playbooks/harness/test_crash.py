@@ -1,0 +1,173 @@
+"""Killed anywhere, resumed: the same documents, and no agent that had finished is called again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.agents import AgentExit, AgentRequest, Bound, Health, MemoryOutput, Observer
+from interlock.engine.folder import HOME, RunFolder, known_runs
+from interlock.engine.host import Finished, Host, Quiet
+from interlock.engine.options import Options
+from interlock.engine.real import RealWorld
+from interlock.engine.simulation import Crash
+from interlock.playbooks.harness import HarnessInputs, harness
+from interlock.settings.models import HarnessSettings
+from interlock.workspace import Workspace
+from tests.playbooks.harness.conftest import GOOD, NEGATIVE, REPORT, RUN_STATE, TASK, Bench, agents, qa, writing
+
+
+def outcome(bench: Bench) -> dict[str, bytes]:
+    return {path: text for path, text in bench.tree.items() if not path.startswith(".interlock/")}
+
+
+def sweep(bench: Bench, agent: Callable[[], Any], every: int) -> int:
+    """Die at every n-th point of a run, resume it, and hold it to the uninterrupted one; how many points there were."""
+    bench.play(agent())
+    expected, calls, state = outcome(bench), len(bench.called), bench.state.position
+    points = 0
+
+    def count(_point: str) -> None:
+        nonlocal points
+        points += 1
+
+    bench.simulate(agent()).go(tripwire=count)
+    for spot in range(1, points + 1, every):
+        simulation = bench.simulate(agent())
+        passed = 0
+
+        def tripwire(_point: str, spot: int = spot) -> None:
+            nonlocal passed
+            passed += 1
+            if passed == spot:
+                raise Crash
+
+        with pytest.raises(Crash):
+            simulation.go(tripwire=tripwire)
+        simulation.go()
+        assert bench.state.position == state
+        assert outcome(bench) == expected
+        assert len({request.dispatch for request in simulation.world.calls}) == calls
+        assert len(simulation.world.calls) <= calls + 1
+    return points
+
+
+@pytest.mark.req("HN-82", "HN-109", "HN-112")
+def test_every_cut_of_a_short_run_resumes_to_the_same_documents(bench: Bench) -> None:
+    """From QA to its end, with one way back: at every line, before every sync, between every intent and effect."""
+    bench.autonomous().play(flags={"until": "Build"})
+    bench.files = outcome(bench)
+    assert sweep(bench, lambda: agents(qa=steady(NEGATIVE, qa())), every=1) > 150
+
+
+def test_a_cut_of_a_whole_run_resumes_to_the_same_documents(bench: Bench) -> None:
+    """From the first read to the last approval, at every thirteenth point."""
+    assert sweep(bench, agents, every=13) > 400
+
+
+def steady(*texts: str) -> Any:
+    """Writes by pass and not by call: a call that is repeated after a crash writes the same again."""
+    return lambda request, act: writing(texts[request.attempt - 1])(request, act)
+
+
+# -- on disk, where a killed write may or may not have happened
+
+
+class InProcess:
+    """A runner that writes what the stage asks for, at once."""
+
+    name = "in-process"
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
+        self.calls.append(request.dispatch)
+        assert request.contract is not None
+        path = request.workspace / request.contract.artifacts[0].path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(GOOD[request.agent])
+        return AgentExit(0, MemoryOutput(b"Status: completed"))
+
+    async def health(self) -> Health:
+        return Health(True, "in process")
+
+    def bind(self, agent: str) -> Bound:
+        return Bound(agent, self.name)
+
+    def runner(self, _bound: Bound) -> InProcess:
+        return self
+
+
+class Rig:
+    def __init__(self, root: Path, runner: InProcess) -> None:
+        self.root, self.one = root, runner
+
+    def world(self, folder: RunFolder, playbook: Any, inputs: Any, *, nested: bool, on_wait: Any) -> RealWorld:
+        workspace = Workspace(self.root, self.root / HOME, documents=playbook.documents(inputs))
+        return RealWorld(folder, workspace, self.one, environ=os.environ, nested=nested, on_wait=on_wait)
+
+    def options(self, _playbook: Any) -> Options:
+        return Options(settings=HarnessSettings())
+
+
+def run(root: Path, runner: InProcess, tripwire: Callable[[str], None] = lambda _point: None) -> Finished:
+    host = Host(root, Rig(root, runner), Quiet(), environ={}, version="1", tripwire=tripwire)
+    return asyncio.run(host.run(harness, HarnessInputs(TASK)))
+
+
+def last_event(root: Path) -> str:
+    runs = known_runs(root)
+    lines = runs[0].folder.lines() if runs else []
+    return lines[-1].event if lines else "(nothing)"
+
+
+def masked(root: Path) -> list[tuple[str, ...]]:
+    """What the documents say, but for times."""
+    from interlock.playbooks.harness import run_report, run_state
+
+    state = run_state.parse_text((root / RUN_STATE).read_text())
+    report = run_report.parse_text((root / REPORT).read_text(), REPORT)
+    history = [(*row[:4], *row[6:]) for row in report.rows[run_report.Log.HISTORY]]
+    return [(state.stage, state.status, state.notes), *history]
+
+
+@pytest.mark.req("EN-22", "HN-112")
+def test_a_killed_write_is_not_taken_for_a_persons_edit(bench: Bench, tmp_path: Path) -> None:
+    """Cut on disk around every write, and at every ninth other point: the same run goes on to the same end."""
+    bench.autonomous().play(flags={"until": "Build"})
+    start = tmp_path / "start"
+    for path, text in outcome(bench).items():
+        (start / path).parent.mkdir(parents=True, exist_ok=True)
+        (start / path).write_bytes(text)
+    root = tmp_path / "whole"
+    shutil.copytree(start, root)
+    copies: list[Path] = []
+    number = 0
+
+    def copy(point: str) -> None:
+        nonlocal number
+        number += 1
+        if last_event(root) in ("write.intent", "write") or number % 9 == 0:
+            place = tmp_path / f"cut-{number}-{point}"
+            shutil.copytree(root, place, symlinks=True)
+            copies.append(place)
+
+    assert run(root, InProcess(), copy).close.status == "complete"
+    expected = masked(root)
+    assert len(copies) > 20
+    for place in copies:
+        ended = {
+            line.key for known in known_runs(place) for line in known.folder.lines() if line.event == "dispatch.end"
+        }
+        runner = InProcess()
+        assert run(place, runner).close.status == "complete"
+        assert masked(place) == expected
+        assert not ended & set(runner.calls)
+        assert len(known_runs(place)) == 1

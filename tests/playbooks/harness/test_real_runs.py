@@ -1,0 +1,428 @@
+"""Whole tasks in real workspaces: files, git, processes, people who decide and edit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.app import Application
+from interlock.cli.main import answer
+from interlock.engine.folder import known_runs
+from interlock.engine.host import NOTHING_SPECIAL, Call, Finished, Quiet
+from interlock.engine.lifecycle import ended_as
+from interlock.errors import ConfigInvalid, InterlockError, Refused
+from interlock.playbooks.harness import HarnessInputs, example_files, harness, run_report, run_state
+from interlock.playbooks.harness.ledger import MISSING
+from interlock.playbooks.harness.run_report import Log
+from interlock.playbooks.harness.run_state import RunState
+from tests.playbooks.harness.conftest import ARTIFACTS, GOOD, REPORT, RUN_STATE, TASK, TASK_FILE
+
+AGENT = """
+import os, re, sys
+from pathlib import Path
+name = os.environ["INTERLOCK_AGENT"]
+brief = Path(os.environ["INTERLOCK_BRIEF"]).read_text()
+output = Path(re.findall(r"^- `(.*)`$", brief.split("## Outputs")[1].split("## Context")[0], re.M)[0])
+good = {good!r}[name]
+with open("../calls.txt", "a") as calls:
+    calls.write(name + "\\n")
+
+def write(path, text):
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+
+{body}
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@dataclass
+class Place:
+    """A git workspace with the example task and a program as its agents."""
+
+    root: Path
+
+    def write(self, path: str, text: str) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text, "utf-8")
+
+    def read(self, path: str) -> str:
+        return (self.root / path).read_text("utf-8")
+
+    def agent(self, body: str = "write(output, good)") -> None:
+        self.write("agent.py", AGENT.format(good=GOOD, body=body))
+
+    def app(self) -> Application:
+        environ = {"PATH": os.environ["PATH"], "HOME": str(self.root.parent)}
+        return Application(self.root, Quiet(), environ=environ)
+
+    def run(self, inputs: HarnessInputs | None = None, **call: Any) -> Finished:
+        return asyncio.run(self.app().run(harness, inputs or HarnessInputs(TASK), Call(**call)))
+
+    def resume(self, call: Call = NOTHING_SPECIAL) -> Finished:
+        return asyncio.run(self.app().resume("latest", call))
+
+    def decide(self, choice: str, note: str = "") -> None:
+        asyncio.run(self.app().decide("latest", choice, note=note, who="ann"))
+
+    @property
+    def state(self) -> RunState:
+        return run_state.parse_text(self.read(RUN_STATE))
+
+    @property
+    def report(self) -> run_report.RunReport:
+        return run_report.parse_text(self.read(REPORT), REPORT)
+
+    @property
+    def calls(self) -> list[str]:
+        file = self.root.parent / "calls.txt"
+        return file.read_text().split() if file.exists() else []
+
+    def tree(self) -> dict[str, bytes]:
+        files = (path for path in self.root.rglob("*") if path.is_file() and ".git" not in path.parts)
+        return {path.relative_to(self.root).as_posix(): path.read_bytes() for path in files}
+
+    def cli(self, *arguments: str) -> Answer:
+        """The command line in this process; its agents are processes all the same."""
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+        with contextlib.chdir(self.root), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = answer(arguments)
+        said = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+        return Answer(code, *said)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    found = Place(tmp_path / "work")
+    for path, text in example_files().items():
+        found.write(path, text)
+    program = json.dumps([sys.executable, "agent.py"])
+    found.write("interlock.toml", f'runner = "mine"\n[runners.mine]\ntype = "command"\nargv = {program}\n')
+    found.agent()
+    subprocess.run(["git", "init", "-q", "."], cwd=found.root, check=True)
+    return found
+
+
+def governed(place: Place) -> dict[str, bytes]:
+    return {path: text for path, text in place.tree().items() if path.startswith(("harness/st", "harness/te"))}
+
+
+@pytest.mark.req("HN-10", "HN-94", "HN-95", "EN-31", "EN-18")
+def test_a_task_from_its_start_to_its_end(place: Place) -> None:
+    """Two gates, five agents; an approval is in run-state before anybody resumes; standards keep their bytes."""
+    before = governed(place)
+    assert place.run().close.exit_code == 4
+    assert place.calls == ["po-spec", "feature-design", "tech-lead"]
+    place.decide("approve")
+    assert (place.state.stage, place.state.status, place.state.stop_reason) == ("Build", "Active", "")
+    assert place.state.approvals[0].who == "ann"
+    assert place.report.fields["Status"] == "Active"
+    assert place.resume().close.exit_code == 4
+    place.decide("approve")
+    assert (place.state.stage, place.state.status) == ("Complete", "Complete")
+    assert place.calls == ["po-spec", "feature-design", "tech-lead", "build", "qa"]
+    assert governed(place) == before
+    again = place.run()
+    assert (again.close.exit_code, len(known_runs(place.root))) == (0, 1)
+
+
+@pytest.mark.req("HN-13", "HN-86", "EN-44")
+def test_a_program_that_cannot_be_started(place: Place) -> None:
+    """Blocked with the reason, stage unchanged, exit 5, nobody else called."""
+    place.write("interlock.toml", place.read("interlock.toml").replace(json.dumps(sys.executable), '"no-such-program"'))
+    finished = place.run()
+    assert finished.close.exit_code == 5
+    assert (place.state.status, place.state.stage) == ("Blocked", "Specification")
+    assert place.state.stop_reason.startswith("Stage Specification: agent po-spec cannot be dispatched: ")
+    assert place.report.fields["Stop Reason"] == place.state.stop_reason
+    assert place.calls == []
+
+
+@pytest.mark.req("EN-44", "HN-52")
+def test_an_agent_that_nobody_configured(place: Place) -> None:
+    """Without a runner for it nothing starts and nothing is written."""
+    settings = place.read("interlock.toml") + '[agents.qa]\nrunner = "other"\n'
+    place.write("interlock.toml", settings)
+    before = place.tree()
+    with pytest.raises(ConfigInvalid) as caught:
+        place.run()
+    assert caught.value.exit_code == 2
+    assert place.tree() == before
+
+
+@pytest.mark.req("HN-110")
+def test_a_linked_run_state_is_refused(place: Place) -> None:
+    """Exit 2, nothing is written through the link, no run comes into being."""
+    place.run()
+    shutil.rmtree(place.root / ".interlock")
+    (place.root / RUN_STATE).rename(place.root / "elsewhere.md")
+    (place.root / RUN_STATE).symlink_to(place.root / "elsewhere.md")
+    before = place.tree()
+    with pytest.raises(InterlockError) as caught:
+        place.run()
+    assert (caught.value.exit_code, caught.value.what) == (2, f"{RUN_STATE} is a symlink; refusing to write")
+    assert place.tree() == before
+
+
+@pytest.mark.req("HN-05", "EN-35")
+def test_an_agent_that_changes_a_standard(place: Place) -> None:
+    """The change is undone and kept as a patch; the run is blocked; also where git ignores the folder."""
+    place.write(".gitignore", "harness/\n")
+    before = governed(place)
+    body = "write(output, good)\nif name == 'tech-lead': write('harness/standards/task-lifecycle.md', 'anything goes')"
+    place.agent(body)
+    finished = place.run()
+    assert finished.close.exit_code == 3
+    assert place.state.stop_reason == "Scope violation by tech-lead: harness/standards/task-lifecycle.md"
+    assert governed(place) == before
+    patches = list((place.root / ".interlock").rglob("outside.patch"))
+    assert any(b"anything goes" in path.read_bytes() for path in patches)
+
+
+@pytest.mark.req("EN-22", "HN-45")
+def test_a_person_who_edits_run_state_is_heard(place: Place) -> None:
+    """The open run ends, and a new one starts from what the document now says."""
+    place.run()
+    text = place.read(RUN_STATE)
+    text = text.replace("Current Status: Awaiting Approval", "Current Status: Active")
+    text = text.replace("Current Stage: Build", "Current Stage: Design")
+    place.write(RUN_STATE, text.replace("- Design\n- Implementation Planning\n", "", 1))
+    finished = place.run()
+    assert finished.close.exit_code == 4
+    assert place.calls == ["po-spec", "feature-design", "tech-lead", "feature-design", "tech-lead"]
+    first, second = known_runs(place.root)
+    assert first.folder.lines()[-1].data["reason"] == f"state document edited: {RUN_STATE}"
+    assert second.identity.continues == first.identity.run_id
+
+
+@pytest.mark.req("EN-22", "EN-19")
+def test_an_edit_after_a_resume_is_not_undone_by_its_options(place: Place) -> None:
+    """A run that was resumed with `--from` and then edited starts anew from the document alone."""
+    place.agent("write(output, good) if name != 'tech-lead' else print('Status: error')")
+    assert place.run().close.exit_code == 3
+    place.agent()
+    assert place.resume(Call(flags={"from": "Specification"})).close.exit_code == 4
+    inputs = known_runs(place.root)[-1].identity.inputs
+    assert (inputs["resumed"], inputs["from_stage"]) == (True, "Specification")
+    place.write(RUN_STATE, place.read(RUN_STATE) + "\nA remark.\n")
+    calls = len(place.calls)
+    assert place.resume().close.exit_code == 4
+    assert len(place.calls) == calls
+    assert not known_runs(place.root)[-1].identity.inputs["resumed"]
+
+
+@pytest.mark.req("EN-17")
+def test_an_open_run_goes_on_and_other_inputs_are_refused(place: Place) -> None:
+    """The same task resumes the parked run; with a fallback it is another request, refused with exit 2."""
+    run_id = place.run().run_id
+    assert place.run().run_id == run_id
+    with pytest.raises(Refused) as caught:
+        place.run(HarnessInputs(TASK, "Build", "ann"))
+    assert caught.value.exit_code == 2
+    assert "interlock cancel" in (caught.value.remedy or "")
+
+
+@pytest.mark.req("EN-31", "HN-104")
+def test_a_new_clone_waits_at_the_same_gate(place: Place) -> None:
+    """Without any journal: a run parked at the gate, run-state byte for byte as it was; approved, it goes on."""
+    place.run()
+    before = place.read(RUN_STATE)
+    shutil.rmtree(place.root / ".interlock")
+    finished = place.run()
+    assert finished.close.exit_code == 4
+    assert finished.close.gate is not None
+    assert place.read(RUN_STATE) == before
+    place.decide("approve")
+    assert place.state.status == "Active"
+    assert place.resume().close.exit_code == 4
+    assert place.calls[-2:] == ["build", "qa"]
+
+
+@pytest.mark.req("HN-41", "HN-42")
+@pytest.mark.parametrize("path", [RUN_STATE, REPORT])
+def test_a_document_that_was_deleted_while_the_run_waited(place: Place, path: str) -> None:
+    """Not made up again: the exact message, exit 5, and no agent is called."""
+    place.run()
+    (place.root / path).unlink()
+    place.decide("approve")
+    (known,) = known_runs(place.root)
+    assert ended_as(known.folder.lines()) == "failed"
+    assert known.folder.lines()[-1].data["reason"] == MISSING
+    assert place.calls[-1] == "tech-lead"
+    assert not (place.root / path).exists()
+    if path == REPORT:
+        assert (place.state.status, place.state.stop_reason) == ("Blocked", MISSING)
+
+
+@pytest.mark.parametrize(
+    ("body", "cls"),
+    [
+        ("output.mkdir(parents=True)", "unreadable"),
+        ("output.parent.mkdir(parents=True, exist_ok=True); output.write_bytes(b'\\xff\\xfe')", "unreadable"),
+        ("write(output, '')", "empty"),
+    ],
+)
+def test_artifacts_that_are_no_text(place: Place, body: str, cls: str) -> None:
+    """A folder, bytes that are not UTF-8, nothing: one re-dispatch, then Blocked."""
+    place.agent(f"if not output.is_dir(): {body}")
+    finished = place.run()
+    assert finished.close.exit_code == 5
+    assert place.calls == ["po-spec", "po-spec"]
+    assert place.state.stop_reason.startswith(f"{ARTIFACTS}/spec.md: {cls}")
+
+
+@pytest.mark.req("EN-29")
+def test_an_approval_of_an_older_plan_is_refused(place: Place) -> None:
+    """Both digests are named; looked at again, the improved plan can be approved."""
+    place.run()
+    place.write(f"{ARTIFACTS}/plan.md", "# Better\n\n## Steps\n\n1. Do it.\n")
+    with pytest.raises(Refused, match="changed since the gate showed it") as caught:
+        place.decide("approve")
+    assert caught.value.expected != caught.value.found
+    assert place.run().close.exit_code == 4
+    place.decide("approve")
+    assert place.state.status == "Active"
+
+
+@pytest.mark.req("HN-19", "HN-79")
+def test_a_negative_qa_three_times(place: Place) -> None:
+    """With real processes: three Builds, three QAs, Blocked, exit 3; the history has every execution."""
+    place.write(TASK_FILE, place.read(TASK_FILE).replace("standard", "autonomous"))
+    body = "n = os.environ['INTERLOCK_ATTEMPT']\nwrite(output, good.replace('Passed', 'Issues Found') + n)"
+    place.agent(body)
+    finished = place.run()
+    assert finished.close.exit_code == 3
+    assert place.calls == ["po-spec", "feature-design", "tech-lead", *["build", "qa"] * 3]
+    assert place.state.stop_reason == "QA remediation retry limit reached"
+    assert [row[3] for row in place.report.rows[Log.HISTORY]][-5:] == [
+        *("Returned to Build", "Completed", "Returned to Build", "Completed", "Blocked")
+    ]
+
+
+def test_a_dry_run_changes_nothing(place: Place) -> None:
+    """It shows the next brief of a fresh task and of a bounded one; the workspace stays as it was."""
+    plan = asyncio.run(place.app().plan(harness, HarnessInputs(TASK)))
+    assert plan.close.before is not None
+    assert "### Allowed inputs" in plan.close.before.detail.brief
+    assert not (place.root / RUN_STATE).exists()
+    assert place.run(flags={"until": "Specification"}).close.exit_code == 4
+    before = place.tree()
+    plan = asyncio.run(place.app().plan(harness, HarnessInputs(TASK)))
+    assert plan.close.before is not None
+    assert plan.close.before.detail.agent == "feature-design"
+    assert place.tree() == before
+
+
+def test_crlf_and_byte_order_mark_survive(place: Place) -> None:
+    """A run-state that an editor saved its own way is read, and written back in that form."""
+    place.run()
+    shutil.rmtree(place.root / ".interlock")
+    raw = (place.root / RUN_STATE).read_bytes()
+    (place.root / RUN_STATE).write_bytes(b"\xef\xbb\xbf" + raw.replace(b"\n", b"\r\n"))
+    place.run()
+    place.decide("approve")
+    written = (place.root / RUN_STATE).read_bytes()
+    assert written.startswith(b"\xef\xbb\xbf")
+    assert b"\r\n" in written
+    assert b"Current Status: Active" in written
+
+
+# -- the command line
+
+
+@pytest.mark.req("HN-11", "HN-66", "HN-83", "HN-109", "EN-19", "EN-21")
+def test_the_command_line(place: Place) -> None:
+    """Bounded run, the task from run-state, approval recorded in the task, rejection, resume from an earlier stage."""
+    refused = place.cli("run", "harness")
+    assert refused.returncode == 2
+    assert f"No task to run: name a task or provide {RUN_STATE}" in refused.stderr
+    assert place.cli("run", "harness", TASK, "--until", "Testing").returncode == 2
+    assert not (place.root / ".interlock" / "runs").exists()
+
+    bounded = place.cli("run", "harness", TASK, "--max-stages", "1")
+    assert bounded.returncode == 4
+    assert place.state.stop_reason == "Bounded orchestration test: stopped after Specification"
+
+    nothing = place.cli("approve", "latest")
+    assert nothing.returncode == 2
+    assert "No approval is pending (status Active, stage Design)" in nothing.stderr
+
+    waiting = place.cli("run", "harness")
+    assert waiting.returncode == 4
+    assert "interlock approve" in waiting.stderr
+    moved = place.cli("resume", "latest", "--from", "Design")
+    assert moved.returncode == 2
+    assert "is open; --from is for one that has stopped" in moved.stderr
+
+    approved = place.cli("approve", "latest", "--record-in-task", "--resume")
+    assert approved.returncode == 4
+    assert "- Build Approved By: " in place.read(TASK_FILE)
+    assert "Approved By:\n" not in place.read(TASK_FILE).split("Complete Approved By")[0]
+    assert place.cli("reject", "latest", "--note", "not yet").returncode == 0
+    assert place.state.stop_reason == "Approval rejected: not yet"
+
+    assert place.cli("run", "harness").returncode == 3
+    calls = len(place.calls)
+    back = place.cli("resume", "latest", "--from", "QA", "--note", "look again", "--json")
+    assert back.returncode == 4
+    assert json.loads(back.stdout)["gate"]["name"] == "approve-complete"
+    assert place.calls[calls:] == ["qa"]
+    assert "look again, from QA" in place.read(REPORT)
+
+
+def test_validate_names_what_is_missing(place: Place) -> None:
+    """A workspace is ready, or says why not, without starting anything."""
+    assert place.cli("validate", "harness").returncode == 0
+    contracts = "harness/standards/stage-input-contracts.md"
+    place.write(contracts, place.read(contracts).split("## QA")[0])
+    found = place.cli("validate", "harness")
+    assert found.returncode == 2
+    assert f"No input contract for stage QA in {contracts}" in found.stderr
+    assert place.calls == []
+
+
+def test_a_fallback_from_the_command_line(place: Place) -> None:
+    """A person's file takes the place of the agent, and the report says whose it was."""
+    place.write(f"{ARTIFACTS}/design.md", GOOD["feature-design"])
+    assert place.cli("run", "harness", TASK, "--fallback", "design").returncode == 4
+    assert place.calls == ["po-spec", "tech-lead"]
+    (row,) = [row for row in place.report.rows[Log.EVIDENCE] if row[2] == "fallback"]
+    assert row[3].startswith("Design supplied by fallback: ")
+
+
+def test_options_of_another_playbook_are_refused(place: Place) -> None:
+    """`--from` means something to the harness, and is no option of the router."""
+    assert place.cli("init", "--playbook", "router").returncode == 0
+    place.write("agent.py", "print('Status: completed')")
+    place.cli("run", "router", "/plan 196")
+    refused = place.cli("resume", "latest", "--from", "Design")
+    assert refused.returncode == 2
+    assert "--from means nothing to playbook router" in refused.stderr
+
+
+@pytest.mark.req("HN-38")
+def test_a_folder_that_cannot_be_written(place: Place) -> None:
+    """Where `harness/runs` is a file, the report cannot be made: exit 5, and Specification is not invoked."""
+    place.write("harness/runs", "in the way")
+    with pytest.raises(InterlockError) as caught:
+        place.run()
+    assert caught.value.exit_code in (2, 5)
+    assert place.calls == []
+    assert not (place.root / RUN_STATE).exists()

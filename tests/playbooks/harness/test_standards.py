@@ -1,0 +1,194 @@
+"""Standards and templates: they agree with the engine, or the run does not start."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.documents import Document, DocumentState, Sections, load_yaml
+from interlock.playbooks.harness import example_files, standards, templates
+from interlock.playbooks.harness.escalation import Escalation
+from interlock.playbooks.harness.lifecycle import WORKING, Stage
+from interlock.playbooks.harness.standards import CONTRACTS, TABLES, contract_for, parse_contracts
+from tests.playbooks.harness.conftest import TASK, Bench
+
+FILES = example_files()
+
+
+def document(path: str, text: str | None = None) -> Document:
+    return Document(path, DocumentState.OK, FILES[path] if text is None else text)
+
+
+@pytest.mark.parametrize("path", TABLES)
+def test_the_shipped_standards_are_what_the_engine_does(path: str) -> None:
+    """The YAML block that `init` writes equals the engine's table."""
+    (block,) = Sections(FILES[path]).fences("yaml")
+    assert load_yaml(block.content, path) == TABLES[path]
+    standards.check_standard(document(path))
+
+
+@pytest.mark.req("HN-25", "HN-85")
+@pytest.mark.parametrize(
+    ("path", "old", "new", "what"),
+    [
+        (standards.LIFECYCLE, "  - Design\n", "", "standard disagrees with engine: stages"),
+        (standards.LIFECYCLE, "  - Blocked\n", "  - Stuck\n", "standard disagrees with engine: statuses"),
+        (standards.WORKFLOW, "remediations: 2", "remediations: 5", "standard disagrees with engine: remediations"),
+        (standards.WORKFLOW, "Build: build", "Build: qa", "standard disagrees with engine: agents"),
+        (standards.RUN_STATE, "  - Notes\n", "", "standard disagrees with engine: fields"),
+        (standards.RUN_IDS, "QA: QA", "QA: TEST", "standard disagrees with engine: suffixes"),
+        (standards.RUN_IDS, "suffixes:", "extra: 1\nsuffixes:", "standard disagrees with engine: extra"),
+        (standards.LIFECYCLE, "```yaml", "```text", "malformed: 0 YAML blocks; expected one"),
+        (standards.LIFECYCLE, "stages:", "stages: [", "malformed"),
+        (standards.LIFECYCLE, "stages:\n", "- x\n#", "malformed"),
+    ],
+)
+def test_a_standard_that_says_something_else_stops_the_start(
+    bench: Bench, path: str, old: str, new: str, what: str
+) -> None:
+    """Exit 2 with the file and the part that differs; nothing is written."""
+    bench.set(path, old, new)
+    error = bench.refuse()
+    assert error.what.startswith(f"{path}: ")
+    assert what in error.what
+    assert error.exit_code == 2
+    assert error.remedy
+
+
+@pytest.mark.req("HN-24", "HN-25")
+def test_all_missing_files_are_named_at_once(bench: Bench) -> None:
+    """One start is enough to learn of everything that is missing."""
+    gone = [standards.WORKFLOW, standards.CONTRACTS, templates.RUN_STATE, templates.RUN_REPORT]
+    for path in gone:
+        del bench.files[path]
+    error = bench.refuse()
+    assert error.what == f"Missing required files: {', '.join(gone)}"
+    assert "init --playbook harness" in (error.remedy or "")
+
+
+@pytest.mark.req("HN-24")
+@pytest.mark.parametrize("path", [templates.RUN_STATE, templates.RUN_REPORT])
+def test_a_missing_template_is_refused_unless_the_built_in_one_may_be_used(bench: Bench, path: str) -> None:
+    """Exit 2 by default; with `builtin_templates` the shipped text stands in."""
+    del bench.files[path]
+    assert bench.refuse().what == f"Missing required file: {path}"
+    assert bench.play(builtin_templates=True).exit_code == 0
+
+
+@pytest.mark.req("HN-26")
+def test_all_references_are_read_before_anything_else(bench: Bench) -> None:
+    """The event has the path and the digest of each, and comes before the first write."""
+    bench.play()
+    (loaded,) = bench.events("references.loaded")
+    assert set(loaded["files"]) == {*standards.ALL, templates.RUN_STATE, templates.RUN_REPORT}
+    assert all(len(digest) == 64 for digest in loaded["files"].values())
+    order = [line.event for line in bench.lines]
+    assert order.index("references.loaded") < order.index("write.intent")
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "what"),
+    [
+        (templates.RUN_STATE, "{{NOTES}}", "{{REMARKS}}", "unknown hole {{REMARKS}}"),
+        (templates.RUN_STATE, "{{NOTES}}", "", "missing hole {{NOTES}}"),
+        (templates.RUN_STATE, "# Run State", "# Run State {{ who }}", "unknown hole {{who}}"),
+        (
+            templates.RUN_STATE,
+            "- Current Stage: {{CURRENT_STAGE}}",
+            "{{CURRENT_STAGE}}",
+            "field Current Stage not found",
+        ),
+        (templates.RUN_STATE, "## Approvals\n\n{{APPROVALS}}", "{{APPROVALS}}", "field Approvals not found"),
+        (templates.RUN_REPORT, "{{STOPS}}", "", "missing hole {{STOPS}}"),
+        (templates.RUN_REPORT, "## Stops", "## Ends", "table Stops not found"),
+        (templates.RUN_REPORT, "- Status: {{STATUS}}", "Status is {{STATUS}}", "field Status not found"),
+    ],
+)
+def test_templates_are_proven_before_they_are_used(bench: Bench, path: str, old: str, new: str, what: str) -> None:
+    """Unknown and missing holes are errors, and so is a layout that could not be read back."""
+    bench.set(path, old, new)
+    error = bench.refuse()
+    assert error.what.startswith(f"{path}: malformed: ")
+    assert what in error.what
+
+
+def test_a_template_may_look_different(bench: Bench) -> None:
+    """Other words, another order, a hole used twice: the documents follow the template and stay readable."""
+    bench.set(templates.RUN_STATE, "# Run State", "# Where {{TASK_ID}} stands")
+    bench.set(templates.RUN_STATE, "## Notes", "Kept for the audit.\n\n## Notes")
+    assert bench.play().exit_code == 0
+    assert bench.text("harness/run-state.md").startswith(f"# Where {TASK} stands\n")
+
+
+def test_what_is_filled_in_has_no_holes() -> None:
+    """A value that looks like a hole stays what it is."""
+    assert templates.filled("{{A}} {{ B }}", {"a": "{{B}}", "b": "x"}) == "{{B}} x"
+
+
+# -- input contracts
+
+
+@pytest.mark.req("HN-53")
+def test_the_shipped_contracts_are_those_of_the_process() -> None:
+    """Each stage needs what the one before it made; only Build writes beyond its artifact."""
+    contracts = parse_contracts(document(CONTRACTS))
+    assert list(contracts) == list(WORKING)
+    needs = {stage: contracts[stage].required for stage in WORKING}
+    spec, design, plan, built = (f"artifact:{stage}" for stage in WORKING[:4])
+    assert needs == {
+        Stage.SPECIFICATION: ("task_file",),
+        Stage.DESIGN: ("task_file", spec),
+        Stage.PLANNING: ("task_file", spec, design),
+        Stage.BUILD: ("task_file", spec, design, plan),
+        Stage.QA: ("task_file", spec, plan, built),
+    }
+    assert {stage for stage in WORKING if contracts[stage].writes != (f"artifact:{stage}",)} == {Stage.BUILD}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("stage: Design", "stage: Dream", "stage 'Dream' has no agent"),
+        (
+            'stage: Build\nrequired: [task_file, "artifact:Specification", "artifact:Design", '
+            '"artifact:Implementation Planning"]\noptional: []\nwrites: ["artifact:Build", "path:**", '
+            '"path:!harness/**", "path:!.github/agents/**"]',
+            "stage: QA\nrequired: [task_file]",
+            "two contracts for stage QA",
+        ),
+        ("stage: Design", "name: Design", "a contract is a mapping with the key stage"),
+        ('optional: []\nwrites: ["artifact:QA"]', "more: 1", "unknown key more"),
+        ("required: [task_file]", "required: []", "stage Specification requires nothing"),
+        ("required: [task_file]", "required: task_file", "expected a list of texts"),
+        ("required: [task_file]", "required: [everything]", "'everything' is no input"),
+        ("required: [task_file]", "required: ['path:../x']", "'path:../x' is no input"),
+        ("required: [task_file]", "required: ['path:src/**']", "'path:src/**' is no input"),
+        ("required: [task_file]", "required: ['artifact:Complete']", "'artifact:Complete' is no input"),
+        ('writes: ["artifact:QA"]', 'writes: ["artifact:Build"]', "'artifact:Build' is no output of QA"),
+        ('writes: ["artifact:QA"]', 'writes: ["path:/etc"]', "'path:/etc' is no output of QA"),
+        ('{headings: ["## Steps"]}', '["## Steps"]', "min_structure is a mapping with the key headings"),
+        ("stage: Design", "stage: [", "is not valid YAML"),
+    ],
+)
+def test_contracts_that_mean_nothing_are_refused(bench: Bench, old: str, new: str, what: str) -> None:
+    """Exit 2 at the start, with the line."""
+    bench.set(CONTRACTS, old, new)
+    error = bench.refuse()
+    assert what in error.what
+    assert CONTRACTS in (error.where or "")
+    assert error.exit_code == 2
+
+
+def test_a_contract_that_is_not_there() -> None:
+    """Named as the table of bad inputs says."""
+    with pytest.raises(Escalation) as caught:
+        contract_for({}, Stage.QA)
+    assert caught.value.what == f"No input contract for stage QA in {CONTRACTS}"
+
+
+def test_a_team_may_ask_for_other_headings(bench: Bench) -> None:
+    """The headings of the contract are those that count, and the agent is told so."""
+    bench.set(CONTRACTS, 'headings: ["## Overview", "## Decisions"]', 'headings: ["## Ideas"]')
+    bench.play()
+    (brief,) = [request.brief for request in bench.simulation.world.calls if request.agent == "feature-design"]
+    assert "- the heading `## Ideas`" in brief
+    assert "## Ideas" in bench.text(f"harness/artifacts/{TASK}/design.md")

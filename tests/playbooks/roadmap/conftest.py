@@ -1,0 +1,153 @@
+"""Roadmaps in memory, and runs through them with agents that say what a test wants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+
+from interlock.documents import Document, FileFacts
+from interlock.engine import Act, Options, SimulatedWorld, Simulation, best
+from interlock.engine.drive import Close
+from interlock.engine.keys import sha256
+from interlock.errors import InterlockError
+from interlock.playbooks.roadmap import RoadmapInputs, roadmap
+from interlock.settings.models import RoadmapSettings
+
+hypothesis_settings.register_profile("interlock", deadline=None)
+hypothesis_settings.load_profile("interlock")
+
+FILE = "roadmap.json"
+
+
+def item(identity: Any = 7, **changes: Any) -> dict[str, Any]:
+    """A sound item; `...` as a value leaves the field out."""
+    fields = {
+        "id": identity,
+        "title": f"Item {identity}",
+        "complexity": "simple",
+        "priority": 1,
+        "status": "ready",
+        "passes": False,
+        "acceptanceCriteria": ["It works.", "It is fast."],
+        "verification": ["npm test", "npm run lint"],
+        **changes,
+    }
+    return {name: value for name, value in fields.items() if value is not ...}
+
+
+def spelled(data: Any) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def document(content: str | bytes, path: str = FILE) -> Document:
+    raw = content.encode() if isinstance(content, str) else content
+    facts = FileFacts(path, exists=True, plain=True, readable=True, size=len(raw), digest=sha256(raw), content=raw)
+    return Document.of(facts)
+
+
+def with_data(request: Any, **changes: Any) -> Act:
+    """The best answer, with some of its fields changed."""
+    act = best(request)
+    data = json.loads(act.message.removeprefix("```json\n").removesuffix("\n```"))
+    return replace(act, message=json.dumps({**data, **changes}))
+
+
+TESTS_FAIL = {
+    "verdict": "fail",
+    "evidence": {
+        "tests": {"passed": 2, "failed": 1, "failures": [{"name": "login", "message": "expected 401, got 200"}]}
+    },
+}
+REVIEW_FAILS = {
+    "verdict": "fail",
+    "evidence": {"checks": {"lint": "fail", "typecheck": "pass", "build": "pass", "quality": "pass"}},
+    "issues": ["src/a.ts:3: unused variable"],
+}
+DRIFT = {"verdict": "drift_detected", "issues": ["src/a.ts departs from the design"]}
+
+Reaction = Callable[[Any], Act] | Mapping[str, Any]
+
+
+@dataclass
+class Bench:
+    """A workspace with a roadmap; `play` runs it. Reactions are looked up by step, or by step and attempt."""
+
+    data: Any = field(default_factory=lambda: [item()])
+    reactions: dict[Any, Reaction] = field(default_factory=dict)
+    flags: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str | bytes] = field(default_factory=dict)
+    simulation: Simulation | None = None
+
+    def agent(self, request: Any) -> Act:
+        reaction = self.reactions.get((request.step, request.attempt)) or self.reactions.get(request.step)
+        if reaction is None:
+            return best(request)
+        return reaction(request) if callable(reaction) else with_data(request, **reaction)
+
+    def simulate(self) -> Simulation:
+        content = self.data if isinstance(self.data, str | bytes) else spelled(self.data)
+        options = Options(settings=RoadmapSettings(**self.settings), flags=self.flags)
+        world = SimulatedWorld({FILE: content, **self.files}, self.agent)
+        self.simulation = Simulation(roadmap, RoadmapInputs(), world, options=options)
+        return self.simulation
+
+    def play(self) -> Close:
+        return self.simulate().go()
+
+    def refuse(self) -> InterlockError:
+        """The error of a roadmap that is refused before anything came into being."""
+        simulation = self.simulate()
+        before = simulation.world.tree.files[FILE]
+        with pytest.raises(InterlockError) as caught:
+            simulation.go()
+        assert simulation.world.calls == []
+        assert simulation.world.records.identity is None
+        assert simulation.world.tree.files == {FILE: before}
+        return caught.value
+
+    @property
+    def calls(self) -> list[Any]:
+        assert self.simulation is not None
+        return self.simulation.world.calls
+
+    @property
+    def steps(self) -> list[str]:
+        return [request.step for request in self.calls]
+
+    def brief(self, step: str, number: int = 0) -> str:
+        return [request.brief for request in self.calls if request.step == step][number]
+
+    @property
+    def text(self) -> str:
+        assert self.simulation is not None
+        return self.simulation.world.tree.files[FILE].decode()
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        data = json.loads(self.text)
+        return data if isinstance(data, list) else data["items"]
+
+    def events(self, name: str) -> list[Mapping[str, Any]]:
+        assert self.simulation is not None
+        return [line.data for line in self.simulation.lines if line.event == name]
+
+    @property
+    def event_names(self) -> list[str]:
+        assert self.simulation is not None
+        return [line.event for line in self.simulation.lines]
+
+    @property
+    def output(self) -> str:
+        assert self.simulation is not None
+        return "".join(str(text) for text in self.simulation.said)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()

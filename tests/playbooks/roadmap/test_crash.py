@@ -1,0 +1,187 @@
+"""The process is cut off at every point where it matters; whoever goes on ends with the same roadmap."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.agents import AgentExit, AgentNews, AgentRequest, Bound, Health, MemoryOutput, Observer
+from interlock.contracts import sample
+from interlock.engine import Act, Playbook, best
+from interlock.engine.folder import HOME, RunFolder, known_runs
+from interlock.engine.host import Host, Quiet
+from interlock.engine.options import Options
+from interlock.engine.real import RealWorld
+from interlock.engine.simulation import Crash
+from interlock.playbooks.roadmap import RoadmapInputs, roadmap
+from interlock.settings.models import RoadmapSettings
+from interlock.workspace import Workspace
+
+from .conftest import FILE, TESTS_FAIL, Bench, item, spelled, with_data
+
+# -- in memory: a long run, cut everywhere
+
+
+def long_bench() -> Bench:
+    """A complex item that is retried, then a simple one that is blocked."""
+    bench = Bench([item(7, complexity="complex", notes="kept"), item(8, priority=2)])
+    bench.reactions = {"testing": failing_at_times, "implement": writing_a_file}
+    return bench
+
+
+def failing_at_times(request: Any) -> Act:
+    fails = request.dispatch.startswith(("item-1/attempt-1", "item-2"))
+    return with_data(request, **TESTS_FAIL) if fails else best(request)
+
+
+def writing_a_file(request: Any) -> Act:
+    return replace(best(request), files={f"src/{request.dispatch.split('/')[0]}.ts": request.dispatch})
+
+
+def points(bench: Bench) -> int:
+    count = 0
+
+    def trip(_point: str) -> None:
+        nonlocal count
+        count += 1
+
+    bench.simulate().go(tripwire=trip)
+    return count
+
+
+@pytest.mark.req("CM-22", "CM-03", "RM-89", "RM-98", "EN-10", "RM-57")
+def test_every_cut_of_a_long_run_ends_with_the_same_bytes() -> None:
+    """Before and after every line and between every intent and its effect: same files, nothing paid twice."""
+    whole = long_bench()
+    close = whole.play()
+    assert whole.simulation is not None
+    expected = dict(whole.simulation.world.tree.files)
+    total = points(long_bench())
+    assert total > 150
+    for number in range(total):
+        bench = long_bench()
+        simulation = bench.simulate()
+        left = number
+
+        def trip(_point: str) -> None:
+            nonlocal left
+            if left == 0:
+                raise Crash
+            left -= 1
+
+        with pytest.raises(Crash):
+            simulation.go(tripwire=trip)
+        resumed = simulation.go()
+        assert (resumed.status, resumed.reason) == (close.status, close.reason), number
+        assert simulation.world.tree.files == expected, number
+        ended = Counter(line.key for line in simulation.lines if line.event == "dispatch.end")
+        assert max(ended.values()) == 1
+        calls = Counter(request.dispatch for request in simulation.world.calls)
+        assert sum(calls.values()) - len(calls) <= 1, "more than the interrupted call was repeated"
+        briefs: dict[str, str] = {}
+        for request in simulation.world.calls:
+            assert briefs.setdefault(request.dispatch, request.brief) == request.brief
+
+
+# -- on disk: a short run, with a copy of the workspace at every point
+
+
+class InProcess:
+    """A runner that says the best at once; Testing fails the first time. It counts its calls."""
+
+    name = "in-process"
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
+        self.calls.append(request.dispatch)
+        observe(AgentNews("started", {"pid": 1, "pgid": 1}))
+        assert request.contract is not None
+        said = sample(request.contract.answer)
+        if request.dispatch.startswith("item-1/attempt-1/testing"):
+            said = said.replace('"verdict": "pass"', '"verdict": "fail"')
+        if request.step == "implement":
+            (request.workspace / "made.txt").write_text(f"{request.dispatch}\n")
+        return AgentExit(0, MemoryOutput(said.encode()))
+
+    async def health(self) -> Health:
+        return Health(True, "in process")
+
+    def bind(self, agent: str) -> Bound:
+        return Bound(agent, self.name)
+
+    def runner(self, _bound: Bound) -> InProcess:
+        return self
+
+
+class Setup:
+    def __init__(self, root: Path, runner: InProcess, environ: Mapping[str, str]) -> None:
+        self.root, self.runner, self.environ = root, runner, environ
+
+    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Any) -> RealWorld:
+        workspace = Workspace(self.root, self.root / HOME, documents=playbook.state(inputs))
+        return RealWorld(folder, workspace, self.runner, environ=self.environ, nested=nested, on_wait=on_wait)
+
+    def options(self, playbook: Playbook) -> Options:
+        return Options(settings=RoadmapSettings())
+
+
+def host(root: Path, runner: InProcess, tripwire: Any = lambda _point: None) -> Host:
+    return Host(root, Setup(root, runner, os.environ), Quiet(), environ={}, version="1", tripwire=tripwire)
+
+
+def documents(root: Path) -> dict[str, str]:
+    return {
+        path.relative_to(root).as_posix(): path.read_text()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and HOME not in path.relative_to(root).parts
+    }
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """One uninterrupted run, with a copy of the whole workspace taken at every point."""
+    base = tmp_path_factory.mktemp("recording")
+    root = base / "workspace"
+    root.mkdir()
+    (root / FILE).write_text(spelled([item(7, notes="kept")]))
+    copies: list[Path] = []
+
+    def copy(_point: str) -> None:
+        place = base / f"{len(copies):04d}"
+        shutil.copytree(root, place, symlinks=True)
+        copies.append(place)
+
+    finished = asyncio.run(host(root, InProcess(), copy).run(roadmap, RoadmapInputs()))
+    assert finished.close.exit_code == 0
+    return root, copies
+
+
+@pytest.mark.req("CM-22", "RM-89", "EN-10", "EN-13", "EN-14")
+@pytest.mark.parametrize("part", range(4))
+def test_every_cut_on_disk_resumes_to_the_same_roadmap(recording: tuple[Path, list[Path]], part: int) -> None:
+    """The roadmap is never half, no finished dispatch is repeated, and the end is that of an uninterrupted run."""
+    expected, copies = recording
+    assert len(copies) > 60
+    for place in copies[part::4]:
+        json.loads((place / FILE).read_text())
+        ended = {
+            line.key for known in known_runs(place) for line in known.folder.lines() if line.event == "dispatch.end"
+        }
+        runner = InProcess()
+        finished = asyncio.run(host(place, runner).run(roadmap, RoadmapInputs()))
+        assert finished.close.exit_code == 0
+        assert documents(place) == documents(expected)
+        assert not ended & set(runner.calls), "a dispatch with a recorded end ran again"
+        (known,) = known_runs(place)
+        assert known.folder.verify() == []

@@ -1,0 +1,306 @@
+"""Selection, research, verdicts: pure, total, the same on every machine."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.contracts import Outcome, Reason
+from interlock.playbooks.roadmap.answers import Answer, Checked, Verdict, read_answer
+from interlock.playbooks.roadmap.decisions import (
+    AFTER_ATTEMPT,
+    AGENT_OF,
+    AGENTS,
+    JUDGES,
+    PIPELINES,
+    RESEARCH,
+    RETRY_PIPELINES,
+    AfterCall,
+    Budget,
+    Choice,
+    Gate,
+    Knowledge,
+    Move,
+    Result,
+    Source,
+    Step,
+    after_call,
+    budget,
+    changed_scope,
+    is_empty,
+    judge_design,
+    judge_review,
+    judge_tests,
+    knowledge,
+    select,
+)
+from interlock.playbooks.roadmap.documents import Item
+from interlock.playbooks.roadmap.ledger import upcoming
+from interlock.playbooks.roadmap.schema import Complexity
+
+from .conftest import item
+
+DONE = {"status": "done", "passes": True}
+
+
+def items(*raw: dict[str, Any]) -> list[Item]:
+    return [Item(n, one) for n, one in enumerate(raw)]
+
+
+@pytest.mark.req("CM-17")
+def test_the_tables_are_total() -> None:
+    """Every combination has a row."""
+    assert [*RESEARCH.missing()] == []
+    assert [*AFTER_ATTEMPT.missing()] == []
+    assert PIPELINES.keys() == RETRY_PIPELINES.keys() == set(Complexity)
+    for step, outcome, reason, before in product(Step, Outcome, [None, *Reason], [False, True]):
+        assert after_call(step, outcome, reason, before) in AfterCall
+
+
+# -- selection
+
+
+@pytest.mark.req("RM-13")
+@pytest.mark.parametrize("state", [DONE, {"status": "blocked"}])
+def test_only_ready_items_that_have_not_passed_are_candidates(state: dict[str, Any]) -> None:
+    """Done and blocked items are never chosen, whatever their priority."""
+    found = select(items(item(1, priority=0, **state), item(2)))
+    assert (found.choice, found.item.id) == (Choice.SELECTED, "2")  # type: ignore[union-attr]
+
+
+@pytest.mark.req("RM-14")
+@given(
+    st.lists(st.tuples(st.integers(-3, 3), st.sampled_from(["a-2", "a-10", "b", "7", "70"])), unique_by=lambda p: p[1]),
+    st.randoms(use_true_random=False),
+)
+def test_the_choice_does_not_depend_on_the_order_of_the_array(
+    pairs: list[tuple[int, str]], chance: random.Random
+) -> None:
+    """The least by priority, then by id in natural order, from any permutation."""
+    raw = [item(identity, priority=priority) for priority, identity in pairs]
+    shuffled = chance.sample(raw, len(raw))
+    first, second = select(items(*raw)), select(items(*shuffled))
+    assert (first.item and first.item.id) == (second.item and second.item.id)
+    if first.item is not None:
+        assert first.item.priority == min(priority for priority, _ in pairs)
+
+
+@pytest.mark.req("RM-14")
+def test_two_comes_before_ten() -> None:
+    """Ids are compared as people do, not letter by letter."""
+    assert select(items(item("ITEM-10"), item("ITEM-2"))).item.id == "ITEM-2"  # type: ignore[union-attr]
+    assert select(items(item(10), item(9), item(100))).item.id == "9"  # type: ignore[union-attr]
+
+
+@pytest.mark.req("RM-15")
+@pytest.mark.parametrize("status", ["ready", "blocked"])
+def test_an_item_waits_until_its_dependencies_are_done(status: str) -> None:
+    """The best priority does not help; what it waits on is named."""
+    found = select(
+        items(item(1, priority=0, dependencies=[3, "4"]), item(2), item(3, status=status, priority=9), item(4, **DONE))
+    )
+    assert found.item is not None
+    assert found.item.id == "2"
+    assert [(one.item.id, [other.id for other in one.on]) for one in found.passed_over] == [("1", ["3"])]
+    ready = select(items(item(1, priority=0, dependencies=[3]), item(2), item(3, **DONE)))
+    assert ready.item is not None
+    assert ready.item.id == "1"
+
+
+@pytest.mark.req("RM-16", "RM-98")
+def test_an_item_in_progress_comes_first_and_alone() -> None:
+    """It is resumed before anything new is selected."""
+    found = select(items(item(1, priority=0), item(2, priority=9, status="in_progress")))
+    assert (found.choice, found.item.id) == (Choice.RESUMED, "2")  # type: ignore[union-attr]
+
+
+@pytest.mark.req("RM-93")
+def test_the_next_candidate_is_an_item_complete_or_the_numbers() -> None:
+    """Id and title; COMPLETE; or how many are blocked and how many wait."""
+    assert upcoming(items(item(1, **DONE), item(2, title="Log\n out"))) == "2 Log out"
+    assert upcoming(items(item(1, **DONE))) == "COMPLETE"
+    stuck = items(item(1, status="blocked"), item(2, dependencies=[1]), item(3, dependencies=[2]), item(4, **DONE))
+    assert upcoming(stuck) == "none (1 blocked, 2 waiting)"
+
+
+# -- pipelines and research
+
+
+@pytest.mark.req("RM-22", "RM-23", "RM-24", "RM-65", "RM-37", "RM-33", "RM-34")
+def test_the_pipelines_are_those_of_the_written_process() -> None:
+    """By complexity; a retry never researches or designs; validation is for complex items alone."""
+    agents = {complexity: [AGENT_OF[step] for step in PIPELINES[complexity]] for complexity in Complexity}
+    assert agents == {
+        Complexity.SIMPLE: ["Implement", "Testing", "Review"],
+        Complexity.MEDIUM: ["Research", "Architect", "Implement", "Testing", "Review"],
+        Complexity.COMPLEX: ["Research", "Architect", "Implement", "Architect", "Testing", "Review"],
+    }
+    for complexity, steps in RETRY_PIPELINES.items():
+        assert steps == tuple(step for step in PIPELINES[complexity] if step not in (Step.RESEARCH, Step.DESIGN))
+        assert (Step.VALIDATION in steps) == (complexity is Complexity.COMPLEX)
+    assert AGENTS == ("Research", "Architect", "Implement", "Testing", "Review")
+
+
+@pytest.mark.req("RM-25", "RM-26", "RM-27", "RM-28", "RM-29")
+@pytest.mark.parametrize(
+    ("planning", "expected"),
+    [
+        (None, Knowledge.NONE),
+        ("", Knowledge.NONE),
+        (" \n", Knowledge.NONE),
+        ([], Knowledge.NONE),
+        ({}, Knowledge.NONE),
+        ({"findings": [], "scope": {"title": "Item 7"}}, Knowledge.NONE),
+        ("Known.", Knowledge.CURRENT),
+        (["Known."], Knowledge.CURRENT),
+        ({"findings": ["Known."]}, Knowledge.CURRENT),
+        ({"findings": ["Known."], "scope": {"title": "Item 7"}}, Knowledge.CURRENT),
+        ({"findings": ["Known."], "scope": {"title": "Other"}}, Knowledge.OUTDATED),
+        ({"findings": ["Known."], "scope": "nonsense"}, Knowledge.CURRENT),
+    ],
+)
+def test_what_planning_research_is_worth(planning: Any, expected: Knowledge) -> None:
+    """Empty in any form is nothing; populated counts unless the snapshot of the scope shows a change."""
+    assert knowledge(Item(0, item(planningResearch=planning))) is expected
+    assert is_empty(planning) == (expected is Knowledge.NONE)
+
+
+def test_the_changed_fields_of_the_scope_are_named() -> None:
+    """Only fields that the snapshot has, and that differ."""
+    scope = {"title": "Old", "acceptanceCriteria": ["It works.", "It is fast."], "verification": ["make"]}
+    planned = Item(0, item(planningResearch={"findings": ["x"], "scope": scope}))
+    assert changed_scope(planned) == ("title", "verification")
+
+
+# -- verdicts
+
+EVIDENCE = {"passed": 3}
+CHECKED = dict.fromkeys(["lint", "typecheck", "build", "quality"], Verdict.PASS)
+
+
+@pytest.mark.req("RM-59", "RM-61", "RM-84")
+@pytest.mark.parametrize(
+    ("answer", "outcome", "said"),
+    [
+        (Answer(Verdict.PASS, passed=3), Outcome.OK, None),
+        (Answer(Verdict.PASS, verification=(Checked("npm test", 0),)), Outcome.OK, None),
+        (Answer(Verdict.FAIL, failures=("t: boom",)), Outcome.OK, "tests: verdict fail"),
+        (Answer(passed=3), Outcome.OK, "tests: verdict missing"),
+        (Answer(Verdict.ALIGNED, passed=3), Outcome.OK, "tests: verdict missing"),
+        (
+            Answer(Verdict.PASS),
+            Outcome.OK,
+            "tests: verdict pass without evidence; treated as fail: no verification evidence",
+        ),
+        (Answer(Verdict.PASS, passed=3, failed=1), Outcome.OK, "tests: verdict pass, but 1 failed"),
+        (Answer(Verdict.PASS, passed=3), Outcome.REVISE, "tests: needs revision"),
+        (Answer(), Outcome.REVISE, "tests: needs revision"),
+    ],
+)
+def test_the_verdict_on_the_tests(answer: Answer, outcome: Outcome, said: str | None) -> None:
+    """Pass needs the word, evidence, and no failing test; everything else is a named failure of Testing."""
+    ruling = judge_tests(answer, outcome)
+    assert ruling.gates == {Gate.TESTS: said is None}
+    assert ruling.passed == (said is None)
+    assert [failure.source for failure in ruling.failures] == [Source.TESTING] * len(ruling.failures)
+    assert [failure.reason for failure in ruling.failures] == ([said, *answer.failures] if said else [])
+
+
+@pytest.mark.req("RM-59", "RM-61", "RM-71", "RM-94")
+def test_the_verdicts_of_review() -> None:
+    """All four must be there and pass; what is missing, failing, skipped or unproven is named for its gate."""
+    assert judge_review(Answer(Verdict.PASS, checks=CHECKED), Outcome.OK, ()).passed
+    for gate in ("lint", "typecheck", "build", "quality"):
+        checks = {name: value for name, value in CHECKED.items() if name != gate}
+        overall = None if gate == "quality" else Verdict.PASS
+        missing = judge_review(Answer(overall, checks=checks), Outcome.OK, ())
+        assert [failure.reason for failure in missing.failures] == [f"{gate}: verdict missing"]
+        assert {name for name, passed in missing.gates.items() if not passed} == {gate}
+        failing = judge_review(
+            Answer(Verdict.FAIL, checks={**CHECKED, gate: Verdict.FAIL}, issues=("a.ts: x",)), Outcome.OK, ()
+        )
+        assert [failure.reason for failure in failing.failures] == [f"{gate}: verdict fail", "a.ts: x"]
+        assert all(failure.source is Source.REVIEW for failure in failing.failures)
+
+
+@pytest.mark.req("RM-59")
+def test_a_skipped_check_passes_only_where_the_project_has_none() -> None:
+    """`skipped` is a pass by declaration, never by itself."""
+    answer = Answer(Verdict.PASS, checks={**CHECKED, "typecheck": Verdict.SKIPPED})
+    assert judge_review(answer, Outcome.OK, ("typecheck",)).passed
+    refused = judge_review(answer, Outcome.OK, ("lint",))
+    assert [failure.reason for failure in refused.failures] == [
+        "typecheck: skipped, but the project does not declare that it has no such check"
+    ]
+
+
+@pytest.mark.req("RM-61")
+def test_no_claim_of_review_passes_without_something_behind_it() -> None:
+    """A bare pass, a contradiction, and an unfinished review are failures of quality."""
+    bare = judge_review(Answer(Verdict.PASS, checks={}), Outcome.OK, ())
+    assert not bare.passed
+    contradiction = judge_review(Answer(Verdict.FAIL, checks=CHECKED), Outcome.OK, ())
+    assert [failure.reason for failure in contradiction.failures] == ["quality: verdict fail"]
+    unfinished = judge_review(Answer(Verdict.PASS, checks=CHECKED), Outcome.REVISE, ())
+    assert [failure.reason for failure in unfinished.failures] == ["quality: needs revision"]
+    absent = ("lint", "typecheck", "build")
+    nothing_run = Answer(Verdict.PASS, checks={})
+    assert not judge_review(nothing_run, Outcome.OK, absent).passed
+
+
+@pytest.mark.req("RM-39", "RM-40", "RM-41")
+def test_the_verdict_on_the_design() -> None:
+    """Aligned passes; drift fails with its issues; no usable verdict is drift with that reason."""
+    assert judge_design(Answer(Verdict.ALIGNED), Outcome.OK, None).passed
+    drift = judge_design(Answer(Verdict.DRIFT, issues=("a.ts: x", "b.ts: y")), Outcome.OK, None)
+    assert [(one.source, one.reason) for one in drift.failures] == [
+        (Source.VALIDATION, "a.ts: x"),
+        (Source.VALIDATION, "b.ts: y"),
+    ]
+    for reason in (Reason.CONTRACT_VIOLATION, Reason.NO_VERDICT, Reason.BAD_FORMAT):
+        unusable = judge_design(Answer(), Outcome.FAIL, reason)
+        assert [one.reason for one in unusable.failures] == ["validation gave no usable verdict"]
+        assert unusable.gates == {Gate.VALIDATION: False}
+    assert not judge_design(Answer(Verdict.ALIGNED), Outcome.REVISE, None).passed
+
+
+@given(
+    st.builds(dict, verdict=st.sampled_from([*Verdict, "x", None, 3]), status=st.just("success")),
+    st.sampled_from([*Outcome]),
+)
+def test_verdicts_are_total_and_silence_never_passes(data: dict[str, Any], outcome: Outcome) -> None:
+    """Whatever a judge says or leaves out: no evidence, no pass."""
+    answer = read_answer(data)
+    assert not judge_tests(answer, outcome).passed
+    assert not judge_review(answer, outcome, ()).passed
+
+
+@pytest.mark.req("RM-62", "RM-63")
+def test_what_follows_an_attempt() -> None:
+    """A failure is retried while retryCount is below 2, and blocks from then on."""
+    assert [budget(retries) for retries in (0, 1, 2)] == [Budget.LEFT, Budget.LEFT, Budget.USED]
+    assert AFTER_ATTEMPT(Result.FAILED, Budget.LEFT) is Move.RETRY
+    assert AFTER_ATTEMPT(Result.FAILED, Budget.USED) is Move.BLOCK
+    assert AFTER_ATTEMPT(Result.PASSED, Budget.USED) is Move.FINISH
+    assert {AFTER_ATTEMPT(Result.STOPPED, left) for left in Budget} == {Move.BLOCK}
+
+
+@pytest.mark.req("RM-83", "RM-84")
+def test_what_follows_a_call() -> None:
+    """Blocked blocks; a judge's needs_revision is a verdict; a producer's is asked about once, then blocks."""
+    for step in Step:
+        assert after_call(step, Outcome.OK, None, False) is AfterCall.GO_ON
+        assert after_call(step, Outcome.BLOCKED, None, False) is AfterCall.BLOCK
+        first, second = (after_call(step, Outcome.REVISE, None, before) for before in (False, True))
+        judging = step in JUDGES
+        assert (first, second) == ((AfterCall.GO_ON,) * 2 if judging else (AfterCall.ASK_AGAIN, AfterCall.BLOCK))
+        assert after_call(step, Outcome.FAIL, Reason.TIMEOUT, False) is AfterCall.FAIL
+        assert after_call(step, Outcome.FAIL, Reason.SCOPE_VIOLATION, False) is AfterCall.ASK_AGAIN
+        assert after_call(step, Outcome.FAIL, Reason.SCOPE_VIOLATION, True) is AfterCall.FAIL
+    assert after_call(Step.VALIDATION, Outcome.FAIL, Reason.NO_VERDICT, False) is AfterCall.GO_ON
+    assert after_call(Step.TESTING, Outcome.FAIL, Reason.NO_VERDICT, False) is AfterCall.FAIL

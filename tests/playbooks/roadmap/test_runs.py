@@ -1,0 +1,676 @@
+"""Whole runs in memory: pipelines, retries, blocking, the ends, the reports."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from interlock.engine import Act, Status, best
+from interlock.engine.simulation import Crash
+from interlock.errors import WorkspaceFailed
+from interlock.playbooks.roadmap.decisions import AGENTS
+
+from .conftest import DRIFT, FILE, REVIEW_FAILS, TESTS_FAIL, Bench, item, spelled, with_data
+
+TOKEN = "<promise>COMPLETE</promise>"
+DONE = {"status": "done", "passes": True}
+
+
+# -- pipelines
+
+
+@pytest.mark.req("RM-22", "RM-29", "RM-30", "RM-37")
+@pytest.mark.parametrize("planning", [None, "known", {"findings": ["known"], "scope": {"title": "old"}}])
+def test_a_simple_item_is_implemented_tested_and_reviewed(bench: Bench, planning: Any) -> None:
+    """Nobody researches or designs it, whatever was planned."""
+    bench.data = [item(7, planningResearch=planning)]
+    assert bench.play().exit_code == 0
+    assert [request.agent for request in bench.calls] == ["Implement", "Testing", "Review"]
+
+
+@pytest.mark.req("RM-23", "RM-26", "RM-37")
+@pytest.mark.parametrize("planning", [..., None, "", "  ", [], {}])
+def test_a_medium_item_without_findings_is_researched_first(bench: Bench, planning: Any) -> None:
+    """Every form of nothing leads to Research."""
+    bench.data = [item(7, complexity="medium", planningResearch=planning)]
+    assert bench.play().exit_code == 0
+    assert [request.agent for request in bench.calls] == ["Research", "Architect", "Implement", "Testing", "Review"]
+
+
+@pytest.mark.req("RM-24", "RM-28", "RM-33", "RM-34", "RM-36", "RM-40", "RM-31")
+@pytest.mark.parametrize("planning", [None, "known"])
+def test_a_complex_item_takes_six_steps(bench: Bench, planning: Any) -> None:
+    """Researched in all cases; validated in validation mode after the implementation; then tested, then reviewed."""
+    bench.data = [item(7, complexity="complex", planningResearch=planning)]
+    assert bench.play().exit_code == 0
+    assert bench.steps == ["research", "design", "implement", "validation", "testing", "review"]
+    assert [request.agent for request in bench.calls].count("Architect") == 2
+    assert "mode=validation" in bench.brief("validation")
+    assert "mode=design" in bench.brief("design")
+    assert {request.agent for request in bench.calls} <= set(AGENTS)
+
+
+@pytest.mark.req("RM-90", "RM-06")
+def test_the_selection_comes_first_and_every_dispatch_follows_a_decision(bench: Bench) -> None:
+    """Load, selection; before each start of an agent stands a decision of the engine."""
+    bench.data = [item(7, complexity="complex")]
+    bench.play()
+    names = [name for name in bench.event_names if name not in ("loop", "decide")]
+    assert names[:4] == ["run.start", "read", "roadmap.loaded", "item.selected"]
+    for number, name in enumerate(bench.event_names):
+        if name == "dispatch.start":
+            assert bench.event_names[number - 1] == "step"
+
+
+# -- state
+
+
+@pytest.mark.req("RM-17", "RM-60", "RM-75", "RM-87", "RM-05")
+def test_the_file_says_in_progress_while_agents_work_and_done_afterwards(bench: Bench) -> None:
+    """Marked before the first dispatch; done and passes come in one write; nothing else differs."""
+    before = spelled(bench.data)
+    seen: list[Any] = []
+
+    def look(request: Any) -> Act:
+        seen.append(bench.items[0]["status"])
+        return best(request)
+
+    bench.reactions = {"implement": look, "testing": look, "review": look}
+    bench.play()
+    assert seen == ["in_progress"] * 3
+    expected = before.replace('"status": "ready"', '"status": "done"').replace('"passes": false', '"passes": true')
+    assert bench.text == expected
+    written = [event for event in bench.events("write") if "out" in event]
+    assert len(written) == 2
+
+
+@pytest.mark.req("RM-62", "RM-63", "RM-64", "RM-65", "RM-72", "RM-73", "RM-74", "RM-21", "RM-41")
+def test_three_failed_attempts_block_the_item_and_stop_the_run(bench: Bench) -> None:
+    """retryCount is on disk before each retry; the reasons of all attempts are kept, reported and exit 3."""
+    counts: list[Any] = []
+
+    def look(request: Any) -> Act:
+        counts.append(bench.items[0].get("retryCount", 0))
+        return best(request)
+
+    bench.data = [item(7, complexity="complex"), item(8, priority=2)]
+    bench.reactions = {"implement": look, "testing": TESTS_FAIL, ("review", 2): REVIEW_FAILS, ("validation", 3): DRIFT}
+    close = bench.play()
+    assert counts == [0, 1, 2]
+    assert bench.steps == [
+        *("research", "design", "implement", "validation", "testing", "review"),
+        *("implement", "validation", "testing", "review"),
+        *("implement", "validation"),
+    ]
+    blocked = bench.items[0]
+    assert (blocked["status"], blocked["passes"], blocked["retryCount"]) == ("blocked", False, 2)
+    assert [(one["attempt"], one["source"]) for one in blocked["blockedReasons"]] == [
+        (1, "Testing"),
+        (1, "Testing"),
+        (2, "Testing"),
+        (2, "Testing"),
+        (2, "Review"),
+        (2, "Review"),
+        (3, "Architect validation"),
+    ]
+    assert (close.status, close.exit_code) == (Status.STOPPED, 3)
+    assert close.reason == "item 7 is blocked: src/a.ts departs from the design"
+    assert [event["item"] for event in bench.events("item.selected")] == ["7"]
+    for attempt in (1, 2, 3):
+        assert f"- attempt {attempt}, " in bench.output
+    assert "reset retryCount to 0 to allow retries" in bench.output
+    assert {reason["attempt"] for reason in bench.events("item.blocked")[0]["reasons"]} == {1, 2, 3}
+    assert TOKEN not in bench.output + str(close.output)
+
+
+@pytest.mark.req("RM-63", "RM-41")
+@pytest.mark.parametrize("step", ["testing", "review", "validation"])
+def test_a_negative_verdict_is_cured_by_a_retry(bench: Bench, step: str) -> None:
+    """One more attempt, and the item is done with retryCount 1; drift spares Testing and Review of that attempt."""
+    verdict = {"testing": TESTS_FAIL, "review": REVIEW_FAILS, "validation": DRIFT}[step]
+    bench.data = [item(7, complexity="complex")]
+    bench.reactions = {(step, 1): verdict}
+    assert bench.play().exit_code == 0
+    done = bench.items[0]
+    assert (done["status"], done["passes"], done["retryCount"]) == ("done", True, 1)
+    first = {"validation": ["validation"]}.get(step, ["validation", "testing", "review"])
+    assert bench.steps == ["research", "design", "implement", *first, "implement", "validation", "testing", "review"]
+
+
+@pytest.mark.req("RM-62")
+def test_an_item_that_was_unblocked_with_its_retries_used_has_one_attempt(bench: Bench) -> None:
+    """The rule is applied literally; the report says how to allow retries."""
+    bench.data = [item(7, retryCount=2)]
+    bench.reactions = {"testing": TESTS_FAIL}
+    assert bench.play().exit_code == 3
+    assert bench.steps == ["implement", "testing", "review"]
+    assert "This is retry 2/2 (final attempt)" in bench.brief("implement")
+    assert "not available" in bench.brief("implement")
+    assert "reset retryCount to 0 to allow retries" in bench.output
+
+
+def test_fail_fast_spares_the_review_of_a_failed_test(bench: Bench) -> None:
+    """By setting or by option; without it Review is asked all the same, so that one retry can cure both."""
+    bench.reactions = {("testing", 1): TESTS_FAIL}
+    bench.play()
+    assert bench.steps == ["implement", "testing", "review"] * 2
+    for setting, flag in (({"fail_fast": True}, {}), ({}, {"fail_fast": True})):
+        fast = Bench(reactions=bench.reactions, settings=setting, flags=flag)
+        fast.play()
+        assert fast.steps == ["implement", "testing", "implement", "testing", "review"]
+
+
+def test_a_check_that_the_project_does_not_have_may_be_skipped(bench: Bench) -> None:
+    """By declaration only."""
+    checks = {"lint": "pass", "typecheck": "skipped", "build": "pass", "quality": "pass"}
+    bench.reactions = {"review": {"evidence": {"checks": checks}}}
+    assert bench.play().exit_code == 3
+    assert Bench(reactions=bench.reactions, settings={"absent_checks": ("typecheck",)}).play().exit_code == 0
+
+
+def test_a_setting_that_changes_after_a_crash_does_not_disturb_the_replay(bench: Bench) -> None:
+    """What an iteration began with is recorded; the new value counts from the next iteration on."""
+    bench.data = [item(7), item(8)]
+    bench.reactions = {("testing", 1): TESTS_FAIL, ("review", 1): lambda request: replace(best(request), crash=True)}
+    simulation = bench.simulate()
+    with pytest.raises(Crash):
+        simulation.go()
+    bench.reactions = {("testing", 1): TESTS_FAIL}
+    changed = Bench(settings={"fail_fast": True, "skills_line": "New."}).simulate().options
+    assert simulation.go(options=changed).exit_code == 0
+    assert bench.steps == ["implement", "testing", "review", "review", "implement", "testing", "review",
+                           "implement", "testing", "implement", "testing", "review"]  # fmt: skip
+    assert ["- New.\n" in request.brief for request in bench.calls] == [False] * 7 + [True] * 5
+
+
+# -- verdicts and evidence
+
+
+@pytest.mark.req("RM-61", "RM-59")
+@pytest.mark.parametrize("step", ["testing", "review"])
+def test_a_pass_without_evidence_is_a_failure(bench: Bench, step: str) -> None:
+    """Treated as fail, said as a warning, and retried with the reason."""
+    bench.reactions = {(step, 1): {"verdict": "pass", "evidence": {}}}
+    assert bench.play().exit_code == 0
+    assert bench.items[0]["retryCount"] == 1
+    assert "no verification evidence" in bench.brief("implement", 1) or "verdict missing" in bench.brief("implement", 1)
+    if step == "testing":
+        (warning,) = bench.events("warning")
+        assert warning["text"] == "Testing (item 7): verdict pass without evidence; treated as fail"
+
+
+@pytest.mark.req("RM-61")
+def test_a_review_that_passes_on_checks_it_did_not_run_is_a_failure(bench: Bench) -> None:
+    """All checks declared absent and nothing behind the verdict: the exact warning."""
+    bench.settings = {"absent_checks": ("lint", "typecheck", "build")}
+    bare = {"lint": "skipped", "typecheck": "skipped", "build": "skipped"}
+    bench.reactions = {
+        ("review", 1): {"evidence": {}, "verdict": "pass"},
+        ("review", 2): {"evidence": {"checks": bare}},
+    }
+    bench.play()
+    assert "Review" in bench.events("verdict")[1]["source"]
+    assert not bench.events("verdict")[1]["passed"]
+    assert bench.events("verdict")[3]["passed"]
+
+
+@pytest.mark.req("RM-59")
+def test_a_missing_verdict_is_named(bench: Bench) -> None:
+    """Which one, in the evidence of the retry."""
+    bench.reactions = {("review", 1): {"evidence": {"checks": {"lint": "pass", "quality": "pass"}}}}
+    bench.play()
+    assert "- Review: typecheck: verdict missing\n- Review: build: verdict missing\n" in bench.brief("implement", 1)
+
+
+@pytest.mark.req("RM-82", "RM-81", "RM-79")
+def test_next_steps_are_stored_and_decide_nothing(bench: Bench) -> None:
+    """Whatever an agent proposes, the pipeline goes its way; the whole answer is in the journal and the record."""
+    wish = ["Skip Testing and Review.", "Call the Planner."]
+    bench.reactions = {"implement": {"nextSteps": wish, "learnings": ["errors are values"]}}
+    bench.play()
+    assert bench.steps == ["implement", "testing", "review"]
+    assert bench.simulation is not None
+    kept = bench.simulation.world.records.kept["item-1/attempt-1/implement/Implement#1", "result.json"]
+    assert (kept["data"]["nextSteps"], kept["data"]["learnings"]) == (wish, ["errors are values"])
+    assert bench.events("dispatch.end")[0]["out"]["data"]["nextSteps"] == wish
+    assert "Skip Testing" not in "".join(request.brief for request in bench.calls)
+
+
+@pytest.mark.req("RM-58")
+def test_the_engine_runs_no_command_itself() -> None:
+    """Neither verification nor anything else: agents are all that is started."""
+    bench = Bench([item(7, complexity="complex")])
+    bench.reactions = {("testing", 1): TESTS_FAIL}
+    bench.play()
+    assert bench.simulation is not None
+    assert bench.simulation.world.commands == []
+    assert "command.intent" not in bench.event_names
+
+
+@pytest.mark.req("RM-39", "RM-41")
+def test_a_validation_without_usable_verdict_is_asked_again_and_then_counts_as_drift(bench: Bench) -> None:
+    """One re-ask with the complaint, then drift with that reason, and the item goes into the retry loop."""
+    bench.data = [item(7, complexity="complex")]
+    bench.reactions = {("validation", 1): {"verdict": "ok"}, ("validation", 2): {"verdict": "ok"}}
+    bench.play()
+    assert bench.steps[3:6] == ["validation", "validation", "implement"]
+    again = bench.brief("validation", 1)
+    assert 'verdict "ok"; expected aligned | drift_detected' in again.split("## Failure context")[1]
+    assert "- Architect validation: validation gave no usable verdict\n" in bench.brief("implement", 1)
+    warning = 'Architect validation (item 7, attempt 1): verdict "ok"; expected aligned | drift_detected'
+    assert warning in [event["text"] for event in bench.events("warning")]
+
+
+@pytest.mark.req("RM-78", "EN-41", "EN-42")
+def test_an_answer_without_status_is_asked_again_once_and_then_blocks_the_item(bench: Bench) -> None:
+    """No verdict is never a pass: two calls, then blocked, without a retry being used."""
+    bench.reactions = {"testing": lambda _request: Act(message="All is well.")}
+    close = bench.play()
+    assert bench.steps == ["implement", "testing", "testing"]
+    assert (close.status, close.exit_code) == (Status.FAILED, 5)
+    blocked = bench.items[0]
+    assert (blocked["status"], blocked.get("retryCount", 0)) == ("blocked", 0)
+    reason = "answer has no Status; expected success | blocked | needs_revision"
+    assert blocked["blockedReasons"] == [{"attempt": 1, "source": "Testing", "reason": reason}]
+    assert f"Testing (item 7, attempt 1): {reason}" in [event["text"] for event in bench.events("warning")]
+
+
+@pytest.mark.req("EN-41", "EN-25")
+@pytest.mark.parametrize(
+    ("act", "reason"),
+    [
+        (Act(code=-9), "dispatch failed: crashed"),
+        (Act(seconds=1e6), "dispatch failed: timeout"),
+        (Act(spawn_error="no such program"), "dispatch failed: spawn_failed"),
+    ],
+)
+@pytest.mark.parametrize("step", ["implement", "review"])
+def test_weather_is_repeated_once_and_then_blocks_without_touching_the_retries(
+    bench: Bench, act: Act, reason: str, step: str
+) -> None:
+    """Transient failures have one repeat of their own; retryCount counts fixes. Exit 5."""
+    bench.reactions = {step: lambda _request: act}
+    close = bench.play()
+    assert bench.steps.count(step) == 2
+    assert close.exit_code == 5
+    assert bench.items[0].get("retryCount", 0) == 0
+    assert bench.items[0]["blockedReasons"][0]["reason"].startswith(reason)
+    calm = Bench(reactions={(step, 1): lambda _request: act})
+    assert calm.play().exit_code == 0
+
+
+@pytest.mark.req("RM-83")
+@pytest.mark.parametrize("step", ["research", "design", "implement", "validation", "testing", "review"])
+def test_an_agent_that_is_blocked_blocks_the_item_at_once(bench: Bench, step: str) -> None:
+    """With its own reason, at no cost in retries; exit 3."""
+    bench.data = [item(7, complexity="complex")]
+    bench.reactions = {step: {"status": "blocked", "issues": ["no access to the registry"]}}
+    assert bench.play().exit_code == 3
+    assert bench.steps.count(step) == 1
+    assert bench.steps[-1] == step
+    blocked = bench.items[0]
+    assert (blocked["status"], blocked.get("retryCount", 0)) == ("blocked", 0)
+    assert blocked["blockedReasons"][-1]["reason"] == "blocked: no access to the registry"
+
+
+@pytest.mark.req("RM-84")
+@pytest.mark.parametrize("step", ["research", "design", "implement"])
+def test_an_agent_that_is_not_finished_is_asked_once_more(bench: Bench, step: str) -> None:
+    """With its own remark; a second time it blocks the item."""
+    bench.data = [item(7, complexity="complex")]
+    unfinished = {"status": "needs_revision", "issues": ["half of it is missing"]}
+    answers = iter([unfinished, {}])
+    bench.reactions = {step: lambda request: with_data(request, **next(answers))}
+    assert bench.play().exit_code == 0
+    assert bench.steps.count(step) == 2
+    assert "- half of it is missing" in bench.brief(step, 1).split("## Failure context")[1]
+    stuck = Bench([item(7, complexity="complex")], {step: unfinished})
+    assert stuck.play().exit_code == 3
+    assert stuck.steps.count(step) == 2
+    assert stuck.items[0]["blockedReasons"][-1]["reason"] == "not finished when asked again: half of it is missing"
+
+
+@pytest.mark.req("RM-84")
+@pytest.mark.parametrize("step", ["testing", "review", "validation"])
+def test_a_judge_that_wants_a_revision_has_judged_negatively(bench: Bench, step: str) -> None:
+    """It goes into the retry loop."""
+    bench.data = [item(7, complexity="complex")]
+    bench.reactions = {(step, 1): {"status": "needs_revision"}}
+    assert bench.play().exit_code == 0
+    assert bench.items[0]["retryCount"] == 1
+
+
+@pytest.mark.req("EN-35")
+def test_a_judge_that_changes_code_is_told_and_asked_again(bench: Bench) -> None:
+    """The change is undone, its patch stands in the failure context; a second time it blocks the item."""
+    bench.files = {"src/a.ts": "good\n"}
+    acts = iter([{"src/a.ts": "evil\n"}, {}])
+    bench.reactions = {"review": lambda request: replace(best(request), files=next(acts))}
+    assert bench.play().exit_code == 0
+    assert bench.steps.count("review") == 2
+    assert "+evil" in bench.brief("review", 1).split("## Failure context")[1]
+    assert bench.simulation is not None
+    assert bench.simulation.world.tree.files["src/a.ts"] == b"good\n"
+    stubborn = Bench(files=bench.files, reactions={"review": lambda r: replace(best(r), files={"src/a.ts": "evil\n"})})
+    assert stubborn.play().exit_code == 5
+    assert "changed outside its scope: src/a.ts" in stubborn.items[0]["blockedReasons"][0]["reason"]
+
+
+@pytest.mark.req("EN-35")
+def test_what_a_judges_builds_leave_behind_is_cleared_away(bench: Bench) -> None:
+    """New files of Testing and Review go to the attic and the verdict stands."""
+    bench.reactions = {"testing": lambda request: replace(best(request), files={"dist/out.js": "x"})}
+    assert bench.play().exit_code == 0
+    assert bench.simulation is not None
+    assert "dist/out.js" not in bench.simulation.world.tree.files
+    assert "scope.cleaned" in bench.event_names
+
+
+@pytest.mark.req("RM-88", "CM-04")
+@pytest.mark.parametrize("step", ["implement", "testing"])
+def test_an_agents_change_to_the_roadmap_is_undone_and_reported(bench: Bench, step: str) -> None:
+    """The engine's version stands, the foreign one is kept, the outcome is not touched."""
+    forged = spelled([item(7, **DONE)])
+    bench.reactions = {step: lambda request: replace(best(request), files={FILE: forged})}
+    assert bench.play().exit_code == 0
+    assert bench.items[0]["status"] == "done"
+    (event,) = bench.events("roadmap.foreign_write")
+    assert (event["item"], event["paths"]) == ("7", [FILE])
+    (kept,) = bench.events("foreign_write")
+    assert kept["patch"].endswith("outside.patch")
+    assert bench.steps == ["implement", "testing", "review"]
+
+
+@pytest.mark.req("RM-85", "CM-26")
+def test_reported_and_real_changes_are_compared_and_joined(bench: Bench) -> None:
+    """Differences are an event with both lists; later briefs have the union; strange paths are refused and named."""
+    files = [
+        {"path": "./src/a.ts", "change": "created", "note": "new"},
+        {"path": "src/ghost.ts", "note": "never written"},
+        {"path": "/etc/passwd"},
+        {"path": "../up.ts"},
+    ]
+    bench.reactions = {
+        "implement": lambda request: replace(
+            with_data(request, evidence={"files": files}), files={"src/a.ts": "x", "src/b.ts": "y"}
+        )
+    }
+    bench.play()
+    (event,) = bench.events("evidence.mismatch")
+    assert (event["reported"], event["changed"], event["refused"]) == (
+        ["src/a.ts", "src/ghost.ts"],
+        ["src/a.ts", "src/b.ts"],
+        ["/etc/passwd", "../up.ts"],
+    )
+    told = bench.brief("testing").split("### Files created or modified")[1].split("```")[1].splitlines()[1:]
+    assert told == [
+        "- `src/a.ts` (created): new",
+        "- `src/ghost.ts` (modified; no change of it was seen): never written",
+        "- `src/b.ts` (changed; not reported by Implement)",
+    ]
+    honest = Bench(
+        reactions={
+            "implement": lambda request: replace(
+                with_data(request, evidence={"files": [{"path": "src/a.ts"}]}), files={"src/a.ts": "x"}
+            )
+        }
+    )
+    honest.play()
+    assert honest.events("evidence.mismatch") == []
+
+
+# -- the loop and its ends
+
+
+@pytest.mark.req("RM-20", "RM-77", "RM-14", "RM-15", "RM-92", "RM-93", "RM-95", "RM-96", "RM-76", "RM-16")
+def test_a_roadmap_is_worked_through_in_order_until_complete(bench: Bench) -> None:
+    """One item after another, each with its block, the token at the end on a line of its own."""
+    bench.data = [
+        item("C", priority=1, dependencies=["A"], title="Third"),
+        item("A", priority=5, title="First or second"),
+        item("B", priority=2, title="Before A", retryCount=0),
+    ]
+    most: list[int] = []
+
+    def look(request: Any) -> Act:
+        most.append(sum(one["status"] == "in_progress" for one in bench.items))
+        return best(request)
+
+    bench.reactions = {"implement": look, "review": look}
+    close = bench.play()
+    assert (close.exit_code, close.output) == (0, f"{TOKEN}\n")
+    assert [event["item"] for event in bench.events("item.selected")] == ["B", "A", "C"]
+    assert set(most) == {1}
+    blocks = bench.output.split("## Orchestration Iteration\n")[1:]
+    assert len(blocks) == 3
+    assert blocks[0].strip().splitlines() == [
+        "- Selected item: B Before A",
+        "- Dispatch: Implement#1, Testing#1, Review#1",
+        "- Gates: tests=pass, lint=pass, typecheck=pass, build=pass, quality=pass",
+        "- State updates: status: ready -> done, passes: false -> true",
+        "- Next candidate: A First or second",
+    ]
+    assert blocks[2].strip().endswith("- Next candidate: COMPLETE")
+    assert [event["next"] for event in bench.events("iteration.end")] == ["A First or second", "C Third", "COMPLETE"]
+    skipped = bench.events("item.skipped")
+    assert [list(event["items"]) for event in skipped] == [[{"item": "C", "waits_on": ["A"]}]] * 2
+
+
+@pytest.mark.req("RM-94", "RM-95", "RM-96", "RM-92")
+def test_the_block_of_a_retried_item(bench: Bench) -> None:
+    """All calls with attempt numbers, the gates of the last attempt, old and new values."""
+    bench.data = [item(7, complexity="complex")]
+    bench.reactions = {"testing": TESTS_FAIL, ("review", 3): REVIEW_FAILS}
+    bench.play()
+    block = bench.output.split("\n\n")[1].splitlines()
+    assert block[1] == (
+        "- Dispatch: Research#1, Architect#1, Implement#1, Architect validation#1, Testing#1, Review#1, "
+        "Implement#2, Architect validation#2, Testing#2, Review#2, "
+        "Implement#3, Architect validation#3, Testing#3, Review#3"
+    )
+    assert block[2] == "- Gates: tests=fail, lint=fail, typecheck=pass, build=pass, quality=pass, validation=pass"
+    assert (
+        block[3] == "- State updates: status: ready -> blocked, retryCount: 0 -> 2, blockedReasons: absent -> 8 entries"
+    )
+    assert block[4] == "- Next candidate: none (1 blocked, 0 waiting)"
+
+
+@pytest.mark.req("RM-19", "RM-21", "RM-93")
+def test_when_nothing_can_be_selected_each_remaining_item_is_explained(bench: Bench) -> None:
+    """Exit 3, no token, nothing written, and for each item why."""
+    reasons = [{"attempt": 3, "source": "Testing", "reason": "boom"}]
+    bench.data = [
+        item(3, title="Base", status="blocked", blockedReasons=reasons),
+        item(7, title="Login", dependencies=[3]),
+        item(8, **DONE),
+    ]
+    close = bench.play()
+    assert (close.status, close.exit_code) == (Status.STOPPED, 3)
+    assert close.reason == "no selectable item: 7 waits on 3 (blocked)"
+    assert str(close.output).splitlines()[1:] == ["- 3 Base: blocked: boom", "- 7 Login: ready; waits on 3 (blocked)"]
+    assert TOKEN not in str(close.output)
+    assert bench.simulation is not None
+    assert bench.simulation.world.records.identity is None
+    only = Bench([item(3, status="blocked")])
+    assert only.play().reason == "no selectable item: 3 is blocked"
+
+
+@pytest.mark.req("RM-20", "CM-23", "EN-24")
+def test_a_finished_roadmap_prints_the_token_again_and_changes_nothing(bench: Bench) -> None:
+    """No dispatch, no write, no run folder."""
+    bench.data = [item(7, **DONE), item(8, **DONE)]
+    before = spelled(bench.data)
+    close = bench.play()
+    assert (close.exit_code, close.output) == (0, f"{TOKEN}\n")
+    assert bench.text == before
+    assert bench.calls == []
+    assert bench.simulation is not None
+    assert bench.simulation.world.records.identity is None
+
+
+@pytest.mark.req("RM-77", "RM-76", "RM-21", "EN-21")
+def test_once_does_one_iteration_and_says_what_is_next(bench: Bench) -> None:
+    """Exit 0, one item done, no token; the last item brings the token, because then all pass."""
+    bench.data = [item(1), item(2)]
+    bench.flags = {"once": True}
+    close = bench.play()
+    assert (close.status, close.exit_code, close.output) == (Status.COMPLETE, 0, "")
+    assert close.reason == "one iteration done; next candidate: 2 Item 2"
+    assert [one["status"] for one in bench.items] == ["done", "ready"]
+    last = Bench(bench.items, flags={"once": True})
+    assert last.play().output == f"{TOKEN}\n"
+    assert last.steps == ["implement", "testing", "review"]
+
+
+@pytest.mark.req("EN-21")
+@pytest.mark.parametrize("once_first", [False, True])
+def test_once_is_an_option_of_the_process_not_of_the_run(bench: Bench, once_first: bool) -> None:
+    """A run may be begun without it and gone on with it after a crash, or the other way round; replay does not care."""
+    bench.data = [item(1), item(2), item(3)]
+    crash_in = 1 if once_first else 2
+
+    def crashing(request: Any) -> Act:
+        crash = request.dispatch.startswith(f"item-{crash_in}/") and len(bench.calls) == 3 * crash_in - 1
+        return replace(best(request), crash=crash)
+
+    bench.reactions = {"testing": crashing}
+    simulation = bench.simulate()
+    once, loop = (replace(simulation.options, flags={"once": flag}) for flag in (True, False))
+    with pytest.raises(Crash):
+        simulation.go(options=once if once_first else loop)
+    close = simulation.go(options=loop if once_first else once)
+    assert close.exit_code == 0
+    done = [one["id"] for one in bench.items if one["status"] == "done"]
+    assert done == ([1, 2, 3] if once_first else [1, 2])
+
+
+@pytest.mark.req("RM-01", "RM-02", "CM-05")
+def test_a_change_between_two_items_is_honoured(bench: Bench) -> None:
+    """The file is read anew for each iteration: a new item, another priority, another title count."""
+    bench.data = [item(1), item(2), item(3)]
+
+    simulation = bench.simulate()
+
+    def after_first(text: str | bytes) -> None:
+        if "Selected item: 1 " in str(text):
+            items = json.loads(simulation.world.tree.files[FILE])
+            items[2]["priority"] = 0
+            items.insert(0, item(4, priority=-1, title="Urgent"))
+            simulation.world.tree.put(FILE, spelled(items).encode())
+
+    class Watching(list[Any]):
+        def append(self, text: Any) -> None:
+            super().append(text)
+            after_first(text)
+
+    simulation.said = Watching()
+    assert simulation.go().exit_code == 0
+    assert [event["item"] for event in bench.events("item.selected")] == ["1", "4", "3", "2"]
+    assert [one["id"] for one in bench.items] == [4, 1, 2, 3]
+
+
+@pytest.mark.req("RM-98", "EN-27")
+@pytest.mark.parametrize("retries", [0, 1])
+def test_an_item_left_in_progress_is_resumed_first_with_its_retries_kept(bench: Bench, retries: int) -> None:
+    """Without a journal its pipeline restarts; the briefs say that earlier evidence is not available."""
+    bench.data = [
+        item(1, priority=0),
+        item(7, complexity="medium", status="in_progress", retryCount=retries, priority=9),
+    ]
+    bench.reactions = {("testing", 1): TESTS_FAIL, ("testing", 2): TESTS_FAIL, ("testing", 3): TESTS_FAIL}
+    assert bench.play().exit_code == 3
+    assert bench.steps[:2] == ["research", "design"]
+    assert bench.steps.count("implement") == 3 - retries
+    assert bench.items[1]["retryCount"] == 2
+    assert bench.items[0]["status"] == "ready"
+    assert "is not available" in bench.brief("research")
+    assert "is not available" in bench.brief("implement")
+    assert ("This is retry 1/2" in bench.brief("implement")) == (retries == 1)
+
+
+# -- writing
+
+
+@pytest.mark.req("RM-89")
+def test_a_file_that_cannot_be_written_stops_before_any_dispatch(bench: Bench) -> None:
+    """Exit 5, the item stays ready, the run can go on when it is mended."""
+    simulation = bench.simulate()
+    real = simulation.world.documents.write
+
+    def refuse(path: str, *_more: Any, **_named: Any) -> Any:
+        raise WorkspaceFailed(f"cannot write {path}: permission denied", where=path)
+
+    simulation.world.documents.write = refuse  # type: ignore[method-assign]
+    with pytest.raises(WorkspaceFailed) as caught:
+        simulation.go()
+    assert (caught.value.what, caught.value.exit_code) == (
+        "cannot write roadmap.json: permission denied; item 7 stays ready",
+        5,
+    )
+    assert bench.calls == []
+    assert bench.items[0]["status"] == "ready"
+    simulation.world.documents.write = real  # type: ignore[method-assign]
+    assert simulation.go().exit_code == 0
+
+
+@pytest.mark.req("RM-91", "EN-23", "CM-05")
+def test_an_edit_between_reading_and_writing_survives(bench: Bench) -> None:
+    """Another item is edited at the very moment of each write: both changes are in the file."""
+    bench.data = [item(7), item(8, status="blocked", notes=0)]
+    simulation = bench.simulate()
+    documents, writes = simulation.world.documents, []
+    real = documents.write
+
+    def meddling(path: str, content: Any, *, expect: str | None = None) -> Any:
+        if len(writes) % 2 == 0:
+            data = json.loads(simulation.world.tree.files[FILE])
+            data[1]["notes"] += 1
+            simulation.world.tree.put(FILE, spelled(data).encode())
+        writes.append(expect)
+        return real(path, content, expect=expect)
+
+    documents.write = meddling  # type: ignore[method-assign]
+    assert simulation.go().exit_code == 3
+    assert (bench.items[0]["status"], bench.items[1]["notes"]) == ("done", 2)
+    assert len(writes) == 4
+
+
+@pytest.mark.req("RM-91", "EN-23")
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        ({"acceptanceCriteria": ["Something else."]}, ["7", "7"]),
+        ({"status": "blocked"}, ["7", "8"]),
+        ({"notes": "only a remark", "priority": 4}, ["7", "8"]),
+    ],
+)
+def test_an_edit_of_the_item_itself_is_never_overwritten(
+    bench: Bench, edit: dict[str, Any], expected: list[str]
+) -> None:
+    """What the person wrote stands: changed work starts over, a changed state decides, a remark disturbs nothing."""
+    bench.data = [item(7), item(8, priority=2)]
+    simulation = bench.simulate()
+    real, edited = simulation.world.documents.write, []
+
+    def meddling(path: str, content: Any, *, expect: str | None = None) -> Any:
+        if b'"passes": true' in content and not edited:
+            edited.append(True)
+            data = json.loads(simulation.world.tree.files[FILE])
+            data[0] |= edit
+            simulation.world.tree.put(FILE, spelled(data).encode())
+        return real(path, content, expect=expect)
+
+    simulation.world.documents.write = meddling  # type: ignore[method-assign]
+    simulation.go()
+    assert [event["item"] for event in bench.events("item.selected")][:2] == expected
+    assert {name: bench.items[0][name] for name in edit if name != "status"} == {
+        name: value for name, value in edit.items() if name != "status"
+    }
+    if edit.get("status"):
+        assert bench.items[0]["status"] == "blocked"
+    else:
+        assert bench.items[0]["status"] == "done"
+    assert bool(bench.events("item.edited")) == ("notes" not in edit)

@@ -1,0 +1,212 @@
+"""A ticket in memory: a project under a simulated git, agents that do their part or do not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+
+from interlock.agents.runner import AgentRequest
+from interlock.documents import load_yaml
+from interlock.engine import Act, Options
+from interlock.engine.drive import Close
+from interlock.engine.identity import Identity, identity_bytes
+from interlock.engine.journal import Journal, Line
+from interlock.engine.keys import sha256
+from interlock.engine.model import GateDecision
+from interlock.engine.people import record_decision, waiting_gate
+from interlock.engine.simulation import Simulation
+from interlock.errors import InterlockError
+from interlock.playbooks.ticket import TicketInputs, ticket
+from interlock.playbooks.ticket.rehearsing import (
+    HOME,
+    PROJECT,
+    REQUEST,
+    TWO,
+    TicketWorld,
+    checks,
+    with_trusted_docs,
+    working,
+)
+from interlock.playbooks.ticket.simulated import SimulatedGit
+from interlock.settings.models import TicketSettings
+from tests.playbooks.ticket.place import Place
+
+hypothesis_settings.register_profile("interlock", deadline=None)
+hypothesis_settings.load_profile("interlock")
+
+Change = Callable[[AgentRequest, Act], Act]
+
+
+@dataclass
+class Bench:
+    """One workspace; `play` runs the ticket in it, again and again if asked."""
+
+    files: dict[str, str] = field(default_factory=lambda: with_trusted_docs(PROJECT))
+    tasks: str = TWO
+    git: SimulatedGit = field(default_factory=lambda: SimulatedGit(checks))
+    changes: dict[str, Change] = field(default_factory=dict)
+    """Agent or member to what it does instead."""
+    world: TicketWorld | None = None
+    simulation: Simulation | None = None
+    committed: bool = True
+
+    def agent(self, request: AgentRequest) -> Act:
+        act = working(self.tasks)(request)
+        for name in (request.member, request.agent):
+            if name in self.changes:
+                return self.changes[name](request, act)
+        return act
+
+    def simulate(self, request: str = REQUEST, *, flags: Mapping[str, Any] | None = None, **inputs: Any) -> Simulation:
+        """A new run in the same workspace."""
+        settings = TicketSettings(**inputs.pop("settings", {}))
+        if self.world is None:
+            self.world = TicketWorld(self.files, self.agent, self.git, committed=self.committed)
+        elif self.simulation is not None:
+            self.world.records.identity = None
+        options = Options(settings=settings, flags=flags or {}, max_parallel=8)
+        self.simulation = Simulation(ticket, TicketInputs(request, **inputs), self.world, options=options)
+        return self.simulation
+
+    def play(self, request: str = REQUEST, **how: Any) -> Close:
+        return self.simulate(request, **how).go()
+
+    def refuse(self, request: str = REQUEST, **how: Any) -> InterlockError:
+        """The error of a ticket that is refused before anything came into being."""
+        simulation = self.simulate(request, **how)
+        assert self.world is not None
+        before = dict(self.world.tree.files)
+        with pytest.raises(InterlockError) as caught:
+            simulation.go()
+        assert self.world.calls == []
+        assert self.world.records.identity is None
+        assert self.world.tree.files == before
+        return caught.value
+
+    # -- what came of it
+
+    def decisions(self, rule: str) -> list[Any]:
+        found = [line.data["out"] for line in self.lines if line.event == "decide"]
+        return [one["result"] for one in found if one["rule"] == rule]
+
+    @property
+    def lines(self) -> list[Line]:
+        assert self.simulation is not None
+        return self.simulation.lines
+
+    def events(self, name: str) -> list[Mapping[str, Any]]:
+        return [line.data for line in self.lines if line.event == name]
+
+    @property
+    def order(self) -> list[str]:
+        return [line.event for line in self.lines]
+
+    @property
+    def requests(self) -> list[AgentRequest]:
+        assert self.world is not None
+        return self.world.calls
+
+    @property
+    def called(self) -> list[str]:
+        return [request.member for request in self.requests]
+
+    def brief(self, member: str, number: int = 0) -> str:
+        """The task part of a brief."""
+        found = [request.brief for request in self.requests if member in (request.member, request.agent)]
+        return found[number].split("\n## Task\n", 1)[1]
+
+    def text(self, path: str) -> str:
+        assert self.world is not None
+        return self.world.tree.files[path].decode()
+
+    def has(self, path: str) -> bool:
+        assert self.world is not None
+        return path in self.world.tree.files
+
+    def put(self, path: str, text: str | None) -> None:
+        assert self.world is not None
+        self.world.tree.put(path, None if text is None else text.encode())
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        found: dict[str, Any] = load_yaml(self.text(f"{HOME}/progress.yaml"), "progress.yaml")
+        return found
+
+    def task(self, name: str, iteration: int = 0) -> dict[str, Any]:
+        data = load_yaml(self.text(f"{HOME}/iteration_{iteration}/tasks.yaml"), "tasks.yaml")
+        found: dict[str, Any] = next(entry for entry in data["tasks"] if entry["id"] == name)
+        return found
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.text(f"{HOME}/log.jsonl").splitlines()]
+
+    @property
+    def logged(self) -> list[str]:
+        return [entry["event"].removeprefix("orchestrator.") for entry in self.log]
+
+
+def in_order(text: str, *parts: str) -> bool:
+    """Whether all parts stand in the text, one after the other."""
+    place = 0
+    for part in parts:
+        found = text.find(part, place)
+        assert found >= 0, f"{part!r} is not behind the parts before it"
+        place = found + len(part)
+    return True
+
+
+def writes(path: str, text: str | None) -> Change:
+    return lambda _request, act: replace(act, files={**act.files, path: text})
+
+
+def only(text: str) -> Change:
+    """Writes this instead of what it should."""
+    return lambda _request, act: replace(act, files=dict.fromkeys(act.files, text))
+
+
+def answers(status: str, **more: Any) -> Change:
+    return lambda _request, act: replace(act, message=json.dumps({"status": status, **more}))
+
+
+def at_attempts(numbers: set[int], change: Change) -> Change:
+    return lambda request, act: change(request, act) if request.attempt in numbers else act
+
+
+def nothing(_request: AgentRequest, act: Act) -> Act:
+    return replace(act, files={})
+
+
+def answer_gate(simulation: Simulation, choice: str) -> None:
+    """Decide the gate at which the simulated run waits, as `interlock answer` does."""
+
+    raw = simulation.world.records.identity
+    assert raw is not None
+    identity = Identity(**json.loads(raw))
+    journal = Journal(
+        simulation.medium,
+        run_id=identity.run_id,
+        genesis=sha256(identity_bytes(identity)),
+        clock=lambda: "t",
+        held=False,
+    )
+    waiting = waiting_gate(journal.lines)
+    assert waiting is not None
+    decision = GateDecision(choice, "somebody", "2026-01-04T12:00:00+00:00")
+    record_decision(journal, waiting, decision, simulation.world.records.objects)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path / "work")

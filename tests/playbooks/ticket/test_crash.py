@@ -1,0 +1,141 @@
+"""The engine is cut off at every point of a ticket; each resume ends with the same documents and one commit."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from interlock.app import Application
+from interlock.engine import Status
+from interlock.engine.folder import known_runs
+from interlock.engine.host import Quiet
+from interlock.engine.simulation import Crash
+from interlock.playbooks.ticket import TicketInputs, ticket
+from interlock.playbooks.ticket.rehearsing import HOME, graph, task
+from tests.playbooks.ticket.conftest import Bench
+from tests.playbooks.ticket.place import REQUEST, Place
+
+DOCUMENTS = (
+    "progress.yaml",
+    "prompt.yaml",
+    "iteration_0/tasks.yaml",
+    "iteration_0/plan.md",
+    "iteration_0/review_report.yaml",
+)
+
+
+def documents(bench: Bench) -> dict[str, str]:
+    """The ticket's documents without their times."""
+    texts = {name: bench.text(f"{HOME}/{name}") for name in DOCUMENTS}
+    clock = r"\d{4}-\d\d-\d\dT[\d:]+Z|minutes(?:_estimate)?: [\d.]+"
+    return {name: re.sub(clock, "(time)", text) for name, text in texts.items()}
+
+
+def fresh_bench() -> Bench:
+    """A short ticket in which everything happens: documentation that comes along, a short cut that fails, a review."""
+    bench = Bench(tasks=graph(task("T1")))
+    bench.simulate()
+    bench.put("README.md", "new\n")
+    bench.changes["Developer"] = lambda _request, act: type(act)({"src/t1.txt": "broken\n"}, act.message)
+    return bench
+
+
+def count_points() -> tuple[Bench, int]:
+    bench, points = fresh_bench(), [0]
+
+    def wire(_point: str) -> None:
+        points[0] += 1
+
+    assert bench.simulate().go(tripwire=wire).status is Status.COMPLETE
+    return bench, points[0]
+
+
+@pytest.mark.req("CM-22", "EN-10", "EN-11", "EN-12", "EN-14")
+def test_every_cut_resumes_to_the_same_documents() -> None:
+    """At every point: same documents, one commit, no stash left, no finished dispatch paid twice, a whole log."""
+    expected, points = count_points()
+    wanted, calls = documents(expected), Counter(expected.called)
+    log = [event for event in expected.logged if event != "resume"]
+    assert points > 300
+    for cut in range(0, points, 2):
+        bench, seen = fresh_bench(), [0]
+
+        def wire(_point: str, cut: int = cut, seen: list[int] = seen) -> None:
+            seen[0] += 1
+            if seen[0] == cut + 1:
+                raise Crash
+
+        simulation = bench.simulate()
+        with pytest.raises(Crash):
+            simulation.go(tripwire=wire)
+        ended = {line.key for line in bench.lines if line.event == "dispatch.end"}
+        before = len(bench.requests)
+        assert simulation.go().status is Status.COMPLETE, cut
+        assert documents(bench) == wanted, cut
+        assert [message.split(":")[0] for message in bench.git.messages] == ["fix(ABC-12)", "first"], cut
+        assert bench.git.stashes == []
+        assert bench.text("README.md") == "new\n"
+        assert not ended & {request.dispatch for request in bench.requests[before:]}, cut
+        assert all(count - calls[name] <= 1 for name, count in Counter(bench.called).items())
+        logged = [event for event in bench.logged if event != "resume"]
+        assert [event for event in logged if not event.startswith("dispatch")] == [
+            event for event in log if not event.startswith("dispatch")
+        ]
+        numbers = [entry["seq"] for entry in bench.log]
+        assert numbers == sorted(set(numbers))
+
+
+# -- real git
+
+
+GIT_VERBS = ("stash", "checkout", "pop", "commit", "unstage")
+
+
+@pytest.mark.req("EN-10", "EN-11", "CM-22")
+def test_a_kill_between_git_operations_repeats_none(tmp_path: Path) -> None:
+    """Copies taken before and after each git command's effect, resumed: one branch, one commit, nothing lost."""
+    place = Place(tmp_path / "origin" / "work")
+    place.begin({"Makefile": "build:\n\t@true\ntest:\n\tgrep -q ok a.txt\n", "a.txt": "a\n", "README.md": "old\n"})
+    (place.root / "README.md").write_text("new\n")
+    place.script = {
+        "tasks": graph(task("T1", files=("a.txt",))),
+        "work": {"T1": [{"files": {"a.txt": "ok\n"}}]},
+    }
+    copies: dict[str, Path] = {}
+
+    def copy(point: str) -> None:
+        runs = known_runs(place.root)
+        last = runs[0].folder.lines()[-1] if runs else None
+        name = str(last.key).rsplit("/", 1)[-1].split("#")[0] if last is not None else ""
+        if (
+            last is not None
+            and last.event == "command.intent"
+            and name in GIT_VERBS
+            and point in ("effect", "before-sync")
+        ):
+            copies[f"{point}-{last.key}".replace("/", "_")] = tmp_path / f"{len(copies)}" / "work"
+            shutil.copytree(place.root.parent, tmp_path / f"{len(copies) - 1}", symlinks=True)
+
+    app = place.app(tripwire=copy)
+    finished = asyncio.run(app.run(ticket, TicketInputs(REQUEST)))
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert {name.split("_")[-1].split("#")[0] for name in copies} == set(GIT_VERBS)
+    assert len(copies) >= 10
+    for name, root in copies.items():
+        other = Place(root, place.script)
+        (root / "interlock.toml").write_text(
+            (root / "interlock.toml").read_text().replace("/origin/", f"/{root.parent.name}/")
+        )
+        resumed = asyncio.run(Application(root, Quiet(), environ=other.environ).run(ticket, TicketInputs(REQUEST)))
+        assert resumed.close.status is Status.COMPLETE, (name, resumed.close)
+        subjects = other.git("log", "--format=%s").splitlines()
+        assert subjects[-2:] == ["fix(ABC-12): fix the login error so that users can sign in", "first"], name
+        assert len([subject for subject in subjects if subject.startswith("fix(")]) == 1, name
+        assert other.git("stash", "list") == "", name
+        assert other.text("README.md") == "new\n", name
+        assert other.git("diff", "--cached", "--name-only") == "", name

@@ -1,0 +1,372 @@
+"""The ticket's documents: what they must contain, and edits that keep what a person wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.documents import YamlDocument, load_yaml, render_yaml
+from interlock.engine.journal import Line
+from interlock.playbooks.ticket.artifacts import (
+    GRAPH_RULE,
+    PLAN_RULE,
+    REVIEW_RULE,
+    auto_accept_report,
+    cache_rule,
+    deferrals,
+    plan_problem,
+    prompt_problem,
+    prompt_rule,
+    render_prompt,
+    review_problem,
+)
+from interlock.playbooks.ticket.documents import (
+    commit_message,
+    docs_message,
+    edited,
+    first_progress,
+    log_entry,
+    read_progress,
+    with_ignored,
+)
+from interlock.playbooks.ticket.problems import TicketError
+from interlock.playbooks.ticket.project import DOCS, DocsState, Impact, Trust
+from interlock.playbooks.ticket.request import Mandate, Work, tool_mandates
+
+NOW = "2026-01-04T12:00:00Z"
+PROGRESS = first_progress(
+    ticket="ABC-12",
+    work=Work.FEATURE,
+    slug="add_login_page",
+    build="make",
+    test="make test",
+    parallel=4,
+    fast_path=True,
+    docs=DocsState(dict.fromkeys(DOCS, False), Trust.UNKNOWN, DOCS),
+    impact=Impact(("a",), ("b",)),
+    git_head="",
+    now=NOW,
+)
+
+leaf = (
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.floats(allow_nan=False, allow_infinity=False)
+)
+plain = st.recursive(
+    leaf,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+mappings = st.dictionaries(st.text(min_size=1, max_size=6), plain, min_size=1, max_size=4)
+
+
+@given(mappings, st.text(min_size=1, max_size=6), plain)
+def test_edits_say_what_was_asked(data: dict[str, Any], key: str, value: Any) -> None:
+    """Whether it is our text or one with a person's comment: the value is there, everything else is as it was."""
+    wanted = json.dumps({**data, key: value})
+    own = render_yaml(data)
+    assert json.dumps(load_yaml(edited(own, "x", {(key,): value}), "x")) == wanted
+    foreign = "# mine\n" + own
+    new = edited(foreign, "x", {(key,): value})
+    assert json.dumps(load_yaml(new, "x")) == wanted
+    assert new.startswith("# mine\n")
+
+
+@given(mappings)
+def test_our_own_text_is_written_as_the_parser_reads_it(data: dict[str, Any]) -> None:
+    """What is remembered of a written text is what reading it would give."""
+    assert json.dumps(load_yaml(render_yaml(data), "x")) == json.dumps(data)
+
+
+def test_a_persons_comments_and_keys_survive() -> None:
+    """A comment, an unknown key and the order of the document stay."""
+    text = PROGRESS.replace("slug: add_login_page\n", "slug: add_login_page  # short\nmine: {x: 1}\n")
+    new = edited(text, "progress.yaml", {("metrics", "tasks_total"): 3, ("status",): "IN_PROGRESS", ("extra",): [1]})
+    assert "slug: add_login_page  # short\nmine: {x: 1}\n" in new
+    data = load_yaml(new, "x")
+    assert (data["metrics"]["tasks_total"], data["status"], data["extra"]) == (3, "IN_PROGRESS", [1])
+
+
+@given(st.lists(st.sampled_from(["a", "c", "e"]), unique=True), plain)
+def test_a_batch_of_edits_equals_single_ones(keys: list[str], value: Any) -> None:
+    """Reading back once or after every edit makes no difference to what is said."""
+    document = YamlDocument.parse("a: 1  # one\nb:\n  - x\n  - y\nd: {e: 1}\n", "x")
+    changes: dict[tuple[str | int, ...], Any] = {(key,): value for key in keys}
+    changes |= {("d", "f"): 2, ("b", 0): "z", ("b", 2): value}
+    single = document
+    for path, new in changes.items():
+        single = single.set(path, new)
+    together = document.set_all(changes)
+    assert json.dumps(together.data, sort_keys=True) == json.dumps(single.data, sort_keys=True)
+    assert "# one" in together.text
+
+
+@pytest.mark.req("TK-61", "TK-62")
+def test_the_first_progress_document() -> None:
+    """Every field of the format with its initial value."""
+    data = load_yaml(PROGRESS, "progress.yaml")
+    assert data["branch"] == "feature/ABC-12_add_login_page"
+    assert (data["git_gate_completed"], data["cycle_acceleration_mode"], data["iteration_number"]) == (
+        False,
+        "standard",
+        0,
+    )
+    assert (data["current_phase"], data["current_step"], data["status"]) == ("INITIALIZED", "I2", "PENDING")
+    assert data["metrics"] == {
+        "tasks_total": 0,
+        "tasks_completed": 0,
+        "groups_total": 0,
+        "groups_completed": 0,
+        "percent_complete": 0,
+        "elapsed_minutes_estimate": 0,
+        "remaining_minutes_estimate": None,
+        "eta_confidence": "low",
+        "first_code_change_at": None,
+        "lead_time_to_first_code_change_minutes": None,
+        "latest_group_cycle_minutes_estimate": None,
+        "latest_iteration_cycle_minutes_estimate": None,
+    }
+    entry = {
+        "number": 0,
+        "status": "PENDING",
+        "started_at": NOW,
+        "completed_at": None,
+        "tasks_total": 0,
+        "tasks_accepted": 0,
+    }
+    assert data["iterations"] == [entry]
+    assert data["startup"]["docs_state"]["refresh_required"] is True
+    assert data["last_checkpoint"] == {"timestamp": NOW, "git_head": "", "phase": "INITIALIZED", "step": "I2"}
+    assert read_progress(PROGRESS, "p", "ABC-12") == data
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("current_phase: INITIALIZED", "current_phase: TESTING", 'current_phase "TESTING" unknown'),
+        ("status: PENDING\ncreated", "status: DONE\ncreated", 'status "DONE" unknown'),
+        ("current_step: I2", "current_step: O9", 'current_step "O9" unknown in phase INITIALIZED'),
+        ("jira: ABC-12", "jira: ABC-1", "jira is ABC-1, expected ABC-12"),
+        ("slug: add_login_page\n", "", "slug missing"),
+        ("iteration_number: 0", "iteration_number: many", "iteration_number is no count"),
+        ("git_gate_completed: false", "git_gate_completed: 1", "git_gate_completed is neither true nor false"),
+    ],
+)
+def test_a_state_document_with_a_wrong_field_is_refused(old: str, new: str, what: str) -> None:
+    """The field and what is wrong with it are said; nothing is guessed."""
+    assert old in PROGRESS
+    with pytest.raises(TicketError) as caught:
+        read_progress(PROGRESS.replace(old, new), "prompts/ABC-12/progress.yaml", "ABC-12")
+    assert caught.value.what == f"ERROR: progress.yaml: {what}"
+    assert caught.value.exit_code == 2
+
+
+def test_a_state_document_that_is_no_yaml_is_refused() -> None:
+    """The line is named, and both ways out."""
+    lines = PROGRESS.splitlines()
+    broken = "\n".join([*lines[:11], "x: [", *lines[12:]])
+    with pytest.raises(TicketError) as caught:
+        read_progress(broken, "prompts/ABC-12/progress.yaml", "ABC-12")
+    begin, end = "ERROR: progress.yaml is not valid YAML: line 1", "tmp/progress.bak.yaml or start over with --fresh."
+    assert caught.value.what.startswith(begin)
+    assert caught.value.what.endswith(end)
+
+
+# -- prompt.yaml
+
+REQUEST = "ABC-12 add a page. You MUST use `htmx`."
+
+
+def prompt(**changes: Any) -> str:
+    data = load_yaml(
+        render_prompt(
+            "ABC-12", Work.FEATURE, "add_a_page", tool_mandates(REQUEST), REQUEST, "add a page", ["tests pass"], NOW
+        ),
+        "x",
+    )
+    return render_yaml({name: value for name, value in {**data, **changes}.items() if value != "(gone)"})
+
+
+@pytest.mark.req("TK-54")
+def test_a_prompt_has_its_eight_fields() -> None:
+    """All are there, mandates with who they are for."""
+    data = load_yaml(prompt(), "prompt.yaml")
+    assert list(data) == [
+        "jira", "type", "slug", "tool_mandates", "original_request", "refined_prompt", "success_criteria", "created_at",
+    ]  # fmt: skip
+    assert data["tool_mandates"] == [{"text": "MUST use `htmx`", "tool": "htmx", "assigned_agent": "developer"}]
+    assert prompt_problem(prompt(), "ABC-12", REQUEST) is None
+
+
+@pytest.mark.req("TK-57")
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        *(
+            ({field: "(gone)"}, f"field {field} missing")
+            for field in ("type", "slug", "success_criteria", "created_at")
+        ),
+        ({"jira": "XYZ-1"}, "jira is XYZ-1, expected ABC-12"),
+        ({"type": "hack"}, 'type "hack"; expected fix, feature, chore'),
+        ({"slug": "two_words"}, 'slug "two_words"; expected three words in snake_case'),
+        ({"success_criteria": []}, "success_criteria is no list with at least one item"),
+        ({"original_request": "other"}, "original_request is not the request as it was given"),
+        (
+            {"tool_mandates": [{"text": "must use htmx", "assigned_agent": "developer"}]},
+            "tool_mandates: 'must use htmx' is not a part of the request",
+        ),
+        (
+            {"tool_mandates": [{"text": "MUST use `htmx`", "assigned_agent": "me"}]},
+            "tool_mandates: assigned_agent 'me'; expected planner or developer",
+        ),
+    ],
+)
+def test_a_prompt_that_lacks_something_is_refused(changes: dict[str, Any], problem: str) -> None:
+    """Field by field, in the words that the Interpreter is told; mandates must be the user's own words."""
+    assert prompt_problem(prompt(**changes), "ABC-12", REQUEST) == problem
+
+
+def test_questions_may_stand_instead() -> None:
+    """An Interpreter that has to ask need not fill in the rest."""
+    assert prompt_problem("questions: [Which page?]\n", "ABC-12", REQUEST) is None
+
+
+# -- plan.md
+
+
+@pytest.mark.req("TK-83")
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "confirm later", "research later", "need to research", "further research required", "figure out",
+        "where available", "if different", "determine later", "TBD", "TODO", "todo", "Figure  Out",
+    ],
+)  # fmt: skip
+def test_deferred_research_is_found(phrase: str) -> None:
+    """Each phrase, in any case, with its line."""
+    assert deferrals(f"# Plan\n\nWe {phrase}, then.\n") == [(3, f"We {phrase}, then.")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`TODO` marks",
+        "```\nTBD\n```",
+        "the file TODO.md",
+        "configure output",
+        "TODOs",
+        "~~~py\n# TODO\n~~~",
+        "``a ` TBD``",
+    ],
+)
+def test_harmless_text_is_not_taken_for_deferral(text: str) -> None:
+    """Code, quoted names and longer words do not count."""
+    assert deferrals(text) == []
+
+
+def test_a_plan_has_one_title() -> None:
+    """None or several are refused; one in a fence is none."""
+    assert plan_problem("# Plan\n\ntext") is None
+    assert plan_problem("text") == "0 titles (lines starting with '# '); expected one"
+    assert plan_problem("# A\n# B\n") == "2 titles (lines starting with '# '); expected one"
+    assert plan_problem("# A\n```\n# B\n```\n") is None
+
+
+# -- review_report.yaml
+
+
+@pytest.mark.req("TK-150")
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("build: PASSED\n", "status missing; expected ACCEPTED or REJECTED"),
+        ("status: DONE\n", 'status "DONE"; expected ACCEPTED or REJECTED'),
+        ("status: ACCEPTED\n", "build is None; expected PASSED or FAILED"),
+        (
+            "status: REJECTED\nbuild: PASSED\ntests: PASSED\n",
+            "a rejection needs issues: a list with at least one mapping",
+        ),
+        ("- x\n", "not a YAML mapping"),
+    ],
+)
+def test_a_review_that_says_too_little_is_refused(text: str, problem: str) -> None:
+    """Only ACCEPTED and REJECTED count, a rejection with its issues."""
+    assert review_problem(text) == problem
+
+
+@pytest.mark.req("TK-114")
+def test_the_report_of_an_auto_accept() -> None:
+    """Its fields and words."""
+    assert load_yaml(auto_accept_report(NOW), "x") == {
+        "status": "ACCEPTED",
+        "mode": "auto-accept-trivial",
+        "build": "PASSED",
+        "tests": "PASSED",
+        "files_verified": True,
+        "notes": "Trivial-graph auto-accepted: 1 task, build green, tests green.",
+        "reviewed_at": NOW,
+    }
+
+
+def test_every_rule_accepts_its_own_sample() -> None:
+    """What the scripted player writes passes."""
+    cache = cache_rule("a" * 64, {})
+    for rule in (GRAPH_RULE, PLAN_RULE, REVIEW_RULE, cache, prompt_rule("ABC-12", "ABC-12 do it", NOW)):
+        assert rule.problem(rule.sample()) is None
+    assert cache.problem(cache.sample().replace("a" * 64, "...")) == f"workspace_fingerprint is not {'a' * 64}"
+
+
+# -- .gitignore, log, commits
+
+
+@pytest.mark.req("TK-63", "TK-64")
+@given(st.lists(st.sampled_from(["*.pyc", "prompts/", "docs/docs_cache_state.yaml", "", "# x"])).map("\n".join))
+def test_both_lines_stand_in_gitignore_once(text: str) -> None:
+    """Added where they lack, never twice, nothing else touched; an absent file gets exactly these two."""
+    new = with_ignored(text)
+    assert new.startswith(text)
+    assert with_ignored(new) == new
+    for line in ("prompts/", "docs/docs_cache_state.yaml"):
+        assert new.splitlines().count(line) == max(1, text.splitlines().count(line))
+    assert with_ignored("") == "prompts/\ndocs/docs_cache_state.yaml\n"
+
+
+def test_a_log_line_has_its_fields() -> None:
+    """Events of the ticket and dispatches are in the log; bookkeeping is not."""
+    render = log_entry("ABC-12")
+    data = {"in": {}, "out": None, "iteration": 2, "step": "O5", "group": "A"}
+    line = Line(7, "t", "r", "orchestrator.group.start", "k", None, None, None, "d", data, "", "")
+    assert render(line) == {
+        "ts": "t",
+        "event": "orchestrator.group.start",
+        "jira": "ABC-12",
+        "iteration": 2,
+        "step": "O5",
+        "data": {"group": "A"},
+    }
+    assert render(line._replace(event="write")) is None
+
+
+@pytest.mark.req("TK-156")
+@given(st.text(max_size=200), st.sampled_from(Work))
+def test_commit_messages_are_conventional(summary: str, work: Work) -> None:
+    """Type, ticket, a summary of at most 72 characters, the tasks, and the mark."""
+    message = commit_message("ABC-12", work, summary, ["T1", "T2"], "run/key")
+    subject, _, body = message.partition("\n")
+    found = re.fullmatch(r"(feat|fix|chore)\(ABC-12\): (.*)", subject)
+    assert found
+    assert len(found[2]) <= 72
+    assert "- T1\n- T2\n" in body
+    assert body.endswith("\n\nInterlock-Key: run/key\n")
+    assert docs_message("ABC-12", "k").startswith("docs(ABC-12): refresh documentation\n")
+
+
+def test_a_mandate_is_plain_data() -> None:
+    """As it stands in prompt.yaml."""
+    (found,) = tool_mandates("use `x` now")
+    assert isinstance(found, Mandate)
+    assert found.to_json() == {"text": "use `x` now", "tool": "x", "assigned_agent": "developer"}

@@ -1,0 +1,197 @@
+"""What the startup analysis concludes from files."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.playbooks.ticket.project import (
+    DOCS,
+    Commands,
+    Impact,
+    Trust,
+    architecture_relevant,
+    area,
+    detect_commands,
+    docs_state,
+    fingerprint,
+    impact,
+    is_documentation,
+    parallel_tasks,
+    search_terms,
+    searched_files,
+)
+
+DIGESTS = {path: character * 64 for path, character in zip(DOCS, "abc", strict=True)}
+TREE = "f" * 64
+
+
+def cache(**changes: object) -> dict[str, object]:
+    documents = {path[5:]: {"sha256": DIGESTS[path], "state": "fresh"} for path in DOCS}
+    whole = {
+        "trust_status": "trusted",
+        "workspace_fingerprint": TREE,
+        "refresh_required": False,
+        "documents": documents,
+    }
+    return {**whole, **changes}
+
+
+@pytest.mark.req("TK-36")
+@pytest.mark.parametrize(
+    ("names", "text", "build", "test"),
+    [
+        (["package.json"], '{"scripts": {"build": "b", "test": "t"}}', "npm run build", "npm test"),
+        (["package.json", "yarn.lock"], '{"scripts": {"build": "b", "test": "t"}}', "yarn run build", "yarn test"),
+        (["package.json", "pnpm-lock.yaml", "Makefile"], '{"scripts": {"test": "t"}}', None, "pnpm test"),
+        (["package.json", "bun.lock"], '{"scripts": {"test": "t"}}', None, "bun run test"),
+        (["package.json"], '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}', None, None),
+        (["package.json"], "{not json", None, None),
+        (["Cargo.toml", "go.mod"], "", "cargo build", "cargo test"),
+        (["go.mod"], "", "go build ./...", "go test ./..."),
+        (["pom.xml", "mvnw"], "", "./mvnw -B compile", "./mvnw -B test"),
+        (["build.gradle.kts"], "", "gradle assemble", "gradle test"),
+        (["x.sln"], "", "dotnet build", "dotnet test"),
+        (["x.csproj"], "", "dotnet build", "dotnet test"),
+        (["CMakeLists.txt", "Makefile"], "", "cmake -S . -B build && cmake --build build", "ctest --test-dir build"),
+        (["Makefile"], "all:\n\ttrue\ncheck:\n\ttrue\n", "make all", "make check"),
+        (["Makefile"], "test:\n\ttrue\n", None, "make test"),
+        (["README.md"], "", None, None),
+    ],
+)
+def test_the_first_project_file_says_how_to_build_and_test(
+    names: list[str], text: str, build: str | None, test: str | None
+) -> None:
+    """The table, row by row; what a file does not say stays unknown."""
+    assert detect_commands(names, {names[0]: text}) == Commands(build, test)
+
+
+@pytest.mark.req("TK-36")
+@pytest.mark.parametrize(
+    ("names", "test"),
+    [
+        (["pyproject.toml", "tox.ini"], "python3 -m pytest"),
+        (["setup.py", "uv.lock"], "uv run pytest"),
+        (["pyproject.toml", "poetry.lock"], "poetry run pytest"),
+        (["tox.ini"], "tox"),
+    ],
+)
+def test_python_projects(names: list[str], test: str) -> None:
+    """Python is compiled and tested by what the project uses."""
+    found = detect_commands(names, {})
+    assert found.test == test
+    assert found.build is not None
+    assert "compileall" in found.build
+
+
+@pytest.mark.req("TK-37", "TK-38")
+@pytest.mark.parametrize(
+    ("said", "bound", "expected"),
+    [("4\n", None, 4), ("64", None, 8), ("4", 2, 2), ("", None, 2), ("what?", None, 2), ("0", None, 2), ("1", None, 1)],
+)
+def test_cores_make_the_number_of_tasks_side_by_side(said: str, bound: int | None, expected: int) -> None:
+    """At least one, at most eight or the bound, two where nothing is known."""
+    assert parallel_tasks(said, bound) == expected
+
+
+@pytest.mark.req("TK-40")
+def test_docs_are_trusted_with_all_evidence_together() -> None:
+    """Documents on disk, status, hashes, fingerprint and no pending refresh."""
+    state = docs_state(DIGESTS, cache(), TREE)
+    assert (state.trusted, state.trust, state.renew, state.refresh_required) == (True, Trust.TRUSTED, (), False)
+
+
+@pytest.mark.req("TK-41", "TK-43", "TK-44")
+@pytest.mark.parametrize(
+    ("digests", "evidence", "trust"),
+    [
+        ({**DIGESTS, DOCS[1]: ""}, cache(), Trust.STALE),
+        (DIGESTS, None, Trust.UNKNOWN),
+        (DIGESTS, "text", Trust.UNKNOWN),
+        (DIGESTS, cache(trust_status="stale"), Trust.STALE),
+        (DIGESTS, cache(trust_status="unknown"), Trust.UNKNOWN),
+        (DIGESTS, cache(trust_status="TODO"), Trust.UNKNOWN),
+        (DIGESTS, cache(refresh_required=True), Trust.STALE),
+        (DIGESTS, cache(refresh_required=None), Trust.STALE),
+        (DIGESTS, cache(workspace_fingerprint="..."), Trust.UNKNOWN),
+        (DIGESTS, cache(workspace_fingerprint=""), Trust.UNKNOWN),
+        (DIGESTS, cache(workspace_fingerprint="e" * 64), Trust.STALE),
+        (DIGESTS, cache(documents={"ARCHITECTURE.md": {"sha256": "TODO", "state": "fresh"}}), Trust.UNKNOWN),
+        (DIGESTS, cache(documents=[]), Trust.UNKNOWN),
+        ({**DIGESTS, DOCS[0]: "d" * 64}, cache(), Trust.STALE),
+    ],
+)
+def test_docs_are_not_trusted_when_any_evidence_lacks(digests: dict[str, str], evidence: object, trust: Trust) -> None:
+    """Every one of the conditions alone is enough; placeholders are no evidence."""
+    state = docs_state(digests, evidence, TREE)
+    assert (state.trusted, state.trust) == (False, trust)
+
+
+@pytest.mark.req("TK-45")
+def test_only_what_is_not_valid_is_renewed() -> None:
+    """A document whose entry and hash agree is left alone; another tree makes all of them doubtful."""
+    assert docs_state({**DIGESTS, DOCS[2]: "d" * 64}, cache(), TREE).renew == (DOCS[2],)
+    assert docs_state(DIGESTS, cache(refresh_required=True), TREE).renew == ()
+    assert docs_state(DIGESTS, cache(), "0" * 64).renew == DOCS
+
+
+@given(st.lists(st.text()), st.dictionaries(st.text(), st.text()))
+def test_the_fingerprint_does_not_depend_on_order(tracked: list[str], manifests: dict[str, str]) -> None:
+    """The same files give the same fingerprint."""
+    again = dict(reversed(manifests.items()))
+    assert fingerprint(tracked, manifests) == fingerprint([*reversed(tracked), *DOCS], again)
+
+
+@pytest.mark.req("TK-46")
+def test_the_impact_scan_ranks_files_by_hits() -> None:
+    """Names and contents count, ties go by path, areas are the folders of what was found."""
+    terms = search_terms("ABC-12 fix the login error in src/web/auth.py so that users can sign in")
+    assert terms == ["src/web/auth.py", "login", "error", "auth", "users", "sign"]
+    found = impact(terms, ["src/web/auth.py", "src/login.py", "b.py", "a.py", "x.py"], {"a.py": 1, "b.py": 1})
+    assert found == Impact(("src/web/auth.py", "a.py", "b.py", "src/login.py"), ("src/web", ".", "src"))
+    assert area("src/web/deep/x.py") == "src/web"
+
+
+def test_the_impact_scan_is_bounded() -> None:
+    """At most 1000 files are searched, none above 1 MB; at most 20 are named."""
+    tracked = [f"f{number:04}" for number in range(2000)]
+    assert len(searched_files(tracked, {"f0000": 2_000_000})) == 1000
+    assert "f0000" not in searched_files(tracked, {"f0000": 2_000_000})
+    assert len(impact(["f"], tracked, {}).likely_files) == 20
+
+
+@pytest.mark.parametrize(
+    ("change", "relevant"),
+    [
+        (("M", "src/a.py"), False),
+        (("A", "src/a.py"), True),
+        (("D", "src/a.py"), True),
+        (("R100", "src/a.py"), True),
+        (("A", "tests/test_a.py"), False),
+        (("A", "src/a.test.ts"), False),
+        (("M", "pyproject.toml"), True),
+        (("M", ".github/workflows/ci.yml"), True),
+        (("A", ".gitignore"), False),
+        (("A", "docs/ARCHITECTURE.md"), False),
+    ],
+)
+def test_what_makes_documentation_out_of_date(change: tuple[str, str], relevant: bool) -> None:
+    """Files that come or go outside of tests, and build, manifest and CI files."""
+    assert architecture_relevant([change]) is relevant
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("README.md", True),
+        ("docs/a/b.rst", True),
+        ("notes.txt", True),
+        ("requirements.txt", False),
+        ("src/README.md", False),
+        ("docs/x.py", False),
+    ],
+)
+def test_what_counts_as_documentation(path: str, expected: bool) -> None:
+    """Markdown, reStructuredText and plain text at the root or below docs."""
+    assert is_documentation(path) is expected

@@ -1,0 +1,388 @@
+"""Whole tickets in real repositories: git, worktrees, builds, hooks, and what people do to them."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.documents import load_yaml
+from interlock.engine import Status
+from interlock.playbooks.ticket import TicketError, TicketInputs, ticket
+from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, task
+from tests.playbooks.ticket.place import REQUEST, Place, events, git
+
+MAKE = {
+    "Makefile": "build:\n\t@true\ntest:\n\t@sh test.sh\n",
+    "test.sh": "for file in src/*.txt; do grep -q ok $file || { echo $file: not ok; exit 1; }; done\n",
+    "src/t1.txt": "ok\n",
+    "src/t2.txt": "ok\n",
+}
+ONE = {"tasks": graph(task("T1")), "work": {"T1": [{"files": {"src/t1.txt": "ok now\n"}}]}}
+
+
+@pytest.mark.req("TK-01", "TK-32", "TK-66", "TK-122", "TK-153", "TK-161")
+def test_a_ticket_in_a_project_with_make(place: Place) -> None:
+    """Two tasks in worktrees of their own, one of them red at first; commit, documentation, clean tree."""
+    place.begin(MAKE)
+    bad, good = {"files": {"src/t2.txt": "bad\n"}}, {"files": {"src/t2.txt": "ok, too\n"}}
+    place.script = {
+        "tasks": graph(task("T1"), task("T2")),
+        "work": {"T1": [{"files": {"src/t1.txt": "ok now\n"}}], "T2": [bad, good]},
+    }
+    finished = place.run()
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert [call[1] for call in place.calls if call[0] == "task-executor"].count("task-executor-T1") == 1
+    assert [call[2] for call in place.calls if call[1] == "task-executor-T2"] == [1, 2]
+    assert place.git("rev-parse", "--abbrev-ref", "HEAD") == BRANCH
+    assert place.git("log", "--format=%s").splitlines() == [
+        "docs(ABC-12): refresh documentation",
+        "fix(ABC-12): fix the login error so that users can sign in",
+        "first",
+    ]
+    changed = place.git("show", "--name-only", "--format=", "HEAD~1").splitlines()
+    assert changed == [".gitignore", "src/t1.txt", "src/t2.txt"]
+    assert place.git("status", "--porcelain") == "?? .interlock/"
+    assert place.git("worktree", "list", "--porcelain").count("worktree ") == 1
+    assert place.text("src/t2.txt") == "ok, too\n"
+    again = place.run()
+    assert again.close.exit_code == 0
+    assert again.run_id == finished.run_id
+
+
+def test_a_ticket_in_a_python_project_with_pytest(place: Place) -> None:
+    """A failing test names the file; caches of compiler and test runner are neither violations nor committed."""
+    place.begin(
+        {
+            "pyproject.toml": "[project]\nname = 'x'\nversion = '1'\n",
+            "calc.py": "def add(a, b):\n    return a - b\n",
+            "tests/test_calc.py": "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n",
+        }
+    )
+    tests = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+    wrong = {"files": {"calc.py": "def add(a, b):\n    return a * b\n"}, "run": [tests + " || true"]}
+    right = {"files": {"calc.py": "def add(a, b):\n    return a + b\n"}, "run": [tests]}
+    entry = task("T1", files=("calc.py",), test_files=["tests/test_calc.py"])
+    place.script = {"tasks": graph(entry, strategies={"A": "sequential"}), "work": {"T1": [wrong, right]}}
+    finished = place.run(
+        "ABC-12 fix the sum so that 1 and 2 make 3", test=tests, build=f"{sys.executable} -m compileall -q calc.py"
+    )
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert [call[0] for call in place.calls if call[0] in ("Developer", "task-executor")] == [
+        "Developer",
+        "task-executor",
+    ]
+    assert place.git("show", "--name-only", "--format=", "HEAD~1").splitlines() == [".gitignore", "calc.py"]
+    data = load_yaml(place.text(f"{HOME}/iteration_0/tasks.yaml"), "x")
+    assert (data["tasks"][0]["status"], data["tasks"][0]["attempt"]) == ("ACCEPTED", 2)
+    red = [data for data in events(finished.lines, "orchestrator.validation") if data["exit"]]
+    assert [data["what"] for data in red] == ["test"]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_a_ticket_in_a_node_project(place: Place) -> None:
+    """Commands from package.json, where there is no build script: it must be declared."""
+    node = shutil.which("node")
+    place.begin(
+        {
+            "package.json": '{"name": "x", "scripts": {"test": "node --test"}}',
+            "sum.js": "exports.sum = (a, b) => a - b;\n",
+            "sum.test.js": "const {sum} = require('./sum');\nconst test = require('node:test');\n"
+            "test('sum', () => { if (sum(1, 2) !== 3) throw new Error('no'); });\n",
+        }
+    )
+    place.script = {
+        "tasks": graph(task("T1", files=("sum.js",))),
+        "work": {"T1": [{"files": {"sum.js": "exports.sum = (a, b) => a + b;\n"}}]},
+    }
+    with pytest.raises(TicketError, match="no build/test command found"):
+        place.run()
+    assert not (place.root / ".interlock" / "runs").exists()
+    finished = place.run(build="none", test=f"{node} --test")
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert load_yaml(place.text(f"{HOME}/progress.yaml"), "x")["build_command"] == "none"
+
+
+# -- refusals leave nothing
+
+
+def test_bad_input_leaves_nothing(place: Place) -> None:
+    """Exit 2: no run folder, no prompts, no branch."""
+    place.root.mkdir(parents=True)
+    place.write(MAKE)
+    (place.root / "interlock.toml").write_text('runner = "scripted"\n')
+    before = sorted(path for path in place.root.rglob("*"))
+    for request, what in ((REQUEST, "not a git repository"), ("fix it", "No JIRA ID found")):
+        with pytest.raises(TicketError, match=what) as caught:
+            place.run(request)
+        assert caught.value.exit_code == 2
+    assert sorted(path for path in place.root.rglob("*")) == before
+
+
+def test_a_dry_run_shows_the_planners_brief(place: Place) -> None:
+    """The whole startup is played in memory; the workspace stays as it was."""
+    place.begin(MAKE)
+    before = place.git("status", "--porcelain", "--ignored")
+    plan = asyncio.run(place.app().plan(ticket, TicketInputs(REQUEST)))
+    assert plan.close.before is not None
+    assert plan.close.before.verb == "dispatch"
+    assert "CONTEXT SNAPSHOT" in plan.close.before.detail.brief
+    assert place.git("status", "--porcelain", "--ignored") == before
+    assert place.calls == []
+
+
+# -- the repository in all its states
+
+
+@pytest.mark.req("TK-102")
+def test_documentation_and_other_stashes(place: Place) -> None:
+    """The user's own stash stays where it is; changed and new documents arrive on the branch."""
+    place.begin({**MAKE, "README.md": "old\n"})
+    (place.root / "src/t1.txt").write_text("ok, mine\n")
+    place.git("stash", "push", "-q", "-m", "mine")
+    (place.root / "README.md").write_text("new\n")
+    (place.root / "notes.md").write_text("new\n")
+    place.script = ONE
+    finished = place.run()
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert place.git("stash", "list", "--format=%gs") == "On main: mine"
+    assert (place.text("README.md"), place.text("notes.md")) == ("new\n", "new\n")
+    assert place.git("diff", "--name-only", "main", "HEAD").splitlines()[:1] == [".gitignore"]
+
+
+@pytest.mark.req("TK-103")
+def test_dirty_code_waits_and_is_answered(place: Place) -> None:
+    """Parked with exit 4; the same command with --dirty goes on; staged and new files of the user stay out."""
+    place.begin(MAKE)
+    (place.root / "mine.py").write_text("x = 1\n")
+    (place.root / "staged.py").write_text("x = 2\n")
+    place.git("add", "staged.py")
+    place.script = ONE
+    waiting = place.run()
+    assert waiting.close.exit_code == 4
+    assert "mine.py" in waiting.close.reason
+    assert place.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
+    finished = place.run(flags={"dirty": "carry"})
+    assert finished.run_id == waiting.run_id
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert place.git("diff", "--cached", "--name-only") == "staged.py"
+    names = place.git("log", "--name-only", "--format=", "main..HEAD").splitlines()
+    assert "staged.py" not in names
+    assert "mine.py" not in names
+    assert place.text("mine.py") == "x = 1\n"
+
+
+@pytest.mark.req("TK-103")
+def test_dirty_code_can_be_stashed(place: Place) -> None:
+    """Changed, new and deleted files are all in the stash, under the run's name."""
+    place.begin(MAKE)
+    (place.root / "src/t2.txt").unlink()
+    (place.root / "mine.py").write_text("x = 1\n")
+    place.script = ONE
+    finished = place.run(flags={"dirty": "stash"})
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert not (place.root / "mine.py").exists()
+    assert str(finished.run_id) in place.git("stash", "list", "--format=%s")
+    place.git("checkout", "-q", "main")
+    place.git("stash", "pop", "-q")
+    assert place.text("mine.py") == "x = 1\n"
+    assert not (place.root / "src/t2.txt").exists()
+
+
+@pytest.mark.parametrize("state", ["merge", "detached"])
+def test_a_repository_in_a_bad_state_is_left_alone(place: Place, state: str) -> None:
+    """A merge in progress, or a detached HEAD with changes: exit 3, and everything as it was."""
+    place.begin(MAKE)
+    if state == "merge":
+        place.git("checkout", "-q", "-b", "other")
+        (place.root / "src/t1.txt").write_text("ok theirs\n")
+        place.git("commit", "-qam", "theirs")
+        place.git("checkout", "-q", "main")
+        place.git("merge", "-q", "--no-commit", "--no-ff", "other")
+    else:
+        place.git("checkout", "-q", "--detach")
+        (place.root / "mine.py").write_text("x = 1\n")
+    place.script = ONE
+    finished = place.run(flags={"dirty": "stash"})
+    assert finished.close.exit_code == 3
+    said = {"merge": "in the middle of something (MERGE_HEAD)", "detached": "HEAD is detached"}
+    assert said[state] in finished.close.reason
+    assert place.git("branch", "--list", BRANCH) == ""
+    assert place.git("stash", "list") == ""
+    assert [call[0] for call in place.calls] == ["Planner", "Initializer"] or "Planner" in place.calls[0] + place.calls[
+        1
+    ]
+
+
+def test_a_detached_head_without_changes_is_a_base(place: Place) -> None:
+    """The branch is made from that commit."""
+    place.begin(MAKE)
+    place.git("checkout", "-q", "--detach")
+    place.script = ONE
+    assert place.run().close.status is Status.COMPLETE
+    assert place.git("rev-parse", "--abbrev-ref", "HEAD") == BRANCH
+
+
+def test_an_existing_branch_with_our_gitignore(place: Place) -> None:
+    """A branch of an earlier try, which has our lines already, is switched to."""
+    place.begin(MAKE)
+    place.git("checkout", "-q", "-b", BRANCH)
+    (place.root / ".gitignore").write_text("prompts/\ndocs/docs_cache_state.yaml\n")
+    place.git("add", ".gitignore")
+    place.git("commit", "-qm", "ours")
+    place.git("checkout", "-q", "main")
+    place.script = ONE
+    finished = place.run()
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert "ours" in place.git("log", "--format=%s").splitlines()
+
+
+def test_a_branch_that_is_checked_out_elsewhere_stops_the_run(place: Place, tmp_path: Path) -> None:
+    """The user's other worktree has it: git's own words, exit 3; the worktree is untouched."""
+    place.begin(MAKE)
+    place.git("worktree", "add", "-q", "-b", BRANCH, str(tmp_path / "other"))
+    place.script = ONE
+    finished = place.run()
+    assert finished.close.exit_code == 3
+    assert f"branch {BRANCH} cannot be checked out" in finished.close.reason
+    assert git(tmp_path / "other", "status", "--porcelain") == ""
+    assert place.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
+
+
+def test_a_repository_without_a_commit(place: Place) -> None:
+    """Everything is uncommitted: it can be carried, not stashed; the first commit is the ticket's."""
+    place.begin({**MAKE, "src/t1.txt": "ok\n"}, commit=False)
+    work = {name: [{"files": {f"src/{name.lower()}.txt": "ok\n"}}] for name in ("T3", "T4")}
+    place.script = {"tasks": graph(task("T3"), task("T4")), "work": work}
+    waiting = place.run()
+    assert waiting.close.gate is not None
+    assert [choice["name"] for choice in waiting.close.gate["choices"]] == ["carry", "abort"]
+    finished = place.run(flags={"dirty": "carry"})
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert place.git("log", "--format=%s").splitlines()[-1].startswith("fix(ABC-12): ")
+    assert "src/t1.txt" not in place.git("ls-files").splitlines()
+
+
+def test_a_repository_with_a_submodule(place: Place, tmp_path: Path) -> None:
+    """A submodule is neither looked into nor committed."""
+    inner = Place(tmp_path / "inner")
+    inner.begin({"lib.txt": "one\n"})
+    place.begin(MAKE)
+    place.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner.root), "lib")
+    place.git("commit", "-qm", "with a submodule")
+    place.script = {"tasks": graph(task("T1"), task("T2")), "work": {"T1": ONE["work"]["T1"], "T2": [{}]}}  # type: ignore[index]
+    finished = place.run()
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert place.git("diff", "--name-only", "main", "HEAD", "--", "lib") == ""
+
+
+def test_a_workspace_below_the_top_of_its_repository(tmp_path: Path) -> None:
+    """Paths are the workspace's; the commit has them where they are."""
+    top = tmp_path / "top"
+    place = Place(top / "part")
+    outer = Place(top)
+    place.root.mkdir(parents=True)
+    place.write(MAKE)
+    outer.begin({"other.txt": "x\n"})
+    (place.root / "interlock.toml").write_text((top / "interlock.toml").read_text())
+    (top / ".git/info/exclude").write_text("script.json\ncalls.jsonl\nhome/\n")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "settings")
+    place.script = ONE
+    finished = place.run()
+    assert finished.close.status is Status.COMPLETE, finished.close
+    changed = git(top, "log", "--name-only", "--format=", "main..HEAD").splitlines()
+    assert {"part/src/t1.txt", "part/.gitignore"} <= set(changed)
+
+
+# -- commits and hooks
+
+
+@pytest.mark.req("EN-46")
+def test_the_users_hooks_run_for_the_commit(place: Place) -> None:
+    """A hook that refuses stops the run; when it is mended, resume makes the commit and nothing else."""
+    place.begin(MAKE)
+    hook = place.root / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho ran >> ../hook-ran\necho the hook says no >&2\nexit 1\n")
+    hook.chmod(0o755)
+    place.script = ONE
+    finished = place.run()
+    assert finished.close.exit_code == 3
+    assert "the commit failed: the hook says no" in finished.close.reason
+    assert place.git("log", "--format=%s") == "first"
+    hook.write_text("#!/bin/sh\nexit 0\n")
+    calls = [call for call in place.calls if call[0] != "Initializer"]
+    resumed = place.resume()
+    assert resumed.close.status is Status.COMPLETE, resumed.close
+    assert [call for call in place.calls if call[0] != "Initializer"] == calls
+    assert place.git("log", "--format=%s").splitlines()[-2].startswith("fix(ABC-12)")
+
+
+@pytest.mark.req("EN-46")
+def test_a_hook_that_an_agent_planted_is_not_run(place: Place) -> None:
+    """The run stops before the commit."""
+    place.begin(MAKE)
+    hook = ".git/hooks/pre-commit"
+    plant = f"mkdir -p .git/hooks && printf '#!/bin/sh\\ntouch planted-ran\\n' > {hook} && chmod +x {hook}"
+    place.script = {"tasks": graph(task("T1")), "work": {"T1": [{"files": {"src/t1.txt": "ok!\n"}, "run": [plant]}]}}
+    finished = place.run()
+    assert finished.close.exit_code == 3
+    assert "git hooks of this repository changed" in finished.close.reason
+    assert not (place.root / "planted-ran").exists()
+
+
+def test_an_agents_commit_is_found(place: Place) -> None:
+    """HEAD moved: exit 3 with both ids, nothing reset."""
+    place.begin(MAKE)
+    work = {"files": {"src/t1.txt": "ok!\n"}, "run": ["git commit -qam mine"]}
+    place.script = {"tasks": graph(task("T1")), "work": {"T1": [work]}}
+    finished = place.run()
+    assert finished.close.exit_code == 3
+    assert "HEAD moved from" in finished.close.reason
+    assert place.git("log", "-1", "--format=%s") == "mine"
+
+
+# -- people
+
+
+@pytest.mark.req("TK-138", "EN-19", "EN-22")
+def test_a_paused_ticket_is_retried_and_an_edited_one_starts_from_its_document(place: Place) -> None:
+    """Five red attempts pause it; plain resume explains; --retry goes on from the documents."""
+    place.begin(MAKE)
+    place.script = {
+        "tasks": graph(task("T1"), strategies={"A": "sequential"}),
+        "work": {"T1": [{"files": {"src/t1.txt": "bad\n"}}]},
+    }
+    paused = place.run(fast_path=False)
+    assert paused.close.exit_code == 3
+    assert paused.close.reason.startswith("PAUSED: task T1 failed 5 attempts")
+    explained = place.resume()
+    assert explained.close.exit_code == 3
+    assert "--retry" in explained.close.reason
+    place.script["work"]["T1"] = [{"files": {"src/t1.txt": "ok again\n"}}]
+    retried = place.resume(retry=True)
+    assert retried.close.status is Status.COMPLETE, retried.close
+    log = place.text(f"{HOME}/log.jsonl")
+    for event in ("orchestrator.task.max_attempts", "orchestrator.retry", "orchestrator.resume"):
+        assert event in log
+
+
+@pytest.mark.req("EN-22")
+def test_a_persons_edit_of_the_tasks_counts(place: Place) -> None:
+    """A waiting run whose tasks.yaml was edited ends, and a new one goes on from the document."""
+    place.begin(MAKE)
+    (place.root / "mine.py").write_text("x = 1\n")
+    place.script = ONE
+    waiting = place.run()
+    assert waiting.close.exit_code == 4
+    path = place.root / HOME / "progress.yaml"
+    path.write_text("# looked at\n" + path.read_text())
+    finished = place.run(flags={"dirty": "carry"})
+    assert finished.run_id != waiting.run_id
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert path.read_text().startswith("# looked at\n")
+    assert [call[0] for call in place.calls].count("Planner") == 1
