@@ -85,7 +85,8 @@ class YamlDocument:
             wanted = changed(wanted, keys, value, self.path)
         try:
             # From the last place to the first: what stands before an edit keeps its marks.
-            for keys, value in sorted(reversed(changes.items()), key=lambda item: self._place(item[0]), reverse=True):
+            backwards = list(changes.items())[::-1]
+            for keys, value in sorted(backwards, key=lambda item: self._place(item[0]), reverse=True):
                 text = replace(self, text=text)._edited(keys, value, wanted)
             new = YamlDocument.parse(text, self.path)
             if _canonical(new.data) == _canonical(wanted):

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from interlock.agents.runner import AgentRequest
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
     from interlock.engine.excerpts import Edit
     from interlock.engine.exploration import (
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "model": (
-        "APPROVE DEADLINE REJECT SESSION TIMEOUT Changed Choice CommandResult Delegation Dispatch Ending GateDecision Kind "
-        "Quoted Report Retries Status out"
+        "APPROVE DEADLINE REJECT SESSION TIMEOUT Changed Choice CommandResult Delegation Dispatch Ending GateDecision "
+        "Kind Quoted Report Retries Status out"
     ),
     "definition": "AfterComplete Past Playbook playbook",
     "excerpts": "Edit",
@@ -65,6 +66,7 @@ _HOMES = {
 }
 _HOME = {name: f"interlock.engine.{home}" for home, names in _HOMES.items() for name in names.split()}
 _HOME["Scope"] = "interlock.workspace"
+_HOME["AgentRequest"] = "interlock.agents.runner"
 
 
 def __getattr__(name: str) -> Any:
@@ -85,6 +87,7 @@ __all__ = [
     "TIMEOUT",
     "Act",
     "AfterComplete",
+    "AgentRequest",
     "Changed",
     "Choice",
     "CommandResult",

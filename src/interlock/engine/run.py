@@ -473,7 +473,9 @@ class Run:
             if slot.intent("command.intent"):
                 self.world.end_leftovers(marker, None, None)
                 if probe is not None:
-                    question = CommandCall(tuple(word.replace(KEY, mark) for word in probe), cwd, timeout_s)
+                    question = CommandCall(
+                        tuple(word.replace(KEY, mark) for word in probe), cwd, timeout_s, dict(env or {})
+                    )
                     answer = await self.world.command(question, key=slot.key, marker=marker + "probe")
                     if answer.ok and answer.stdout.strip():
                         result = CommandResult(0, stdout=answer.stdout, probed=True)

@@ -281,6 +281,7 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "gate.refused": _said("a decision was refused at gate {gate}: {why}", Weight.BAD),
     "message.refused": _said("a message was refused: {file}", Weight.BAD),
     "warning": _warning,
+    "progress": _said("{text}"),
     "command.intent": _said("{at}: command about to run", Weight.DETAIL),
     "command": _command,
     "loop": _said("{loop}: turn {turn} of at most {cap}"),

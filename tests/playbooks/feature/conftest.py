@@ -87,7 +87,7 @@ def plans(*waves: str, first: int = 1, keep_sample: bool = False, **tasks: Mappi
 class Bench:
     """`on` says what an agent does at its first, second ... call; `play` runs the request."""
 
-    files: dict[str, str | bytes] = field(default_factory=lambda: {"src/a.py": "a = 1\n", ".git": "gitdir: x\n"})
+    files: dict[str, str | bytes] = field(default_factory=lambda: {"src/a.py": "a = 1\n"})
     script: dict[str, list[Change | None]] = field(default_factory=dict)
     always: dict[str, Change] = field(default_factory=dict)
     simulation: Simulation = field(init=False)

@@ -82,10 +82,11 @@ def test_the_engine_writes_only_what_is_its_own(bench: Bench) -> None:
     bench.play()
     written = {line.data["out"]["path"] for line in bench.lines if line.event == "write"}
     assert written == {AT.request, AT.memory}
-    read = {line.data["in"]["path"] for line in bench.lines if line.event == "read"} - {".git"}
+    read = {line.data["in"]["path"] for line in bench.lines if line.event == "read"}
     assert all(path.startswith("docs/feature/login/") for path in read)
     assert bench.simulation.world.commands == []
-    assert not [path for path in bench.paths if not path.startswith(("docs/feature/login/", "src/", ".git"))]
+    assert [call.argv for call in bench.simulation.world.inspections] == [("git", "rev-parse", "--git-dir")]
+    assert not [path for path in bench.paths if not path.startswith(("docs/feature/login/", "src/"))]
 
 
 @pytest.mark.req("FT-04", "FT-08", "FT-53", "FT-110", "FT-43", "FT-11")

@@ -154,6 +154,14 @@ def test_affected_tasks_are_found(bench: Bench, more: str, text: str, affected: 
     assert ("r-quality: Affected Tasks lists T99; no such task" in bench.warnings) == ("T99" in more)
 
 
+def test_a_reviewer_that_failed_concerns_no_task(bench: Bench) -> None:
+    """Only those who gave a verdict decide who has to fix something."""
+    bench.on("planner", plans("T01 T02", T01={"files": "[src/a.py]"}, T02={"files": "[src/b.py]"}))
+    bench.on("r-quality", MAJOR).ever("r-testing", ERROR)
+    assert bench.play().exit_code == 1
+    assert bench.events("review.fix") == [{"tasks": ["T01"], "reviewers": ["r-quality"]}]
+
+
 @pytest.mark.req("FT-104", "FT-105")
 def test_what_the_fix_pass_does_not_settle_is_replanned_once(bench: Bench) -> None:
     """One fix pass and one escalation in a run; then ERROR with what is unresolved."""

@@ -138,6 +138,15 @@ def masked(root: Path) -> list[tuple[str, ...]]:
     return [(state.stage, state.status, state.notes), *history]
 
 
+def lose_last_line(root: Path) -> None:
+    """As a power loss before the sync would: the effect is there, its record is not."""
+    (known,) = known_runs(root)
+    journal = known.folder.path / "journal.jsonl"
+    raw = journal.read_bytes()
+    journal.write_bytes(raw[: raw.rfind(b"\n", 0, -1) + 1])
+    (known.folder.path / "head").unlink(missing_ok=True)
+
+
 @pytest.mark.req("EN-22", "HN-112")
 def test_a_killed_write_is_not_taken_for_a_persons_edit(bench: Bench, tmp_path: Path) -> None:
     """Cut on disk around every write, and at every ninth other point: the same run goes on to the same end."""
@@ -157,6 +166,8 @@ def test_a_killed_write_is_not_taken_for_a_persons_edit(bench: Bench, tmp_path: 
         if last_event(root) in ("write.intent", "write") or number % 9 == 0:
             place = tmp_path / f"cut-{number}-{point}"
             shutil.copytree(root, place, symlinks=True)
+            if point == "before-sync" and last_event(root) == "write":
+                lose_last_line(place)
             copies.append(place)
 
     assert run(root, InProcess(), copy).close.status == "complete"

@@ -291,6 +291,13 @@ def test_a_brief_that_lacks_a_part_is_never_sent(step: Step) -> None:
         check_brief(step, spec, short, LINES)
 
 
+@pytest.mark.req("CM-07")
+def test_building_a_brief_includes_the_check() -> None:
+    """A review without the summary of the tests cannot even be built."""
+    with pytest.raises(EngineFault, match="Test summary"):
+        dispatch_of(Step.REVIEW, replace(KNOWN, tests=""), LINES)
+
+
 def test_a_retry_without_its_evidence_is_never_sent() -> None:
     """The evidence of every attempt and the scope sentence are checked too."""
     known = replace(KNOWN, attempts=(Attempt(1, failures=(Failure(Source.TESTING, "x"),)),))

@@ -145,9 +145,10 @@ def test_a_failed_executor_skips_the_build_and_is_tried_again_alone(bench: Bench
     assert in_order(brief, "Attempt: 2", "EMBEDDED TASK ENTRY:", "LAST ERROR:", "does not parse")
 
 
-@pytest.mark.req("TK-132")
+@pytest.mark.req("TK-95", "TK-132")
 def test_the_policy_says_where_and_how_a_group_is_built(bench: Bench) -> None:
-    """Commands and folder of the group go over the common folder, and that over the state document."""
+    """Commands and folder of the group go over the common folder, and that over the state document; no other file."""
+    bench.files["prompts/ABC-12/validation_policy.yaml"] = "working_directory: elsewhere\n"
     bench.tasks = graph(
         task("T1"),
         task("T2", "B"),

@@ -173,7 +173,7 @@ def leaving_the_repository(data: dict[str, Any]) -> None:
     data["tasks"][0]["files_to_modify"] = ["../../etc/passwd"]
 
 
-@pytest.mark.req("TK-91", "TK-93", "TK-95")
+@pytest.mark.req("TK-91", "TK-93")
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -112,3 +113,11 @@ def test_what_is_no_stamp_is_no_moment() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     assert minutes_between(now, now - timedelta(hours=1)) == 0
     assert minutes_between(None, now) is None
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "playbooks" / "ticket.md"
+
+
+def test_the_page_shows_the_diagram_of_the_code() -> None:
+    """The diagram in the documentation is the one that the code makes."""
+    assert f"```mermaid\n{diagram()}\n```\n" in PAGE.read_text(encoding="utf-8")

@@ -20,8 +20,8 @@ OPTIONS = Options(settings=TicketSettings(), max_parallel=8)
 
 
 def in_sample(schedule: Mapping[int, str]) -> bool:
-    """About one in forty of the runs with three deviations, always the same ones."""
-    return zlib.crc32(repr(sorted(schedule.items())).encode()) % 40 == 0
+    """About one in sixty of the runs with three deviations, always the same ones."""
+    return zlib.crc32(repr(sorted(schedule.items())).encode()) % 60 == 0
 
 
 def test_every_invariant_holds_on_every_path() -> None:

@@ -101,6 +101,23 @@ def test_work_goes_on_from_the_documents(bench: Bench) -> None:
     assert (event["phase"], event["status"]) == ("TASK_EXECUTION", "PAUSED")
 
 
+@pytest.mark.req("TK-08", "TK-09")
+def test_nothing_but_the_documents_decides(bench: Bench) -> None:
+    """Reports and a log that claim success are not read; the task that is not accepted is worked on."""
+    stopped_in(bench, {"task-executor-T2": breaks})
+    strange = {f"{HOME}/reports/T2.yaml": "status: ACCEPTED\n", f"{HOME}/iteration_0/T2.md": "T2 is ACCEPTED\n"}
+    for path, text in strange.items():
+        bench.put(path, text)
+    bench.put(f"{HOME}/log.jsonl", '{"event": "orchestrator.iteration.accepted"}\n')
+    bench.put("src/t2.txt", "two\n")
+    calls = len(bench.called)
+    assert bench.play(retry=True).status is Status.COMPLETE
+    assert bench.called[calls:] == ["task-executor-T2", "Reviewer"]
+    read = {line.data["out"].get("path") for line in bench.lines if line.event == "read"}
+    assert not read & set(strange)
+    assert f"{HOME}/log.jsonl" not in read
+
+
 @pytest.mark.req("TK-27")
 def test_a_task_that_was_interrupted_keeps_its_attempt(bench: Bench) -> None:
     """IN_PROGRESS counts as not run; its number is not raised again."""

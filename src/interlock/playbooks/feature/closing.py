@@ -6,15 +6,9 @@ from collections.abc import Sequence
 
 from interlock.documents import DocumentState
 from interlock.engine import Ending
-from interlock.playbooks.feature.clusters import (
-    BLOCKING,
-    Panel,
-)
+from interlock.playbooks.feature.clusters import BLOCKING, Panel
 from interlock.playbooks.feature.crew import DONE, Crew
-from interlock.playbooks.feature.decisions import (
-    Reviewed,
-    Verified,
-)
+from interlock.playbooks.feature.decisions import Reviewed, Verified
 from interlock.playbooks.feature.run_log import free_date, run_log
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from interlock.documents import Document
 from interlock.engine import Changed, Dispatch
 from interlock.playbooks.feature.crew import Crew, Halt, Heard
 from interlock.playbooks.feature.decisions import (
@@ -26,15 +27,7 @@ from interlock.playbooks.feature.decisions import (
     v_cluster,
     verifier,
 )
-from interlock.playbooks.feature.layout import (
-    CRITICS,
-    FEATURES,
-    R_KNOWLEDGE,
-    R_SECURITY,
-    REVIEWERS,
-    V_BUILD,
-    VERIFIERS,
-)
+from interlock.playbooks.feature.layout import CRITICS, FEATURES, R_KNOWLEDGE, R_SECURITY, REVIEWERS, V_BUILD, VERIFIERS
 from interlock.playbooks.feature.memory_file import MemoryFile
 from interlock.playbooks.feature.run_log import grown
 from interlock.playbooks.feature.stages import Move
@@ -176,10 +169,13 @@ async def judge_reviews(crew: Crew, heard: Mapping[str, Heard], tier: Tier, chan
 async def keep_grown(crew: Crew, before: Mapping[str, str]) -> None:
     """Decisions and suggestions only ever grow: earlier content that was changed is put back."""
     for path, old in before.items():
-        document = await crew.run.read(path)
-        if not document.text.startswith(old):
-            await crew.run.write(path, grown(old, document.text), expect=document.digest)
+        if not (await crew.run.read(path)).text.startswith(old):
+            await crew.run.update(path, partial(_grown, old))
             crew.run.warn(f"{crew.at.short(path)}: earlier content changed; restored, new text appended")
+
+
+def _grown(old: str, document: Document) -> str:
+    return grown(old, document.text)
 
 
 # -- words that all three use

@@ -192,7 +192,9 @@ class Review:
 
     @property
     def wants_change(self) -> bool:
-        return self.said is Said.NEEDS_REVISION or self.grade in (Grade.BLOCKER, Grade.MAJOR)
+        """A usable review that is not content; one that is not usable wants nothing."""
+        asks = self.said is Said.NEEDS_REVISION or self.grade in (Grade.BLOCKER, Grade.MAJOR)
+        return self.said.usable and asks
 
 
 def reviewer(answer: Said, memory: MemoryFile | None) -> Review:

@@ -22,24 +22,9 @@ from interlock.playbooks.feature.clusters import (
     verification,
 )
 from interlock.playbooks.feature.crew import Crew, Halt, Heard
-from interlock.playbooks.feature.decisions import (
-    AfterReview,
-    Result,
-    Reviewed,
-    Said,
-    after_review,
-    slug_of,
-    valid_slug,
-)
+from interlock.playbooks.feature.decisions import AfterReview, Result, Reviewed, Said, after_review, slug_of, valid_slug
 from interlock.playbooks.feature.findings import of_severity
-from interlock.playbooks.feature.layout import (
-    AGENTS,
-    CRITICS,
-    FOCUSES,
-    REVIEWERS,
-    VERIFIERS,
-    Layout,
-)
+from interlock.playbooks.feature.layout import AGENTS, CRITICS, FOCUSES, REVIEWERS, VERIFIERS, Layout
 from interlock.playbooks.feature.run_log import telemetry
 from interlock.playbooks.feature.stages import Move, Stage
 from interlock.playbooks.feature.tasks import AT_ONCE, carry_out, fix_tasks, planner, take_plan
@@ -146,7 +131,7 @@ async def setup(run: Run, inputs: FeatureInputs) -> Crew:
             await run.write(crew.at.memory, shared_memory.TEMPLATE)
         else:
             await crew.usable_memory()
-        if inputs.git and (await run.read(".git")).state is DocumentState.MISSING:
+        if inputs.git and not (await run.inspect(["git", "rev-parse", "--git-dir"])).ok:
             run.warn(
                 "git diff context not available: the workspace is not a git repository; snapshots are used instead"
             )
@@ -293,6 +278,7 @@ async def make_plan(crew: Crew, inputs: FeatureInputs, judges: Sequence[str] = (
             failure, deciding = one.why or await take_plan(crew, after), one.report.key
             if not failure:
                 break
+        await crew.clean()
         if failure:
             crew.go(Move.FAILED)
             raise Halt(failure, [deciding])

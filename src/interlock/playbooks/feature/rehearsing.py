@@ -30,7 +30,7 @@ from interlock.playbooks.feature.stages import MOVES, Stage
 Request = Any
 """The call of an agent, as its runner gets it."""
 AT = Layout("login")
-FILES = {"src/a.py": "a = 1\n", ".git": "gitdir: elsewhere\n", AT.decisions: "# Decisions\n\n- Keep it small.\n"}
+FILES = {"src/a.py": "a = 1\n", AT.decisions: "# Decisions\n\n- Keep it small.\n"}
 WORST = {**dict.fromkeys(CRITICS, "High"), **dict.fromkeys(VERIFIERS, "FAIL"), **dict.fromkeys(REVIEWERS, "Blocker")}
 JUDGES = tuple(WORST)
 
@@ -148,7 +148,7 @@ def nothing_elsewhere(played: Played) -> str | None:
     """No agent here changes code: the source is as it was, and nothing lies outside of the feature's folder."""
     files = played.simulation.world.tree.files
     strange = [path for path in files if not path.startswith((f"{AT.folder}/", ".interlock/")) and path not in FILES]
-    changed = [path for path in ("src/a.py", ".git") if files.get(path) != FILES[path].encode()]
+    changed = [path for path in ("src/a.py",) if files.get(path) != FILES[path].encode()]
     return f"changed: {', '.join(strange + changed)}" if strange or changed else None
 
 

@@ -6,23 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from interlock.engine import Dispatch, Scope
-from interlock.playbooks.feature.clusters import (
-    BLOCKING,
-    Panel,
-)
+from interlock.playbooks.feature.clusters import BLOCKING, Panel
 from interlock.playbooks.feature.crew import DONE, PENDING, Crew
-from interlock.playbooks.feature.decisions import (
-    Concern,
-    Onward,
-    Result,
-    affected_tasks,
-    after_group,
-    groups,
-)
+from interlock.playbooks.feature.decisions import Concern, Onward, Result, affected_tasks, after_group, groups
 from interlock.playbooks.feature.findings import Finding, findings, joined
-from interlock.playbooks.feature.layout import (
-    TaskAgent,
-)
+from interlock.playbooks.feature.layout import TaskAgent
 from interlock.playbooks.feature.memory_file import MemoryFile, parse_memory
 from interlock.playbooks.feature.plan import PlanInvalid, Task, Wave, next_id, read_plan
 
@@ -103,8 +91,6 @@ async def work(
                 evidence = "\n".join(merged.conflicts.values())[:CONFLICT_SHOWN]
                 state = f"failed: merge conflict in {paths}\n{evidence}"
                 crew.lasting.append(f"{task.member}: merge conflict in {paths}")
-        if state != DONE:
-            crew.available -= set(one.report.artifacts)
         crew.task_state[task.id] = state
         run.note("task", task=task.id, state=state.partition("\n")[0])
     outcome = Result.DONE if all(crew.is_done(task.id) for task in tasks) else Result.ERROR

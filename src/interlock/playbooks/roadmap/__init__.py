@@ -25,12 +25,13 @@ def example_files() -> Mapping[str, str]:
 
 def rehearsal() -> Rehearsal:
     """A complex and a simple item, against everything their agents can do."""
-    from interlock.playbooks.roadmap.rehearsing import rehearsal as against_everything
+    from interlock.playbooks.roadmap import rehearsing
 
-    return against_everything()
+    return rehearsing.rehearsal()
 
 
 __all__ = [
+    "DEFAULT_FILE",
     "PLAYBOOK",
     "TOKEN",
     "RoadmapInputs",

@@ -28,9 +28,9 @@ def example_files() -> Mapping[str, str]:
 
 def rehearsal() -> Rehearsal:
     """A ticket with two tasks side by side, against everything its agents can do."""
-    from interlock.playbooks.ticket.rehearsing import rehearsal as with_agents
+    from interlock.playbooks.ticket import rehearsing
 
-    return with_agents()
+    return rehearsing.rehearsal()
 
 
 __all__ = ["PLAYBOOK", "TicketError", "TicketInputs", "diagram", "example_files", "rehearsal", "ticket"]

@@ -15,18 +15,24 @@ from interlock.engine.run import KEY, Run
 from interlock.playbooks.ticket.documents import with_ignored
 from interlock.playbooks.ticket.project import is_documentation
 
-_QUIET = (
-    "core.fsmonitor=false",
-    "core.hooksPath=/dev/null",
-    "core.pager=cat",
-    "core.quotePath=false",
-    "submodule.recurse=false",
-    "gc.auto=0",
-    "protocol.allow=never",
-)
-GIT = ("git", *(word for setting in _QUIET for word in ("-c", setting)))
-_LOOKING = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C"}
+_QUIET = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.pager": "cat",
+    "core.quotePath": "false",
+    "submodule.recurse": "false",
+    "gc.auto": "0",
+    "protocol.allow": "never",
+}
+"""Settings that win over every file: nothing that somebody planted in one is started."""
 _WORKING = {"GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C"}
+_SAFE = {
+    **_WORKING,
+    "GIT_CONFIG_COUNT": str(len(_QUIET)),
+    **{f"GIT_CONFIG_KEY_{number}": name for number, name in enumerate(_QUIET)},
+    **{f"GIT_CONFIG_VALUE_{number}": value for number, value in enumerate(_QUIET.values())},
+}
+_LOOKING = {**_SAFE, "GIT_OPTIONAL_LOCKS": "0"}
 _PATIENCE_S = 600.0
 
 BUSY = """
@@ -45,7 +51,7 @@ AT_TOP = 'cd "$(git rev-parse --show-toplevel)" && exec "$@"'
 """git stash takes paths from a folder below the top for something else than they are."""
 ON_BRANCH = 'test "$(git symbolic-ref -q --short HEAD)" = "$1" && echo "$1"'
 GONE = 'test -z "$(git stash list -F --grep="$1" --format=%gd)" && echo gone'
-COMMIT = """
+COMMIT = """# a commit from an index of its own
 set -e
 GIT_INDEX_FILE="$(cd "$(git rev-parse --git-dir)" && pwd)/interlock-index"
 export GIT_INDEX_FILE
@@ -110,7 +116,7 @@ class Repository:
         self._run = run
 
     async def ask(self, *words: str, name: str = "git") -> CommandResult:
-        return await self._run.inspect((*GIT, *words), env=_LOOKING, name=name)
+        return await self._run.inspect(("git", *words), env=_LOOKING, name=name)
 
     async def is_there(self) -> bool:
         return (await self.ask("rev-parse", "--is-inside-work-tree")).stdout.strip() == "true"
@@ -169,7 +175,8 @@ class Repository:
 
     async def hooks(self) -> str:
         """The hooks that a commit would run, by name and content."""
-        return (await self._run.inspect(("sh", "-c", HOOKS), env=_LOOKING, name="hooks")).stdout
+        # With the user's own settings: they say where the hooks are. Nothing here runs one.
+        return (await self._run.inspect(("sh", "-c", HOOKS), env=_WORKING, name="hooks")).stdout
 
     async def standing(self) -> Standing:
         busy = (await self._run.inspect(("sh", "-c", BUSY), env=_LOOKING, name="busy")).stdout.split()
@@ -194,7 +201,7 @@ class Branch:
         self.name = name
 
     async def _do(self, words: Sequence[str], name: str, probe: Sequence[str] | None = None) -> CommandResult:
-        return await self._run.command((*GIT, *words), env=_WORKING, timeout_s=_PATIENCE_S, name=name, probe=probe)
+        return await self._run.command(("git", *words), env=_SAFE, timeout_s=_PATIENCE_S, name=name, probe=probe)
 
     async def checkout(self, *, create: bool = False) -> CommandResult:
         words = ("checkout", "-q", "-b", self.name) if create else ("checkout", "-q", self.name, "--")
@@ -204,10 +211,10 @@ class Branch:
         """Put these files away; the stash carries the run's name and its mark."""
         mark = f"Interlock-Key: {KEY}"
         places = [from_top(path, prefix) for path in paths]
-        words = (*GIT, "stash", "push", "-q", "-u", "-m", f"{note} {mark}", "--", *places)
-        probe = (*GIT, "stash", "list", "-F", f"--grep={mark}", "--format=%gd")
+        words = ("git", "stash", "push", "-q", "-u", "-m", f"{note} {mark}", "--", *places)
+        probe = ("git", "stash", "list", "-F", f"--grep={mark}", "--format=%gd")
         return await self._run.command(
-            ("sh", "-c", AT_TOP, "sh", *words), env=_WORKING, timeout_s=_PATIENCE_S, name="stash", probe=probe
+            ("sh", "-c", AT_TOP, "sh", *words), env=_SAFE, timeout_s=_PATIENCE_S, name="stash", probe=probe
         )
 
     async def pop(self, place: str, mark: str) -> CommandResult:
@@ -215,7 +222,7 @@ class Branch:
 
     async def commit(self, paths: Sequence[str], message: str, ignore: str = "") -> CommandResult:
         """One commit of these files, and of this .gitignore if given; the user's hooks run."""
-        probe = (*GIT, "log", "-1", "--format=%H", "-F", f"--grep=Interlock-Key: {KEY}")
+        probe = ("git", "log", "-1", "--format=%H", "-F", f"--grep=Interlock-Key: {KEY}")
         argv = ("sh", "-c", COMMIT, "sh", message, ignore.removesuffix("\n"), *paths)
         made = await self._run.command(argv, env=_WORKING, timeout_s=_PATIENCE_S, name="commit", probe=probe)
         if made.ok:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from interlock.agents.runner import AgentRequest
 from interlock.documents import load_yaml, render_yaml
 from interlock.engine import (
     ALWAYS,
     Act,
+    AgentRequest,
     Deviation,
     Invariant,
     Options,
