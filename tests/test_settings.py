@@ -150,6 +150,9 @@ def _sample(expected: str) -> tuple[str, object]:
         return "true", True
     if expected == "list of texts":
         return '["a/**"]', ("a/**",)
+    if expected.startswith("list of "):
+        first = expected.removeprefix("list of ").partition(",")[0]
+        return f'["{first}"]', (first,)
     if expected.startswith(("integer", "number")):
         return "1", 1
     if expected.startswith("one of "):
@@ -231,7 +234,7 @@ def test_max_parallel_only_lowers_the_playbooks_own(tmp_path: Path) -> None:
         ("max_depth = 2\n", 1, "router.max_depth"),
         ('[runners.x]\ntype = "command"\nargv = [\n  "a",\n]\nenvs = {}\n', 6, "runners.x.env"),
         ('[agents.qa]\nmodle = "x"\n', 2, "agents.qa.model"),
-        ("[roadmap]\nspeed = 1\n", 2, "no settings"),
+        ("[roadmap]\nspeed = 1\n", 2, "Known here: fail_fast"),
         ('[feature]\nzzz = """\n[limits]\n"""\n', 2, "Known here: approval"),
     ],
 )

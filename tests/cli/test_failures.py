@@ -161,6 +161,6 @@ def test_the_shell_completes_runs_and_playbooks(workspace: Any) -> None:
         return done.stdout.split()
 
     assert offered("interlock show ", 2) == ["latest", workspace.folders[0].name]
-    assert offered("interlock validate ro", 2) == ["router"]
+    assert offered("interlock validate rou", 2) == ["router"]
     assert "played" in offered("interlock doctor --runner pl", 3)
-    assert offered("interlock run ro", 2) == ["router"]
+    assert offered("interlock run ro", 2) == ["roadmap", "router"]

@@ -27,7 +27,14 @@ from interlock.engine.model import Ending, GateDecision, Status
 from interlock.engine.nesting import Parent, find_parent, is_nested
 from interlock.engine.objects import unpack
 from interlock.engine.options import Options
-from interlock.engine.people import Waiting, check_decision, how_it_stands, record_decision, waiting_gate
+from interlock.engine.people import (
+    Waiting,
+    check_decision,
+    decided_gates,
+    how_it_stands,
+    record_decision,
+    waiting_gate,
+)
 from interlock.engine.run import Run
 from interlock.engine.world import World
 from interlock.errors import Locked, Refused
@@ -502,7 +509,7 @@ def workspace_lock(root: Path) -> Lock:
 
 def is_decided(gate: Mapping[str, Any] | None, lines: list[Line]) -> bool:
     """Whether the gate at which a process came to wait got its answer meanwhile."""
-    return gate is not None and any(line.event == "gate.decided" and line.key == gate["key"] for line in lines)
+    return gate is not None and gate["key"] in decided_gates(lines)
 
 
 def resumes(lines: list[Line]) -> int:

@@ -27,9 +27,20 @@ class Waiting:
         return tuple(choice["name"] for choice in self.choices)
 
 
+def decided_gates(lines: Sequence[Line]) -> set[str | None]:
+    """The keys of gates that have their answer; a run that was opened again may have forgotten some (EN-20)."""
+    decided: set[str | None] = set()
+    for line in lines:
+        if line.event == "gate.decided":
+            decided.add(line.key)
+        elif line.event == "run.reopened":
+            decided -= set(line.data["forgotten"])
+    return decided
+
+
 def waiting_gate(lines: Sequence[Line]) -> Waiting | None:
     """The gate at which a run is parked."""
-    decided = {line.key for line in lines if line.event == "gate.decided"}
+    decided = decided_gates(lines)
     for line in reversed(lines):
         if line.event == "run.end":
             return None

@@ -126,7 +126,8 @@ def _kind(field: Mapping[str, Any]) -> str:
             low += [f"over {field['exclusiveMinimum']:g}"] if "exclusiveMinimum" in field else []
             return " ".join([kind, *low, *([f"to {field['maximum']:g}"] if "maximum" in field else [])])
         case "array":
-            return "list of texts"
+            choices = field.get("items", {}).get("enum")
+            return f"list of {', '.join(choices)}" if choices else "list of texts"
         case "object":
             return "table of texts"
     return "text"

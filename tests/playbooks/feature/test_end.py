@@ -72,6 +72,23 @@ def test_a_rejection_ends_the_run(bench: Bench) -> None:
     assert "spec" not in bench.called
 
 
+@pytest.mark.req("EN-20")
+def test_after_a_rejected_plan_a_retry_plans_again_and_asks_again(bench: Bench) -> None:
+    """The person's answer to the old plan is not taken for an answer to the new one."""
+    bench.play(approval=True)
+    decide(bench, "approve")
+    bench.simulation.go()
+    decide(bench, "reject", "too many tasks")
+    assert bench.simulation.go().exit_code == 5
+    journal = _journal(bench)
+    journal.append("run.reopened", data={"forgotten": forgotten(journal.lines)})
+    close = bench.simulation.go()
+    assert (close.exit_code, bench.called[-1], bench.called.count("planner")) == (4, "planner", 2)
+    decide(bench, "approve")
+    assert bench.simulation.go().exit_code == 0
+    assert bench.called.count("spec") == 1
+
+
 @pytest.mark.req("FT-18")
 def test_without_a_pause_the_run_says_so_and_goes_on(bench: Bench) -> None:
     """Only where that was asked for."""

@@ -318,3 +318,19 @@ def test_the_example_scenario_revises_and_replans(tmp_path: Path) -> None:
     called = Counter(line.data["member"] for line in finished.lines if line.event == "dispatch.start")
     assert (called["designer"], called["ct-strategy"], called["planner"], called["v-build"]) == (2, 2, 2, 2)
     assert "Hello" in (place.root / "greeting.py").read_text()
+
+
+@pytest.mark.req("EN-20", "CM-19")
+def test_a_rejected_plan_can_be_made_again(place: Place) -> None:
+    """With --retry the planner is called again, and the gate waits for a new answer."""
+    app = place.app()
+    inputs = FeatureInputs("Add a login page", slug="login", approval=True)
+    first = asyncio.run(app.run(feature, inputs))
+    run_id = str(first.run_id)
+    for choice, code in (("approve", 4), ("reject", 5)):
+        asyncio.run(place.app().decide(run_id, choice, note="why"))
+        assert asyncio.run(place.app().resume(run_id)).close.exit_code == code
+    again = asyncio.run(place.app().resume(run_id, Call(retry=True)))
+    assert again.close.exit_code == 4 and again.close.gate is not None
+    asyncio.run(place.app().decide(run_id, "approve"))
+    assert asyncio.run(place.app().resume(run_id)).close.exit_code == 0

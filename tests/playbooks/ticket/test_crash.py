@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 
 from interlock.app import Application
-from interlock.engine import Status
+from interlock.engine import CommandResult, Status
 from interlock.engine.folder import known_runs
 from interlock.engine.host import Quiet
 from interlock.engine.simulation import Crash
+from interlock.engine.world import CommandCall
 from interlock.playbooks.ticket import TicketInputs, ticket
-from interlock.playbooks.ticket.rehearsing import HOME, graph, task
+from interlock.playbooks.ticket.git import COMMIT
+from interlock.playbooks.ticket.rehearsing import HOME, checks, graph, task
+from interlock.playbooks.ticket.simulated import SimulatedGit
 from tests.playbooks.ticket.conftest import Bench
 from tests.playbooks.ticket.place import REQUEST, Place
 
@@ -90,10 +93,47 @@ def test_every_cut_resumes_to_the_same_documents() -> None:
         assert numbers == sorted(set(numbers))
 
 
+class DiesAfter(SimulatedGit):
+    """A git whose caller dies right after the first command with this word has done its work."""
+
+    word = ""
+    died = False
+
+    def __call__(self, call: CommandCall) -> CommandResult:
+        result = super().__call__(call)
+        if self.word in call.argv and not self.died and "list" not in call.argv:
+            self.died = True
+            raise Crash
+        return result
+
+
+@pytest.mark.req("EN-10", "EN-11")
+@pytest.mark.parametrize("word", ["push", "checkout", "pop", COMMIT, "reset"])
+def test_an_effect_without_a_record_is_not_repeated(word: str) -> None:
+    """The process dies between what git did and the line that says so: the probe finds it done."""
+    bench = fresh_bench()
+    bench.git = DiesAfter(checks)
+    bench.git.word = word
+    bench.world = None
+    bench.simulate()
+    bench.put("README.md", "new\n")
+    simulation = bench.simulate()
+    with pytest.raises(Crash):
+        simulation.go()
+    assert simulation.go().status is Status.COMPLETE
+    assert [message.split(":")[0] for message in bench.git.messages] == ["fix(ABC-12)", "first"]
+    assert bench.git.stashes == []
+    assert bench.text("README.md") == "new\n"
+    if word != "reset":
+        assert any(line.data["out"]["probed"] for line in bench.lines if line.event == "command")
+
+
 # -- real git
 
 
 GIT_VERBS = ("stash", "checkout", "pop", "commit", "unstage")
+MOMENTS = {("effect", "command.intent"), ("before-sync", "command")}
+"""Before git acts, and after it did."""
 
 
 @pytest.mark.req("EN-10", "EN-11", "CM-22")
@@ -112,25 +152,26 @@ def test_a_kill_between_git_operations_repeats_none(tmp_path: Path) -> None:
         runs = known_runs(place.root)
         last = runs[0].folder.lines()[-1] if runs else None
         name = str(last.key).rsplit("/", 1)[-1].split("#")[0] if last is not None else ""
-        if (
-            last is not None
-            and last.event == "command.intent"
-            and name in GIT_VERBS
-            and point in ("effect", "before-sync")
-        ):
-            copies[f"{point}-{last.key}".replace("/", "_")] = tmp_path / f"{len(copies)}" / "work"
-            shutil.copytree(place.root.parent, tmp_path / f"{len(copies) - 1}", symlinks=True)
+        if last is None or name not in GIT_VERBS or (point, last.event) not in MOMENTS:
+            return
+        root = tmp_path / f"{len(copies)}" / "work"
+        copies[f"{last.event} {last.key}"] = root
+        shutil.copytree(place.root.parent, root.parent, symlinks=True)
+        if last.event == "command":  # as if the process had died before it could say what git did
+            folder = known_runs(root)[0].folder.path
+            journal = folder / "journal.jsonl"
+            journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
+            (folder / "head").unlink(missing_ok=True)
 
     app = place.app(tripwire=copy)
     finished = asyncio.run(app.run(ticket, TicketInputs(REQUEST)))
     assert finished.close.status is Status.COMPLETE, finished.close
-    assert {name.split("_")[-1].split("#")[0] for name in copies} == set(GIT_VERBS)
+    assert {name.rsplit("/", 1)[-1].split("#")[0] for name in copies} == set(GIT_VERBS)
     assert len(copies) >= 10
     for name, root in copies.items():
         other = Place(root, place.script)
-        (root / "interlock.toml").write_text(
-            (root / "interlock.toml").read_text().replace("/origin/", f"/{root.parent.name}/")
-        )
+        settings = root / "interlock.toml"
+        settings.write_text(settings.read_text().replace("/origin/", f"/{root.parent.name}/"))
         resumed = asyncio.run(Application(root, Quiet(), environ=other.environ).run(ticket, TicketInputs(REQUEST)))
         assert resumed.close.status is Status.COMPLETE, (name, resumed.close)
         subjects = other.git("log", "--format=%s").splitlines()

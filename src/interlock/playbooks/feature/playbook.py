@@ -170,14 +170,21 @@ async def research(crew: Crew, inputs: FeatureInputs) -> None:
         if inputs.approval:
             crew.go(Move.ASK)
             shown = [crew.at.output(name) for name in usable]
-            await ask(crew, inputs, "approve-research", "Research is complete. Go on to the specification?", shown)
+            question = "Research is complete. Go on to the specification?"
+            await ask(crew, inputs, "approve-research", question, shown, [heard[name].report.key for name in usable])
             crew.go(Move.APPROVED)
         else:
             crew.go(Move.ENOUGH_RESEARCH)
 
 
-async def ask(crew: Crew, inputs: FeatureInputs, gate: str, question: str, shown: Sequence[str]) -> None:
-    """A person's approval; where the run may not wait, that is said instead."""
+async def ask(
+    crew: Crew, inputs: FeatureInputs, gate: str, question: str, shown: Sequence[str], makers: Sequence[str]
+) -> None:
+    """A person's approval; where the run may not wait, that is said instead.
+
+    Args:
+        makers: the dispatches whose work is shown; a retry after a rejection does them again.
+    """
     if inputs.approval_fallback == "proceed":
         crew.run.warn(NO_PAUSE)
         return
@@ -185,7 +192,8 @@ async def ask(crew: Crew, inputs: FeatureInputs, gate: str, question: str, shown
     crew.person_acted = True
     if not decision.approved:
         crew.go(Move.REJECTED)
-        raise Halt(f"rejected at {gate} by {decision.who}" + (f": {decision.note}" if decision.note else ""))
+        note = f": {decision.note}" if decision.note else ""
+        raise Halt(f"rejected at {gate} by {decision.who}{note}", makers)
 
 
 # -- 2. Specification, 3. Design
@@ -285,25 +293,25 @@ async def make_plan(crew: Crew, inputs: FeatureInputs, judges: Sequence[str] = (
         await crew.merge(await crew.memories(["planner"]), prune=4)
         if inputs.approval and (not judges or inputs.approve_replans):
             crew.go(Move.ASK)
-            await approve_plan(crew, inputs, after)
+            await approve_plan(crew, inputs, after, deciding)
             crew.go(Move.APPROVED)
         else:
             crew.go(Move.FINISHED)
 
 
-async def approve_plan(crew: Crew, inputs: FeatureInputs, after: int) -> None:
+async def approve_plan(crew: Crew, inputs: FeatureInputs, after: int, maker: str) -> None:
     """The plan that a person approved, with whatever they changed at the gate, is the one that is carried out."""
     problem = ""
     async for _ in crew.run.loop("plan-gate"):
         question = f"The plan has {len(crew.plan.tasks)} tasks in {len(crew.plan.waves)} waves. Carry it out?"
         shown = (crew.at.plan, *(crew.at.task(task.id) for task in crew.plan.tasks))
-        await ask(crew, inputs, "approve-plan", problem + question, shown)
+        await ask(crew, inputs, "approve-plan", problem + question, shown, [maker])
         complaint = await take_plan(crew, after)
         if not complaint:
             return
         problem = f"The approved plan does not hold: {complaint}. "
     crew.go(Move.REJECTED)
-    raise Halt(problem.strip())
+    raise Halt(problem.strip(), [maker])
 
 
 # -- 5. Implementation in waves

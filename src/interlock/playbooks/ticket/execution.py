@@ -162,7 +162,7 @@ class Execution:
         tasks = graph.of(group)
         if parallel:
             ready = [task for task in tasks if task.status is TaskStatus.SYNTAX_VALID]
-            if not ready:
+            if not ready or any(task.status in UNDONE for task in tasks):
                 return graph
         else:
             ready = [task for task in tasks if task.id in worked and worked[task.id].fine]
