@@ -16,7 +16,7 @@ from interlock.engine.keys import sha256
 from interlock.engine.objects import pack, unpack
 
 if TYPE_CHECKING:
-    from interlock.engine.run import Run
+    from interlock.engine.recording import Recording
     from interlock.engine.slot import Slot
 
 
@@ -30,8 +30,8 @@ class Edit:
     """What was done, as JSON data: all that is recorded of it."""
 
 
-async def look(run: Run, path: str, view: Callable[[Document], Any]) -> Any:
-    slot = run._recall("look", {"path": path})
+async def look(run: Recording, path: str, view: Callable[[Document], Any]) -> Any:
+    slot = run.recall("look", {"path": path})
     objects = run.world.records.objects
     if slot.recorded:
         return unpack(slot.value()["found"], objects)
@@ -41,8 +41,8 @@ async def look(run: Run, path: str, view: Callable[[Document], Any]) -> Any:
     return found
 
 
-async def edit(run: Run, path: str, what: Any, change: Callable[[Document], Edit], *, tries: int) -> Any:
-    slot = run._recall("edit", {"path": path, "what": what})
+async def edit(run: Recording, path: str, what: Any, change: Callable[[Document], Edit], *, tries: int) -> Any:
+    slot = run.recall("edit", {"path": path, "what": what})
     documents, objects = run.world.documents, run.world.records.objects
     if slot.recorded:
         value = slot.value()
@@ -72,7 +72,7 @@ async def edit(run: Run, path: str, what: Any, change: Callable[[Document], Edit
     raise AssertionError("a change is tried at least once")
 
 
-def _settled(run: Run, slot: Slot, path: str, digest: str, before: str, told: Any) -> Any:
+def _settled(run: Recording, slot: Slot, path: str, digest: str, before: str, told: Any) -> Any:
     run.own_writes[path] = digest
     packed = pack(told, run.world.records.objects)
     slot.settle("write", {"path": path, "digest": digest, "before": before, "told": packed})

@@ -147,7 +147,7 @@ class Host:
         lines = last.folder.lines() if last else None
         recorded = last.identity.inputs if last else {}
         move = START(standing(lines, playbook.inputs_json(inputs), recorded), playbook.after_complete)
-        if move is Start.REFUSE_COMPLETE and call.new_run:
+        if move in (Start.REFUSE_COMPLETE, Start.SAY_COMPLETE) and call.new_run:
             move = Start.NEW
         match move:
             case Start.NEW:

@@ -11,14 +11,14 @@ from interlock.engine.objects import pack, pack_texts, unpack
 from interlock.engine.scopes import Scope
 
 if TYPE_CHECKING:
-    from interlock.engine.run import Run
+    from interlock.engine.recording import Recording
 
 
 class Slot:
     """The place of one verb in the journal."""
 
     def __init__(
-        self, run: Run, key: str, digest: str, parts: Mapping[str, Any], line: Line | None, scope: Scope
+        self, run: Recording, key: str, digest: str, parts: Mapping[str, Any], line: Line | None, scope: Scope
     ) -> None:
         self.run = run
         self.key = key

@@ -17,8 +17,10 @@ import pytest
 
 from interlock.agents import Book, RoleLibrary, ScriptedRunner
 from interlock.app import Application
+from interlock.engine import Status
 from interlock.engine.folder import known_runs
 from interlock.engine.host import Call, Finished, Quiet
+from interlock.engine.lifecycle import ended_as
 from interlock.errors import ConfigInvalid, Refused
 from interlock.playbooks.feature import FeatureInputs, example_files, feature
 from interlock.playbooks.feature.layout import AGENTS, Layout
@@ -327,9 +329,11 @@ def test_a_rejected_plan_can_be_made_again(place: Place) -> None:
     inputs = FeatureInputs("Add a login page", slug="login", approval=True)
     first = asyncio.run(app.run(feature, inputs))
     run_id = str(first.run_id)
-    for choice, code in (("approve", 4), ("reject", 5)):
-        asyncio.run(place.app().decide(run_id, choice, note="why"))
-        assert asyncio.run(place.app().resume(run_id)).close.exit_code == code
+    asyncio.run(place.app().decide(run_id, "approve"))
+    assert asyncio.run(place.app().resume(run_id)).close.exit_code == 4
+    asyncio.run(place.app().decide(run_id, "reject", note="too many tasks"))
+    (known,) = known_runs(place.root)
+    assert ended_as(known.folder.lines()) is Status.FAILED, "a rejection takes effect at once"
     again = asyncio.run(place.app().resume(run_id, Call(retry=True)))
     assert again.close.exit_code == 4 and again.close.gate is not None
     asyncio.run(place.app().decide(run_id, "approve"))

@@ -51,6 +51,11 @@ def test_from_a_refusal_to_the_last_lines(place: Place) -> None:
     again = call(place, "run", "ticket", REQUEST, "--json")
     assert again.code == 0
     assert json.loads(again.stdout)["status"] == "complete"
+    assert len([one for one in place.calls if one[0] == "Planner"]) == 1
+    fresh = call(place, "run", "ticket", REQUEST, "--fresh", "--json")
+    assert fresh.code == 0, fresh.stderr
+    assert len([one for one in place.calls if one[0] == "Planner"]) == 2
+    assert json.loads(fresh.stdout)["run_id"] != json.loads(again.stdout)["run_id"]
 
 
 @pytest.mark.req("TK-103", "EN-17", "EN-31")

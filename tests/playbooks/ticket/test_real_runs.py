@@ -252,6 +252,20 @@ def test_a_branch_that_is_checked_out_elsewhere_stops_the_run(place: Place, tmp_
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
 
 
+def test_a_workspace_that_is_a_linked_worktree(place: Place, tmp_path: Path) -> None:
+    """The user works in a worktree: branch and commit are made there, the main one is untouched."""
+    main = Place(tmp_path / "main")
+    main.begin(MAKE)
+    main.git("worktree", "add", "-q", "-b", "side", str(place.root))
+    place.script = {"tasks": graph(task("T1"), task("T2")), "work": {"T1": ONE["work"]["T1"], "T2": [{}]}}  # type: ignore[index]
+    finished = place.run()
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert place.git("rev-parse", "--abbrev-ref", "HEAD") == BRANCH
+    assert main.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
+    assert main.git("status", "--porcelain") == ""
+    assert main.git("worktree", "list", "--porcelain").count("worktree ") == 2
+
+
 def test_a_repository_without_a_commit(place: Place) -> None:
     """Everything is uncommitted: it can be carried, not stashed; the first commit is the ticket's."""
     place.begin({**MAKE, "src/t1.txt": "ok\n"}, commit=False)
@@ -314,6 +328,7 @@ def test_the_users_hooks_run_for_the_commit(place: Place) -> None:
     assert finished.close.exit_code == 3
     assert "the commit failed: the hook says no" in finished.close.reason
     assert place.git("log", "--format=%s") == "first"
+    assert not (place.root / ".git/interlock-index").exists()
     hook.write_text("#!/bin/sh\nexit 0\n")
     calls = [call for call in place.calls if call[0] != "Initializer"]
     resumed = place.resume()

@@ -130,7 +130,7 @@ def test_tool_mandates_are_found_by_their_wording() -> None:
         "ABC-1 fix the login with care. You MUST use ripgrep. Do it with `jq` and using docker, "
         "leverage our cache; integrate with Stripe, use Playwright to inspect the page and use good names"
     )
-    assert [one.tool for one in found] == ["ripgrep", "jq", "docker", "our", "Stripe", "Playwright"]
+    assert [one.tool for one in found] == ["ripgrep", "jq", "docker", "cache", "Stripe", "Playwright"]
     assert tool_mandates("ABC-1 write files with UTF-8 and with XYZ-2") == []
 
 

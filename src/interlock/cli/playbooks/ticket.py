@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -65,6 +66,7 @@ def add(run: typer.Typer) -> None:
             fast_path=not no_fast_path,
             fresh=fresh,
         )
+        desk = replace(desk, new_run=desk.new_run or fresh)
         return start(desk, "ticket", inputs, {"dirty": dirty.value} if dirty else None)
 
 

@@ -99,7 +99,6 @@ async def accept(ledger: Ledger) -> None:
     await ledger.change(
         {
             **ledger.counted(ledger.metrics(graph, accepted=True)),
-            **cycle(ledger),
             ("status",): RunStatus.ACCEPTED.value,
             ("iterations", ledger.place, "status"): "ACCEPTED",
             ("iterations", ledger.place, "completed_at"): stamp(now),
@@ -110,10 +109,6 @@ async def accept(ledger: Ledger) -> None:
         now=now,
     )
     ledger.run.note("progress", text=ledger.metrics(graph, accepted=True).line(), rejected_tasks=[])
-
-
-def cycle(ledger: Ledger) -> dict[tuple[str | int, ...], object]:
-    return {("current_task_id",): None, ("current_task_attempt",): 0} if ledger.phase is Phase.REVIEW else {}
 
 
 async def reject(ledger: Ledger) -> None:

@@ -55,6 +55,7 @@ COMMIT = """# a commit from an index of its own
 set -e
 GIT_INDEX_FILE="$(cd "$(git rev-parse --git-dir)" && pwd)/interlock-index"
 export GIT_INDEX_FILE
+trap 'rm -f "$GIT_INDEX_FILE"' EXIT
 message=$1 ignore=$2
 shift 2
 rm -f "$GIT_INDEX_FILE"
@@ -65,7 +66,6 @@ if test -n "$ignore"; then
   git update-index --add --cacheinfo "100644,$blob,$(git rev-parse --show-prefix).gitignore"
 fi
 git commit -q -m "$message"
-rm -f "$GIT_INDEX_FILE"
 """
 """A commit from an index of its own: what the user has staged stays staged and out of it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -450,9 +450,6 @@ def next_attempt(task: Task) -> int:
 def exhausted(tasks: Iterable[Task], most: int) -> list[Task]:
     """The rejected tasks that have no attempt left."""
     return [task for task in tasks if task.status in REJECTED and task.attempt >= most]
-
-
-Digest = Callable[[str], str]
 
 
 def literal_files(task: Task) -> list[str]:

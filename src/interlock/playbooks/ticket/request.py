@@ -14,37 +14,8 @@ from enum import StrEnum
 from interlock.playbooks.ticket import problems
 
 TICKET = re.compile(r"(?<![A-Za-z0-9_])[A-Z]+-\d+(?![A-Za-z0-9_])")
-NOT_TICKETS = frozenset(
-    [
-        "AES",
-        "ASCII",
-        "BASE",
-        "CP",
-        "CVE",
-        "ECMA",
-        "EN",
-        "ES",
-        "GB",
-        "GPT",
-        "HTTP",
-        "IEC",
-        "IEEE",
-        "IPV",
-        "ISO",
-        "KOI",
-        "LATIN",
-        "MD",
-        "PEP",
-        "RFC",
-        "RSA",
-        "SHA",
-        "TLS",
-        "UCS",
-        "UTF",
-        "WCAG",
-        "X",
-    ]
-)
+_STANDARDS = "AES CVE ECMA HTTP IEC IEEE ISO PEP RFC RSA SHA TLS UCS UTF WCAG"
+NOT_TICKETS = frozenset(_STANDARDS.split())
 """What stands before the hyphen of standards and formats: `UTF-8`, `SHA-256`, `ISO-8601`."""
 
 
@@ -113,104 +84,13 @@ def clarity(request: str) -> Clarity:
 
 # -- words
 
-STOP_WORDS = frozenset(
-    [
-        "a",
-        "about",
-        "after",
-        "all",
-        "also",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "because",
-        "been",
-        "before",
-        "being",
-        "both",
-        "but",
-        "by",
-        "can",
-        "could",
-        "did",
-        "do",
-        "does",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "how",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "just",
-        "make",
-        "may",
-        "more",
-        "most",
-        "must",
-        "need",
-        "needs",
-        "not",
-        "of",
-        "on",
-        "only",
-        "or",
-        "other",
-        "our",
-        "out",
-        "over",
-        "please",
-        "shall",
-        "should",
-        "so",
-        "some",
-        "such",
-        "than",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "those",
-        "to",
-        "under",
-        "until",
-        "up",
-        "use",
-        "used",
-        "using",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "while",
-        "who",
-        "why",
-        "will",
-        "with",
-        "within",
-        "without",
-        "would",
-        "you",
-        "your",
-    ]
-)
+_STOP_WORDS = """
+a about after all also an and any are as at be because been before being both but by can could did do does for from
+had has have how if in into is it its just make may more most must need needs not of on only or other our out over
+please shall should so some such than that the their them then there these they this those to under until up use
+used using was we were what when where which while who why will with within without would you your
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
 _WORD = re.compile(r"[a-z0-9]+")
 
 
@@ -287,69 +167,17 @@ class Mandate:
         return {"text": self.text, "tool": self.tool, "assigned_agent": self.assigned_agent.value}
 
 
-KNOWN_TOOLS = frozenset(
-    [
-        "ansible",
-        "black",
-        "bun",
-        "cargo",
-        "chrome-devtools",
-        "clang",
-        "cmake",
-        "context7",
-        "curl",
-        "cypress",
-        "docker",
-        "eslint",
-        "ffmpeg",
-        "gcc",
-        "git",
-        "gradle",
-        "graphql",
-        "grpc",
-        "helm",
-        "jest",
-        "jq",
-        "kafka",
-        "kubectl",
-        "kubernetes",
-        "make",
-        "maven",
-        "mocha",
-        "mypy",
-        "mysql",
-        "nginx",
-        "node",
-        "npm",
-        "openapi",
-        "playwright",
-        "pnpm",
-        "poetry",
-        "postgres",
-        "postgresql",
-        "prettier",
-        "puppeteer",
-        "pytest",
-        "redis",
-        "ripgrep",
-        "ruff",
-        "rustfmt",
-        "selenium",
-        "sqlite",
-        "strace",
-        "tailwind",
-        "terraform",
-        "tox",
-        "uv",
-        "vite",
-        "vitest",
-        "webpack",
-        "yarn",
-    ]
-)
+_KNOWN_TOOLS = """
+ansible black bun cargo chrome-devtools clang cmake context7 curl cypress docker eslint ffmpeg gcc git gradle
+graphql grpc helm jest jq kafka kubectl kubernetes make maven mocha mypy mysql nginx node npm openapi playwright
+pnpm poetry postgres postgresql prettier puppeteer pytest redis ripgrep ruff rustfmt selenium sqlite strace
+tailwind terraform tox uv vite vitest webpack yarn
+"""
+KNOWN_TOOLS = frozenset(_KNOWN_TOOLS.split())
+_ARTICLE = r"(?:(?:the|a|an|our|your)\s+)?"
 _TOOL = r"(`[^`\n]+`|[A-Za-z][\w.+#/-]*[\w+#]|[A-Za-z])"
-_ALWAYS = re.compile(rf"\b(?:MUST use|leverage|integrate with)\s+(?:the\s+)?{_TOOL}", re.IGNORECASE)
-_SOMETIMES = re.compile(rf"\b(?:use|with|using)\s+(?:the\s+)?{_TOOL}", re.IGNORECASE)
+_ALWAYS = re.compile(rf"\b(?:MUST use|leverage|integrate with)\s+{_ARTICLE}{_TOOL}", re.IGNORECASE)
+_SOMETIMES = re.compile(rf"\b(?:use|with|using)\s+{_ARTICLE}{_TOOL}", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[.;!?](?=\s|$)|\n|$")
 _LOOKS_INTO = re.compile(r"\b(?:analy[sz]|inspect|investigat|research|diagnos|see the page)", re.IGNORECASE)
 _MAKES = re.compile(r"\b(?:implement|build|built|fix|creat|deploy)", re.IGNORECASE)

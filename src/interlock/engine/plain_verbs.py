@@ -1,0 +1,169 @@
+"""The verbs that decide, tell and measure, and those that run commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from interlock.engine.document_verbs import DocumentVerbs
+from interlock.engine.model import CommandResult, plain
+from interlock.engine.recording import CODE_CHANGED
+from interlock.engine.sharing import shared_area
+from interlock.engine.tables import name_of, row_name
+from interlock.engine.world import CommandCall
+from interlock.errors import Diverged
+from interlock.telemetry import dispatch_rows
+
+T = TypeVar("T")
+KEY = "\u27e6key\u27e7"
+"""Stands in a command's arguments for ``<run>/<key>``, the mark by which its probe finds the effect (EN-11)."""
+
+
+class PlainVerbs(DocumentVerbs):
+    """Decisions, events, clock, output, commands."""
+
+    def decide(self, rule: Callable[..., T], *inputs: Any) -> T:
+        """Apply a table or pure function; what it was given and what it said are recorded."""
+        name = name_of(rule)
+        slot = self.recall(name, {"rule": name, "inputs": plain(inputs)})
+        result = rule(*inputs)
+        value = plain(result)
+        if slot.recorded:
+            recorded = slot.value()["result"]
+            if recorded == value:
+                return result
+            if self.options.accept_recorded and isinstance(result, StrEnum):
+                return type(result)(recorded)
+            raise Diverged(
+                f"{name} at {slot.key} now says {value!r}; recorded is {recorded!r}",
+                key=slot.key,
+                remedy=CODE_CHANGED,
+            )
+        out = {"rule": name, "row": row_name(inputs)[:400], "result": value}
+        slot.settle("decide", out, facts={"inputs": plain(inputs)})
+        return result
+
+    def note(self, event: str, **facts: Any) -> None:
+        """Record an event of the playbook."""
+        slot = self.recall("note", {"event": event, "facts": plain(facts)})
+        if not slot.recorded:
+            slot.settle(event, None, facts=plain(facts))
+
+    def warn(self, text: str, **facts: Any) -> None:
+        """Record something a person should know that does not stop the run."""
+        self.note("warning", text=text, **facts)
+
+    def now(self) -> datetime:
+        slot = self.recall("now", {})
+        if slot.recorded:
+            return datetime.fromisoformat(slot.value())
+        moment = self.world.now()
+        slot.settle("now", moment.isoformat())
+        return moment
+
+    async def wait(self, seconds: float) -> None:
+        """Let time pass, once: a replay does not wait again."""
+        slot = self.recall("wait", {"seconds": seconds})
+        if not slot.recorded:
+            await self.world.sleep(seconds)
+            slot.settle("wait", seconds)
+
+    def new_id(self, prefix: str, length: int = 6) -> str:
+        slot = self.recall("new_id", {"prefix": prefix, "length": length})
+        if slot.recorded:
+            return str(slot.value())
+        value = f"{prefix}{self.world.draw(length)}"
+        slot.settle("new_id", value)
+        return value
+
+    def say(self, text: str | bytes) -> None:
+        """The playbook's own output: shown once, silent when it is replayed."""
+        slot = self.recall("say", {"text": text if isinstance(text, str) else text.decode("utf-8", "replace")})
+        if not slot.recorded:
+            slot.settle("say", text)
+            self._say(text)
+
+    def telemetry(self) -> Sequence[dict[str, Any]]:
+        """The facts of all dispatches so far."""
+        slot = self.recall("telemetry", {})
+        if slot.recorded:
+            return list(slot.value())
+        rows = dispatch_rows(self.journal.lines)
+        slot.settle("telemetry", rows)
+        return rows
+
+    # -- commands
+
+    async def command(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str = ".",
+        timeout_s: float = 1800.0,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        probe: Sequence[str] | None = None,
+        name: str = "command",
+    ) -> CommandResult:
+        """Run a build, test or git command. After a crash the probe says whether its effect is already there:
+        it is if the probe exits 0 and prints something; without a probe the command runs again (EN-10)."""
+        # The names of the variables say what was asked; their values may be secrets and stay out of the journal.
+        parts = {
+            "argv": [self.world.redact(word) for word in argv],
+            "cwd": cwd,
+            "stdin": stdin,
+            "env": sorted(env or {}),
+        }
+        slot = self.recall(name, parts)
+        if slot.recorded:
+            return CommandResult.from_json(slot.value())
+        mark = f"{self.identity.run_id}/{slot.key}"
+        call = CommandCall(tuple(word.replace(KEY, mark) for word in argv), cwd, timeout_s, dict(env or {}), stdin)
+        shown_argv = [self.world.redact(word) for word in call.argv]
+        self.stop_here(slot.key, "command", lambda: call)
+        self.materialize()
+        marker = f"{self.identity.run_id}:{slot.key}:"
+        if (area := shared_area()) is not None:
+            area.commands = True
+        async with self.world.working():
+            result = None
+            if slot.intent("command.intent"):
+                self.world.end_leftovers(marker, None, None)
+                if probe is not None:
+                    question = CommandCall(
+                        tuple(word.replace(KEY, mark) for word in probe), cwd, timeout_s, dict(env or {})
+                    )
+                    answer = await self.world.command(question, key=slot.key, marker=marker + "probe")
+                    if answer.ok and answer.stdout.strip():
+                        result = CommandResult(0, stdout=answer.stdout, probed=True)
+            else:
+                slot.append("command.intent", {"argv": shown_argv, "cwd": cwd})
+            if result is None:
+                self.effect()
+                result = await self.world.command(call, key=slot.key, marker=marker + "1")
+        slot.settle("command", asdict(result), facts={"argv": shown_argv[:20]})
+        return result
+
+    async def inspect(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str = ".",
+        timeout_s: float = 300.0,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        name: str = "inspect",
+    ) -> CommandResult:
+        """What a command says that only looks (git plumbing, say). It is no effect: the run does not come into being
+        by it, a dry run makes it too, and after a crash it is simply made again."""
+        shown_argv = [self.world.redact(word) for word in argv]
+        slot = self.recall(name, {"argv": shown_argv, "cwd": cwd, "stdin": stdin})
+        if slot.recorded:
+            return CommandResult.from_json(slot.value())
+        call = CommandCall(tuple(argv), cwd, timeout_s, dict(env or {}), stdin)
+        result = await self.world.inspect(call, marker=f"{self.identity.run_id}:{slot.key}:inspect")
+        slot.settle("inspect", asdict(result), facts={"argv": shown_argv[:20]})
+        return result
