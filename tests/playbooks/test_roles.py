@@ -103,7 +103,7 @@ def test_a_role_has_the_sections_that_all_roles_share(name: str) -> None:
 @every_role
 def test_a_role_is_finished_text(name: str) -> None:
     """No placeholder of a template, no path of somebody's machine."""
-    assert not [mark for mark in ("{{", "}}", "/home/", "/root/", "/Users/", "FIXME") if mark in TEXTS[name]]
+    assert not [mark for mark in ("{{", "}}", "/home/", "/Users/", "FIXME") if mark in TEXTS[name]]
 
 
 @pytest.mark.parametrize("name", [name for name in TEXTS if name.startswith(("feature/", "ticket/"))])

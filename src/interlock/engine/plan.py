@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from interlock.agents.book import Bound
@@ -176,6 +177,7 @@ def relocated(contract: Contract, places: Mapping[str, str]) -> Contract:
     return replace(contract, artifacts=tuple(replace(a, path=places[a.path]) for a in contract.artifacts))
 
 
+@lru_cache(maxsize=256)
 def stamp(moment: datetime) -> str:
     """UTC, ISO 8601, whole seconds."""
     return moment.isoformat()[:19] + "Z"

@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -251,7 +252,7 @@ class SimulatedWorld:
         self._trees: dict[Path, MemoryTree] = {}
 
     def now(self) -> datetime:
-        return EPOCH + timedelta(seconds=asyncio.get_running_loop().time())
+        return _moment(asyncio.get_running_loop().time())
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -450,5 +451,15 @@ class Simulation:
 
 
 def virtual_stamp() -> str:
-    moment = EPOCH + timedelta(seconds=asyncio.get_running_loop().time())
-    return moment.isoformat(timespec="milliseconds")
+    return _stamp(asyncio.get_running_loop().time())
+
+
+# Much happens at one virtual moment, and the moments of one run are those of the next.
+@lru_cache(maxsize=1024)
+def _moment(seconds: float) -> datetime:
+    return EPOCH + timedelta(seconds=seconds)
+
+
+@lru_cache(maxsize=1024)
+def _stamp(seconds: float) -> str:
+    return _moment(seconds).isoformat(timespec="milliseconds")

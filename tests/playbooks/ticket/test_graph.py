@@ -225,7 +225,7 @@ def test_blame_goes_to_those_whose_files_are_named() -> None:
     """By path, also within an absolute one; all that were worked on if nobody is named; accepted ones only once."""
     found = read(graph(task("T1", test_files=["tests/t1_test.py"]), task("T2")))
     both = list(found.tasks.values())
-    assert blamed("/work/src/t2.txt:3: error", both, both) == ["T2"]
+    assert blamed("/build/src/t2.txt:3: error", both, both) == ["T2"]
     assert blamed("FAILED tests/t1_test.py::x", both, both) == ["T1"]
     assert blamed("src/t2.txtx and xsrc/t1.txt-old", both, both) == ["T1", "T2"]
     data = data_of(graph(task("T1"), task("T2")))

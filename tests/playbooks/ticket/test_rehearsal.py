@@ -13,7 +13,17 @@ import pytest
 from interlock.engine import Options, Played, Status, explore
 from interlock.playbooks.ticket import rehearsal
 from interlock.playbooks.ticket.documents import edited
-from interlock.playbooks.ticket.rehearsing import HOME, git_of
+from interlock.playbooks.ticket.rehearsing import (
+    HOME,
+    PROJECT,
+    TWO,
+    git_of,
+    graph,
+    make,
+    task,
+    with_trusted_docs,
+    working,
+)
 from interlock.settings.models import TicketSettings
 
 OPTIONS = Options(settings=TicketSettings(), max_parallel=8)
@@ -38,6 +48,28 @@ def test_every_invariant_holds_on_every_path() -> None:
     assert sum(count for name, count in endings.items() if not name.startswith("3")) > 350
     assert sum(count for name, count in endings.items() if name.startswith("3")) > 50
     assert {name.split(": ")[1] for name in endings} == {"complete", "stopped", "failed"}
+
+
+OTHERS = {
+    "short cut": (graph(task("T1")), with_trusted_docs(PROJECT)),
+    "one after the other": (graph(task("T1"), task("T2"), strategies={"A": "sequential"}), with_trusted_docs(PROJECT)),
+    "two groups": (graph(task("T1"), task("T2", "B", needs=("T1",))), with_trusted_docs(PROJECT)),
+    "docs not trusted": (TWO, dict(PROJECT)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_tickets_hold_with_one_fault(name: str) -> None:
+    """The short cut, a sequential group, two groups, and documentation that is refreshed alongside."""
+    tasks, files = OTHERS[name]
+    setup = rehearsal()
+    count = 0
+    for played in explore(
+        lambda agent: make(agent, OPTIONS, files=files), setup.deviations, most=1, base=working(tasks)
+    ):
+        assert setup.broken(played) == []
+        count += 1
+    assert count > 10
 
 
 # -- each invariant notices
