@@ -103,9 +103,7 @@ class Refused(BadInput):
 class Locked(InterlockError):
     exit_code = 6
 
-    def __init__(
-        self, what: str, *, holder: dict[str, object] | None = None, remedy: str | None = None
-    ) -> None:
+    def __init__(self, what: str, *, holder: dict[str, object] | None = None, remedy: str | None = None) -> None:
         super().__init__(what, remedy=remedy)
         self.holder = holder or {}
 
