@@ -30,7 +30,7 @@ from interlock.errors import DocumentInvalid, JournalDamaged, Refused
 
 HOME = ".interlock"
 SHARED_WITH_TEAM = ("agents", "prompts", "playbooks")
-GITIGNORE = "/*\n!/.gitignore\n" + "".join(f"!/{name}/\n" for name in SHARED_WITH_TEAM)
+GITIGNORE = "/*\n" + "".join(f"!/{name}/\n" for name in SHARED_WITH_TEAM)
 PER_TRY = ("brief.md", "output.md", "transcript.jsonl", "stderr.log", "answer.json", "PARTIAL_REQUEST", "changes.patch")
 
 

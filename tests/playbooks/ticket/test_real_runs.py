@@ -45,7 +45,7 @@ def test_a_ticket_in_a_project_with_make(place: Place) -> None:
     ]
     changed = place.git("show", "--name-only", "--format=", "HEAD~1").splitlines()
     assert changed == [".gitignore", "src/t1.txt", "src/t2.txt"]
-    assert place.git("status", "--porcelain") == "?? .interlock/"
+    assert place.git("status", "--porcelain") == ""
     assert place.git("worktree", "list", "--porcelain").count("worktree ") == 1
     assert place.text("src/t2.txt") == "ok, too\n"
     again = place.run()
