@@ -13,6 +13,9 @@ from typing import Any
 
 from interlock import __version__
 from interlock.agents import Book, CommandRunner, RoleLibrary, Runner, Scenario, ScriptedRunner
+from interlock.agents.coding.asking import Configured
+from interlock.agents.coding.catalogue import KNOWN, make_runner, on_path
+from interlock.agents.coding.catalogue import known as known_agent
 from interlock.documents import Store
 from interlock.engine.definition import Playbook
 from interlock.engine.dry_run import Plan, dry_run
@@ -25,7 +28,7 @@ from interlock.engine.real import RealWorld
 from interlock.engine.world import World
 from interlock.errors import ConfigInvalid
 from interlock.playbooks import load
-from interlock.settings import Command, Scripted, Settings, load_settings
+from interlock.settings import AcpAgent, CodingAgent, Command, Scripted, Settings, load_settings
 from interlock.workspace import Workspace
 
 
@@ -56,6 +59,7 @@ class Setup:
         return Options(
             budget_usd=self.settings.limits.budget_usd,
             max_parallel=self.settings.limits.parallel(playbook.max_parallel),
+            rate_limit_wait_s=self.settings.limits.rate_limit_wait_s,
             isolate=self.settings.workspace.isolate,
             outbox=self.settings.workspace.outbox,
             settings=getattr(self.settings, playbook.name, None),
@@ -80,20 +84,31 @@ class Setup:
         return facts if self.runner is None else facts.model_copy(update={"runner": self.runner})
 
     def default_runner(self) -> str:
-        """The runner for agents that settings say nothing of."""
-        if name := self.runner or self.settings.runner:
+        """The runner for agents that settings say nothing of: the one that is set, else the first agent on PATH."""
+        if name := self.configured_runner or self.found_runner:
             return name
-        if len(self.settings.runners) == 1:
-            return next(iter(self.settings.runners))
         raise ConfigInvalid(
-            "no runner is configured",
+            "no runner is configured, and no coding agent is found on PATH",
             where="interlock.toml",
-            expected='runner = "NAME", with a table [runners.NAME]',
+            expected='runner = "NAME", or one of these programs: ' + ", ".join(agent.program for agent in KNOWN),
             remedy=(
-                'Name a program that acts as the agent: [runners.mine] with type = "command" and '
-                'argv = ["program", "argument"]. Or try it without any agent: --runner scripted'
+                f"Install one, for instance {KNOWN[0].title}: {KNOWN[0].install}. Or name a program that acts as the "
+                'agent: [runners.mine] with type = "command" and argv = ["program", "argument"]. '
+                "Or try it without any agent: --runner scripted"
             ),
         )
+
+    @property
+    def configured_runner(self) -> str | None:
+        """The runner that somebody named: this process was told it, or the settings have it."""
+        only = next(iter(self.settings.runners)) if len(self.settings.runners) == 1 else None
+        return self.runner or self.settings.runner or only
+
+    @property
+    def found_runner(self) -> str | None:
+        """The first known coding agent on PATH."""
+        agent = next(on_path(self.environ.get("PATH")), None)
+        return agent.name if agent is not None else None
 
     def make_runner(self, name: str) -> Runner:
         """The runner of this name; `ConfigInvalid` when it cannot be made."""
@@ -102,13 +117,13 @@ class Setup:
                 return CommandRunner(name, table.argv, table.env, self.environ, root=self.root)
             case Scripted() as table:
                 return ScriptedRunner(self._scenario(table.scenario), name=name, inherit=self.environ)
-            case table:
-                raise ConfigInvalid(
-                    f"runner {name!r} is of type {table.type!r}, which this version cannot call yet",
-                    where="interlock.toml",
-                    expected='type = "command" or "scripted"',
-                    remedy=f'Call it as a program: type = "command", argv = ["{table.type}", ...].',
-                )
+            case CodingAgent() as table:
+                program = table.program or known_agent(table.type).program_for(table.mode)
+                configured = Configured(name, program, table.args, table.model, table.env)
+                return make_runner(table.type, configured, self.environ, table.mode)
+            case AcpAgent() as table:
+                configured = Configured(name, table.program, table.args, table.model, table.env)
+                return make_runner("acp", configured, self.environ)
 
     def _scenario(self, path: str | None) -> Scenario | None:
         if path is None:
@@ -152,10 +167,12 @@ class Application:
         )
 
     async def run(self, playbook: Playbook, inputs: Any, call: Call = NOTHING_SPECIAL) -> Finished:
+        self._say_found_runner()
         return await self.host.run(playbook, inputs, call)
 
     async def resume(self, name: str, call: Call = NOTHING_SPECIAL) -> Finished:
         known = self.find(name)
+        self._say_found_runner()
         return await self.host.resume(known, self.playbook_of(known), call)
 
     async def decide(self, name: str, choice: str, *, note: str = "", who: str | None = None) -> Waiting:
@@ -169,6 +186,13 @@ class Application:
     async def plan(self, playbook: Playbook, inputs: Any) -> Plan:
         """What would happen next, without doing it."""
         return await dry_run(self.host, self.setup, playbook, inputs, version=__version__)
+
+    def _say_found_runner(self) -> None:
+        """Nobody named a runner: whoever pays for the agent is told which one is used."""
+        if self.setup.configured_runner is None and (name := self.setup.found_runner):
+            self.view.remark(
+                f'agents are called with {name}, found on PATH (to choose: runner = "..." in interlock.toml)'
+            )
 
     def find(self, name: str) -> Known:
         return find_run(self.root, name)

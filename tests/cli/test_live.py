@@ -60,12 +60,20 @@ def test_a_dispatch_stands_on_the_board_while_it_runs(board: Board, clock: Clock
     """From its start to its end, with attempt, time and the last thing the agent did."""
     board.line(line("dispatch.start", member="a", step="s", **{"try": 1}, runner="x"))
     clock.now += 65
-    board.news("s/a#1", AgentNews("tool", {"name": "edit", "path": "src/x.py"}))
+    board.news("s/a#1", AgentNews("tool", {"name": "edit", "subject": "src/x.py", "state": "began"}))
     head, row = drawn(board)
     assert head == "toy a  1:05  eta ~?  0 ok"
-    assert row.split() == [row.split()[0], *["step", "s:", "a", "attempt", "1", "1:05", "tool", "edit", "src/x.py"]]
+    assert row.split() == [row.split()[0], *["step", "s:", "a", "attempt", "1", "1:05", "edit", "src/x.py"]]
     board.line(line("dispatch.end", outcome="OK", cost_usd=0.5))
     assert drawn(board) == ["toy a  1:05  eta ~?  1 ok  0.50 USD"]
+
+
+def test_the_tokens_of_an_agent_stand_in_its_row(board: Board) -> None:
+    """As soon as the agent says them, at a glance; one that says nothing has none."""
+    board.line(line("dispatch.start", member="a", step="s", **{"try": 1}, runner="x"))
+    assert "tokens" not in drawn(board)[1]
+    board.news("s/a#1", AgentNews("usage", {"input_tokens": 41_000, "output_tokens": 234, "cost_usd": None}))
+    assert "41.2k tokens" in drawn(board)[1]
 
 
 def test_failures_and_costs_add_up_and_unknown_costs_stay_unknown(board: Board) -> None:
@@ -99,7 +107,13 @@ def test_a_narrow_terminal_gets_cut_lines_and_no_wrapped_ones(board: Board) -> N
     ("kind", "data", "said"),
     [
         ("text", {"text": "one\ntwo \x1b[2J"}, "two \\x1b[2J"),
-        ("tool", {"name": "edit"}, "tool edit"),
+        ("tool", {"name": "edit", "subject": "a.py", "state": "began"}, "edit a.py"),
+        ("tool", {"name": "edit", "subject": "a.py", "state": "refused"}, "edit refused a.py"),
+        ("tool", {"name": "edit", "state": "done"}, ""),
+        ("plan", {"entries": [["a", "completed"], ["b", "in_progress"], ["c", "pending"]]}, "plan 1/3: b"),
+        ("plan", {"entries": []}, ""),
+        ("waiting", {"why": "overloaded", "seconds": 2}, "waits: overloaded"),
+        ("usage", {"input_tokens": 5}, ""),
         ("started", {"pid": 1}, ""),
         ("partial.requested", {}, "time is up: asked for partial results"),
     ],

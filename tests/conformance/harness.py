@@ -303,7 +303,16 @@ class PlayedRunner:
         if act.crash:
             raise Crash
         output = MemoryOutput(act.message.encode())
-        return AgentExit(act.code, output, act.result, timed_out=late > 0, partial=late > 0, usage=act.usage)
+        return AgentExit(
+            act.code,
+            output,
+            act.result,
+            timed_out=late > 0,
+            partial=late > 0,
+            usage=act.usage,
+            fault=act.fault,
+            limited=act.limited,
+        )
 
     async def health(self) -> Health:
         return Health(True, "played")

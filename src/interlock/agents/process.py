@@ -60,6 +60,7 @@ async def run_process(
     grace_s: float = 5.0,
     limit_bytes: int = OUTPUT_LIMIT,
     on_start: Callable[[int, int], None] | None = None,
+    tap: Callable[[bytes], None] | None = None,
     partial: Callable[[], Awaitable[None] | None] | None = None,
     partial_grace_s: float = 0.0,
 ) -> ProcessExit:
@@ -72,6 +73,7 @@ async def run_process(
             and after `grace_s` it is killed.
         marker: unique for this call, in the environment of everything it starts.
         on_start: gets the number of the process and of its group before anything is waited for.
+        tap: gets all of the output, piece by piece, as it comes; also what the file has no room for.
     """
     began = time.monotonic()
     with contextlib.ExitStack() as cleanup:
@@ -84,8 +86,8 @@ async def run_process(
         cleanup.callback(tree.close)
         exited = tree.exited()
         sinks = [
-            cleanup.enter_context(_Sink(pipe, file))
-            for pipe, file in ((tree.popen.stdout, out), (tree.popen.stderr, err))
+            cleanup.enter_context(_Sink(pipe, file, reader))
+            for pipe, file, reader in ((tree.popen.stdout, out, tap), (tree.popen.stderr, err, None))
         ]
         if stdin is not None:
             cleanup.enter_context(_Feed(tree.popen.stdin, stdin))
@@ -149,9 +151,10 @@ def _why(error: OSError | ValueError, argv: Sequence[str]) -> str:
 class _Sink:
     """Moves one output pipe into its file, a piece at a time; what does not fit is read and dropped."""
 
-    def __init__(self, pipe: IO[bytes] | None, file: CappedFile) -> None:
+    def __init__(self, pipe: IO[bytes] | None, file: CappedFile, tap: Callable[[bytes], None] | None) -> None:
         assert pipe is not None
         self.error: OSError | None = None
+        self._tap = tap
         self._pipe = pipe
         self._handle = pipe.fileno()
         self._file = file
@@ -176,6 +179,8 @@ class _Sink:
                 self._file.write(chunk)
             except OSError as error:
                 self.error = error
+        if self._tap is not None:
+            self._tap(chunk)
         return True
 
     def drain(self) -> None:

@@ -21,11 +21,16 @@ def stderr_path(request: AgentRequest) -> Path:
     return request.folder / "stderr.log"
 
 
+def stream_path(request: AgentRequest) -> Path:
+    """What a coding agent printed, as it printed it."""
+    return request.folder / "stream.jsonl"
+
+
 def prepare(request: AgentRequest) -> None:
     """Makes room for a new call: nothing of an earlier one can be taken for its answer, and nothing is lost."""
     request.folder.mkdir(parents=True, exist_ok=True)
     request.partial_path.unlink(missing_ok=True)
-    for path in (request.output_path, request.result_path, stderr_path(request)):
+    for path in (request.output_path, request.result_path, stderr_path(request), stream_path(request)):
         if path.is_symlink() or path.exists():
             number = 1
             while (aside := path.with_name(f"{path.name}.{number}")).exists():

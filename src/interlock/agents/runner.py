@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from interlock.agents.roles import Role
-    from interlock.contracts import Contract
+    from interlock.contracts import Contract, Reason
 
 
 class Output(Protocol):
@@ -117,8 +117,18 @@ class AgentRequest:
     model: str | None = None
     writes: tuple[str, ...] = ()
     role: Role | None = None
+    instructions: str = ""
+    """The role's text as it stands at the head of the brief, for agents that take it apart from the task."""
+    shell_writes: bool = True
+    """Whether the commands that it runs may leave files anywhere in the workspace, as builds and tests do."""
     contract: Contract | None = None
     """What will be checked; only the scripted player looks at it."""
+
+    @property
+    def task(self) -> str:
+        """The brief without the role's text; the whole brief where that does not stand at its head."""
+        head = f"{self.instructions}\n\n"
+        return self.brief.removeprefix(head) if self.instructions else self.brief
 
     @property
     def brief_path(self) -> Path:
@@ -159,6 +169,23 @@ class AgentRequest:
 
 
 @dataclass(frozen=True)
+class Fault:
+    """Why a call does not count, whatever its exit status and its answer say."""
+
+    reason: Reason
+    text: str
+
+
+@dataclass(frozen=True)
+class Limited:
+    """The agent's model service takes no more requests for now; the same call will work later."""
+
+    text: str
+    reset_s: float | None = None
+    """Seconds until it does, where the service says so."""
+
+
+@dataclass(frozen=True)
 class AgentExit:
     """How the call ended, as facts."""
 
@@ -172,6 +199,10 @@ class AgentExit:
     partial: bool = False
     """The answer came after partial results had been asked for."""
     usage: Usage | None = None
+    session: str | None = None
+    """The agent's own name for its session, to look into or go on with by its own program."""
+    fault: Fault | None = None
+    limited: Limited | None = None
 
 
 @dataclass(frozen=True)
@@ -179,7 +210,7 @@ class AgentNews:
     """Something that happened while the agent runs, for journal and live view: a kind and its facts."""
 
     kind: str
-    """``started`` (pid, pgid), ``partial.requested``, ``text``, ``tool``, ``waiting`` ..."""
+    """``started`` (pid, pgid), ``partial.requested``, ``waiting``; of coding agents also those of `coding.events`."""
     data: Mapping[str, object] = field(default_factory=dict)
 
 

@@ -26,6 +26,8 @@ class Working:
     attempt: int | None
     since: float
     doing: str = ""
+    tokens: int | None = None
+    """Read and written by its model so far, where the agent says it."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Board:
     def news(self, key: str, news: AgentNews) -> None:
         with self._lock:
             self._say(key, doing(news.kind, news.data))
+            if news.kind == "usage" and key in self._working:
+                self._working[key] = replace(self._working[key], tokens=tokens(news.data))
 
     def working(self) -> list[Working]:
         with self._lock:
@@ -102,13 +106,48 @@ class Board:
 
 
 def doing(kind: str, data: Mapping[str, object]) -> str:
-    """The last thing an agent did, in a few words."""
-    texts = [value for value in data.values() if isinstance(value, str) and value.strip()]
+    """The last thing an agent did, in a few words; empty for what changes nothing of that."""
     match kind:
-        case "text" if texts:
-            return printable(texts[0].strip().splitlines()[-1], 80)
+        case "text" | "thought":
+            lines = str(data.get("text", "")).strip().splitlines()
+            return printable(lines[-1], 80) if lines else ""
+        case "tool":
+            return _tool(data)
+        case "plan":
+            return _plan(data.get("entries"))
+        case "waiting":
+            return printable(f"waits: {data.get('why', '')}", 80)
+        case "warning":
+            return printable(f"warns: {data.get('text', '')}", 80)
         case "partial.requested":
             return "time is up: asked for partial results"
-        case "started" | "ended":
+        case "started" | "ended" | "session" | "usage":
             return ""
+    texts = [value for value in data.values() if isinstance(value, str) and value.strip()]
     return printable(" ".join([kind, *texts]), 80)
+
+
+def _tool(data: Mapping[str, object]) -> str:
+    """The tool and what it is about; how it ended only where that is worth a look."""
+    if data.get("state") == "done":
+        return ""
+    ended = f" {data['state']}" if data.get("state") in ("failed", "refused") else ""
+    return printable(f"{data.get('name') or 'tool'}{ended} {data.get('subject') or ''}".rstrip(), 80)
+
+
+def _plan(entries: object) -> str:
+    """How far the agent's own plan is, and what it is at."""
+    steps = (
+        [entry for entry in entries if isinstance(entry, list) and len(entry) == 2] if isinstance(entries, list) else []
+    )
+    if not steps:
+        return ""
+    done = sum(state == "completed" for _, state in steps)
+    now = next((text for text, state in steps if state == "in_progress"), "")
+    return printable(f"plan {done}/{len(steps)}{f': {now}' if now else ''}", 80)
+
+
+def tokens(data: Mapping[str, object]) -> int | None:
+    known = [data.get(name) for name in ("input_tokens", "output_tokens")]
+    counts = [count for count in known if isinstance(count, int)]
+    return sum(counts) if counts else None

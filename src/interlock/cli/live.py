@@ -101,13 +101,15 @@ class Picture:
         rows = Table.grid(padding=(0, 2))
         rows.add_column(width=1)
         rows.add_column(no_wrap=True, overflow="ellipsis", max_width=max(20, options.max_width // 2))
-        for _ in ("attempt", "time", "doing"):
+        for _ in ("attempt", "time", "tokens", "doing"):
             rows.add_column(no_wrap=True, overflow="ellipsis")
         frames = ASCII_SPINNER if options.ascii_only else SPINNER
         for one in board.working():
             spin = Text(frames[int(now * REFRESH) % len(frames)], "cyan")
             attempt = "" if one.attempt is None else f"attempt {one.attempt}"
-            rows.add_row(spin, one.name, Text(attempt, "dim"), minutes(now - one.since), Text(one.doing, "dim"))
+            tokens = "" if one.tokens is None else f"{amount(one.tokens)} tokens"
+            elapsed = minutes(now - one.since)
+            rows.add_row(spin, one.name, Text(attempt, "dim"), elapsed, Text(tokens, "dim"), Text(one.doing, "dim"))
         yield head
         yield rows
 
@@ -128,3 +130,10 @@ def minutes(seconds: float) -> str:
     whole = int(seconds)
     hours, rest = divmod(whole, 3600)
     return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
+
+
+def amount(number: int) -> str:
+    """A count at a glance: 812, 4.1k, 1.2M."""
+    if number < 1000:
+        return str(number)
+    return f"{number / 1000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"

@@ -1,9 +1,9 @@
 """How an agent says its verdict, and what it said.
 
 Everything an agent can return, sensible or not, becomes exactly one outcome (CM-11).  The order of questions:
-was it cancelled; did it start; did it end in time; is there a verdict; is it ours (session); does the exit
-status agree with it; does it carry what it must.  No verdict is never a pass (CM-12), except where the
-artifact is the verdict (EN-42), which `judge` then demands.
+was it cancelled; did it start; does its runner know of a fault; did it end in time; is there a verdict; is it ours
+(session); does the exit status agree with it; does it carry what it must.  No verdict is never a pass (CM-12), except
+where the artifact is the verdict (EN-42), which `judge` then demands.
 """
 
 from __future__ import annotations
@@ -93,12 +93,19 @@ def parse_answer(
     timed_out: bool = False,
     partial: bool = False,
     cancelled: bool = False,
+    fault: tuple[Reason, str] | None = None,
 ) -> Answer:
-    """The one outcome of what an agent returned; total, whatever the input."""
+    """The one outcome of what an agent returned; total, whatever the input.
+
+    Args:
+        fault: why nothing that was said counts, where the runner knows better than exit status and message.
+    """
     if cancelled:
         return _failed(Reason.CANCELLED, detail="cancelled")
     if spawn_error is not None or code is None:
         return _failed(Reason.SPAWN_FAILED, detail=spawn_error or "nothing was started")
+    if fault is not None:
+        return _failed(fault[0], detail=fault[1])
     said = _listen(fmt, result, message)
     answered = said.token is not None or (code == 0 and bool(message.strip()))
     if timed_out and not (partial and answered):

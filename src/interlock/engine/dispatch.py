@@ -11,19 +11,19 @@ their own, so that a crash in the second try does not pay for the first one agai
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from interlock.agents.runner import AgentNews, AgentRequest, Observer, Usage
+from interlock.agents.runner import AgentNews, AgentRequest, Limited, Observer, Usage
 from interlock.engine import brief
 from interlock.engine.examination import Examiner
 from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
-from interlock.engine.model import Dispatch, Quoted, Report
+from interlock.engine.model import Dispatch, Kind, Quoted, Report
 from interlock.engine.plan import Baseline, Plan, Preview, Try, make_plan, outbox_places, relocated, stamp
 from interlock.engine.recovery import recover
-from interlock.engine.retry import Move, Used, delay_s, next_move
+from interlock.engine.retry import Move, Used, delay_s, next_move, wait_s
 from interlock.engine.sharing import holding_scope, shared_area
 from interlock.engine.slot import Slot
 from interlock.engine.world import Tree
@@ -32,6 +32,16 @@ if TYPE_CHECKING:
     from interlock.engine.run import Run
 
 JOURNALED_NEWS = {"started": "dispatch.running", "partial.requested": "partial.requested", "waiting": "agent.waiting"}
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One call of the agent and what it came to."""
+
+    trial: Try
+    report: Report
+    answer_bytes: int
+    limited: Limited | None = None
 
 
 class Dispatcher:
@@ -60,40 +70,54 @@ class Dispatcher:
         used = Used(**past[-1].data["used"]) if past else Used()
         failure = str(past[-1].data["failure"]) if past else ""
         usage = usage_of(past)
+        waited = list[float]()
         while True:
-            trial, report, size = await self._one_try(plan, used, failure)
+            tried = await self._one_try(plan, used, failure)
+            report = tried.report
             self._spent_usd += (report.usage.cost_usd or 0.0) if report.usage else 0.0
-            move = next_move(report.outcome, report.reason, used, allowed)
+            move = Move.WAIT if tried.limited else next_move(report.outcome, report.reason, used, allowed)
             if move is Move.END:
-                if past or used.total:
+                if past or used.total or waited:
                     report = replace(report, usage=usage.plus(report.usage or Usage()))
-                facts = self._end_facts(trial, report, size)
+                facts = self._end_facts(tried.trial, report, tried.answer_bytes)
                 if plan.isolated and not plan.spec.isolate:
                     return await self._merge_and_settle(plan, report, facts)
                 self._settle(plan, report, facts)
                 return report
             usage = usage.plus(report.usage or Usage())
-            failure = failure_context(report)
-            delay = delay_s(used) if move is Move.REPEAT else 0.0
+            if tried.limited:
+                delay = self._wait_for(tried.limited, waited)
+                waited.append(delay or 0.0)
+            else:
+                failure = failure_context(report)
+                delay = delay_s(used) if move is Move.REPEAT else 0.0
             used = used.after(move)
-            plan.slot.append(
-                "dispatch.try",
-                {
-                    "move": move.value,
-                    "outcome": report.outcome.value,
-                    "reason": report.reason.value if report.reason else None,
-                    "detail": report.detail,
-                    "failure": failure,
-                    "used": asdict(used),
-                    "delay_s": delay,
-                    "seconds": report.seconds,
-                    **usage_facts(report.usage),
-                },
-                agent=plan.spec.agent,
-                attempt=report.attempt,
-            )
-            if delay:
+            self._record_try(plan, report, move, used, failure, delay or 0.0)
+            if delay is None:
+                self._run.pause(f"{plan.bound.runner}: {report.detail}; resume goes on when its limit has passed")
+            elif delay:
                 await self._world.sleep(delay)
+
+    def _wait_for(self, limited: Limited, waited: list[float]) -> float | None:
+        return wait_s(limited.reset_s, len(waited), sum(waited), self._run.options.rate_limit_wait_s)
+
+    def _record_try(self, plan: Plan, report: Report, move: Move, used: Used, failure: str, delay: float) -> None:
+        plan.slot.append(
+            "dispatch.try",
+            {
+                "move": move.value,
+                "outcome": report.outcome.value,
+                "reason": report.reason.value if report.reason else None,
+                "detail": report.detail,
+                "failure": failure,
+                "used": asdict(used),
+                "delay_s": delay,
+                "seconds": report.seconds,
+                **usage_facts(report.usage),
+            },
+            agent=plan.spec.agent,
+            attempt=report.attempt,
+        )
 
     def _merging(self, plan: Plan) -> tuple[Report, dict[str, Any]] | None:
         """What a process that died while merging had found: the agent's work is done, only the merge may be missing."""
@@ -110,7 +134,7 @@ class Dispatcher:
         self._settle(plan, report, facts | outcome_facts(report))
         return report
 
-    async def _one_try(self, plan: Plan, used: Used, failure: str) -> tuple[Try, Report, int]:
+    async def _one_try(self, plan: Plan, used: Used, failure: str) -> Tried:
         world = self._world
         async with world.working():
             baseline, before = await self._prepare(plan)
@@ -131,17 +155,17 @@ class Dispatcher:
 
     async def _call(
         self, plan: Plan, used: Used, failure: str, tree: Tree, before: Any, baseline: Baseline | None
-    ) -> tuple[Try, Report, int]:
+    ) -> Tried:
         baseline = baseline or Baseline.of(tree, plan.spec.contract)
         trial = self._start(plan, used, failure, tree, before, baseline)
         exit_ = await self._world.call(plan.bound, trial.request, self._observer(plan))
         report, size = await self.examiner.examine(trial, exit_)
-        return trial, report, size
+        return Tried(trial, report, size, exit_.limited if not report.ok else None)
 
     def _start(self, plan: Plan, used: Used, failure: str, tree: Tree, before: Any, baseline: Baseline) -> Try:
         """Record the start; when this returns, the agent may be called."""
         run, world, slot, spec = self._run, self._world, plan.slot, plan.spec
-        number = used.total + 1
+        number = len(slot.intents("dispatch.try")) + 1
         attempt = spec.attempt + used.total
         started = world.now()
         deadline = stamp(started + timedelta(seconds=plan.timeout_s))
@@ -200,6 +224,8 @@ class Dispatcher:
             model=plan.bound.model,
             writes=plan.scope.patterns,
             role=plan.bound.role,
+            instructions=world.redact(plan.instructions.strip()),
+            shell_writes=spec.kind is not Kind.PRODUCER or bool(spec.writes),
             contract=relocated(spec.contract, places) if places else spec.contract,
         )
         return Try(plan, used, tree, before, baseline, request, started)
@@ -225,6 +251,7 @@ class Dispatcher:
             "started_at": stamp(trial.started),
             "seconds": report.seconds,
             "exit_code": report.exit_code,
+            "agent_session": report.agent_session,
             "brief_bytes": len(trial.request.brief),
             "answer_bytes": answer_bytes,
             "changes": len(report.changes),

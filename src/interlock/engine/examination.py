@@ -64,6 +64,7 @@ class Examiner:
             spawn_error=exit_.spawn_error,
             timed_out=exit_.timed_out,
             partial=exit_.partial,
+            fault=(exit_.fault.reason, self._world.redact(exit_.fault.text)) if exit_.fault else None,
         )
         violations = (*found.violations, *refused)
         verdict = within_scope(judge(spec.contract, answer, checks), violations)
@@ -91,6 +92,7 @@ class Examiner:
             exit_code=exit_.code,
             seconds=round((self._world.now() - trial.started).total_seconds(), 3),
             usage=exit_.usage,
+            agent_session=exit_.session or "",
             answer_digest=kept.digest,
             answer_path=kept.path,
             base=before if plan.isolated else None,

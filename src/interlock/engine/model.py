@@ -220,6 +220,8 @@ class Report:
     exit_code: int | None = None
     seconds: float = 0.0
     usage: Usage | None = None
+    agent_session: str = ""
+    """The agent's own name for its session, where it has one."""
     answer_digest: str = ""
     answer_path: str = ""
     """Where the answer lies, relative to the workspace."""

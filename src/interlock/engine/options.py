@@ -18,6 +18,8 @@ class Options:
     """Stop before the first dispatch, command or new gate."""
     budget_usd: float | None = None
     max_parallel: int | None = None
+    rate_limit_wait_s: float = 0.0
+    """How long one dispatch may wait in all for its agent's model service to take requests again."""
     parent: Delegation | None = None
     parent_scope: tuple[str, ...] | None = None
     isolate: bool = False

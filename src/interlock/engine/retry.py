@@ -13,10 +13,14 @@ from interlock.contracts import TRANSIENT, UNUSABLE, Outcome, Reason
 from interlock.engine.model import Retries
 
 DELAYS_S = (1.0, 5.0)
+SHORTEST_WAIT_S, LONGEST_WAIT_S = 2.0, 300.0
+"""Waits for a model service that does not say when its limit passes: doubled each time, within these."""
 
 
 class Move(StrEnum):
     END = "end"
+    WAIT = "wait"
+    """The agent's service takes no more requests for now: the same call later, at the cost of no repeat (EN-45)."""
     REPEAT = "repeat"
     REPAIR = "repair"
     RETRY = "retry"
@@ -42,7 +46,7 @@ class Used:
                 return Used(self.transient, self.contract + 1, self.error)
             case Move.RETRY:
                 return Used(self.transient, self.contract, self.error + 1)
-            case Move.END:
+            case Move.END | Move.WAIT:
                 return self
 
 
@@ -62,3 +66,19 @@ def next_move(outcome: Outcome, reason: Reason | None, used: Used, allowed: Retr
 def delay_s(used: Used) -> float:
     """How long to wait before the next transient repeat."""
     return DELAYS_S[min(used.transient, len(DELAYS_S) - 1)]
+
+
+def wait_s(reset_s: float | None, waits: int, waited_s: float, allowed_s: float) -> float | None:
+    """How long to wait for a limit to pass; None when that is longer than may be waited.
+
+    Args:
+        reset_s: when the service says that it passes.
+        waits: how often it was waited for already, for `waited_s` together.
+    """
+    growing = min(SHORTEST_WAIT_S * 2.0 ** min(waits, 30), LONGEST_WAIT_S)
+    left = allowed_s - waited_s
+    if reset_s is None:
+        wanted = min(growing, left)
+        return wanted if wanted >= min(SHORTEST_WAIT_S, growing) else None
+    wanted = max(reset_s, growing)
+    return wanted if wanted <= left else None

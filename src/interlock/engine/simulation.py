@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from interlock.agents.book import Bound
-from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, MemoryOutput, Observer, Usage
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Fault, Limited, MemoryOutput, Observer, Usage
 from interlock.contracts import sample
 from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
 from interlock.engine.definition import Playbook
@@ -59,6 +59,8 @@ class Act:
     result: bytes | None = None
     spawn_error: str | None = None
     usage: Usage | None = None
+    fault: Fault | None = None
+    limited: Limited | None = None
     crash: bool = False
     """The engine's process dies when the agent has done its work and nothing is recorded of it yet."""
 
@@ -312,6 +314,8 @@ class SimulatedWorld:
             usage=act.usage,
             timed_out=late_answer,
             partial=late_answer,
+            fault=act.fault,
+            limited=act.limited,
         )
 
     async def inspect(self, call: CommandCall, *, marker: str) -> CommandResult:

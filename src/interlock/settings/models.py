@@ -132,7 +132,10 @@ class Limits(Table):
         default=None, description="A run waits for a person before it spends more; unset: no budget."
     )
     rate_limit_wait_s: float = Field(
-        default=300, ge=0, le=3600, description="Longest wait between attempts after an agent's rate limit."
+        default=3600,
+        ge=0,
+        le=604_800,
+        description="How long a dispatch waits in all for its agent's rate limit to pass; beyond that the run pauses.",
     )
 
     def parallel(self, own: int) -> int:

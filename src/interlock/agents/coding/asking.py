@@ -1,0 +1,94 @@
+"""From a dispatch to what a coding agent is asked, for all of them and both ways of speaking to them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from interlock.agents.coding.dialect import Ask, RoleText
+from interlock.agents.coding.scopes import path_rules
+from interlock.agents.environment import agent_environment
+from interlock.agents.process import run_process
+from interlock.agents.runner import AgentRequest, Health
+
+_ROLE_LIMIT: Final = 100_000
+"""Bytes of a role that fit on a command line with room to spare; a longer one stays at the head of the prompt."""
+_VERSION_LIMIT_S: Final = 30.0
+_VERSION: Final = re.compile(r"\d+\.\d+[\w.+-]*")
+
+
+@dataclass(frozen=True)
+class Configured:
+    """What the settings say of a coding agent, whatever its kind."""
+
+    name: str
+    """The runner's name in the settings."""
+    program: str
+    args: tuple[str, ...] = ()
+    model: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def ask_of(request: AgentRequest, configured: Configured) -> Ask:
+    """The role apart from the task where it fits, the scope as path rules where they can say it."""
+    apart = bool(request.instructions) and request.task != request.brief
+    apart = apart and len(request.instructions.encode(errors="surrogateescape")) <= _ROLE_LIMIT
+    role = RoleText(role_name(request), _description(request), request.instructions) if apart else None
+    return Ask(
+        prompt=request.task if apart else request.brief,
+        workspace=request.workspace,
+        folder=request.folder,
+        role=role,
+        model=request.model or configured.model,
+        rules=path_rules(request.writes),
+        shell_writes=request.shell_writes,
+        args=configured.args,
+    )
+
+
+def role_name(request: AgentRequest) -> str:
+    """The agent's name as every client takes it: lower case, digits and dashes, told apart from the client's own."""
+    plain = re.sub(r"[^a-z0-9]+", "-", f"{request.playbook}-{request.agent}".lower()).strip("-")
+    return f"interlock-{plain}"
+
+
+def _description(request: AgentRequest) -> str:
+    said = request.role.description if request.role is not None else ""
+    return " ".join(said.split()) or f"{request.agent} of {request.playbook}"
+
+
+async def installed(configured: Configured, inherit: Mapping[str, str], remedy: str) -> Health:
+    """Whether the program is there and says its version; nothing is asked of a model."""
+    env = agent_environment(inherit, {}, configured.env)
+    found = shutil.which(configured.program, path=env.get("PATH"))
+    if found is None:
+        return Health(False, f"{configured.program!r} is not found", remedy)
+    version = await version_of(found, env)
+    if version is None:
+        return Health(False, f"{found} does not say its version", f"Run it by hand: {configured.program} --version")
+    return Health(True, f"version {version}, {found}")
+
+
+async def version_of(program: str, env: Mapping[str, str]) -> str | None:
+    """What the program answers to ``--version``, the number alone; None when it does not."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="interlock-version-") as place:
+        folder = Path(place)
+        ended = await run_process(
+            [program, "--version"],
+            cwd=folder,
+            env=env,
+            stdin=None,
+            stdout=folder / "out",
+            stderr=folder / "err",
+            timeout_s=_VERSION_LIMIT_S,
+            marker=f"version:{folder.name}",
+        )
+        said = (folder / "out").read_text(errors="replace") if ended.code == 0 else ""
+    found = _VERSION.search(said)
+    return found[0] if found else None

@@ -1,0 +1,140 @@
+"""What is particular about one coding agent, and nothing else: how it is asked, and what its stream means.
+
+Everything they have in common (process, deadline, records, false success, limits) is in `headless` and `settling`.
+A dialect is pure: it makes a command line out of an `Ask` and events out of lines, and touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from interlock.agents.coding.events import Event
+from interlock.agents.coding.scopes import PathRules
+from interlock.agents.coding.trouble import Trouble
+from interlock.agents.runner import Usage
+
+
+@dataclass(frozen=True)
+class RoleText:
+    """A role as an agent gets it: instructions that hold for the whole call."""
+
+    name: str
+    """Fit for a file name and for a command line."""
+    description: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One call of a coding agent, before it has any command line."""
+
+    prompt: str
+    """The brief; without the role's text where `role` carries it."""
+    workspace: Path
+    folder: Path
+    """The dispatch's record folder: files that the call needs can be put there."""
+    role: RoleText | None = None
+    model: str | None = None
+    rules: PathRules | None = None
+    """What may be edited, in path rules; None: no rule can say it."""
+    shell_writes: bool = True
+    """Whether the commands it runs may leave files anywhere in the workspace, as builds and tests do."""
+    args: tuple[str, ...] = ()
+    """What the settings add to the command line."""
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """How an agent is started for one call."""
+
+    argv: tuple[str, ...]
+    stdin: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[Path, str] = field(default_factory=dict)
+    """Written before the start, outside of the workspace."""
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What the whole stream of a call comes to."""
+
+    text: str = ""
+    """The final message."""
+    finished: bool = False
+    """The agent itself reported the end of its turn; without that nothing is believed."""
+    acted: bool = False
+    """It used at least one tool."""
+    session: str | None = None
+    usage: Usage | None = None
+    trouble: Trouble | None = None
+
+
+class StreamReader(Protocol):
+    """Reads the stream of one call, line by line."""
+
+    def take(self, line: Mapping[str, Any]) -> Iterable[Event]:
+        """What this JSON object of the stream says; nothing for objects that are not known."""
+        ...
+
+    def conclude(self) -> Conclusion:
+        """What was said in all; callable at any moment, also after half a stream."""
+        ...
+
+
+class Dialect(Protocol):
+    """One coding agent that is started once per call."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def program(self) -> str:
+        """The program's usual name on PATH."""
+        ...
+
+    def invocation(self, program: str, ask: Ask) -> Invocation: ...
+
+    def reader(self, ask: Ask) -> StreamReader: ...
+
+
+def text_of(value: object) -> str:
+    """A JSON value as text; empty for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def mapping_of(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def list_of(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def count_of(value: object) -> int | None:
+    """A number of tokens; None for anything that is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def subject_of(arguments: Mapping[str, Any]) -> str:
+    """What a tool call is about, for a person: the path, command or query among its arguments."""
+    for name in (
+        "file_path",
+        "filePath",
+        "path",
+        "absolute_path",
+        "command",
+        "cmd",
+        "pattern",
+        "query",
+        "url",
+        "description",
+    ):
+        value = arguments.get(name)
+        if isinstance(value, str) and value:
+            return value
+        if isinstance(value, list) and value:
+            return " ".join(str(part) for part in value)
+    return ""
