@@ -45,6 +45,8 @@ class Playbook:
     """A frozen dataclass of JSON values; equal inputs and code give an equal run."""
     key: Callable[[Any], str]
     summary: str = ""
+    steps: Mapping[str, str] = field(default_factory=dict)
+    """The parts of its keys that are its steps, in their order, each with its title: for those who watch."""
     agents: tuple[str, ...] = ()
     """All agents that it can need; they are bound before the first dispatch (CM-06)."""
     documents: Callable[[Any], tuple[str, ...]] = _nothing

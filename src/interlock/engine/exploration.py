@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from interlock.agents.runner import AgentRequest
 from interlock.engine.drive import Close
 from interlock.engine.journal import verify
 from interlock.engine.keys import sha256
+from interlock.engine.model import Status
 from interlock.engine.options import Options
 from interlock.engine.simulation import Act, Agent, Crash, Simulation, best
 
@@ -82,6 +84,15 @@ ALWAYS: tuple[Invariant, ...] = (
 )
 
 
+def comes_to_an_end(played: Played) -> str | None:
+    close = played.close
+    return close.reason if close.status in (Status.WAITING, Status.INTERRUPTED) else None
+
+
+ENDS = Invariant("every path comes to an end", comes_to_an_end)
+"""For a rehearsal that says how many calls its longest path can make."""
+
+
 @dataclass(frozen=True)
 class Rehearsal:
     """How a playbook is rehearsed: its setting, what its agents can do wrong, and what must hold all the same."""
@@ -93,13 +104,20 @@ class Rehearsal:
     """Deviations in one run, up to which every combination is played."""
     base: Agent = best
     """What an agent does where it does not deviate."""
+    longest: int | None = None
+    """Calls that no path can need; one that makes more is cut off there, and `ENDS` complains."""
 
-    def paths(self, options: Options, *, most: int | None = None) -> Iterator[Played]:
+    def paths(
+        self, options: Options, *, most: int | None = None, sample_of: Callable[[Mapping[int, str]], bool] | None = None
+    ) -> Iterator[Played]:
+        """Every path with at most `most` deviations; of those with exactly so many only what `sample_of` says."""
         return explore(
             lambda agent: self.make(agent, options),
             self.deviations,
             most=self.most if most is None else most,
             base=self.base,
+            sample_of=sample_of,
+            longest=self.longest,
         )
 
     def broken(self, played: Played) -> list[str]:
@@ -116,6 +134,7 @@ def explore(
     crashes: bool = True,
     base: Agent = best,
     sample_of: Callable[[Mapping[int, str]], bool] | None = None,
+    longest: int | None = None,
 ) -> Iterator[Played]:
     """Every run with at most `most` deviations, each once.
 
@@ -127,7 +146,7 @@ def explore(
     by_name = {deviation.name: deviation for deviation in known}
     while pending:
         schedule = pending.pop()
-        played = _play(make, by_name, schedule, base)
+        played = _play(make, by_name, schedule, base, longest)
         yield played
         if len(schedule) >= most:
             continue
@@ -139,16 +158,36 @@ def explore(
                     pending.append(further)
 
 
+POINTS_PER_CALL = 200
+"""More than a playbook records for one call: one that goes on recording and calls nobody does not end either."""
+
+
+class Endless(Crash):
+    """The path has made more calls than it can need."""
+
+
 def _play(
-    make: Callable[[Agent], Simulation], by_name: Mapping[str, Deviation], schedule: Mapping[int, str], base: Agent
+    make: Callable[[Agent], Simulation],
+    by_name: Mapping[str, Deviation],
+    schedule: Mapping[int, str],
+    base: Agent,
+    longest: int | None,
 ) -> Played:
     def agent(request: AgentRequest) -> Act:
         name = schedule.get(len(simulation.world.calls) - 1)
         return by_name[name].act(request, base(request)) if name else base(request)
 
+    points = itertools.count(1)
+
+    def brake(_point: str) -> None:
+        if longest is not None and (len(simulation.world.calls) > longest or next(points) > longest * POINTS_PER_CALL):
+            raise Endless
+
     simulation = make(agent)
     while True:
         try:
-            return Played(schedule, simulation.go(), simulation)
+            return Played(schedule, simulation.go(tripwire=brake), simulation)
+        except Endless:
+            return Played(schedule, Close(Status.INTERRUPTED, f"no end after {longest} calls"), simulation)
         except Crash:
             continue

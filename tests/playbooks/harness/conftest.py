@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings as hypothesis_settings
@@ -18,6 +19,9 @@ from interlock.playbooks.harness.rehearsing import Attended
 from interlock.playbooks.harness.run_report import RunReport, report_path
 from interlock.playbooks.harness.run_state import RunState
 from interlock.settings.models import HarnessSettings
+
+if TYPE_CHECKING:
+    from tests.playbooks.harness.place import Place
 
 hypothesis_settings.register_profile("interlock", deadline=None)
 hypothesis_settings.load_profile("interlock")
@@ -191,3 +195,10 @@ class Bench:
 @pytest.fixture
 def bench() -> Bench:
     return Bench()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    from tests.playbooks.harness.place import furnished  # it needs what stands here
+
+    return furnished(tmp_path / "work")

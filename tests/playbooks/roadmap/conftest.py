@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+from interlock.cli.main import answer
 from interlock.documents import Document, FileFacts
 from interlock.engine import Act, Options, SimulatedWorld, Simulation, best
 from interlock.engine.drive import Close
@@ -151,3 +153,37 @@ class Bench:
 @pytest.fixture
 def bench() -> Bench:
     return Bench()
+
+
+class Terminal:
+    """The command line, called in this process."""
+
+    def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.root = root
+        self._capsys = capsys
+
+    def roadmap(self, *items: dict[str, Any], path: str = FILE) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(spelled([*items]), "utf-8")
+
+    def scenario(self, *reactions: dict[str, Any]) -> None:
+        (self.root / "scenario.yaml").write_text(json.dumps({"reactions": list(reactions)}), "utf-8")
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        self._capsys.readouterr()
+        code = answer(arguments)
+        out = self._capsys.readouterr()
+        return code, out.out, out.err
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    root = tmp_path / "work"
+    root.mkdir()
+    settings = 'runner = "played"\n[runners.played]\ntype = "scripted"\nscenario = "scenario.yaml"\n'
+    (root / "interlock.toml").write_text(settings, "utf-8")
+    monkeypatch.chdir(root)
+    found = Terminal(root, capsys)
+    found.scenario()
+    found.roadmap(item(7, title="Login"), item(8, title="Logout"))
+    return found

@@ -7,50 +7,12 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from interlock.cli.main import answer
-
-from .conftest import FILE, item, spelled
+from .conftest import FILE, Terminal, item
 
 TOKEN = "<promise>COMPLETE</promise>"
-
-
-class Terminal:
-    """The command line, called in this process."""
-
-    def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.root = root
-        self._capsys = capsys
-
-    def roadmap(self, *items: dict[str, Any], path: str = FILE) -> None:
-        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-        (self.root / path).write_text(spelled([*items]), "utf-8")
-
-    def scenario(self, *reactions: dict[str, Any]) -> None:
-        (self.root / "scenario.yaml").write_text(json.dumps({"reactions": list(reactions)}), "utf-8")
-
-    def __call__(self, *arguments: str) -> tuple[int, str, str]:
-        self._capsys.readouterr()
-        code = answer(arguments)
-        out = self._capsys.readouterr()
-        return code, out.out, out.err
-
-
-@pytest.fixture
-def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    root = tmp_path / "work"
-    root.mkdir()
-    settings = 'runner = "played"\n[runners.played]\ntype = "scripted"\nscenario = "scenario.yaml"\n'
-    (root / "interlock.toml").write_text(settings, "utf-8")
-    monkeypatch.chdir(root)
-    found = Terminal(root, capsys)
-    found.scenario()
-    found.roadmap(item(7, title="Login"), item(8, title="Logout"))
-    return found
 
 
 @pytest.mark.req("RM-20", "RM-92", "EN-28")
@@ -93,18 +55,6 @@ def test_a_blocked_item_is_exit_3_with_its_evidence_in_the_output(terminal: Term
     code, out, _ = terminal("run", "roadmap", "--file", FILE, "--once")
     assert (code, "- Selected item: 8 Logout" in out) == (3, True)
     assert terminal("run", "roadmap")[0] == 3
-
-
-@pytest.mark.req("RM-03", "EN-24")
-def test_a_missing_roadmap_is_exit_2_with_its_absolute_path(terminal: Terminal) -> None:
-    """Nothing is created."""
-    (terminal.root / FILE).unlink()
-    before = sorted(path.name for path in terminal.root.iterdir())
-    code, out, err = terminal("run", "roadmap")
-    assert (code, out) == (2, "")
-    place = (terminal.root / FILE).resolve()
-    assert err.startswith(f"Error: roadmap.json not found: {place}. The planner must create it first.\n")
-    assert sorted(path.name for path in terminal.root.iterdir()) == before
 
 
 @pytest.mark.req("RM-10", "RM-97", "CM-33")

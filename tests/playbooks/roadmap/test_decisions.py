@@ -243,7 +243,10 @@ def test_a_skipped_check_passes_only_where_the_project_has_none() -> None:
 def test_no_claim_of_review_passes_without_something_behind_it() -> None:
     """A bare pass, a contradiction, and an unfinished review are failures of quality."""
     bare = judge_review(Answer(Verdict.PASS, checks={}), Outcome.OK, ())
-    assert not bare.passed
+    assert [failure.reason for failure in bare.failures] == [
+        *(f"{gate}: verdict missing" for gate in ("lint", "typecheck", "build")),
+        "quality: verdict pass without evidence; treated as fail: no verification evidence",
+    ]
     contradiction = judge_review(Answer(Verdict.FAIL, checks=CHECKED), Outcome.OK, ())
     assert [failure.reason for failure in contradiction.failures] == ["quality: verdict fail"]
     unfinished = judge_review(Answer(Verdict.PASS, checks=CHECKED), Outcome.REVISE, ())

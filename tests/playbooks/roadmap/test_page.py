@@ -23,6 +23,7 @@ from interlock.playbooks.roadmap.documents import Roadmap
 from interlock.playbooks.roadmap.labelled import data_of_text
 from interlock.playbooks.roadmap.report import HEADING
 from interlock.playbooks.roadmap.schema import FIELDS, check_items, schema_text
+from interlock.playbooks.roadmap.states import item_diagram
 from interlock.settings.models import RoadmapSettings
 
 from .conftest import FILE, document, item
@@ -32,9 +33,10 @@ PAGE = (DOCS / "playbooks" / "roadmap.md").read_text(encoding="utf-8")
 ROOM = resources.files("interlock.playbooks.roadmap")
 
 
-def test_the_page_shows_the_diagram_of_the_code() -> None:
-    """What is drawn is what the tables say."""
+def test_the_page_shows_the_diagrams_of_the_code() -> None:
+    """What is drawn is what the tables say, of an iteration and of an item."""
     assert f"```mermaid\n{diagram()}\n```\n" in PAGE
+    assert f"```mermaid\n{item_diagram()}\n```\n" in PAGE
 
 
 def test_the_published_schema_is_the_codes() -> None:

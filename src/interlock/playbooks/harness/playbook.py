@@ -12,7 +12,7 @@ from interlock.playbooks.harness.briefs import RETRIES
 from interlock.playbooks.harness.decisions import Position, position
 from interlock.playbooks.harness.gates import ask, pass_unasked
 from interlock.playbooks.harness.ledger import Halt, Ledger
-from interlock.playbooks.harness.lifecycle import AGENTS, REMEDIATIONS
+from interlock.playbooks.harness.lifecycle import AGENTS, REMEDIATIONS, WORKING
 from interlock.playbooks.harness.opening import HarnessInputs, open_task
 from interlock.playbooks.harness.run_state import PATH
 from interlock.playbooks.harness.stages import carry_out
@@ -59,6 +59,7 @@ def standing(_inputs: HarnessInputs, documents: Documents) -> str:
     "harness",
     inputs=HarnessInputs,
     key=lambda inputs: inputs.task,
+    steps={stage.slug: stage.value for stage in WORKING},
     agents=tuple(AGENTS.values()),
     documents=lambda _inputs: ("harness/**",),
     state=lambda _inputs: GOVERNED,

@@ -8,6 +8,7 @@ from typing import Any
 
 from interlock.engine import (
     ALWAYS,
+    ENDS,
     STANDARD,
     Act,
     Deviation,
@@ -27,7 +28,8 @@ from interlock.engine.people import record_decision, waiting_gate
 from interlock.engine.simulation import Agent, instantly, virtual_stamp
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.harness import run_report, run_state
-from interlock.playbooks.harness.lifecycle import AGENTS, SEQUENCE, Stage, TaskStatus
+from interlock.playbooks.harness.briefs import RETRIES
+from interlock.playbooks.harness.lifecycle import AGENTS, REMEDIATIONS, SEQUENCE, WORKING, Stage, TaskStatus
 from interlock.playbooks.harness.opening import HarnessInputs
 from interlock.playbooks.harness.playbook import harness
 from interlock.playbooks.harness.run_report import Log, RunReport, report_path
@@ -108,6 +110,8 @@ DEVIATIONS = (
     Deviation("changes a standard", also("harness/standards/task-lifecycle.md")),
     Deviation("finds issues", negative, is_qa),
 )
+HARMLESS = ("says nothing", "writes outside")
+"""Deviations beside which an artifact may still be a good one: it is the evidence, and what lies around is undone."""
 
 
 # -- what must hold all the same; documents that cannot be read break the first of these, and the others look away
@@ -176,7 +180,27 @@ def complete_is_earned(played: Played, state: RunState, _report: RunReport) -> s
     complete = played.close.status is Status.COMPLETE
     if complete != (state.status is TaskStatus.COMPLETE):
         return "the run and the task do not end alike"
-    return "complete after a negative QA" if complete and verdicts(played)[-1:] != ["positive"] else None
+    if complete and verdicts(played)[-1:] != ["positive"]:
+        return "complete after a negative QA"
+    fault = last_fault(played, Stage.QA)
+    return f"complete, and QA {fault}" if complete and fault else None
+
+
+@of_documents
+def proven_by_artifact(played: Played, state: RunState, _report: RunReport) -> str | None:
+    """By what the agents really did: whose artifact was no good one must not have let the task pass."""
+    for stage in WORKING:
+        fault = last_fault(played, stage)
+        if fault and stage is not Stage.QA and stage.before(state.stage):
+            return f"the task is at {state.stage}, and {AGENTS[stage]} {fault}"
+    return None
+
+
+def last_fault(played: Played, stage: Stage) -> str | None:
+    """What the stage's agent did wrong when it was called last, so that its artifact cannot count."""
+    asked = [number for number, call in enumerate(played.simulation.world.calls) if call.step == stage]
+    fault = played.schedule.get(asked[-1]) if asked else None
+    return None if fault in HARMLESS else fault
 
 
 def verdicts(played: Played) -> list[str]:
@@ -212,6 +236,10 @@ def stops_say_why(_played: Played, state: RunState, report: RunReport) -> str | 
     return None if not state.stop_reason or last == [state.stop_reason] else "the report has another last stop"
 
 
+LONGEST = (len(WORKING) + 2 * REMEDIATIONS) * (1 + RETRIES.contract) + 3
+"""Calls that no run can need: each stage and each way back, with the engine's one repeat, and three crashes."""
+
+
 def rehearsal(files: Mapping[str, str]) -> Rehearsal:
     """The example task in a workspace with these files."""
 
@@ -223,12 +251,15 @@ def rehearsal(files: Mapping[str, str]) -> Rehearsal:
         deviations=DEVIATIONS,
         invariants=(
             *ALWAYS,
+            ENDS,
             Invariant("run-state and report can be read and agree", documents_agree),
             Invariant("no stage is skipped, and only its own agent carries it out", in_sequence),
             Invariant("nothing is built or complete without a person's word", asked_first),
+            Invariant("no stage is passed without an artifact that is good", proven_by_artifact),
             Invariant("complete means that the last QA was positive", complete_is_earned),
             Invariant("QA sends a task back at most twice", at_most_twice),
             Invariant("what governs the workflow stays as it was", governance_kept),
             Invariant("whoever stops says why", stops_say_why),
         ),
+        longest=LONGEST,
     )

@@ -250,6 +250,8 @@ def judge_review(answer: Answer, outcome: Outcome, absent: Sequence[str]) -> Rul
     said: dict[Gate, str] = {}
     for gate in REVIEWED:
         match answer.checks.get(gate, answer.overall if gate is Gate.QUALITY else None):
+            case Verdict.PASS if not answer.has_evidence:
+                said[gate] = f"{gate}: {WITHOUT_EVIDENCE}: {NO_EVIDENCE}"
             case Verdict.PASS:
                 continue
             case Verdict.FAIL:
@@ -264,8 +266,6 @@ def judge_review(answer: Answer, outcome: Outcome, absent: Sequence[str]) -> Rul
         said[Gate.QUALITY] = "quality: verdict fail"
     if not said and outcome is Outcome.REVISE:
         said[Gate.QUALITY] = "quality: needs revision"
-    if not said and not answer.has_evidence:
-        said[Gate.QUALITY] = f"quality: {WITHOUT_EVIDENCE}: {NO_EVIDENCE}"
     failures = (*said.values(), *answer.errors) if said else ()
     gates = {gate: gate not in said for gate in REVIEWED}
     return Ruling(gates, tuple(Failure(Source.REVIEW, text) for text in failures))

@@ -78,6 +78,7 @@ def edited(inputs: RoadmapInputs, past: Past, documents: Documents) -> str | Non
     "roadmap",
     inputs=RoadmapInputs,
     key=lambda inputs: inputs.file,
+    steps={step.value: step.value for step in Step},
     agents=AGENTS,
     state=lambda inputs: (inputs.file,),
     caps={"item": MOST_ITEMS, "attempt": 1 + MOST_RETRIES},

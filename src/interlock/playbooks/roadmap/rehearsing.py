@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final
 
 from interlock.engine import (
     ALWAYS,
+    ENDS,
     STANDARD,
     Act,
     Deviation,
@@ -21,11 +23,11 @@ from interlock.engine import (
     Simulation,
     Status,
 )
-from interlock.engine.simulation import Agent
-from interlock.playbooks.roadmap.decisions import AGENTS, Step
+from interlock.engine.simulation import Agent, MemoryDocuments, MemoryTree
+from interlock.playbooks.roadmap.decisions import AGENTS, JUDGES, PIPELINES, RETRY_PIPELINES, SOURCE_OF, Step
 from interlock.playbooks.roadmap.playbook import DEFAULT_FILE, RoadmapInputs, roadmap
 from interlock.playbooks.roadmap.report import HEADING, TOKEN
-from interlock.playbooks.roadmap.schema import MOST_RETRIES, STATE_FIELDS
+from interlock.playbooks.roadmap.schema import MOST_RETRIES, STATE_FIELDS, Complexity
 
 
 def item(identity: str, complexity: str, **more: Any) -> dict[str, Any]:
@@ -42,7 +44,11 @@ def item(identity: str, complexity: str, **more: Any) -> dict[str, Any]:
     }
 
 
-FILE: Final = json.dumps([item("1", "complex"), item("2", "simple", dependencies=["1"])], indent=2)
+FILE: Final = json.dumps(
+    [item("2", "simple", dependencies=["1"]), item("1", "complex", priority=2)],
+    indent=2,
+)
+"""Neither the order of the file nor priority alone gives the right order."""
 
 
 def answers(name: str, steps: Sequence[Step], **changes: Any) -> Deviation:
@@ -63,12 +69,16 @@ def writes(name: str, path: str, steps: Sequence[Step]) -> Deviation:
     )
 
 
-FAILING: Final = tuple(one for one in STANDARD if one.name in ("says nothing", "dies"))
-"""One of each kind that the engine tells apart: no usable answer, no answer at all."""
-DEVIATIONS: Final = (
-    *FAILING,
+FAILING: Final = tuple(one for one in STANDARD if one.name in ("says nothing", "dies", "hangs"))
+"""One of each kind that the engine tells apart: no usable answer, no answer at all, none in time."""
+WRITING: Final = (
     writes("writes outside", "src/new.py", (Step.RESEARCH, Step.DESIGN, Step.REVIEW)),
     writes("writes the roadmap", DEFAULT_FILE, (Step.IMPLEMENT,)),
+)
+"""What is undone or cleared away; it says nothing about the agent's word."""
+DEVIATIONS: Final = (
+    *FAILING,
+    *WRITING,
     answers("judges negatively", (Step.REVIEW,), verdict="fail", issues=["src/a.py:1: wrong"]),
     answers("passes without evidence", (Step.TESTING,), evidence={}),
     answers("finds drift", (Step.VALIDATION,), verdict="drift_detected", issues=["src/a.py is not in the design"]),
@@ -79,42 +89,109 @@ DEVIATIONS: Final = (
 """What can go wrong at each step, once for each way in which the playbook can tell it apart."""
 
 
+class Watched(MemoryTree):
+    """Files of which every version of the roadmap is kept."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        super().__init__(files)
+        self.versions = [self.files[DEFAULT_FILE]]
+
+    def put(self, path: str, content: bytes | None) -> None:
+        super().put(path, content)
+        if path == DEFAULT_FILE and content is not None:
+            self.versions.append(content)
+
+
+TRIES: Final = 2 * (1 + roadmap.retries.transient + roadmap.retries.contract)
+"""Calls of one step at most: it may be asked again once, and each time the engine repeats what failed."""
+
+
+def longest(file: str) -> int:
+    """Calls that no run of this roadmap can need, whatever its agents do; each crash of three may cost one more."""
+    steps = [Complexity(one["complexity"]) for one in json.loads(file)]
+    in_all = sum(len(PIPELINES[one]) + MOST_RETRIES * len(RETRY_PIPELINES[one]) for one in steps)
+    return TRIES * in_all + 3
+
+
 def rehearsal(file: str = FILE, deviations: Sequence[Deviation] = DEVIATIONS) -> Rehearsal:
     """A roadmap in a workspace with nothing else."""
 
     def make(agent: Agent, options: Options) -> Simulation:
-        return Simulation(roadmap, RoadmapInputs(), SimulatedWorld({DEFAULT_FILE: file}, agent), options=options)
+        world = SimulatedWorld({DEFAULT_FILE: file}, agent)
+        world.tree = Watched(world.tree.files)
+        world.documents = MemoryDocuments(world.tree)
+        return Simulation(roadmap, RoadmapInputs(), world, options=options)
 
     return Rehearsal(
         make,
         deviations=tuple(deviations),
         invariants=(
             *ALWAYS,
+            ENDS,
             Invariant("only state fields change", only_state),
-            Invariant("the token is printed when all items pass, and only then", token_is_true),
-            Invariant("done means that every verdict passed in the last attempt", done_is_proven),
-            Invariant("no item has more than three attempts", few_attempts),
+            Invariant("at most one item is in progress at any moment", one_at_a_time),
+            Invariant("items are taken by priority and id, none before what it depends on", taken_in_turn),
             Invariant("nothing follows a blocked item", stops_at_blocked),
             Invariant("the steps keep their order", in_order),
+            Invariant("no item has more than three attempts", few_attempts),
+            Invariant("done means that every verdict passed in the last attempt", done_is_proven),
+            Invariant("no verdict counts that is negative, unusable or without evidence", done_on_good_words),
+            Invariant("the token is printed when all items pass, and only then", token_is_true),
             Invariant("only the five agents are called", only_known_agents),
             Invariant("every brief has the item and the skills line", whole_briefs),
             Invariant("each iteration is reported once", reported_once),
         ),
+        longest=longest(file),
     )
 
 
-def _items(played: Played) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(played.simulation.world.tree.files[DEFAULT_FILE])
+# -- what is known of a path
+
+
+Items = list[dict[str, Any]]
+
+
+@lru_cache(maxsize=256)
+def _parsed(content: bytes) -> Items:
+    found: Items = json.loads(content)
     return found
 
 
-def _first(played: Played) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(played.simulation.world.tree.at(0)[DEFAULT_FILE])
-    return found
+def _versions(played: Played) -> Iterator[Items]:
+    """The roadmap as it stood, version by version; what agents made of it, and the engine undid, is left out."""
+    tree = played.simulation.world.tree
+    assert isinstance(tree, Watched)
+    return (_parsed(content) for content in tree.versions if content.startswith(b"["))
 
 
-def _notes(played: Played, event: str) -> list[Mapping[str, Any]]:
-    return [line.data for line in played.simulation.lines if line.event == event and line.settles]
+def _first(played: Played) -> Items:
+    return next(_versions(played))
+
+
+def _items(played: Played) -> Items:
+    return _parsed(played.simulation.world.tree.files[DEFAULT_FILE])
+
+
+def _notes(played: Played, *events: str) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(line.event, line.data) for line in played.simulation.lines if line.event in events and line.settles]
+
+
+def _item_of(played: Played) -> Mapping[str, str]:
+    """From the turn of the loop, as keys begin, to the item that was worked on in it."""
+    lines = played.simulation.lines
+    return {_turn(line.key): str(line.data["item"]) for line in lines if line.event == "item.selected"}
+
+
+def _turn(key: object) -> str:
+    return str(key).partition("/")[0]
+
+
+def _wanted(one: Mapping[str, Any]) -> list[Step]:
+    """The steps whose verdicts an item needs."""
+    return [step for step in PIPELINES[Complexity(one["complexity"])] if step in JUDGES]
+
+
+# -- what must hold
 
 
 def only_state(played: Played) -> str | None:
@@ -126,45 +203,35 @@ def only_state(played: Played) -> str | None:
     return None if planned[0] == planned[1] else "something planned was changed"
 
 
-def token_is_true(played: Played) -> str | None:
-    printed = TOKEN in str(played.close.output) or any(TOKEN in str(text) for text in played.simulation.said)
-    passed = all(one["passes"] for one in _items(played))
-    if printed != passed:
-        return f"printed: {printed}, all pass: {passed}"
-    return None if passed == (played.close.status is Status.COMPLETE) else f"the end is {played.close.status}"
-
-
-def done_is_proven(played: Played) -> str | None:
-    for one in _items(played):
-        if one["status"] != "done":
-            continue
-        attempt = one.get("retryCount", 0) + 1
-        last = {note["source"]: note for note in _notes(played, "verdict") if note["item"] == one["id"]}
-        wanted = {"Testing", "Review", *(["Architect validation"] if one["complexity"] == "complex" else [])}
-        proven = {source for source, note in last.items() if note["passed"] and note["attempt"] == attempt}
-        if proven != wanted:
-            return f"item {one['id']} is done by {sorted(proven)} of attempt {attempt}"
+def one_at_a_time(played: Played) -> str | None:
+    for items in _versions(played):
+        begun = [one["id"] for one in items if one["status"] == "in_progress"]
+        if len(begun) > 1:
+            return f"in progress: {', '.join(begun)}"
     return None
 
 
-def few_attempts(played: Played) -> str | None:
-    counts = [
-        (one["id"], one.get("retryCount", 0)) for one in _items(played) if one.get("retryCount", 0) > MOST_RETRIES
-    ]
-    starts = {
-        line.key for line in played.simulation.lines if line.event == "dispatch.start" and line.agent == "Implement"
-    }
-    attempts = {re.sub(r"/implement/.*", "", str(key)) for key in starts}
-    per_item = max((sum(key.startswith(f"item-{n}/") for key in attempts) for n in (1, 2)), default=0)
-    return f"{counts or per_item} attempts" if counts or per_item > 1 + MOST_RETRIES else None
+def taken_in_turn(played: Played) -> str | None:
+    """Each time the first by priority and id of those that are not over and wait on nothing."""
+    done: set[str] = set()
+    over: set[str] = set()
+    for event, note in _notes(played, "item.selected", "item.done", "item.blocked"):
+        if event != "item.selected":
+            over.add(note["item"])
+            done |= {note["item"]} if event == "item.done" else set()
+            continue
+        free = [one for one in _first(played) if one["id"] not in over and done.issuperset(one.get("dependencies", ()))]
+        turn = min(((one["priority"], len(one["id"]), one["id"]) for one in free), default=(0, 0, "none"))[-1]
+        if note["item"] != turn:
+            return f"item {note['item']} was selected, and item {turn} has its turn"
+    return None
 
 
 def stops_at_blocked(played: Played) -> str | None:
-    if not any(one["status"] == "blocked" for one in _items(played)):
+    events = [event for event, _note in _notes(played, "item.selected", "item.blocked")]
+    if "item.blocked" not in events:
         return None
-    later = [note["item"] for note in _notes(played, "item.selected")][1:]
-    blocked = [one["id"] for one in _items(played) if one["status"] == "blocked"]
-    if blocked == ["1"] and later:
+    if events[-1] != "item.blocked":
         return "another item was selected behind a blocked one"
     return None if played.close.status in (Status.STOPPED, Status.FAILED) else f"the end is {played.close.status}"
 
@@ -177,21 +244,60 @@ ORDER: Final = {
 
 def in_order(played: Played) -> str | None:
     """Research, design, implement, validate, test, review; back to implement only behind a verdict."""
-    for number, one in enumerate(_first(played), start=1):
-        steps = [note["step"] for note in _steps(played, number)]
-        said = "".join(f"{step} " for step in steps)
-        if not ORDER[one["complexity"]].fullmatch(said):
-            return f"item {one['id']}: {said}"
+    complexity = {one["id"]: one["complexity"] for one in _first(played)}
+    for turn, identity in _item_of(played).items():
+        lines = [line for line in played.simulation.lines if line.event == "step" and line.settles]
+        said = "".join(f"{line.data['step']} " for line in lines if _turn(line.key) == turn)
+        if not ORDER[complexity[identity]].fullmatch(said):
+            return f"item {identity}: {said}"
     return None
 
 
-def _steps(played: Played, number: int) -> list[Mapping[str, Any]]:
-    lines = played.simulation.lines
-    return [
-        line.data
-        for line in lines
-        if line.event == "step" and str(line.key).startswith(f"item-{number}/") and line.settles
-    ]
+def few_attempts(played: Played) -> str | None:
+    """As the file counts them, and as they were really begun."""
+    starts = [line for line in played.simulation.lines if line.event == "dispatch.start" and line.agent == "Implement"]
+    begun = {re.sub(r"/implement/.*", "", str(line.key)) for line in starts}
+    for one in _items(played):
+        turns = [turn for turn, identity in _item_of(played).items() if identity == one["id"]]
+        attempts = max(1 + one.get("retryCount", 0), sum(_turn(key) in turns for key in begun))
+        if attempts > 1 + MOST_RETRIES:
+            return f"item {one['id']} had {attempts} attempts"
+    return None
+
+
+def done_is_proven(played: Played) -> str | None:
+    """By the rulings that were recorded."""
+    for one in _items(played):
+        if one["status"] != "done":
+            continue
+        attempt = one.get("retryCount", 0) + 1
+        last = {note["source"]: note for _event, note in _notes(played, "verdict") if note["item"] == one["id"]}
+        proven = {source for source, note in last.items() if note["passed"] and note["attempt"] == attempt}
+        if proven != {SOURCE_OF[step] for step in _wanted(one)}:
+            return f"item {one['id']} is done by {sorted(proven)} of attempt {attempt}"
+    return None
+
+
+def done_on_good_words(played: Played) -> str | None:
+    """By what the judges really did: whose last word was no good one must not have let the item pass."""
+    calls, turns = played.simulation.world.calls, _item_of(played)
+    harmless = {None, *(one.name for one in WRITING)}
+    for one in _items(played):
+        for step in _wanted(one) if one["status"] == "done" else ():
+            asked = [
+                n for n, call in enumerate(calls) if call.step == step and turns[_turn(call.dispatch)] == one["id"]
+            ]
+            if asked and (fault := played.schedule.get(asked[-1])) not in harmless:
+                return f"item {one['id']} is done, and {SOURCE_OF[step]} {fault}"
+    return None
+
+
+def token_is_true(played: Played) -> str | None:
+    printed = TOKEN in str(played.close.output) or any(TOKEN in str(text) for text in played.simulation.said)
+    passed = all(one["passes"] for one in _items(played))
+    if printed != passed:
+        return f"printed: {printed}, all pass: {passed}"
+    return None if passed == (played.close.status is Status.COMPLETE) else f"the end is {played.close.status}"
 
 
 def only_known_agents(played: Played) -> str | None:

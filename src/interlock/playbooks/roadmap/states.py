@@ -16,7 +16,7 @@ from interlock.playbooks.roadmap.decisions import (
     Research,
     Step,
 )
-from interlock.playbooks.roadmap.schema import Complexity
+from interlock.playbooks.roadmap.schema import Complexity, ItemStatus
 
 LOADED: Final = {
     Choice.SELECTED: "Select",
@@ -25,12 +25,31 @@ LOADED: Final = {
     Choice.NOTHING: "Stop_NoCandidate",
 }
 AFTER: Final = {Move.FINISH: "Done", Move.RETRY: "Implement", Move.BLOCK: "Blocked"}
+STATUS_AFTER: Final = {
+    Move.FINISH: ItemStatus.DONE,
+    Move.RETRY: ItemStatus.IN_PROGRESS,
+    Move.BLOCK: ItemStatus.BLOCKED,
+}
 NAMES: Final = {Step.DESIGN: "Architect_Design", Step.VALIDATION: "Architect_Validate"}
 
 
 def diagram() -> str:
     """The pipeline of an iteration as a Mermaid state diagram."""
     return "\n".join(["stateDiagram-v2", *dict.fromkeys(f"    {line}" for line in _moves())])
+
+
+def item_diagram() -> str:
+    """What becomes of an item's status as a Mermaid state diagram."""
+    begun = ItemStatus.IN_PROGRESS
+    moves = [
+        f"[*] --> {ItemStatus.READY}: written by a person",
+        f"{ItemStatus.READY} --> {begun}: {Choice.SELECTED}",
+        f"{begun} --> {begun}: {Choice.RESUMED}",
+        *(f"{begun} --> {STATUS_AFTER[move]}: {result}, {left}" for (result, left), move in AFTER_ATTEMPT.rows.items()),
+        f"{ItemStatus.BLOCKED} --> {ItemStatus.READY}: a person, never the engine",
+        f"{ItemStatus.DONE} --> [*]",
+    ]
+    return "\n".join(["stateDiagram-v2", *(f"    {move}" for move in moves)])
 
 
 def _moves() -> Iterator[str]:
