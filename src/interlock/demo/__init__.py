@@ -1,1 +1,1 @@
-"""A guided tour with scripted agents: no model, no key, under a minute."""
+"""A guided tour with scripted agents: the playbook `feature` on a sample project; no model, no key, a minute."""

@@ -62,6 +62,8 @@ class Shadow:
         self.path = home / "snapshots.git"
         self._tidied = False
         self._slots = asyncio.Semaphore(_PROCESSES)
+        self.worktrees = asyncio.Lock()
+        """Held while a worktree is added or removed: git reads the entries of all, and dies of a half-written one."""
 
     def git(self, work_tree: Path, *, folder: Path | None = None, index: Path | None = None) -> Git:
         """Git on the shadow repository, its control files just checked."""

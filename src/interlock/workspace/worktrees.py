@@ -60,16 +60,17 @@ async def open_worktree(workspace: Workspace, snapshot: Snapshot, name: str, cac
     head = await _head(repository) if repository is not None else None
     tree = await workspace.whole(snapshot)
     prefix = ""
-    top.parent.mkdir(parents=True, exist_ok=True)
     if repository is not None and head is not None:
         prefix = workspace.root.relative_to(repository.top).as_posix().removeprefix(".")
-        await _add(Git(repository.git_dir, repository.top), top, head)
+        async with workspace.shadow.worktrees:
+            await _add(Git(repository.git_dir, repository.top), top, head)
         if prefix:
             await _fill_around(workspace, repository, head, top, prefix)
     else:
         git = workspace.shadow.plain
         commit = await git.run("commit-tree", tree, "-m", "The workspace as the run found it")
-        await _add(git, top, commit.decode().strip())
+        async with workspace.shadow.worktrees:
+            await _add(git, top, commit.decode().strip())
     worktree = Worktree(workspace, name, top, prefix)
     worktree.root.mkdir(parents=True, exist_ok=True)
     index = _indexes(workspace, name) / ROOT_INDEX
@@ -98,7 +99,10 @@ async def sweep_worktrees(workspace: Workspace, cache: Path, names: Collection[s
 
 
 async def _add(git: Git, top: Path, commit: str) -> None:
-    """A detached worktree without files; then its own index, so that the agent's git knows what HEAD holds."""
+    """A detached worktree without files; then its own index, so that the agent's git knows what HEAD holds.
+
+    Held off while another worktree is removed, which takes an empty parent folder along."""
+    top.parent.mkdir(parents=True, exist_ok=True)
     await git.run("worktree", "add", "--detach", "--no-checkout", "--force", "--", str(top), commit)
     entry = Path((top / ".git").read_text("utf-8", "surrogateescape").partition(":")[2].strip())
     await Git(entry, top).run("read-tree", commit)
@@ -155,13 +159,14 @@ async def _remove(workspace: Workspace, name: str, top: Path) -> None:
             if parent.is_dir() and not any(parent.iterdir()):
                 parent.rmdir()
 
-    entries = [entry for entry, at in await _entries(workspace) if at == top]
-    try:
-        await asyncio.to_thread(remove, entries)
-    except OSError as error:
-        raise WorkspaceFailed(
-            f"worktree {name!r} could not be removed: {error.strerror}", where=str(error.filename or top)
-        ) from error
+    async with workspace.shadow.worktrees:
+        entries = [entry for entry, at in await _entries(workspace) if at == top]
+        try:
+            await asyncio.to_thread(remove, entries)
+        except OSError as error:
+            raise WorkspaceFailed(
+                f"worktree {name!r} could not be removed: {error.strerror}", where=str(error.filename or top)
+            ) from error
 
 
 async def _entries(workspace: Workspace) -> list[tuple[Path, Path]]:

@@ -1,0 +1,22 @@
+"""CSV for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+
+from purse.cells import guarded
+from purse.entries import Entry
+
+HEADER = ("day", "amount", "text")
+
+
+def csv_text(entries: Iterable[Entry]) -> str:
+    """A header and one line per entry."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(HEADER)
+    for entry in entries:
+        writer.writerow(guarded(cell) for cell in (entry.day.isoformat(), str(entry.amount), entry.text))
+    return out.getvalue()

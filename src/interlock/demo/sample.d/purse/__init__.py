@@ -1,0 +1,1 @@
+"""Keeps expenses in a text file."""
