@@ -10,10 +10,10 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-ver
 	--no-header --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format bench docs lock clean
+.PHONY: help venv demo test test-agents lint format bench docs lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(INSTALLED) ## install interlock and its tools into ./.venv
 
@@ -31,6 +31,10 @@ demo: $(INSTALLED) ## run a playbook with scripted agents, in ./demo
 
 test: $(INSTALLED) ## run all tests (ARGS="-k name" for some)
 	$(BIN)/python -m pytest -n auto $(ARGS)
+
+test-agents: $(INSTALLED) ## install the pinned real agents from npm, run their tests
+	$(BIN)/python -m tools.clients install
+	$(BIN)/python -m pytest -n auto -m agents $(ARGS)
 
 lint: $(INSTALLED) ## check style, types, layers, generated pages
 	$(BIN)/ruff check .

@@ -383,6 +383,8 @@ def test_the_workspace_is_the_nearest_folder_with_settings(tmp_path: Path) -> No
     deep.mkdir(parents=True)
     assert find_workspace(deep, tmp_path / "a") == (tmp_path / "a").resolve()
     (tmp_path / "a" / "b" / ".git").mkdir()
+    assert find_workspace(deep, None) == deep.resolve()  # an empty .git, as sandboxes leave behind, is no repository
+    (tmp_path / "a" / "b" / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     assert find_workspace(deep, None) == (tmp_path / "a" / "b").resolve()
     (tmp_path / "a" / FILE_NAME).touch()
     assert find_workspace(deep, None) == (tmp_path / "a").resolve()
@@ -417,7 +419,7 @@ def test_the_workspace_of_a_real_git_worktree_is_its_top(tmp_path: Path) -> None
 
 def test_a_folder_without_marks_is_its_own_workspace(tmp_path: Path) -> None:
     """Neither settings nor git above: the folder itself."""
-    if any((parent / mark).exists() for parent in tmp_path.parents for mark in (FILE_NAME, ".git")):
+    if any((parent / mark).exists() for parent in tmp_path.parents for mark in (FILE_NAME, ".git/HEAD")):
         pytest.fail("the temporary folder lies inside a workspace; set TMPDIR elsewhere")
     assert find_workspace(tmp_path, None) == tmp_path.resolve()
 

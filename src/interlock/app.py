@@ -147,23 +147,23 @@ class Application:
     ) -> None:
         self.root = root.resolve()
         self.view = view
-        self._environ = environ
+        self.environ = environ
         self._runner = runner
         self._overrides = overrides or {}
         self._tripwire = tripwire
 
     @cached_property
     def settings(self) -> Settings:
-        return load_settings(self.root, self._environ, self._overrides)
+        return load_settings(self.root, self.environ, self._overrides)
 
     @cached_property
     def setup(self) -> Setup:
-        return Setup(self.root, self.settings, self._environ, self._runner)
+        return Setup(self.root, self.settings, self.environ, self._runner)
 
     @cached_property
     def host(self) -> Host:
         return Host(
-            self.root, self.setup, self.view, environ=self._environ, version=__version__, tripwire=self._tripwire
+            self.root, self.setup, self.view, environ=self.environ, version=__version__, tripwire=self._tripwire
         )
 
     async def run(self, playbook: Playbook, inputs: Any, call: Call = NOTHING_SPECIAL) -> Finished:
@@ -207,7 +207,7 @@ class Application:
         return Application(
             self.root,
             view,
-            environ=self._environ,
+            environ=self.environ,
             runner=self._runner,
             overrides=self._overrides,
             tripwire=self._tripwire,

@@ -76,6 +76,13 @@ def test_the_tokens_of_an_agent_stand_in_its_row(board: Board) -> None:
     assert "41.2k tokens" in drawn(board)[1]
 
 
+def test_waiting_for_a_service_is_shown_as_waiting(board: Board) -> None:
+    """With how long and why, until the next call begins."""
+    board.line(line("dispatch.start", member="a", step="s", **{"try": 1}, runner="x"))
+    board.line(line("dispatch.try", move="wait", delay_s=30.0, detail="429 too many requests"))
+    assert "waits 30 s for its service: 429" in drawn(board, 200)[1]
+
+
 def test_failures_and_costs_add_up_and_unknown_costs_stay_unknown(board: Board) -> None:
     """A cost that nobody said adds nothing, and is not shown as zero."""
     board.line(line("dispatch.end", outcome="FAIL", cost_usd=None))
@@ -91,6 +98,19 @@ def test_what_earlier_runs_took_gives_an_eta(board: Board, clock: Clock) -> None
     assert "eta ~1:00" in drawn(board)[0]
     clock.now += 80
     assert "eta ~?" in drawn(board)[0]
+
+
+def test_the_steps_stand_in_a_row_and_give_an_eta_where_no_run_came_before(board: Board, clock: Clock) -> None:
+    """Done, now and ahead; half of the way in a minute leaves about another."""
+    board.begin("toy a", [], None, {"1": "one", "2": "two", "s": "three", "4": "four"})
+    board.line(line("note", key="1/x"))
+    clock.now += 60
+    assert "eta ~?" in drawn(board)[0]
+    board.line(line("dispatch.start", member="a", step="s", **{"try": 1}, runner="x"))
+    head, steps, row = drawn(board)
+    assert steps == "+ one - two > three . four"
+    assert "eta ~1:00" in head
+    assert "step s: a" in row
 
 
 def test_a_narrow_terminal_gets_cut_lines_and_no_wrapped_ones(board: Board) -> None:

@@ -117,3 +117,15 @@ def test_rehearse_counts_the_paths_of_a_playbook_and_names_broken_rules(workspac
     assert clean.code == 0
     assert "toy: 1 paths with at most 0 faults each" in clean.stdout.decode()
     assert workspace("rehearse", "router", "--most", "1", "--json").json["broken"] == []
+
+
+def test_rehearse_plays_a_sample_beyond_what_it_plays_whole(workspace: Any) -> None:
+    """Of the runs with one fault more, one in so many, the same ones each time; told apart by their faults."""
+    every, some = (workspace("rehearse", "router", "--most", "1", "--sample", one, "--json").json for one in "15")
+    assert every["faults"] == workspace("rehearse", "router", "--most", "2", "--json").json["faults"]
+    assert [some["faults"][number] for number in "01"] == [every["faults"][number] for number in "01"]
+    assert 0 < some["faults"]["2"] < every["faults"]["2"] / 2
+    told = workspace("rehearse", "router", "--most", "1", "--sample", "5").stdout.decode()
+    paths = sum(some["faults"].values())
+    assert f"router: {paths} paths with at most 1 faults each, and one in 5 of those with 2, in " in told
+    assert f"  with 2 faults: {some['faults']['2']}\n" in told

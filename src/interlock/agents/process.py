@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import inspect
 import os
 import subprocess
@@ -16,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Protocol
 
 from interlock.agents.capped_file import OUTPUT_LIMIT, CappedFile
 from interlock.agents.process_tree import ProcessTree
@@ -28,6 +29,8 @@ _LAST_WORDS_S: Final = 0.3
 """How long output may stay open after the program has exited: a background child can keep it open for ever."""
 _LEFTOVER_GRACE_S: Final = 1.0
 """How long what a finished program left running has to end itself."""
+_FAREWELL_S: Final = 0.5
+"""How long a program may take to exit by itself once nothing more is said to it."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class ProcessExit:
     """Exit status, negative for a signal; ``None`` when nothing was started."""
     timed_out: bool = False
     partial: bool = False
-    """It ended well in the time given after it had been asked for partial results."""
+    """It ended well, or said all it had to say, in the time given after it had been asked for partial results."""
     stdout_cut: bool = False
     stderr_cut: bool = False
     spawn_error: str | None = None
@@ -47,12 +50,28 @@ class ProcessExit:
     """Processes that not even a kill could end (held by the kernel, or of another user)."""
 
 
+class Dialogue(Protocol):
+    """Speaks with a program while it runs, where one input at its start is not enough."""
+
+    def begin(self, pipe: IO[bytes]) -> asyncio.Future[None]:
+        """Takes over the program's input; what is returned is done when nothing more is expected of the program."""
+        ...
+
+    async def stop(self) -> None:
+        """Asks the program to break off, and waits a short while for it."""
+        ...
+
+    def hang_up(self) -> None:
+        """Closes the program's input. May be called again."""
+        ...
+
+
 async def run_process(
     argv: Sequence[str],
     *,
     cwd: Path,
     env: Mapping[str, str],
-    stdin: bytes | None,
+    stdin: bytes | Dialogue | None,
     stdout: Path,
     stderr: Path,
     timeout_s: float | None,
@@ -67,13 +86,14 @@ async def run_process(
     """Runs a program to its end, or to its deadline, and ends everything it started.
 
     Args:
-        stdin: what it may read; ``None`` gives it an empty input.
+        stdin: what it may read, or who speaks with it; ``None`` gives it an empty input.
         stdout: the file for its output, at most `limit_bytes` long, then cut with a mark. `stderr` likewise.
         timeout_s: at this deadline `partial` is called and `partial_grace_s` given, then termination is requested,
             and after `grace_s` it is killed.
         marker: unique for this call, in the environment of everything it starts.
         on_start: gets the number of the process and of its group before anything is waited for.
-        tap: gets all of the output, piece by piece, as it comes; also what the file has no room for.
+        tap: gets all of the output, piece by piece, as it comes; also what the file has no room for. An empty piece
+            says that the program has closed its output.
     """
     began = time.monotonic()
     with contextlib.ExitStack() as cleanup:
@@ -89,20 +109,24 @@ async def run_process(
             cleanup.enter_context(_Sink(pipe, file, reader))
             for pipe, file, reader in ((tree.popen.stdout, out, tap), (tree.popen.stderr, err, None))
         ]
-        if stdin is not None:
+        dialogue = None if isinstance(stdin, bytes) else stdin
+        if isinstance(stdin, bytes):
             cleanup.enter_context(_Feed(tree.popen.stdin, stdin))
+        over = exited if dialogue is None else _begin(dialogue, tree, cleanup)
         timed_out = in_grace = False
         try:
             if on_start is not None:
                 on_start(tree.pid, tree.pid)
-            timed_out = not await _within(timeout_s, exited)
+            timed_out = not await _first(timeout_s, exited, over)
             if timed_out and partial is not None and partial_grace_s > 0:
                 if inspect.isawaitable(asked := partial()):
                     await asked
-                in_grace = await _within(partial_grace_s, exited)
+                in_grace = await _first(partial_grace_s, exited, over)
+            await _take_leave(dialogue, exited, over)
             if exited.done():
                 await _within(_LAST_WORDS_S, *(sink.ended for sink in sinks))
         except asyncio.CancelledError:
+            await _take_leave(dialogue, exited, over)
             await tree.end(grace_s)
             raise
         survivors = await tree.end(min(grace_s, _LEFTOVER_GRACE_S) if exited.done() else grace_s)
@@ -119,7 +143,7 @@ async def run_process(
     return ProcessExit(
         code,
         timed_out=timed_out,
-        partial=in_grace and code == 0,
+        partial=in_grace and (code == 0 or (dialogue is not None and over.done())),
         stdout_cut=out.cut,
         stderr_cut=err.cut,
         duration_s=time.monotonic() - began,
@@ -138,6 +162,29 @@ async def _within(seconds: float | None, *futures: asyncio.Future[None]) -> bool
     """Whether all of them are done in that time; they go on either way."""
     _, pending = await asyncio.wait(futures, timeout=seconds)
     return not pending
+
+
+async def _first(seconds: float | None, *futures: asyncio.Future[None]) -> bool:
+    """Whether one of them is done in that time; they go on either way."""
+    done, _ = await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    return bool(done)
+
+
+def _begin(dialogue: Dialogue, tree: ProcessTree, cleanup: contextlib.ExitStack) -> asyncio.Future[None]:
+    pipe = tree.popen.stdin
+    assert pipe is not None
+    cleanup.callback(dialogue.hang_up)
+    return dialogue.begin(pipe)
+
+
+async def _take_leave(dialogue: Dialogue | None, exited: asyncio.Future[None], over: asyncio.Future[None]) -> None:
+    """Ends a conversation, so that the program can exit by itself before it is told to."""
+    if dialogue is None or exited.done():
+        return
+    if not over.done():
+        await dialogue.stop()
+    dialogue.hang_up()
+    await _within(_FAREWELL_S, exited)
 
 
 def _why(error: OSError | ValueError, argv: Sequence[str]) -> str:
@@ -161,6 +208,7 @@ class _Sink:
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         os.set_blocking(self._handle, False)
+        _widen(self._handle)
         self._loop.add_reader(self._handle, self._move)
 
     def _move(self) -> bool:
@@ -173,6 +221,8 @@ class _Sink:
             chunk = b""
         if not chunk:
             self.stop()
+            if self._tap is not None:
+                self._tap(b"")
             return False
         if self.error is None:
             try:
@@ -199,6 +249,12 @@ class _Sink:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def _widen(handle: int) -> None:
+    """Gives the pipe as much room as it may have: some agents exit without waiting for their last words to be read."""
+    with contextlib.suppress(AttributeError, OSError):
+        fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, _LARGEST_PIPE)
 
 
 class _Feed:

@@ -41,6 +41,8 @@ from interlock.errors import EngineFault
 _KILL_PAUSES: Final = (0.001, 0.002, 0.005, 0.01, 0.02, *(0.05,) * 40)
 """Between two looks while killed processes disappear; at the end of it a process is held by the kernel."""
 _LONGEST_LOOK_PAUSE: Final = 0.1
+_COLLECT_S: Final = 2.0
+"""How long the exit status of an ended program is waited for; longer only when the kernel holds it."""
 
 _live: dict[int, ProcessTree] = {}
 _lock: Final = threading.RLock()
@@ -163,6 +165,8 @@ class ProcessTree:
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # of a program with threads the last ones may still end
+            self.popen.wait(_COLLECT_S)
         with _lock:
             code = self.popen.poll()
             # Only then: a number that is not known any more is taken for an orphan's.

@@ -31,11 +31,16 @@ def prepare(request: AgentRequest) -> None:
     request.folder.mkdir(parents=True, exist_ok=True)
     request.partial_path.unlink(missing_ok=True)
     for path in (request.output_path, request.result_path, stderr_path(request), stream_path(request)):
-        if path.is_symlink() or path.exists():
-            number = 1
-            while (aside := path.with_name(f"{path.name}.{number}")).exists():
-                number += 1
-            path.rename(aside)
+        set_aside(path)
+
+
+def set_aside(path: Path) -> None:
+    """Nothing stands there any more; what did keeps its name, with a number."""
+    if path.is_symlink() or path.exists():
+        number = 1
+        while (aside := path.with_name(f"{path.name}.{number}")).exists():
+            number += 1
+        path.rename(aside)
 
 
 def ask_for_partial(request: AgentRequest) -> None:

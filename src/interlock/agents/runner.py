@@ -116,6 +116,8 @@ class AgentRequest:
     env: Mapping[str, str] = field(default_factory=dict)
     model: str | None = None
     writes: tuple[str, ...] = ()
+    covers: Callable[[str], bool] | None = None
+    """Whether a path, relative to the workspace, lies in the scope: exactly, where `writes` are its patterns alone."""
     role: Role | None = None
     instructions: str = ""
     """The role's text as it stands at the head of the brief, for agents that take it apart from the task."""

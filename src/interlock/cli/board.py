@@ -6,8 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from interlock.cli.pipeline import Pipeline, Stand
 from interlock.telemetry import printable, who
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from interlock.engine.journal import Line
 
 Clock = Callable[[], float]
+_ENOUGH = 0.3
+"""Share of the way from which on the pace so far says something about the rest."""
 ENDED = ("dispatch.end", "command", "run.end", "run.interrupted", "run.fault")
 
 
@@ -46,18 +49,27 @@ class Board:
     """How long such runs usually take, if any are known."""
     clock: Clock = time.monotonic
     begun: float = 0.0
+    pipeline: Pipeline = field(default_factory=Pipeline)
     counts: Counts = field(default_factory=Counts)
+    _begun_at: float = 0.0
+    """How much of the way was behind the run when this process took it up."""
     _working: dict[str, Working] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin(self, title: str, lines: list[Line], typical_s: float | None) -> None:
+    def begin(
+        self, title: str, lines: list[Line], typical_s: float | None, steps: Mapping[str, str] | None = None
+    ) -> None:
         self.title, self.typical_s, self.begun = title, typical_s, self.clock()
+        self.pipeline = Pipeline(steps or {})
         for line in lines:
+            self.pipeline.pass_by(line.key)
             self._count(line)
+        self._begun_at = self.pipeline.share
 
     def line(self, line: Line) -> None:
         key = str(line.key)
         with self._lock:
+            self.pipeline.pass_by(line.key)
             match line.event:
                 case "dispatch.start":
                     self._working[key] = Working(who(line), line.attempt, self.clock())
@@ -66,7 +78,7 @@ class Board:
                     name = " ".join(map(str, argv)) if isinstance(argv, list) else key
                     self._working[key] = Working(printable(name, 60), None, self.clock())
                 case "dispatch.try":
-                    self._say(key, f"{line.data['move']} in {line.data['delay_s']:g} s")
+                    self._say(key, _again(line.data))
                 case "run.end" | "run.interrupted" | "run.fault":
                     self._working.clear()
                 case event if event in ENDED:
@@ -89,10 +101,15 @@ class Board:
 
     @property
     def remaining_s(self) -> float | None:
-        """How long it may still take; None when nobody can know."""
-        if self.typical_s is None or self.typical_s <= self.elapsed_s:
-            return None
-        return self.typical_s - self.elapsed_s
+        """How long it may still take: as such runs usually do, else as its steps so far; None when nobody can know."""
+        if self.typical_s is not None:
+            return self.typical_s - self.elapsed_s if self.typical_s > self.elapsed_s else None
+        gone = self.pipeline.share - self._begun_at
+        return self.elapsed_s / gone * (1 - self.pipeline.share) if gone >= _ENOUGH else None
+
+    def steps(self) -> list[tuple[str, Stand]]:
+        with self._lock:
+            return list(self.pipeline)
 
     def _say(self, key: str, text: str) -> None:
         if text and key in self._working:
@@ -103,6 +120,13 @@ class Board:
             good, cost, now = line.data["outcome"] == "OK", line.data["cost_usd"], self.counts
             total = now.cost_usd if cost is None else (now.cost_usd or 0.0) + cost
             self.counts = Counts(now.ok + good, now.failed + (not good), total)
+
+
+def _again(data: Mapping[str, Any]) -> str:
+    """What follows a try that did not count."""
+    if data["move"] == "wait":
+        return printable(f"waits {data['delay_s']:g} s for its service: {data['detail']}", 80)
+    return f"{data['move']} in {data['delay_s']:g} s"
 
 
 def doing(kind: str, data: Mapping[str, object]) -> str:

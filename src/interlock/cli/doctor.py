@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,7 @@ from interlock.cli.output import print_json
 from interlock.cli.overview import is_dead, lock_notes
 from interlock.cli.panels import WORKSHOP
 from interlock.errors import ConfigInvalid, InterlockError
+from interlock.settings.location import is_repository
 from interlock.telemetry import printable
 
 if TYPE_CHECKING:
@@ -49,9 +50,14 @@ class Check:
 
 def add(app: typer.Typer) -> None:
     @command(app, "doctor", example="interlock doctor", honours=("runner",), panel=WORKSHOP)
-    def doctor(desk: Desk) -> int:
-        """Check Python, git, settings, runners, roles, snapshots, locks and journals of this workspace."""
-        checks = finish(examine(desk))
+    def doctor(
+        desk: Desk,
+        ask: Annotated[
+            bool, typer.Option("--ask/--no-ask", help="Ask each coding agent that runs would use a one-line question.")
+        ] = True,
+    ) -> int:
+        """Check Python, git, settings, agents, roles, snapshots, locks and journals of this workspace."""
+        checks = finish(examine(desk, ask=ask))
         broken = any(check.state is State.BROKEN for check in checks)
         if desk.json:
             print_json({"ok": not broken, "workspace": str(desk.root), "checks": [asdict(check) for check in checks]})
@@ -60,8 +66,8 @@ def add(app: typer.Typer) -> None:
         return BROKEN if broken else 0
 
 
-async def examine(desk: Desk) -> list[Check]:
-    """Everything that can be looked at without changing anything."""
+async def examine(desk: Desk, *, ask: bool) -> list[Check]:
+    """Everything that can be looked at without changing anything; `ask`: the agents are called too."""
     from interlock.engine.host import Quiet
 
     application = desk.application(Quiet())
@@ -74,7 +80,7 @@ async def examine(desk: Desk) -> list[Check]:
         place = desk.root / "interlock.toml"
         found = "interlock.toml" if place.exists() else "no interlock.toml: all defaults"
         checks.append(Check("settings", State.OK, found))
-        checks += await runners(application)
+        checks += await runners(application, ask=ask)
         checks += roles(application)
         checks.append(await uncovered(desk.root, settings))
     return [*checks, *locks(desk.root), *journals(desk.root)]
@@ -102,7 +108,7 @@ def git() -> Check:
 
 
 def workspace(root: Path) -> Iterator[Check]:
-    inside = any((folder / ".git").exists() for folder in (root, *root.parents))
+    inside = any(is_repository(folder) for folder in (root, *root.parents))
     yield Check("workspace", State.OK, str(root))
     if not inside:
         text = "no git repository: runs work, but worktrees have no history and commits are not possible"
@@ -118,8 +124,12 @@ def settings_problems(error: ConfigInvalid) -> Iterator[Check]:
         yield Check("settings", State.BROKEN, str(problem))
 
 
-async def runners(application: Application) -> list[Check]:
-    """Each runner that an agent can get here, and whether it can be started."""
+async def runners(application: Application, *, ask: bool) -> list[Check]:
+    """Each runner that an agent can get here, and whether it works; then the coding agents that nobody uses here."""
+    import asyncio
+
+    from interlock.agents.coding.finding import installed_agents
+
     settings, checks = application.settings, list[Check]()
     names = dict.fromkeys(settings.runners)
     names |= dict.fromkeys(one.runner for one in settings.agents.values() if one.runner)
@@ -129,15 +139,42 @@ async def runners(application: Application) -> list[Check]:
     except ConfigInvalid as error:
         default = None
         checks.append(Check("runner", State.BROKEN, error.what, error.remedy))
-    for name in names:
-        used = " (default)" if name == default else ""
-        try:
-            health = await application.setup.make_runner(name).health()
-            state = State.OK if health.ok else State.BROKEN
-            checks.append(Check("runner", state, f"{name}{used}: {health.text}", health.remedy))
-        except InterlockError as error:
-            checks.append(Check("runner", State.BROKEN, f"{name}{used}: {error.what}", error.remedy))
+    labels = {name: f"{name} (default)" if name == default else name for name in names}
+    checks += await asyncio.gather(*(runner(application, name, label, ask=ask) for name, label in labels.items()))
+    used = {getattr(settings.runners.get(name), "type", name) for name in names}
+    for found in await installed_agents(application.environ):
+        if found.agent.name not in used:
+            text = f"{found.agent.name}: {found.text}; not used here"
+            checks.append(Check("agent", State.OK, text, f"interlock doctor --runner {found.agent.name}"))
     return checks
+
+
+async def runner(application: Application, name: str, label: str, *, ask: bool) -> Check:
+    """One runner: found, version and mode of a coding agent, and its answer to a one-line question."""
+    from interlock.agents.coding.catalogue import known
+    from interlock.agents.coding.probing import probe
+    from interlock.settings import AcpAgent, CodingAgent
+
+    try:
+        table, made = application.settings.runner_named(name), application.setup.make_runner(name)
+        health = await made.health()
+    except InterlockError as error:
+        return Check("runner", State.BROKEN, f"{label}: {error.what}", error.remedy)
+    text = f"{label}: {health.text}"
+    if not isinstance(table, CodingAgent | AcpAgent):
+        return Check("runner", State.OK if health.ok else State.BROKEN, text, health.remedy)
+    agent = known(table.type) if isinstance(table, CodingAgent) else None
+    mode = table.mode if isinstance(table, CodingAgent) else "acp"
+    if not health.ok:
+        remedy = f"{agent.install}, or name its program: runners.{name}.program" if agent else health.remedy
+        return Check("runner", State.BROKEN, text, remedy)
+    if not ask:
+        return Check("runner", State.OK, f"{text}; mode {mode}; not asked")
+    answer = await probe(made, model=table.model)
+    if answer.ok:
+        return Check("runner", State.OK, f"{text}; mode {mode}; answers in {answer.seconds:.1f} s")
+    remedy = agent.sign_in if agent else "Start it by hand and see what it says."
+    return Check("runner", State.BROKEN, f"{text}; mode {mode}; does not answer: {printable(answer.text, 300)}", remedy)
 
 
 def roles(application: Application) -> Iterator[Check]:

@@ -15,7 +15,9 @@ from rich.text import Text
 
 from interlock.cli.board import Board
 from interlock.cli.overview import typical_seconds
+from interlock.cli.pipeline import Stand
 from interlock.cli.views import PlainView, title
+from interlock.playbooks import load
 from interlock.telemetry import Told, Weight, spent
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 STYLES = {Weight.GOOD: "green", Weight.BAD: "red", Weight.ATTENTION: "yellow"}
 SPINNER, ASCII_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "-\\|/"
+MARKS = {Stand.DONE: "+", Stand.SKIPPED: "-", Stand.NOW: ">", Stand.AHEAD: "."}
+STANDS = {Stand.DONE: "green", Stand.SKIPPED: "dim", Stand.NOW: "bold cyan", Stand.AHEAD: "dim"}
 REFRESH = 8
 """Times a second that the view is drawn."""
 SHOWN_IN_THE_VIEW = frozenset(("dispatch.start", "command.intent"))
@@ -41,7 +45,8 @@ class LiveView(PlainView):
         self._live: Live | None = None
 
     def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None:
-        self._board.begin(title(identity), lines, typical_seconds(self._root, identity.playbook))
+        usual = typical_seconds(self._root, identity.playbook)
+        self._board.begin(title(identity), lines, usual, load(identity.playbook).steps)
         super().begin(identity, lines, resumed=resumed)
         if self._live is None:
             self._live = Live(
@@ -111,6 +116,10 @@ class Picture:
             elapsed = minutes(now - one.since)
             rows.add_row(spin, one.name, Text(attempt, "dim"), elapsed, Text(tokens, "dim"), Text(one.doing, "dim"))
         yield head
+        if steps := board.steps():
+            row = Text(" ").join(Text(f"{MARKS[stand]} {name}", STANDS[stand]) for name, stand in steps)
+            row.truncate(options.max_width, overflow="ellipsis")
+            yield row
         yield rows
 
     def _facts(self) -> Iterator[str]:

@@ -6,7 +6,9 @@ A playbook takes part by offering `rehearsal()` in its room; it says what can go
 from __future__ import annotations
 
 import time
+import zlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,7 +34,12 @@ class Result:
     """What a rehearsal found."""
 
     most: int
+    """Faults up to which every combination was played."""
+    sample: int | None = None
+    """Of the runs with one fault more, one in so many was played."""
     paths: int = 0
+    faults: Counter[int] = field(default_factory=Counter)
+    """Paths by their number of faults."""
     crashes: int = 0
     """Crashes of interlock itself that were survived by a resume."""
     seconds: float = 0.0
@@ -49,9 +56,19 @@ def add(app: typer.Typer) -> None:
             int | None,
             typer.Option("--most", min=0, metavar="N", help="Faults in one run, at most.", show_default=False),
         ] = None,
+        sample: Annotated[
+            int | None,
+            typer.Option(
+                "--sample",
+                min=1,
+                metavar="N",
+                help="Besides, of the runs with one fault more, one in N, always the same ones.",
+                show_default=False,
+            ),
+        ] = None,
     ) -> int:
         """Play a playbook with simulated agents through every combination of verdicts and faults, in memory."""
-        result = play(find_rehearsal(playbook), _options(desk, playbook), most)
+        result = play(find_rehearsal(playbook), _options(desk, playbook), most, sample)
         if desk.json:
             print_json({"playbook": playbook, **vars(result)})
         else:
@@ -82,13 +99,21 @@ def _options(desk: Desk, name: str) -> Options:
     return desk.application(Quiet()).setup.options(load(name))
 
 
-def play(setup: Rehearsal, options: Options, most: int | None) -> Result:
-    """Every run with at most so many faults: how they ended, and where something did not hold."""
-    result = Result(setup.most if most is None else most)
+def play(setup: Rehearsal, options: Options, most: int | None, sample: int | None = None) -> Result:
+    """Every run with at most so many faults, and one in `sample` of those with one more: how they ended, and where
+    something did not hold."""
+    result = Result(setup.most if most is None else most, sample)
     began = time.monotonic()
+
+    def drawn(schedule: Mapping[int, str]) -> bool:
+        return zlib.crc32(repr(sorted(schedule.items())).encode()) % (sample or 1) == 0
+
     try:
-        for played in setup.paths(options, most=most):
+        for played in setup.paths(
+            options, most=result.most + (1 if sample else 0), sample_of=drawn if sample else None
+        ):
             result.paths += 1
+            result.faults[len(played.schedule)] += 1
             result.crashes += played.simulation.processes - 1
             result.endings[played.close.status.value] += 1
             result.broken += setup.broken(played)
@@ -100,8 +125,11 @@ def play(setup: Rehearsal, options: Options, most: int | None) -> Result:
 
 def _told(name: str, result: Result) -> list[str]:
     held = "every rule held" if not result.broken else f"rules broken: {len(result.broken)}"
+    more = f", and one in {result.sample} of those with {result.most + 1}" if result.sample else ""
     return [
-        f"{name}: {result.paths} paths with at most {result.most} faults each, in {in_words(result.seconds)}; {held}",
+        f"{name}: {result.paths} paths with at most {result.most} faults each{more}, "
+        f"in {in_words(result.seconds)}; {held}",
+        *(f"  with {number} faults: {count}" for number, count in sorted(result.faults.items())),
         *(f"  {status}: {count}" for status, count in sorted(result.endings.items())),
         f"  crashes of interlock itself, each followed by a resume: {result.crashes}",
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +18,7 @@ from interlock.errors import ConfigInvalid, InterlockError
 from interlock.settings import FILE_NAME
 
 if TYPE_CHECKING:
+    from interlock.agents.coding.finding import Found
     from interlock.app import Application
 
 BROKEN = 2
@@ -28,8 +28,9 @@ HEAD = """\
 """
 
 NO_RUNNER = """\
-# Who does the agents' work. Name a program: it gets the brief on standard input, works in this folder, and its
-# standard output is its answer. In the arguments {agent} is the name of the role.
+# Who does the agents' work. No coding agent was found on PATH. interlock knows these: runner = "claude", "codex",
+# "copilot", "opencode", "gemini" or "qwen". Or name a program of your own: it gets the brief on standard input, works
+# in this folder, and its standard output is its answer. In the arguments {agent} is the name of the role.
 #
 # runner = "mine"
 # [runners.mine]
@@ -65,13 +66,23 @@ def add(app: typer.Typer) -> None:
                 show_default=False,
             ),
         ] = None,
+        roles: Annotated[
+            bool, typer.Option("--roles", help="Also copy the playbook's roles to .interlock/agents/, to be edited.")
+        ] = False,
     ) -> int:
-        """Set a workspace up: interlock.toml and, if asked for, example documents; nothing is overwritten."""
-        written, kept, runner = set_up(desk, playbook)
+        """Set a workspace up: interlock.toml for the agents found here, example documents; nothing is overwritten."""
+        if roles and playbook is None:
+            raise ConfigInvalid("--roles needs to know whose", where="command line", remedy="Add --playbook NAME.")
+        agents = finish(_installed(desk))
+        examples = dict(_examples(playbook)) if playbook is not None else {}
+        copies = _role_files(playbook) if roles and playbook is not None else {}
+        written, kept, runner = set_up(desk, {**examples, **copies}, agents)
         advice = _next(desk, playbook, runner)
         if desk.json:
-            print_json({"workspace": str(desk.root), "written": written, "kept": kept, "next": advice})
+            found = {one.agent.name: {"version": one.version, "signed_in": one.signed_in} for one in agents}
+            print_json({"workspace": str(desk.root), "agents": found, "written": written, "kept": kept, "next": advice})
         else:
+            typer.echo("\n".join(f"found    {one.agent.name}: {one.text}" for one in agents), nl=bool(agents))
             typer.echo("\n".join([*(f"written  {path}" for path in written), *(f"kept     {path}" for path in kept)]))
         complain(*advice)
         return 0
@@ -90,17 +101,23 @@ def add(app: typer.Typer) -> None:
         return BROKEN if problems else 0
 
 
-def set_up(desk: Desk, playbook: str | None) -> tuple[list[str], list[str], str | None]:
-    """Write what is missing; the paths written, those that were there already, and the runner that is set."""
+async def _installed(desk: Desk) -> list[Found]:
+    from interlock.agents.coding.finding import installed_agents
+
+    return await installed_agents(desk.environ)
+
+
+def set_up(desk: Desk, further: Mapping[str, str], agents: list[Found]) -> tuple[list[str], list[str], str | None]:
+    """Write what is missing of settings and `further` files: the paths written, those kept, the runner that is set."""
     from interlock.documents import Store
     from interlock.engine.folder import GITIGNORE, HOME
     from interlock.engine.host import Quiet
 
     application = desk.application(Quiet())
-    runner = _runner(application, desk.runner)
-    files = {FILE_NAME: HEAD + (NO_RUNNER if runner is None else f'\nrunner = "{runner}"\n')}
+    runner = _runner(application, desk.runner, agents)
+    files = {FILE_NAME: HEAD + (NO_RUNNER if runner is None else _chosen(runner, agents))}
     files |= {f"{HOME}/.gitignore": GITIGNORE}
-    files |= _examples(playbook) if playbook is not None else {}
+    files |= further
     store = Store(desk.root, desk.root / HOME / "attic")
     written, kept = [], []
     for path, text in files.items():
@@ -112,21 +129,26 @@ def set_up(desk: Desk, playbook: str | None) -> tuple[list[str], list[str], str 
     return written, kept, runner
 
 
-def _runner(application: Application, asked: str | None) -> str | None:
-    """The runner for new settings: the one asked for, else the first installed agent that can be called."""
-    from interlock.settings import READY_RUNNERS
+def _runner(application: Application, asked: str | None, agents: list[Found]) -> str | None:
+    """The runner for new settings: the one asked for, else the installed agent that is most likely to answer."""
+    from interlock.agents.coding.finding import choice_of
 
     if asked is not None:
         application.setup.make_runner(asked)
         return asked
-    for name in READY_RUNNERS:
-        if name != "scripted" and shutil.which(name):
-            try:
-                application.setup.make_runner(name)
-            except ConfigInvalid:
-                continue
-            return name
-    return None
+    best = choice_of(agents)
+    return best.agent.name if best is not None else None
+
+
+def _chosen(runner: str, agents: list[Found]) -> str:
+    """The line that chooses, and as comments what else is there."""
+    lines = ["", f'runner = "{runner}"']
+    others = [one for one in agents if one.agent.name != runner]
+    if others:
+        lines += ["", "# Also found on PATH; an agent of a playbook can have one of its own:", "#"]
+        lines += [f"#   {one.agent.name}: {one.text}" for one in others]
+        lines += ["#", "# [agents.r-security]", f'# runner = "{others[0].agent.name}"']
+    return "\n".join(lines) + "\n"
 
 
 def _examples(playbook: str) -> Mapping[str, str]:
@@ -135,12 +157,23 @@ def _examples(playbook: str) -> Mapping[str, str]:
     return dict(offered()) if offered is not None else {}
 
 
+def _role_files(playbook: str) -> dict[str, str]:
+    """The shipped roles of a playbook, at the paths where a team's own are found first."""
+    from importlib import resources
+
+    from interlock.engine.folder import HOME
+
+    shipped = resources.files("interlock.playbooks") / playbook / "agents"
+    roles = sorted((file for file in shipped.iterdir() if file.name.endswith(".md")), key=lambda file: file.name)
+    return {f"{HOME}/agents/{playbook}/{file.name}": file.read_text(encoding="utf-8") for file in roles}
+
+
 def _next(desk: Desk, playbook: str | None, runner: str | None) -> list[str]:
     from interlock.cli.playbooks import doors
 
     lines = []
     if runner is None and not _has_runner(desk):
-        lines.append(f'Next: name a runner in {FILE_NAME} (type = "command": any program), or try --runner scripted.')
+        lines.append(f"Next: install a coding agent, or name a program in {FILE_NAME}, or try --runner scripted.")
     door = doors().get(playbook or "")
     first = door.first if door is not None else "interlock run PLAYBOOK ..."
     scripted = " --runner scripted" if door is not None and runner is None and not _has_runner(desk) else ""

@@ -223,6 +223,7 @@ class Dispatcher:
             token=token,
             model=plan.bound.model,
             writes=plan.scope.patterns,
+            covers=plan.scope.covers,
             role=plan.bound.role,
             instructions=world.redact(plan.instructions.strip()),
             shell_writes=spec.kind is not Kind.PRODUCER or bool(spec.writes),

@@ -13,7 +13,7 @@ from interlock.engine.model import CommandResult, plain
 from interlock.engine.recording import CODE_CHANGED
 from interlock.engine.sharing import shared_area
 from interlock.engine.tables import name_of, row_name
-from interlock.engine.world import CommandCall
+from interlock.engine.world import KEPT_OF_OUTPUT, CommandCall
 from interlock.errors import Diverged
 from interlock.telemetry import dispatch_rows
 
@@ -156,14 +156,16 @@ class PlainVerbs(DocumentVerbs):
         env: Mapping[str, str] | None = None,
         stdin: str | None = None,
         name: str = "inspect",
+        keep: int = KEPT_OF_OUTPUT,
     ) -> CommandResult:
         """What a command says that only looks (git plumbing, say). It is no effect: the run does not come into being
-        by it, a dry run makes it too, and after a crash it is simply made again."""
+        by it, a dry run makes it too, and after a crash it is simply made again. Of a long output the result carries
+        the last `keep` bytes."""
         shown_argv = [self.world.redact(word) for word in argv]
         slot = self.recall(name, {"argv": shown_argv, "cwd": cwd, "stdin": stdin})
         if slot.recorded:
             return CommandResult.from_json(slot.value())
-        call = CommandCall(tuple(argv), cwd, timeout_s, dict(env or {}), stdin)
+        call = CommandCall(tuple(argv), cwd, timeout_s, dict(env or {}), stdin, keep)
         result = await self.world.inspect(call, marker=f"{self.identity.run_id}:{slot.key}:inspect")
         slot.settle("inspect", asdict(result), facts={"argv": shown_argv[:20]})
         return result

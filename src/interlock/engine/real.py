@@ -26,8 +26,6 @@ from interlock.engine.model import CommandResult
 from interlock.engine.world import CommandCall, Merged
 from interlock.workspace import Change, Scope, Snapshot, Workspace, Worktree, merge, open_worktree
 
-KEPT_OF_OUTPUT = 200_000
-"""Bytes of a command's output that its result carries; the whole lies in the run folder."""
 T = TypeVar("T")
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -179,8 +177,8 @@ class RealWorld:
         )
         return CommandResult(
             exit=exit_.code,
-            stdout=self.redact(tail(stdout)),
-            stderr=self.redact(tail(stderr)),
+            stdout=self.redact(tail(stdout, call.keep)),
+            stderr=self.redact(tail(stderr, call.keep)),
             timed_out=exit_.timed_out,
             seconds=round(exit_.duration_s, 3),
             error=exit_.spawn_error,
@@ -212,7 +210,7 @@ def literal(path: str) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in path)
 
 
-def tail(path: Path) -> str:
+def tail(path: Path, kept: int) -> str:
     with path.open("rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - KEPT_OF_OUTPUT))
+        file.seek(max(0, os.fstat(file.fileno()).st_size - kept))
         return file.read().decode("utf-8", "replace")

@@ -89,6 +89,10 @@ class Records(Protocol):
         ...
 
 
+KEPT_OF_OUTPUT = 200_000
+"""Bytes of a command's output that its result carries, the last ones; the whole lies in the run folder."""
+
+
 @dataclass(frozen=True)
 class CommandCall:
     argv: tuple[str, ...]
@@ -96,6 +100,8 @@ class CommandCall:
     timeout_s: float = 1800.0
     env: Mapping[str, str] = field(default_factory=dict)
     stdin: str | None = None
+    keep: int = KEPT_OF_OUTPUT
+    """Bytes of the output that the result carries."""
 
 
 @dataclass(frozen=True)

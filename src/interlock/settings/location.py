@@ -22,8 +22,12 @@ def find_workspace(start: Path, explicit: Path | None = None) -> Path:
             )
         return explicit.resolve()
     here = start.resolve()
-    for mark in (FILE_NAME, ".git"):  # .git is a file in worktrees and submodules
-        for folder in (here, *here.parents):
-            if (folder / mark).is_file() or (mark == ".git" and (folder / mark).is_dir()):
-                return folder
-    return here
+    upward = (here, *here.parents)
+    marked = next((folder for folder in upward if (folder / FILE_NAME).is_file()), None)
+    return marked or next((folder for folder in upward if is_repository(folder)), here)
+
+
+def is_repository(folder: Path) -> bool:
+    """Whether this is the top of a git repository; an empty ``.git``, as sandboxes leave behind, makes none."""
+    mark = folder / ".git"  # a file in worktrees and submodules
+    return mark.is_file() or (mark / "HEAD").is_file()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -38,6 +38,7 @@ def ask_of(request: AgentRequest, configured: Configured) -> Ask:
     apart = bool(request.instructions) and request.task != request.brief
     apart = apart and len(request.instructions.encode(errors="surrogateescape")) <= _ROLE_LIMIT
     role = RoleText(role_name(request), _description(request), request.instructions) if apart else None
+    place = request.workspace.resolve()
     return Ask(
         prompt=request.task if apart else request.brief,
         workspace=request.workspace,
@@ -45,6 +46,7 @@ def ask_of(request: AgentRequest, configured: Configured) -> Ask:
         role=role,
         model=request.model or configured.model,
         rules=path_rules(request.writes),
+        tops=tuple(folder for folder in (place, *place.parents) if (folder / ".git").exists()),
         shell_writes=request.shell_writes,
         args=configured.args,
     )
@@ -75,20 +77,27 @@ async def installed(configured: Configured, inherit: Mapping[str, str], remedy: 
 
 async def version_of(program: str, env: Mapping[str, str]) -> str | None:
     """What the program answers to ``--version``, the number alone; None when it does not."""
+    code, said = await ask_program([program, "--version"], env, _VERSION_LIMIT_S)
+    found = _VERSION.search(said) if code == 0 else None
+    return found[0] if found else None
+
+
+async def ask_program(argv: Sequence[str], env: Mapping[str, str], limit_s: float) -> tuple[int | None, str]:
+    """Exit status and output of a short command in an empty folder; no status when it did not end in time."""
     import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="interlock-version-") as place:
+    with tempfile.TemporaryDirectory(prefix="interlock-ask-") as place:
         folder = Path(place)
         ended = await run_process(
-            [program, "--version"],
+            argv,
             cwd=folder,
             env=env,
             stdin=None,
             stdout=folder / "out",
             stderr=folder / "err",
-            timeout_s=_VERSION_LIMIT_S,
-            marker=f"version:{folder.name}",
+            timeout_s=limit_s,
+            marker=f"ask:{folder.name}",
         )
-        said = (folder / "out").read_text(errors="replace") if ended.code == 0 else ""
-    found = _VERSION.search(said)
-    return found[0] if found else None
+        if ended.timed_out:
+            return None, ""
+        return ended.code, (folder / "out").read_text(errors="replace")

@@ -58,7 +58,7 @@ KNOWN: Final = (
         "codex",
         "Codex",
         "npm install -g @openai/codex",
-        "Run `codex login`, or set OPENAI_API_KEY.",
+        "Run `codex login`, or set CODEX_API_KEY.",
         "codex-acp",
     ),
     Known(

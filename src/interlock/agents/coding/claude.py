@@ -192,6 +192,8 @@ class ClaudeStream:
         said = mapping_of(result.get("usage"))
         read = [count_of(said.get(name)) for name in _INPUT_TOKENS]
         known = [number for number in read if number is not None]
+        if result.get("is_error") and not sum(known):  # no model was reached: what that cost is not said
+            return None
         return usage_from(
             {
                 "input_tokens": sum(known) if known else None,

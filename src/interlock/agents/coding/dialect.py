@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from interlock.agents.coding.events import Event
 from interlock.agents.coding.scopes import PathRules
@@ -40,6 +40,8 @@ class Ask:
     model: str | None = None
     rules: PathRules | None = None
     """What may be edited, in path rules; None: no rule can say it."""
+    tops: tuple[Path, ...] = ()
+    """The workspace and the folders around it that have a ``.git``: from such a top some agents count their paths."""
     shell_writes: bool = True
     """Whether the commands it runs may leave files anywhere in the workspace, as builds and tests do."""
     args: tuple[str, ...] = ()
@@ -55,6 +57,8 @@ class Invocation:
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[Path, str] = field(default_factory=dict)
     """Written before the start, outside of the workspace."""
+    leaves: tuple[Path, ...] = ()
+    """Files in which the agent says what its stream does not; for a reader that looks back."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,20 @@ class StreamReader(Protocol):
 
     def conclude(self) -> Conclusion:
         """What was said in all; callable at any moment, also after half a stream."""
+        ...
+
+
+@runtime_checkable
+class LooksBack(Protocol):
+    """A reader that wants to know, when the process has ended, what it left besides its stream."""
+
+    def look_back(self, last_words: str, left: Mapping[Path, str]) -> None:
+        """Called before `conclude`.
+
+        Args:
+            last_words: the end of what it wrote to its standard error.
+            left: those of `Invocation.leaves` that are there.
+        """
         ...
 
 

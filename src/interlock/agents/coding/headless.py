@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from interlock.agents import process_table, records
 from interlock.agents.capped_file import CappedFile
 from interlock.agents.coding.asking import Configured, ask_of, installed
-from interlock.agents.coding.dialect import Conclusion, Dialect, Invocation
+from interlock.agents.coding.dialect import Conclusion, Dialect, Invocation, LooksBack
 from interlock.agents.coding.settling import last_line, settle
 from interlock.agents.coding.stream import JsonLines
 from interlock.agents.environment import Redaction, agent_environment
 from interlock.agents.process import ProcessExit, run_process
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, FileOutput, Health, Observer
 
-_LAST_WORDS: Final = 4_000
+_LAST_WORDS: Final = 64_000
 
 
 class HeadlessRunner:
@@ -39,6 +40,8 @@ class HeadlessRunner:
         for path, text in invocation.files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", errors="surrogateescape")
+        for path in invocation.leaves:
+            records.set_aside(path)
         reader = self._dialect.reader(ask)
 
         def take(line: Mapping[str, Any]) -> None:
@@ -52,7 +55,10 @@ class HeadlessRunner:
         news(AgentNews("ended", facts))
         if ended.spawn_error is not None:
             return AgentExit(code=None, spawn_error=self._redact(ended.spawn_error))
-        return self._exit(request, reader.conclude(), ended, cut=lines.cut)
+        words = FileOutput(records.stderr_path(request)).tail(_LAST_WORDS).decode(errors="replace")
+        if isinstance(reader, LooksBack):
+            reader.look_back(words, _left(invocation))
+        return self._exit(request, reader.conclude(), ended, words, cut=lines.cut)
 
     async def health(self) -> Health:
         remedy = f"Install {self._dialect.name}, or name its program: runners.{self.name}.program in interlock.toml."
@@ -85,10 +91,9 @@ class HeadlessRunner:
             partial_grace_s=request.partial_grace_s,
         )
 
-    def _exit(self, request: AgentRequest, said: Conclusion, ended: ProcessExit, *, cut: bool) -> AgentExit:
+    def _exit(self, request: AgentRequest, said: Conclusion, ended: ProcessExit, words: str, *, cut: bool) -> AgentExit:
         with CappedFile(request.output_path) as output:
             output.write(said.text.encode(errors="surrogateescape"))
-        words = FileOutput(records.stderr_path(request)).tail(_LAST_WORDS).decode(errors="replace")
         settled = settle(said, code=ended.code, timed_out=ended.timed_out, last_words=last_line(words), cut=cut)
         result = records.read_result(request.result_path)
         return AgentExit(
@@ -102,3 +107,8 @@ class HeadlessRunner:
             fault=settled.fault,
             limited=settled.limited,
         )
+
+
+def _left(invocation: Invocation) -> dict[Path, str]:
+    found = {path: records.read_result(path) for path in invocation.leaves}
+    return {path: content.decode(errors="replace") for path, content in found.items() if content is not None}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 _SPECIAL: Final = re.compile(r"[\[\]{}()\\,;'\"`$#\s\x00-\x1f]")
@@ -27,6 +28,10 @@ class PathRules:
         """Whether the whole workspace may be edited."""
         return "**" in self.allowed and not self.denied
 
+    def covers(self, path: str) -> bool:
+        """Whether a path, relative to the workspace, may be edited."""
+        return _hits(self.allowed, path) and not _hits(self.denied, path)
+
 
 def path_rules(writes: Sequence[str]) -> PathRules | None:
     """The scope as rules; None when an agent would read one of its patterns differently."""
@@ -42,3 +47,20 @@ def path_rules(writes: Sequence[str]) -> PathRules | None:
 
 def _spelled(pattern: str) -> str:
     return f"{pattern}**" if pattern.endswith("/") else pattern
+
+
+def _hits(patterns: Sequence[str], path: str) -> bool:
+    return any(re.fullmatch(_regex(pattern), path, re.DOTALL) for pattern in patterns)
+
+
+@lru_cache(maxsize=1024)
+def _regex(pattern: str) -> str:
+    *folders, last = pattern.split("/")
+    written = "".join("(?:[^/]+/)*" if part == "**" else f"{_name(part)}/" for part in folders)
+    return written + ("(?:[^/]+/)*[^/]+" if last == "**" else _name(last))
+
+
+def _name(part: str) -> str:
+    """One name on a path as a regular expression."""
+    spelled = {"*": "[^/]*", "?": "[^/]"}
+    return "".join(spelled.get(one) or re.escape(one) for one in re.sub(r"\*+", "*", part))

@@ -59,6 +59,7 @@ def run_key(inputs: RouterInputs) -> str:
     "router",
     inputs=RouterInputs,
     key=run_key,
+    steps={"stage-1": "check", "stage-2": "route", "stage-3": "delegate"},
     documents=lambda _inputs: (TASK_LIST, *CONFIGURATION, INDEX, *GUIDES),
     state=lambda _inputs: CONFIGURATION,
     max_parallel=1,

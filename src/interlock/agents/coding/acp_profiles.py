@@ -1,0 +1,195 @@
+"""What is particular about each agent that speaks the Agent Client Protocol. Pure.
+
+The protocol says how a session goes; how an agent gets its role and model, what makes it ask before it edits, and
+what its adapter mixes into the agent's own words, it does not.  An agent that needs nothing of this is `acp`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from interlock.agents.coding.dialect import Ask, mapping_of, text_of
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How one call begins: the program, and what its session is opened with."""
+
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[Path, str] = field(default_factory=dict)
+    """Written before the start, outside of the workspace."""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """What the request for a session carries beyond the protocol."""
+    mode: str | None = None
+    """The session's mode; a call in another one does not count."""
+    role_given: bool = False
+    """The role is in here; otherwise it goes by the protocol where the agent takes it, else with the prompt."""
+    model_given: bool = False
+    """The model is in here; otherwise it is chosen among those that the session offers."""
+
+
+Notice = Callable[[Mapping[str, Any], str], bool]
+
+
+def _never(_update: Mapping[str, Any], _text: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Profile:
+    name: str
+    opening: Callable[[Ask], Opening]
+    notice: Notice = _never
+    """Whether a piece of a message comes from the adapter, not from the model."""
+    warning: re.Pattern[str] = re.compile(r"(?!)")
+    """Notices that report no failure."""
+    counts_tokens: bool = False
+    """It reports tokens for every turn that reached the model: without them the text is an error message."""
+    asks_to_leave_sandbox: bool = False
+    """A command that it asks about is one that its sandbox would not let through."""
+    lacks_folders: bool = False
+    """An edit that was allowed cannot make the folder of a new file."""
+
+
+def profile_of(kind: str) -> Profile:
+    """The profile of an agent by its name in the settings; any other is taken to need none."""
+    return _PROFILES.get(kind, PLAIN)
+
+
+def _plain(ask: Ask) -> Opening:
+    return Opening(args=ask.args)
+
+
+def _claude(ask: Ask) -> Opening:
+    # Questions before permissions: a person's own "always allow" must not let edits through unasked.
+    permissions = {"ask": ["Edit", "Write", "NotebookEdit"]}
+    options: dict[str, Any] = {"settings": {"permissions": permissions}}
+    if ask.model:
+        options["model"] = ask.model
+    meta: dict[str, Any] = {"claudeCode": {"options": options}}
+    if ask.role is not None:
+        meta["systemPrompt"] = {"append": ask.role.text}
+    return Opening(
+        args=ask.args,
+        env={
+            "DISABLE_AUTOUPDATER": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CODE_MAX_RETRIES": "2",
+        },
+        meta=meta,
+        mode="default",
+        role_given=ask.role is not None,
+        model_given=bool(ask.model),
+    )
+
+
+def _codex(ask: Ask) -> Opening:
+    """In its read-only mode codex asks before each edit, and commands leave nothing behind; else its sandbox ends at
+    the workspace. Its own default would ask a model for permission."""
+    config = {"model": ask.model} if ask.model else {}
+    return Opening(
+        args=ask.args,
+        env={"CODEX_CONFIG": json.dumps(config, ensure_ascii=False)} if config else {},
+        mode="workspace-write" if ask.shell_writes else "read-only",
+        model_given=bool(ask.model),
+    )
+
+
+def _opencode(ask: Ask) -> Opening:
+    agent: dict[str, Any] = {"mode": "primary", "permission": {"edit": "ask", "bash": "allow"}}
+    name = ask.role.name if ask.role else "interlock"
+    if ask.role is not None:
+        agent |= {"description": ask.role.description, "prompt": ask.role.text}
+    config: dict[str, Any] = {
+        "agent": {name: agent},
+        "experimental": {"continue_loop_on_deny": True},
+        "autoupdate": False,
+        "share": "disabled",
+    }
+    if ask.model:
+        config["model"] = ask.model
+    return Opening(
+        args=("acp", *ask.args),
+        env={"OPENCODE_CONFIG_CONTENT": json.dumps(config, ensure_ascii=False), "OPENCODE_DISABLE_AUTOUPDATE": "1"},
+        mode=name,
+        role_given=ask.role is not None,
+        model_given=bool(ask.model),
+    )
+
+
+def _gemini(ask: Ask) -> Opening:
+    # No role: its variable for that replaces the whole of its own instructions, tools and all.
+    model = ("--model", ask.model) if ask.model else ()
+    return Opening(args=("--acp", *model, *ask.args), mode="default", model_given=bool(ask.model))
+
+
+def _qwen(ask: Ask) -> Opening:
+    model = ("--model", ask.model) if ask.model else ()
+    role = ("--append-system-prompt", ask.role.text) if ask.role else ()
+    return Opening(
+        args=("--acp", *model, *role, *ask.args),
+        mode="default",
+        role_given=ask.role is not None,
+        model_given=bool(ask.model),
+    )
+
+
+def _copilot(ask: Ask) -> Opening:
+    model = ("--model", ask.model) if ask.model else ()
+    env = {"COPILOT_AUTO_UPDATE": "false"}
+    files: dict[Path, str] = {}
+    if ask.role is not None:
+        folder = ask.folder / "copilot"
+        files[folder / f"{ask.role.name}.instructions.md"] = f'---\napplyTo: "**"\n---\n{ask.role.text}\n'
+        env["COPILOT_CUSTOM_INSTRUCTIONS_DIRS"] = str(folder)
+    return Opening(
+        args=("--acp", *model, *ask.args),
+        env=env,
+        files=files,
+        role_given=ask.role is not None,
+        model_given=bool(ask.model),
+    )
+
+
+def _without_message(update: Mapping[str, Any], _text: str) -> bool:
+    """codex-acp gives each message of the model a number, and its own remarks none."""
+    return not text_of(update.get("messageId"))
+
+
+def _labelled(update: Mapping[str, Any], text: str) -> bool:
+    """Copilot puts its own remarks, each in one piece, behind a label."""
+    return text.startswith(("Info: ", "Warning: ", "Error: ")) and not mapping_of(update.get("_meta"))
+
+
+PLAIN: Final = Profile("acp", _plain)
+_PROFILES: Final = {
+    profile.name: profile
+    for profile in (
+        Profile("claude", _claude, counts_tokens=True),
+        Profile(
+            "codex",
+            _codex,
+            notice=_without_message,
+            warning=re.compile(r"(Config warning|Warning): |\*Context compacted"),
+            counts_tokens=True,
+            asks_to_leave_sandbox=True,
+            lacks_folders=True,
+        ),
+        Profile("opencode", _opencode),
+        Profile("gemini", _gemini),
+        Profile("qwen", _qwen),
+        Profile(
+            "copilot",
+            _copilot,
+            notice=_labelled,
+            warning=re.compile(r"Info: |Warning: "),
+            counts_tokens=True,
+        ),
+    )
+}

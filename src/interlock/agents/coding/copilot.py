@@ -1,0 +1,246 @@
+"""GitHub Copilot CLI: ``copilot --output-format json`` with the brief on standard input.
+
+The role is a custom agent in a plugin of this one call; an agent that it does not know ends Copilot at once.  Edits
+are allowed path by path, and what nobody allowed is refused when there is nobody to ask.  That would include every
+command with a redirection, so the plugin brings a hook along that allows the shell.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from interlock.agents.coding.dialect import (
+    Ask,
+    Conclusion,
+    Invocation,
+    RoleText,
+    count_of,
+    mapping_of,
+    subject_of,
+    text_of,
+)
+from interlock.agents.coding.events import (
+    Event,
+    Said,
+    SessionBegan,
+    Thought,
+    ToolState,
+    ToolUsed,
+    Waits,
+    Warned,
+)
+from interlock.agents.coding.scopes import PathRules
+from interlock.agents.coding.trouble import Kind, Trouble, trouble
+from interlock.agents.records import usage_from
+from interlock.agents.runner import Usage
+
+_ENVIRONMENT: Final = {"COPILOT_AUTO_UPDATE": "false"}
+_QUIET: Final = ("--output-format=json", "--stream=off", "--no-color", "--no-ask-user", "--disable-client-telemetry")
+_PLUGIN: Final = "interlock"
+_SHELL_HOOK: Final = {
+    "version": 1,
+    "hooks": {
+        "permissionRequest": [
+            {
+                "type": "command",
+                "matcher": "^(bash|powershell)$",
+                "bash": """printf '{"behavior":"allow"}'""",
+                "powershell": """Write-Output '{"behavior":"allow"}'""",
+            }
+        ]
+    },
+}
+
+
+class Copilot:
+    name: Final = "copilot"
+    program: Final = "copilot"
+
+    def invocation(self, program: str, ask: Ask) -> Invocation:
+        scoped = held_paths(ask)
+        plugin, usage = ask.folder.absolute() / "copilot-plugin", usage_file(ask)
+        files = _plugin(plugin, ask.role, hooks=scoped is not None)
+        argv = [program, *_QUIET, *_permissions(scoped), f"--usage-output-file={usage}"]
+        if files:
+            argv.append(f"--plugin-dir={plugin}")
+        if ask.role is not None:
+            argv.append(f"--agent={_PLUGIN}:{ask.role.name}")
+        if ask.model:
+            argv.append(f"--model={ask.model}")
+        return Invocation((*argv, *ask.args), stdin=ask.prompt, env=_ENVIRONMENT, files=files, leaves=(usage,))
+
+    def reader(self, ask: Ask) -> CopilotStream:
+        return CopilotStream(usage_file(ask))
+
+
+def usage_file(ask: Ask) -> Path:
+    """Where Copilot writes how many tokens it used, which its stream does not say."""
+    return ask.folder.absolute() / "copilot-usage.json"
+
+
+def held_paths(ask: Ask) -> PathRules | None:
+    """The rules with absolute paths, since Copilot finds relative ones in every folder; None: all edits are allowed."""
+    if ask.rules is None or ask.rules.everything:
+        return None
+    places = tuple(dict.fromkeys((str(ask.workspace.absolute()), os.path.realpath(ask.workspace))))
+    if any(_SPECIAL.search(place) for place in places):
+        return None
+    return PathRules(
+        tuple(f"{place}/{pattern}" for place in places for pattern in ask.rules.allowed),
+        tuple(f"{place}/{pattern}" for place in places for pattern in ask.rules.denied),
+    )
+
+
+_SPECIAL: Final = re.compile(r"[\[\]{}()*?!,\\\"']")
+"""What would be more than a character of a path inside of a rule."""
+
+
+def _permissions(rules: PathRules | None) -> list[str]:
+    if rules is None:
+        return ["--allow-all"]
+    allowed = [f"--allow-tool=write({pattern})" for pattern in rules.allowed]
+    denied = [f"--deny-tool=write({pattern})" for pattern in rules.denied]
+    return ["--allow-all-paths", "--allow-all-urls", "--allow-tool=shell", *allowed, *denied]
+
+
+def _plugin(folder: Path, role: RoleText | None, *, hooks: bool) -> dict[Path, str]:
+    files = {}
+    if hooks:
+        files[folder / "hooks.json"] = json.dumps(_SHELL_HOOK, indent=2)
+    if role is not None:
+        # A JSON string is a YAML string.
+        head = f"---\nname: {role.name}\ndescription: {json.dumps(role.description)}\n---\n"
+        files[folder / "agents" / f"{role.name}.agent.md"] = f"{head}{role.text}\n"
+    if files:
+        facts = {"name": _PLUGIN, "description": "One call of interlock", "version": "1.0.0"}
+        files[folder / "plugin.json"] = json.dumps(facts)
+    return files
+
+
+@dataclass
+class CopilotStream:
+    usage_path: Path | None = None
+    said: str = ""
+    acted: bool = False
+    result: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None
+    """The last one after which the agent has done nothing more."""
+    complaint: Trouble | None = None
+    usage: Usage | None = None
+    tools: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def take(self, line: Mapping[str, Any]) -> Iterable[Event]:
+        data = mapping_of(line.get("data"))
+        match line.get("type"):
+            case "assistant.turn_start":
+                self.error = None
+            case "assistant.message" if not data.get("parentToolCallId"):
+                return self._message(text_of(data.get("content")))
+            case "assistant.reasoning" if text := text_of(data.get("content")):
+                return [Thought(text)]
+            case "tool.execution_start":
+                return [self._tool(data)]
+            case "tool.execution_complete":
+                return self._tool_result(data)
+            case "assistant.turn_retry":
+                return [Waits(f"model service: {text_of(data.get('reason')) or 'error'}")]
+            case "session.warning" if text := text_of(data.get("message")):
+                return [Warned(text)]
+            case "session.error":
+                self.error = data
+            case "result":
+                return self._end(line)
+        return []
+
+    def look_back(self, last_words: str, left: Mapping[Path, str]) -> None:
+        self.usage = usage_in(left.get(self.usage_path, "")) if self.usage_path else None
+        if self.result is not None:
+            return
+        # What keeps it from beginning at all is said on standard error alone.
+        for words, kind in ((_NO_SUCH_AGENT, Kind.ROLE), (_NO_SIGN_IN, Kind.ACCESS)):
+            if found := words.search(last_words):
+                self.complaint = Trouble(kind, found[0])
+
+    def conclude(self) -> Conclusion:
+        return Conclusion(
+            text=self.said,
+            finished=self.result is not None,
+            acted=self.acted,
+            session=self._session(),
+            usage=self.usage,
+            trouble=self.complaint or (_trouble(self.error) if self.error is not None else None),
+        )
+
+    def _message(self, text: str) -> Iterator[Event]:
+        if text:
+            self.said = text
+            yield Said(text)
+
+    def _tool(self, data: Mapping[str, Any]) -> Event:
+        self.acted = True
+        call, name, given = text_of(data.get("toolCallId")), text_of(data.get("toolName")), data.get("arguments")
+        # A patch is text, not an object: its second line says what it is about.
+        subject = subject_of(mapping_of(given)) or "".join(text_of(given).splitlines()[1:2])
+        self.tools[call] = name, subject
+        return ToolUsed(call, name, subject)
+
+    def _tool_result(self, data: Mapping[str, Any]) -> Iterator[Event]:
+        call = text_of(data.get("toolCallId"))
+        if (known := self.tools.pop(call, None)) is not None:
+            yield ToolUsed(call, *known, state=_state(data))
+
+    def _end(self, line: Mapping[str, Any]) -> Iterator[Event]:
+        self.result = line
+        if session := self._session():
+            yield SessionBegan(session)
+
+    def _session(self) -> str | None:
+        """Copilot names it at the very end."""
+        return text_of((self.result or {}).get("sessionId")) or None
+
+
+_NO_SUCH_AGENT: Final = re.compile(r"No such agent: [^\n]*")
+_NO_SIGN_IN: Final = re.compile(r"No authentication information found|not (?:logged|signed) in[^\n]*")
+_LAST_ERROR: Final = re.compile(r".*\bLast error: ", re.DOTALL)
+_KINDS: Final = {
+    "authentication": Kind.ACCESS,
+    "authorization": Kind.ACCESS,
+    "policy": Kind.ACCESS,
+    "quota": Kind.LIMITED,
+    "rate_limit": Kind.LIMITED,
+    "context_limit": Kind.REQUEST,
+}
+
+
+def _state(data: Mapping[str, Any]) -> ToolState:
+    if data.get("success") is True:
+        return ToolState.DONE
+    refused = mapping_of(data.get("error")).get("code") in ("denied", "rejected")
+    return ToolState.REFUSED if refused else ToolState.FAILED
+
+
+def _trouble(error: Mapping[str, Any]) -> Trouble:
+    # It also says how long it waited itself, which is not when the service will be back.
+    said = _LAST_ERROR.sub("", text_of(error.get("message"))) or text_of(error.get("errorType"))
+    found = trouble(said, status=count_of(error.get("statusCode")))
+    kind = _KINDS.get(text_of(error.get("errorType")), found.kind)
+    return found if kind is found.kind else Trouble(kind, found.text)
+
+
+def usage_in(text: str) -> Usage | None:
+    """The tokens of all models, from Copilot's own account; it counts in credits, never in dollars."""
+    try:
+        account = mapping_of(json.loads(text or "null"))
+    except (ValueError, RecursionError):
+        return None
+    models = [mapping_of(one) for one in mapping_of(account.get("modelMetrics")).values()]
+    used = [mapping_of(one.get("usage")) for one in models]
+    into = sum(count_of(one.get("inputTokens")) or 0 for one in used)
+    out = sum(count_of(one.get("outputTokens")) or 0 for one in used)
+    return usage_from({"input_tokens": into, "output_tokens": out}) if into or out else None

@@ -1,0 +1,268 @@
+"""Gemini CLI: ``gemini -o stream-json`` with the brief on standard input.
+
+Its settings come from files of the user and of the project alone; what a call can decide is on the command line, in
+the environment and in a policy file.  The policy only forbids, so that nothing the user has forbidden gets allowed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from interlock.agents.coding.dialect import (
+    Ask,
+    Conclusion,
+    Invocation,
+    count_of,
+    list_of,
+    mapping_of,
+    subject_of,
+    text_of,
+)
+from interlock.agents.coding.events import Event, Planned, Said, SessionBegan, Spent, ToolState, ToolUsed, Warned
+from interlock.agents.coding.scopes import PathRules
+from interlock.agents.coding.toml_text import toml_string
+from interlock.agents.coding.trouble import Kind, Trouble, trouble
+from interlock.agents.records import usage_from
+from interlock.agents.runner import Usage
+
+_ENVIRONMENT: Final = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+_EDITING: Final = ("write_file", "replace")
+_PATTERN_LIMIT: Final = 2048
+"""Characters of a pattern in a policy; gemini ignores a longer one."""
+
+
+class Gemini:
+    name: Final = "gemini"
+    program: Final = "gemini"
+
+    def invocation(self, program: str, ask: Ask) -> Invocation:
+        argv = [program, "-o", "stream-json", "--approval-mode", "yolo", "--skip-trust"]
+        env, files = dict(_ENVIRONMENT), {}
+        stdin = taken_literally(ask.prompt, ask.workspace)
+        if policy := _policy(ask, stdin):
+            path = ask.folder.absolute() / "gemini-policy.toml"
+            argv += ["--admin-policy", str(path)]
+            files[path] = policy
+        if ask.role is not None:
+            path = ask.folder.absolute() / "gemini-role.md"
+            env["GEMINI_SYSTEM_MD"] = str(path)
+            # The role takes the place of gemini's own instructions; skills and sub-agents would be lost with them.
+            files[path] = f"{ask.role.text}\n\n${{SubAgents}}\n\n${{AgentSkills}}\n"
+        if ask.model:
+            argv += ["-m", ask.model]
+        return Invocation((*argv, *ask.args), stdin=stdin, env=env, files=files)
+
+    def reader(self, ask: Ask) -> GeminiStream:
+        return GeminiStream()
+
+
+_MENTION: Final = re.compile(
+    r'(?<!\\)@(?P<path>(?:"[^"]*"|\\.|[^ \t\n\r,;!?()\[\]{}.]|\.(?!\Z|[ \t\n\r]))+)',
+)
+"""What gemini takes for the name of a file that it shall paste into the prompt."""
+
+
+def taken_literally(prompt: str, workspace: Path) -> str:
+    """The prompt, written so that gemini passes it on as it is.
+
+    A word after ``@`` that is the path of a file gets a backslash before it: otherwise the file, or a whole folder,
+    is pasted in and the spaces of the prompt change.  A slash at the very beginning would be a command.
+    """
+
+    def kept(found: re.Match[str]) -> str:
+        path = re.sub(r"\\(.)", r"\1", found["path"].replace('"', ""))
+        return f"\\{found[0]}" if _stands(workspace / path) else found[0]
+
+    literal = _MENTION.sub(kept, prompt)
+    return f"\n{literal}" if literal.startswith("/") else literal
+
+
+def _stands(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # too long for a name
+        return False
+
+
+def _policy(ask: Ask, stdin: str) -> str:
+    """The prohibitions of this call in gemini's form; empty when there are none."""
+    workspaces = tuple(dict.fromkeys((str(ask.workspace.absolute()), os.path.realpath(ask.workspace))))
+    rules = list(_scope_prohibitions(ask.rules, workspaces)) if ask.rules and not ask.rules.everything else []
+    if _MENTION.search(stdin):
+        # Where no file has the name after an "@", gemini searches for one that contains it, if it has this tool.
+        rules.append(_prohibition(("glob",)))
+    return "\n".join(rules)
+
+
+def _scope_prohibitions(rules: PathRules, workspaces: tuple[str, ...]) -> Iterator[str]:
+    if not rules.allowed:
+        yield _prohibition(_EDITING, message="This task edits no file.")
+        return
+    message = f"Only these may be edited, by their plain paths: {' '.join(rules.allowed)}"
+    if rules.denied:
+        message += f"; but not {' '.join(rules.denied)}"
+    for pattern in forbidden_arguments(rules, workspaces):
+        # Without it less is refused, and the comparison after the call holds.
+        if len(pattern) <= _PATTERN_LIMIT:
+            yield _prohibition(_EDITING, pattern, message)
+
+
+def forbidden_arguments(rules: PathRules, workspaces: Iterable[str]) -> Iterator[str]:
+    """Patterns for the JSON text of an editing tool's arguments: what one of them finds is outside of the scope.
+
+    Gemini refuses patterns in which a group with a repetition is repeated itself, so ``**`` is read as any text, and
+    paths with ``..`` or other detours are forbidden altogether.
+    """
+    names = [re.escape(json.dumps(place, ensure_ascii=False)[1:-1]) for place in workspaces]
+    place = "|".join([*(f"{name}/" for name in names), r"\./", "(?!/)"])
+    start = '"file_path":"'
+    allowed = "|".join(map(_path_pattern, rules.allowed))
+    yield f'{start}(?!(?:{place})(?:{allowed})")'
+    yield rf'{start}(?:\.\.[/"]|[^"]*/(?:\.\.|\.|)[/"])'
+    for denied in rules.denied:
+        yield f'{start}(?:{place})(?:{_path_pattern(denied)})"'
+
+
+def _path_pattern(pattern: str) -> str:
+    parts = pattern.split("/")
+    written = [_ANY_FOLDERS if part == "**" else _name_pattern(part) + "/" for part in parts[:-1]]
+    return "".join(written) + (_ANYTHING if parts[-1] == "**" else _name_pattern(parts[-1]))
+
+
+_ANY_FOLDERS: Final = r'(?:[^"\\]*/|)'
+_ANYTHING: Final = r'[^"\\]+'
+_WILD: Final = {"*": r'[^/"\\]*', "?": r'[^/"\\]'}
+
+
+def _name_pattern(name: str) -> str:
+    return "".join(_WILD.get(piece) or re.escape(piece) for piece in re.sub(r"\*+", "*", name))
+
+
+def _prohibition(tools: Iterable[str], arguments: str | None = None, message: str | None = None) -> str:
+    lines = ["[[rule]]", f"toolName = [{', '.join(map(toml_string, tools))}]", 'decision = "deny"', "priority = 999"]
+    if arguments is not None:
+        lines.append(f"argsPattern = {toml_string(arguments)}")
+    if message is not None:
+        lines.append(f"denyMessage = {toml_string(message)}")
+    return "\n".join(lines) + "\n"
+
+
+@dataclass
+class GeminiStream:
+    session: str | None = None
+    acted: bool = False
+    said: str = ""
+    """The last message; it comes in pieces."""
+    speaking: bool = False
+    stopped: str | None = None
+    """An error after which the agent has done nothing more."""
+    result: Mapping[str, Any] | None = None
+    tools: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def take(self, line: Mapping[str, Any]) -> Iterable[Event]:
+        match line.get("type"):
+            case "init":
+                self.session = text_of(line.get("session_id")) or None
+                return [SessionBegan(self.session, text_of(line.get("model")) or None)] if self.session else []
+            case "message" if line.get("role") == "assistant":
+                return self._message(text_of(line.get("content")))
+            case "tool_use":
+                return self._tool(line)
+            case "tool_result":
+                return self._tool_result(line)
+            case "error":
+                self.stopped = text_of(line.get("message")) or "an error without a word"
+                return [Warned(self.stopped)]
+            case "result":
+                self.result = line
+                usage = self._usage()
+                return [Spent(usage)] if usage else []
+        return []
+
+    def conclude(self) -> Conclusion:
+        return Conclusion(
+            text=self.said,
+            finished=self.result is not None,
+            acted=self.acted,
+            session=self.session,
+            usage=self._usage(),
+            trouble=self._trouble(),
+        )
+
+    def _message(self, text: str) -> Iterator[Event]:
+        if not text:
+            return
+        self.said = self.said + text if self.speaking else text
+        self.speaking, self.stopped = True, None
+        yield Said(text)
+
+    def _tool(self, line: Mapping[str, Any]) -> Iterator[Event]:
+        call, name = text_of(line.get("tool_id")), text_of(line.get("tool_name"))
+        given = mapping_of(line.get("parameters"))
+        self.acted, self.speaking, self.stopped = True, False, None
+        if name == "write_todos":
+            entries = map(mapping_of, list_of(given.get("todos")))
+            yield Planned(tuple((text_of(entry.get("description")), text_of(entry.get("status"))) for entry in entries))
+        else:
+            self.tools[call] = name, subject_of(given)
+            yield ToolUsed(call, *self.tools[call])
+
+    def _tool_result(self, line: Mapping[str, Any]) -> Iterator[Event]:
+        call = text_of(line.get("tool_id"))
+        if (known := self.tools.pop(call, None)) is not None:
+            yield ToolUsed(call, *known, state=_state(line))
+
+    def _trouble(self) -> Trouble | None:
+        if self.result is None:
+            return None
+        if self.result.get("status") != "success":
+            return service_trouble(text_of(mapping_of(self.result.get("error")).get("message")) or self.stopped or "")
+        # A loop that it found, or its limit of turns: it stops, and calls that a success.
+        return Trouble(Kind.REQUEST, f"the agent stopped by itself: {self.stopped}") if self.stopped else None
+
+    def _usage(self) -> Usage | None:
+        stats = mapping_of((self.result or {}).get("stats"))
+        into, out = count_of(stats.get("input_tokens")), count_of(stats.get("output_tokens"))
+        # Zeros are what it counts when every request failed.
+        return usage_from({"input_tokens": into, "output_tokens": out}) if into or out else None
+
+
+def _state(line: Mapping[str, Any]) -> ToolState:
+    if line.get("status") != "error":
+        return ToolState.DONE
+    refused = text_of(mapping_of(line.get("error")).get("type")) == "policy_violation"
+    return ToolState.REFUSED if refused else ToolState.FAILED
+
+
+_API_ERROR: Final = re.compile(r"\[API Error: (?P<said>.*?)\](?P<advice>\n.*)?\Z", re.DOTALL)
+
+
+def service_trouble(message: str) -> Trouble:
+    """What gemini says of a failed request: its own words around those of the service, which may be JSON."""
+    found = _API_ERROR.search(message)
+    if found is None:
+        return trouble(message)
+    try:
+        error = mapping_of(mapping_of(json.loads(found["said"])).get("error"))
+    except (ValueError, RecursionError):
+        return trouble(f"{found['said']} {found['advice'] or ''}")
+    words = (text_of(error.get("message")), text_of(error.get("status")))
+    delay = next(filter(None, (_DELAY.fullmatch(text) for text in _retry_delays(error))), None)
+    return trouble(
+        ", ".join(filter(None, words)),
+        status=count_of(error.get("code")),
+        reset_s=float(delay["seconds"]) if delay else None,
+    )
+
+
+_DELAY: Final = re.compile(r"(?P<seconds>\d+(?:\.\d+)?)s")
+
+
+def _retry_delays(error: Mapping[str, Any]) -> Iterator[str]:
+    return (text_of(mapping_of(detail).get("retryDelay")) for detail in list_of(error.get("details")))

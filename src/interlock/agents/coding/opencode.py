@@ -1,0 +1,249 @@
+"""OpenCode: ``opencode run --format json`` with the brief on standard input.
+
+Role and rules come as settings of this one call, in a variable that is read after all files of the user.  The role is
+an agent of its own, so that its rules stand last and in our order, and it is the default agent as well: OpenCode goes
+on with the default, and an exit status of 0, when it does not know the agent that it was told to be.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+from interlock.agents.coding.dialect import (
+    Ask,
+    Conclusion,
+    Invocation,
+    count_of,
+    list_of,
+    mapping_of,
+    subject_of,
+    text_of,
+)
+from interlock.agents.coding.events import (
+    Event,
+    Planned,
+    Said,
+    SessionBegan,
+    Spent,
+    Thought,
+    ToolState,
+    ToolUsed,
+)
+from interlock.agents.coding.scopes import PathRules
+from interlock.agents.coding.trouble import Kind, Trouble, trouble
+from interlock.agents.records import usage_from
+from interlock.agents.runner import Usage
+
+_SETTINGS: Final = {"autoupdate": False, "share": "disabled", "snapshot": False}
+"""Nothing is fetched or published by itself; its snapshots would only repeat ours, after every step."""
+
+
+class Opencode:
+    name: Final = "opencode"
+    program: Final = "opencode"
+
+    def invocation(self, program: str, ask: Ask) -> Invocation:
+        # --auto answers what would be asked of a person; what is denied stays denied. A title of its own saves the
+        # request to a model that would invent one.
+        argv = [program, "run", "--format", "json", "--auto", "--thinking", "--title", "interlock"]
+        # Errors of its own parts are in its log alone.
+        argv += ["--print-logs", "--log-level", "ERROR"]
+        if ask.role is not None:
+            argv += ["--agent", ask.role.name]
+        if ask.model:
+            argv += ["--model", ask.model]
+        env = {"OPENCODE_CONFIG_CONTENT": _literal(settings_of(ask)), "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+        return Invocation((*argv, *ask.args), stdin=ask.prompt, env=env)
+
+    def reader(self, ask: Ask) -> OpencodeStream:
+        return OpencodeStream()
+
+
+def settings_of(ask: Ask) -> dict[str, Any]:
+    """The settings of this call: its rules for every agent, so for sub-agents too, and its role."""
+    settings: dict[str, Any] = dict(_SETTINGS)
+    permission = {}
+    if ask.rules is not None and not ask.rules.everything:
+        permission = {"edit": edit_rules(ask.rules, _places(ask))}
+        settings["permission"] = permission
+    if ask.role is not None:
+        role = {"description": ask.role.description, "prompt": ask.role.text, "permission": permission}
+        settings["agent"] = {ask.role.name: {**role, "mode": "primary", "disable": False, "hidden": False}}
+        settings["default_agent"] = ask.role.name
+    return settings
+
+
+def _literal(settings: Mapping[str, Any]) -> str:
+    """The settings as text in which OpenCode finds no placeholder: it would fill in variables and files."""
+    return re.sub(r"\{(?=env:|file:)", r"\\u007b", json.dumps(settings, ensure_ascii=False))
+
+
+def _places(ask: Ask) -> tuple[str, ...]:
+    """What may stand before a path of the workspace: OpenCode's paths begin at the repository's top, else at the root.
+
+    Whether a folder with a ``.git`` is a repository, git alone can tell.
+    """
+    workspace = os.path.realpath(ask.workspace)
+    insides = (os.path.relpath(workspace, os.path.realpath(top)) for top in (*ask.tops, Path("/")))
+    return tuple("" if inside == "." else f"{inside}/" for inside in insides)
+
+
+def edit_rules(rules: PathRules, places: Iterable[str] = ("",)) -> dict[str, str]:
+    """A decision per pattern, the last that matches counts.
+
+    OpenCode's ``*`` crosses folders, and its ``**/`` does not stand for no folder at all.  An allowance may be wider
+    than the scope, a prohibition may not: one that would be is left to the comparison afterwards.
+    """
+    exact = tuple(filter(_is_exact, rules.denied))
+    decisions = {"*": "deny"}
+    for patterns, decision in ((rules.allowed, "allow"), (exact, "deny")):
+        readings = [one for pattern in patterns for one in _readings(pattern)]
+        # Taken out first, so that a repeated pattern stands where it is decided last.
+        for found in (place + one for place in places for one in readings):
+            decisions.pop(found, None)
+            decisions[found] = decision
+    return decisions
+
+
+def _is_exact(pattern: str) -> bool:
+    return all(name == "**" or not {"*", "?"} & set(name) for name in pattern.split("/"))
+
+
+def _readings(pattern: str) -> Iterator[str]:
+    """The pattern with each ``**`` between folders as some of them, and as none."""
+    *folders, last = pattern.split("/")
+    for kept in product(*(("**/", "") if name == "**" else (f"{name}/",) for name in folders)):
+        yield "".join(kept) + last
+
+
+@dataclass
+class OpencodeStream:
+    session: str | None = None
+    said: str = ""
+    speaking: bool = False
+    acted: bool = False
+    ended: bool = False
+    error: Mapping[str, Any] | None = None
+    """The last one after which the agent has done nothing more."""
+    steps: list[Mapping[str, Any]] = field(default_factory=list)
+    complaint: Trouble | None = None
+    causes: dict[str, str] = field(default_factory=dict)
+    """What its log says of errors that the stream only numbers."""
+
+    def take(self, line: Mapping[str, Any]) -> Iterable[Event]:
+        return [*self._begin(line), *self._take(line)]
+
+    def look_back(self, last_words: str, left: Mapping[Path, str]) -> None:
+        words = _COLOUR.sub("", last_words)
+        self.causes = {found["ref"]: found["cause"] for found in _LOGGED.finditer(words)}
+        if found := _FALLBACK.search(words):
+            self.complaint = Trouble(Kind.ROLE, found[0])
+        elif found := _BAD_SETTINGS.search(words):
+            self.complaint = Trouble(Kind.REQUEST, " ".join(found[0].split()))
+
+    def conclude(self) -> Conclusion:
+        return Conclusion(
+            text=self.said,
+            finished=self.ended,
+            acted=self.acted,
+            session=self.session,
+            usage=self._usage(),
+            trouble=self.complaint or (self._trouble(self.error) if self.error is not None else None),
+        )
+
+    def _begin(self, line: Mapping[str, Any]) -> Iterator[Event]:
+        if self.session is None and (session := text_of(line.get("sessionID"))):
+            self.session = session
+            yield SessionBegan(session)
+
+    def _take(self, line: Mapping[str, Any]) -> Iterator[Event]:
+        part = mapping_of(line.get("part"))
+        match line.get("type"):
+            case "step_start":
+                self.speaking, self.ended, self.error = False, False, None
+            case "text" if text := text_of(part.get("text")):
+                self.said = f"{self.said}\n\n{text}" if self.speaking else text
+                self.speaking = True
+                yield Said(text)
+            case "reasoning" if text := text_of(part.get("text")):
+                yield Thought(text)
+            case "tool_use":
+                yield from self._tool(part)
+            case "step_finish":
+                self.steps.append(part)
+                self.ended = part.get("reason") not in _GOES_ON
+                if usage := self._usage():
+                    yield Spent(usage)
+            case "error":
+                self.error, self.ended = mapping_of(line.get("error")), False
+
+    def _tool(self, part: Mapping[str, Any]) -> Iterator[Event]:
+        """OpenCode speaks of a tool when it is done with it."""
+        self.acted = True
+        call, name, state = text_of(part.get("callID")), text_of(part.get("tool")), mapping_of(part.get("state"))
+        given = mapping_of(state.get("input"))
+        if name == "todowrite":
+            entries = map(mapping_of, list_of(given.get("todos")))
+            yield Planned(tuple((text_of(entry.get("content")), text_of(entry.get("status"))) for entry in entries))
+        else:
+            yield ToolUsed(call, name, subject_of(given), _state(state))
+
+    def _trouble(self, error: Mapping[str, Any]) -> Trouble:
+        name, data = text_of(error.get("name")), mapping_of(error.get("data"))
+        said = self.causes.get(text_of(data.get("ref"))) or text_of(data.get("message")) or name
+        if name in _KINDS:
+            return Trouble(_KINDS[name], said)
+        return trouble(said, status=count_of(data.get("statusCode")), reset_s=_reset(data))
+
+    def _usage(self) -> Usage | None:
+        """Of the agent itself: its sub-agents are not in the stream. A price of 0 is one that it does not know."""
+        tokens = [mapping_of(step.get("tokens")) for step in self.steps]
+        caches = [mapping_of(one.get("cache")) for one in tokens]
+        into = _sum(tokens, "input") + _sum(caches, "read") + _sum(caches, "write")
+        out = _sum(tokens, "output") + _sum(tokens, "reasoning")
+        costs = [step.get("cost") for step in self.steps]
+        cost = sum(one for one in costs if isinstance(one, float) and one < _ABSURD)
+        if not into and not out:
+            return None
+        return usage_from({"input_tokens": into, "output_tokens": out, "cost_usd": cost or None})
+
+
+_ABSURD: Final = 1e9
+"""Dollars."""
+_GOES_ON: Final = ("tool-calls", "unknown", "error")
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+_FALLBACK: Final = re.compile(r'agent "[^"\n]*" [^\n]*Falling back to default agent')
+_BAD_SETTINGS: Final = re.compile(r"Configuration is invalid[^\n]*(?:\n[^\n]+)?")
+_LOGGED: Final = re.compile(r'ref=(?P<ref>\S+) error="(?P<cause>(?:[^"\\\n]|\\.)*)"')
+_KINDS: Final = {
+    "ProviderAuthError": Kind.ACCESS,
+    "ContextOverflowError": Kind.REQUEST,
+    "MessageOutputLengthError": Kind.REQUEST,
+    "ContentFilterError": Kind.REQUEST,
+}
+
+
+def _state(state: Mapping[str, Any]) -> ToolState:
+    if state.get("status") != "error":
+        return ToolState.DONE
+    refused = re.search(r"specified a rule which prevents|rejected permission", text_of(state.get("error")))
+    return ToolState.REFUSED if refused else ToolState.FAILED
+
+
+def _reset(data: Mapping[str, Any]) -> float | None:
+    headers = mapping_of(data.get("responseHeaders"))
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text_of(headers.get(name))):
+            return float(headers[name]) * scale
+    return None
+
+
+def _sum(counts: Iterable[Mapping[str, Any]], name: str) -> int:
+    return sum(count_of(one.get(name)) or 0 for one in counts)

@@ -1,0 +1,117 @@
+"""Qwen Code: ``qwen -o stream-json`` with the brief on standard input; its stream is Claude Code's, nearly.
+
+What it may do without asking is on the command line, and everything else is refused, since there is nobody to ask.
+What has no option is set in the lowest of its settings files, so that all that the user has set stays in force.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from interlock.agents.coding.claude import ClaudeStream
+from interlock.agents.coding.dialect import Ask, Invocation, count_of, list_of, mapping_of, text_of
+from interlock.agents.coding.events import Event, Planned
+from interlock.agents.coding.trouble import Trouble, trouble
+from interlock.agents.records import usage_from
+from interlock.agents.runner import Usage
+
+_SETTINGS: Final = {
+    "$version": 4,
+    "general": {"enableAutoUpdate": False},
+    "privacy": {"usageStatisticsEnabled": False},
+    # Long waits are ours; by itself it waits for minutes, ten times.
+    "model": {"generationConfig": {"maxRetries": 1}},
+    # After each answer it would ask its model what to remember of it.
+    "memory": {"enableManagedAutoMemory": False},
+}
+_FREE_TOOLS: Final = ("run_shell_command", "monitor", "web_fetch", "agent", "skill", "todo_write", "mcp__*")
+"""What an agent may use without asking, besides reading: everything that edits no file by itself."""
+_EDITING: Final = ("edit", "write_file")
+
+
+class Qwen:
+    name: Final = "qwen"
+    program: Final = "qwen"
+
+    def invocation(self, program: str, ask: Ask) -> Invocation:
+        settings = ask.folder.absolute() / "qwen-settings.json"
+        argv = [program, "-o", "stream-json", *_permissions(ask)]
+        if ask.role is not None:
+            argv.append(f"--append-system-prompt={ask.role.text}")
+        if ask.model:
+            argv.append(f"--model={ask.model}")
+        return Invocation(
+            (*argv, *ask.args),
+            stdin=taken_literally(ask.prompt),
+            env={"QWEN_CODE_SYSTEM_DEFAULTS_PATH": str(settings)},
+            files={settings: json.dumps(_SETTINGS, indent=2)},
+        )
+
+    def reader(self, ask: Ask) -> QwenStream:
+        return QwenStream()
+
+
+def taken_literally(prompt: str) -> str:
+    r"""The prompt, written so that Qwen passes it on.
+
+    A word after ``@`` would be the name of a file to paste in, and the spaces before and between such words would
+    change, wherever they stand and whether there is a file or not; ``\@`` is its way to say that none is meant.  A
+    slash at the very beginning would be a command.
+    """
+    literal = re.sub(r"(?<!\\)@", r"\\@", prompt)
+    if literal != prompt:
+        literal = f"(Below, `\\@` stands for a plain at sign.)\n\n{literal}"
+    return f"Your task:\n\n{literal}" if literal.lstrip().startswith("/") else literal
+
+
+def _permissions(ask: Ask) -> list[str]:
+    rules = ask.rules
+    if rules is None or rules.everything or _SPECIAL.search(os.path.realpath(ask.workspace)):
+        return ["--approval-mode=yolo"]
+    allowed = [*_FREE_TOOLS, *_editing(rules.allowed)]
+    return [
+        "--approval-mode=default",
+        *(f"--allowed-tools={tool}" for tool in allowed),
+        *(f"--exclude-tools={tool}" for tool in _editing(rules.denied)),
+    ]
+
+
+def _editing(patterns: Iterable[str]) -> Iterator[str]:
+    return (f"{tool}({pattern})" for pattern in patterns for tool in _EDITING)
+
+
+_SPECIAL: Final = re.compile(r"[\[\]{}()*?|\\]")
+"""What in the workspace's path would be more than a character: Qwen puts it before each pattern."""
+
+
+@dataclass
+class QwenStream(ClaudeStream):
+    """Older versions report an error of the service as an ordinary answer, and a success."""
+
+    def _tool(self, block: Mapping[str, Any]) -> Iterator[Event]:
+        if block.get("name") != "todo_write":
+            yield from super()._tool(block)
+            return
+        self.acted = True
+        entries = map(mapping_of, list_of(mapping_of(block.get("input")).get("todos")))
+        yield Planned(tuple((text_of(entry.get("content")), text_of(entry.get("status"))) for entry in entries))
+
+    def _trouble(self, result: Mapping[str, Any], text: str) -> Trouble | None:
+        if found := _API_ERROR.search(text):
+            return trouble(found["said"])
+        error = mapping_of(result.get("error"))
+        return super()._trouble(result, text or text_of(error.get("message")))
+
+    def _usage(self) -> Usage | None:
+        """Its input includes what came from a cache; zeros are what it counts when every request failed."""
+        said = mapping_of((self.result or {}).get("usage"))
+        into, out = count_of(said.get("input_tokens")), count_of(said.get("output_tokens"))
+        return usage_from({"input_tokens": into, "output_tokens": out}) if into or out else None
+
+
+_API_ERROR: Final = re.compile(r"\[API Error: (?P<said>.*?)\](?:\n[^\n]*)?\s*\Z", re.DOTALL)

@@ -1,0 +1,458 @@
+"""The ACP runner with a real program that speaks the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.agents import process_table
+from interlock.agents.coding import acp_session
+from interlock.agents.coding.acp import AcpRunner
+from interlock.agents.coding.acp_profiles import PLAIN, Opening, Profile
+from interlock.agents.coding.asking import Configured
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Usage
+from interlock.contracts import Reason
+
+RequestFor = Callable[..., AgentRequest]
+AGENT = Path(__file__).parent / "acp_agent.py"
+
+
+def brief(*lines: Any, head: str = "# Implement\n\n") -> str:
+    return head + "".join(f"{json.dumps(line)}\n" for line in lines)
+
+
+def runner(profile: Profile = PLAIN, nature: dict[str, Any] | None = None, **changes: Any) -> AcpRunner:
+    given = {"args": (str(AGENT),), "env": {"AGENT": json.dumps(nature or {}), "SOME_API_KEY": "secret-0123456789"}}
+    return AcpRunner(profile, Configured("mine", sys.executable, **{**given, **changes}), dict(os.environ), grace_s=0.3)
+
+
+async def call(
+    request: AgentRequest,
+    *lines: Any,
+    news: list[AgentNews] | None = None,
+    profile: Profile = PLAIN,
+    nature: dict[str, Any] | None = None,
+    **changes: Any,
+) -> AgentExit:
+    request = replace(request, brief=brief(*lines)) if lines else request
+    observe = (news if news is not None else []).append
+    return await runner(profile, nature, **changes).call(request, observe)
+
+
+def scoped(request_for: RequestFor, *patterns: str, **changes: Any) -> AgentRequest:
+    return request_for(writes=patterns, **changes)
+
+
+def told(news: list[AgentNews], kind: str) -> list[dict[str, Any]]:
+    return [dict(one.data) for one in news if one.kind == kind]
+
+
+def left(request: AgentRequest) -> list[int]:
+    """Living processes of the call, by its marker."""
+    found = process_table.processes()
+    return [one.pid for one in found if not one.dead and process_table.marker(one.pid) == request.marker]
+
+
+@pytest.fixture
+def child_of() -> Callable[[AgentRequest], list[int]]:
+    """The tools of a call that are still alive, whatever their environment says."""
+
+    def running(request: AgentRequest) -> list[int]:
+        pids = [int(line) for line in (request.workspace / "children").read_text().split()]
+        return [pid for pid in pids if process_table.started(pid) is not None]
+
+    return running
+
+
+# -- a whole call
+
+
+async def test_a_turn_gives_the_answer_the_usage_and_the_session(request_for: RequestFor) -> None:
+    """The last message is the answer; events, raw stream and transcript are where those of other runners are."""
+    request, news = scoped(request_for, "**"), list[AgentNews]()
+    ended = await call(
+        request,
+        ["think", "hm"],
+        ["say", "I will write it."],
+        ["send", "plan", {"entries": [{"content": "write", "status": "pending", "priority": "high"}]}],
+        ["edit", "a.txt", "hello"],
+        ["say", "All "],
+        ["say", "done."],
+        ["send", "usage_update", {"used": 10, "size": 100, "cost": {"amount": 0.25, "currency": "USD"}}],
+        ["stop", "end_turn", {"usage": {"inputTokens": 7, "outputTokens": 5, "totalTokens": 12}}],
+        news=news,
+    )
+    assert (ended.code, ended.fault, ended.limited, ended.timed_out) == (0, None, None, False)
+    assert ended.output.read() == b"All done."
+    assert (ended.session, ended.usage) == ("sess-1", Usage(7, 5, 0.25))
+    assert [one.kind for one in news] == [
+        "started",
+        "session",
+        "thought",
+        "text",
+        "plan",
+        "tool",
+        "tool",
+        "usage",
+        "text",
+        "usage",
+        "ended",
+    ]
+    assert told(news, "text") == [{"text": "I will write it."}, {"text": "All done."}]
+    assert [one["state"] for one in told(news, "tool")] == ["began", "done"]
+    assert (request.workspace / "a.txt").read_text() == "hello"
+    stream = (request.folder / "stream.jsonl").read_text().splitlines()
+    assert {"session/update", "session/request_permission"} <= {json.loads(line).get("method") for line in stream}
+    assert len((request.folder / "transcript.jsonl").read_text().splitlines()) == len(news)
+    assert left(request) == []
+
+
+async def test_the_agent_gets_brief_workspace_and_environment(request_for: RequestFor) -> None:
+    """The whole brief where nothing takes the role apart, however long; no terminal, no reading through us."""
+    request = request_for(instructions="# You are the implementer", env={"EXTRA": "1"})
+    text = brief(["confess"], ["say", "ok"], head=f"{request.instructions}\n\n{'long ' * 60_000}\n")
+    ended = await call(replace(request, brief=text))
+    seen = json.loads((request.workspace / "seen.json").read_text())
+    assert (ended.fault, seen["prompt"], seen["cwd"]) == (None, text, str(request.workspace))
+    assert seen["capabilities"]["fs"] == {"readTextFile": False, "writeTextFile": True}
+    assert seen["capabilities"]["terminal"] is False
+
+
+async def test_secrets_do_not_reach_the_transcript(request_for: RequestFor) -> None:
+    """What the agent says is redacted there like everything else that is written down."""
+    request = request_for()
+    await call(request, ["say", "the key is secret-0123456789"])
+    assert "secret-0123456789" not in (request.folder / "transcript.jsonl").read_text()
+
+
+# -- what it may write
+
+
+async def test_edits_are_allowed_where_the_scope_covers_them_and_only_once_at_a_time(request_for: RequestFor) -> None:
+    """A lasting yes would let the next edit through unasked, wherever it goes."""
+    request, news = scoped(request_for, "docs/**", "!docs/private/**"), list[AgentNews]()
+    ended = await call(
+        request,
+        ["edit", "docs/a.md", "yes"],
+        ["edit", "docs/private/b.md", "no"],
+        ["edit", "src/c.py", "no"],
+        ["edit", "../d.md", "no"],
+        ["say", "done"],
+        news=news,
+    )
+    answers = [json.loads((request.workspace / f"call-{n}.answer").read_text()) for n in (1, 2, 3, 4)]
+    assert [answer["optionId"] for answer in answers] == ["allow_once", *["reject_once"] * 3]
+    assert {str(path.relative_to(request.workspace)) for path in request.workspace.rglob("*.md")} == {"docs/a.md"}
+    states = {one["subject"].rpartition("/")[2]: one["state"] for one in told(news, "tool") if one["state"] != "failed"}
+    assert states == {"a.md": "done", "b.md": "refused", "c.py": "refused", "d.md": "refused"}
+    assert ended.fault is None
+
+
+async def test_files_are_written_through_us_inside_the_scope_alone(request_for: RequestFor) -> None:
+    """By where paths lead, not by how they are spelled; the result's file is the agent's wherever it is."""
+    request = scoped(request_for, "docs/**")
+    work = request.workspace
+    outside = work.parent / "outside"
+    outside.mkdir()
+    (work / "docs").mkdir()
+    (work / "docs/link").symlink_to(outside)
+    (work / "docs/up.md").symlink_to(work / "secret.md")
+    (work / "alias").symlink_to(work / "docs")
+    os.mkfifo(work / "docs/pipe")
+    paths = [
+        f"{work}/docs/new/a.md",
+        "docs/b.md",
+        str(request.result_path),
+        f"{work}/docs/../c.md",
+        f"{work}/docs/link/d.md",
+        f"{work}/docs/up.md",
+        f"{work}/alias/e.md",
+        f"{work}/docs/pipe",
+        f"{outside}/f.md",
+        "",
+        f"{work}/docs",
+    ]
+    writes = [["ask", "fs/write_text_file", {"path": path, "content": "ü"}] for path in paths]
+    ended = await call(request, *writes, ["ask", "fs/write_text_file", {"path": "docs/g.md"}], ["say", "done"])
+    answers = [json.loads(line) for line in (work / "answers").read_text().splitlines()]
+    assert answers[:3] == [{}, {}, {}]
+    assert all("error" in answer for answer in answers[3:])
+    assert "outside of the workspace" in answers[4]["message"]
+    assert "outside of the role's scope" in answers[5]["message"]
+    assert (work / "docs/new/a.md").read_text() == (work / "docs/b.md").read_text() == "ü"
+    assert ended.result == "ü".encode()
+    assert list(outside.iterdir()) == []
+    assert not (work / "secret.md").exists()
+    assert not (work / "c.md").exists()
+
+
+async def test_what_we_do_not_offer_is_answered_with_that(request_for: RequestFor) -> None:
+    """No terminal, and no question that only a person could answer."""
+    request = request_for()
+    await call(request, ["ask", "terminal/create", {"command": "ls"}], ["ask", "elicitation/create", {}], ["say", "ok"])
+    answers = [json.loads(line) for line in (request.workspace / "answers").read_text().splitlines()]
+    assert [answer["error"] for answer in answers] == [-32601, -32601]
+
+
+async def test_the_engine_s_own_word_on_the_scope_prevails_over_its_patterns(request_for: RequestFor) -> None:
+    """It knows of outputs and bounds that patterns alone do not say."""
+    request = scoped(request_for, "docs/**", covers=lambda path: path == "out/report.md")
+    await call(request, ["edit", "docs/a.md", "no"], ["edit", "out/report.md", "yes"], ["say", "done"])
+    assert not (request.workspace / "docs").exists()
+    assert (request.workspace / "out/report.md").exists()
+
+
+# -- mode, model and role
+
+
+async def test_model_and_mode_are_chosen_among_those_offered(request_for: RequestFor) -> None:
+    """By the protocol's switches, new or old, where the profile does not hand them over itself."""
+    nature = {"options": {"model": ["small", "large"]}, "modes": ["ask", "edit"]}
+    profile = replace(PLAIN, opening=lambda ask: Opening(args=ask.args, mode="edit"))
+    request = request_for(model="large")
+    ended = await call(request, ["confess"], ["say", "ok"], profile=profile, nature=nature)
+    seen = json.loads((request.workspace / "seen.json").read_text())
+    assert (ended.fault, seen["model"], seen["mode"]) == (None, "large", "edit")
+
+
+@pytest.mark.parametrize("nature", [{}, {"options": {"model": ["small", "large"]}}])
+async def test_a_model_that_is_not_taken_is_a_fault(request_for: RequestFor, nature: dict[str, Any]) -> None:
+    """Not offered, or quietly replaced: nothing is done with another one."""
+    request = request_for(model="large")
+    ended = await call(request, ["edit", "a.txt", "x"], nature={**nature, "stubborn": True})
+    assert ended.fault is not None
+    assert (ended.fault.reason, "model 'large'" in ended.fault.text) == (Reason.AGENT_ERROR, True)
+    assert not (request.workspace / "a.txt").exists()
+
+
+async def test_a_role_that_is_not_known_is_a_fault(request_for: RequestFor) -> None:
+    """Where the role is a mode of the session, another mode is another role."""
+    profile = replace(PLAIN, opening=lambda ask: Opening(args=ask.args, mode="mine", role_given=True))
+    nature = {"options": {"mode": ["build", "mine"]}, "stubborn": True}
+    ended = await call(request_for(), ["say", "ok"], profile=profile, nature=nature)
+    assert ended.fault is not None
+    assert "mode 'mine'" in ended.fault.text
+
+
+async def test_what_a_profile_opens_with_reaches_the_agent(request_for: RequestFor) -> None:
+    """Arguments, environment, files beside the records, and what the request for a session carries."""
+    request = request_for()
+    file = request.folder / "given" / "role.md"
+    opening = Opening(args=(str(AGENT), "--flag"), env={"X": "1"}, files={file: "a role"}, meta={"role": "text"})
+    profile = replace(PLAIN, opening=lambda _ask: opening)
+    await call(request, ["confess"], ["say", "ok"], profile=profile)
+    seen = json.loads((request.workspace / "seen.json").read_text())
+    assert (seen["argv"], seen["meta"], file.read_text()) == (["--flag"], {"role": "text"}, "a role")
+
+
+# -- false success
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason", "text"),
+    [
+        ([["say", "half"], ["stop", "max_tokens"]], Reason.AGENT_ERROR, "limit of tokens"),
+        ([["stop", "end_turn"]], Reason.NO_VERDICT, "without a word"),
+        ([["say", "half"], ["die", 7, "out of memory"]], Reason.CRASHED, "exit status 7 .*: out of memory"),
+        ([["say", "half"], ["fail", 401, "bad key"]], Reason.AGENT_ERROR, "bad key"),
+        ([["say", "half"], ["close_output"], ["hang"]], Reason.CRASHED, "without reporting the end"),
+        ([["elsewhere", "done"]], Reason.NO_VERDICT, "without a word"),
+    ],
+    ids=str,
+)
+async def test_an_end_that_is_none_is_a_fault(
+    request_for: RequestFor, lines: list[Any], reason: Reason, text: str
+) -> None:
+    """Whatever was said before it, and however politely it is said."""
+    ended = await call(request_for(), *lines)
+    assert ended.fault is not None
+    assert ended.fault.reason is reason
+    assert re.search(text, ended.fault.text)
+
+
+async def test_a_limit_of_the_model_service_is_said(request_for: RequestFor) -> None:
+    """So that the same call can be made later."""
+    ended = await call(request_for(), ["fail", -32603, "429 too many requests, retry in 30 seconds"])
+    assert ended.limited is not None
+    assert ended.limited.reset_s == 30
+
+
+async def test_an_agent_that_gives_up_at_a_refusal_has_not_done_its_part(request_for: RequestFor) -> None:
+    """It ends its turn properly, with nothing after the refusal."""
+    request = scoped(request_for, "docs/**")
+    lines = (["say", "I will."], ["edit", "src/a.py", "x"], ["say", "never said"])
+    ended = await call(request, *lines, nature={"easily discouraged": True})
+    assert ended.fault is not None
+    assert "gave up when it was refused" in ended.fault.text
+    assert "src/a.py" in ended.fault.text
+
+
+@pytest.mark.parametrize(
+    ("nature", "text"),
+    [
+        ({"dies at the greeting": True}, "exit status 3 without reporting the end of its turn: cannot find my config"),
+        ({"refuses sessions": "Authentication required"}, "Authentication required"),
+        ({"protocol": 2}, "speaks version 2"),
+        ({"mute": True}, "no answer in 1.5 seconds"),
+    ],
+    ids=str,
+)
+async def test_an_agent_that_cannot_be_spoken_with_says_why(
+    request_for: RequestFor, nature: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any work is done; nothing is left running."""
+    monkeypatch.setattr(acp_session, "GREETING_S", 1.5 if "mute" in nature else 20.0)
+    request = request_for()
+    ended = await call(request, ["say", "never"], nature=nature)
+    assert ended.fault is not None
+    assert text in ended.fault.text
+    assert left(request) == []
+
+
+async def test_a_program_that_is_not_there_is_said(request_for: RequestFor) -> None:
+    """As for every runner."""
+    made = AcpRunner(PLAIN, Configured("mine", "no-such-program"), dict(os.environ))
+    ended = await made.call(request_for(), lambda _news: None)
+    assert (ended.code, "no-such-program" in (ended.spawn_error or "")) == (None, True)
+
+
+# -- noise and size
+
+
+async def test_noise_between_messages_is_passed_over(request_for: RequestFor) -> None:
+    """Banners, broken objects, unknown updates, answers to nothing: the turn goes on."""
+    noise = [
+        "Update available!",
+        "{broken",
+        "[1, 2]",
+        '{"jsonrpc": "2.0", "id": [1], "result": {}}',
+        '{"jsonrpc": "2.0", "id": 99, "result": {}}',
+        '{"jsonrpc": "2.0", "method": 5, "params": {}}',
+        '{"jsonrpc": "2.0", "method": "_own/notification", "params": null}',
+        '{"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "sess-1", "update": 7}}',
+    ]
+    ended = await call(request_for(), *(["raw", line] for line in noise), ["send", "new_kind", {}], ["say", "done"])
+    assert (ended.fault, ended.output.read()) == (None, b"done")
+
+
+async def test_large_answers_and_a_chatty_stderr_pass(request_for: RequestFor) -> None:
+    """Messages beyond the SDK's own limit for a line, and more on standard error than a pipe holds."""
+    request = request_for()
+    ended = await call(request, ["mutter", 300_000], ["say", "x" * 600_000], ["mutter", 300_000])
+    assert (ended.fault, ended.output.size) == (None, 600_000)
+    assert (request.folder / "stderr.log").stat().st_size == 600_000
+
+
+# -- deadline, cancellation, leftovers
+
+
+async def test_at_the_deadline_the_turn_is_broken_off_and_all_is_ended(
+    request_for: RequestFor, child_of: Callable[[AgentRequest], list[int]]
+) -> None:
+    """It is told to stop first; tools in sessions of their own end with it."""
+    request = request_for(timeout_s=6.0)
+    ended = await call(request, ["start", "sleep", "600"], ["say", "half"], ["hang"])
+    assert (ended.timed_out, ended.partial, ended.fault) == (True, False, None)
+    assert (request.workspace / "told-to-stop").exists()
+    assert ended.output.read() == b"half"
+    assert (left(request), child_of(request)) == ([], [])
+
+
+async def test_an_agent_that_does_not_listen_is_ended(
+    request_for: RequestFor, child_of: Callable[[AgentRequest], list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked of it is not waited for."""
+    monkeypatch.setattr(acp_session, "_BREAK_OFF_S", 0.2)
+    request = request_for(timeout_s=6.0)
+    ended = await call(request, ["start", "sleep", "600"], ["hang"], nature={"deaf": True})
+    assert ended.timed_out
+    assert (request.workspace / "told-to-stop").exists()
+    assert (left(request), child_of(request)) == ([], [])
+
+
+async def test_partial_results_are_asked_for_and_waited_for(request_for: RequestFor) -> None:
+    """A turn that ends in the time after that counts as partial."""
+    request, news = request_for(timeout_s=6.0, partial_grace_s=10.0), list[AgentNews]()
+    ended = await call(request, ["wait_for", str(request.partial_path)], ["say", "this far"], news=news)
+    assert (ended.timed_out, ended.partial, ended.output.read()) == (True, True, b"this far")
+    assert told(news, "partial.requested") == [{"grace_s": 10.0}]
+
+
+async def test_cancelling_a_call_ends_everything_first(
+    request_for: RequestFor, child_of: Callable[[AgentRequest], list[int]]
+) -> None:
+    """The agent is told to stop, and when the cancellation goes on nothing is left."""
+    request = request_for()
+    begun = asyncio.Event()
+    task = asyncio.create_task(
+        runner().call(
+            replace(request, brief=brief(["start", "sleep", "600"], ["think", "x" * 2000], ["hang"])),
+            lambda news: begun.set() if news.kind == "thought" else None,
+        )
+    )
+    await asyncio.wait_for(begun.wait(), 20)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (request.workspace / "told-to-stop").exists()
+    assert (left(request), child_of(request)) == ([], [])
+
+
+async def test_what_a_finished_turn_left_running_is_ended(
+    request_for: RequestFor, child_of: Callable[[AgentRequest], list[int]]
+) -> None:
+    """Also when it changed its session."""
+    request = request_for()
+    ended = await call(request, ["start", "sleep", "600"], ["say", "done"])
+    assert (ended.code, ended.fault) == (0, None)
+    assert (left(request), child_of(request)) == ([], [])
+
+
+async def test_an_observer_that_fails_is_heard(request_for: RequestFor) -> None:
+    """A journal that cannot be written is our error, not silence; the agent is ended all the same."""
+    request = replace(scoped(request_for, "**"), brief=brief(["edit", "a.txt", "x"], ["say", "done"]))
+
+    def observe(news: AgentNews) -> None:
+        if news.kind == "tool":
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="disk is full"):
+        await runner().call(request, observe)
+    assert left(request) == []
+
+
+# -- health
+
+
+async def test_health_is_a_greeting() -> None:
+    """Program and version, without asking a model."""
+    health = await runner().health()
+    assert (health.ok, health.text) == (True, f"version 1.2.3, {sys.executable}")
+
+
+@pytest.mark.parametrize(
+    ("program", "args", "nature", "text"),
+    [
+        ("no-such-program", (), {}, "is not found"),
+        ("true", (), {}, "ends without an answer"),
+        (sys.executable, (str(AGENT),), {"protocol": 2}, "speaks version 2"),
+    ],
+)
+async def test_a_program_that_cannot_be_spoken_with_is_not_healthy(
+    program: str, args: tuple[str, ...], nature: dict[str, Any], text: str
+) -> None:
+    """And it is said what to do."""
+    configured = Configured("mine", program, args, env={"AGENT": json.dumps(nature)})
+    health = await AcpRunner(PLAIN, configured, dict(os.environ)).health()
+    assert not health.ok
+    assert text in health.text
+    assert health.remedy

@@ -1,0 +1,199 @@
+"""Claude Code: its command line and its stream, as recorded from the real program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.agents.coding.claude import Claude, ClaudeStream
+from interlock.agents.coding.dialect import Ask, RoleText
+from interlock.agents.coding.events import Planned, SessionBegan, Spent, ToolState, ToolUsed, Waits
+from interlock.agents.coding.scopes import PathRules
+from interlock.agents.coding.settling import settle
+from interlock.agents.coding.trouble import Kind
+from interlock.agents.runner import Usage
+
+STREAMS = Path(__file__).parents[1] / "streams"
+CASES = sorted(path.stem for path in STREAMS.glob("claude-*.jsonl"))
+
+
+def recorded(case: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (STREAMS / f"{case}.jsonl").read_text("utf-8").splitlines() if line[:1] == "{"]
+
+
+def read(lines: list[dict[str, Any]], role: str | None = None) -> tuple[ClaudeStream, list[Any]]:
+    stream = ClaudeStream(role)
+    return stream, [event for line in lines for event in stream.take(line)]
+
+
+def ask(**more: Any) -> Ask:
+    return Ask(prompt="# task\n", workspace=Path("ws"), folder=Path("records"), **more)
+
+
+def settings_in(argv: tuple[str, ...]) -> Any:
+    return json.loads(argv[argv.index("--settings") + 1])["permissions"]
+
+
+def test_the_brief_goes_in_whole_on_standard_input() -> None:
+    """However long it is: the command line holds nothing of it."""
+    prompt = "x" * 500_000
+    call = Claude().invocation("claude", Ask(prompt, Path("ws"), Path("records")))
+    assert call.stdin == prompt
+    assert sum(map(len, call.argv)) < 5_000
+
+
+def test_role_model_and_further_arguments_are_handed_over() -> None:
+    """The role as an agent of the session, chosen by name; what settings add comes last."""
+    role = RoleText("interlock-x", "does x", "You do x.")
+    call = Claude().invocation("/bin/claude", ask(role=role, model="opus", args=("--add-dir", "..")))
+    assert call.argv[0] == "/bin/claude"
+    assert json.loads(call.argv[call.argv.index("--agents") + 1]) == {
+        "interlock-x": {"description": "does x", "prompt": "You do x."}
+    }
+    assert call.argv[call.argv.index("--agent") + 1] == "interlock-x"
+    assert call.argv[call.argv.index("--model") + 1] == "opus"
+    assert call.argv[-2:] == ("--add-dir", "..")
+
+
+def test_the_scope_becomes_permission_rules() -> None:
+    """Edits of the scope are allowed, exclusions denied, nobody is asked; reading and the shell are free."""
+    call = Claude().invocation("claude", ask(rules=PathRules(("docs/**",), ("docs/keep.md",))))
+    rules = settings_in(call.argv)
+    assert {"Edit(docs/**)", "Write(docs/**)", "Read", "Bash"} <= set(rules["allow"])
+    assert "Write" not in rules["allow"]
+    assert "Write(docs/keep.md)" in rules["deny"]
+    assert call.argv[call.argv.index("--permission-mode") + 1] == "dontAsk"
+
+
+@pytest.mark.parametrize("rules", [None, PathRules(("**",))])
+def test_a_scope_that_no_rule_can_say_leaves_edits_to_the_diff(rules: PathRules | None) -> None:
+    """All edits are allowed rather than some of them wrongly refused."""
+    assert {"Edit", "Write"} <= set(settings_in(Claude().invocation("claude", ask(rules=rules)).argv)["allow"])
+
+
+def test_an_empty_scope_allows_no_edit() -> None:
+    """A judge edits nothing."""
+    allowed = settings_in(Claude().invocation("claude", ask(rules=PathRules(()))).argv)["allow"]
+    assert not any(rule.startswith(("Edit", "Write")) for rule in allowed)
+
+
+def test_a_call_that_went_well_is_read_completely() -> None:
+    """Session, tools, text, tokens and cost, as the real program reports them."""
+    stream, events = read(recorded("claude-ok"))
+    said = stream.conclude()
+    assert said.finished
+    assert said.acted
+    assert said.text
+    assert said.session
+    assert said.trouble is None
+    assert said.usage is not None
+    assert said.usage.input_tokens
+    assert said.usage.output_tokens
+    assert said.usage.cost_usd
+    assert isinstance(events[0], SessionBegan)
+    tools = [event for event in events if isinstance(event, ToolUsed)]
+    assert [tool.state for tool in tools][:2] == [ToolState.BEGAN, ToolState.DONE]
+    assert [event for event in events if isinstance(event, Spent)]
+    assert settle(said, code=0, timed_out=False).fault is None
+
+
+def test_a_refused_edit_is_told_as_refused() -> None:
+    """Not as a tool that failed."""
+    _, events = read(recorded("claude-refused"))
+    assert ToolState.REFUSED in [event.state for event in events if isinstance(event, ToolUsed)]
+
+
+@pytest.mark.parametrize(("status", "kind"), [(429, Kind.LIMITED), (500, Kind.SERVICE), (401, Kind.ACCESS)])
+def test_an_error_of_the_service_is_no_answer(status: int, kind: Kind) -> None:
+    """The stream says success and has a text; the fault is found all the same."""
+    stream, events = read(recorded(f"claude-http-{status}"))
+    said = stream.conclude()
+    assert said.trouble is not None
+    assert said.trouble.kind is kind
+    assert said.usage is None
+    assert settle(said, code=0, timed_out=False).fault is not None
+    if status != 401:
+        assert [event for event in events if isinstance(event, Waits)]
+
+
+def test_a_used_up_subscription_says_when_it_is_open_again() -> None:
+    """The event before the refusal carries the moment."""
+    from datetime import UTC, datetime
+
+    resets = datetime.now(UTC).timestamp() + 1000
+    limit = {"status": "rejected", "resetsAt": resets, "rateLimitType": "five_hour"}
+    refused = {"type": "result", "subtype": "success", "is_error": True, "result": "You've hit your session limit"}
+    stream, events = read([{"type": "rate_limit_event", "rate_limit_info": limit}, refused])
+    found = stream.conclude().trouble
+    assert found is not None
+    assert found.kind is Kind.LIMITED
+    assert found.reset_s is not None
+    assert 900 < found.reset_s <= 1000
+    assert isinstance(events[0], Waits)
+
+
+def test_a_role_that_the_agent_does_not_know_is_a_fault() -> None:
+    """The list of agents in its first event must have ours."""
+    lines = recorded("claude-ok")
+    assert read(lines, role="interlock-x")[0].conclude().trouble is not None
+    known = [{**lines[0], "agents": ["interlock-x"]}, *lines[1:]]
+    assert read(known, role="interlock-x")[0].conclude().trouble is None
+
+
+def test_a_turn_limit_or_other_stop_of_its_own_is_no_success() -> None:
+    """Errors without a status of the service: told with the agent's own word."""
+    stream, _ = read([{"type": "result", "subtype": "error_max_turns", "is_error": True, "errors": ["too many"]}])
+    found = stream.conclude().trouble
+    assert found is not None
+    assert found.text == "the agent stopped by itself (error_max_turns): too many"
+
+
+def test_its_list_of_tasks_is_its_plan() -> None:
+    """Entries with how far they are."""
+    todo = {"todos": [{"content": "one", "status": "completed"}, {"content": "two", "status": "pending"}]}
+    message = {"content": [{"type": "tool_use", "id": "1", "name": "TodoWrite", "input": todo}]}
+    _, events = read([{"type": "assistant", "message": message}])
+    assert events == [Planned((("one", "completed"), ("two", "pending")))]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_part_of_a_stream_without_its_end_counts(case: str) -> None:
+    """Cut after any line before the result: not finished, so a fault."""
+    lines = recorded(case)
+    ends = next(number for number, line in enumerate(lines) if line.get("type") == "result")
+    for length in range(ends + 1):
+        said = read(lines[:length])[0].conclude()
+        assert not said.finished
+        assert settle(said, code=0, timed_out=False).fault is not None
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=12,
+)
+words = st.sampled_from(["system", "assistant", "user", "result", "rate_limit_event"])
+fields = st.sampled_from(
+    ["message", "content", "usage", "session_id", "is_error", "result", "rate_limit_info", "agents"]
+)
+objects = st.builds(
+    lambda kind, sub, more: {"type": kind, "subtype": sub, **more},
+    words,
+    st.sampled_from(["init", "success", "api_retry", "error_x"]),
+    st.dictionaries(fields, json_values),
+)
+
+
+@given(st.lists(objects, max_size=6))
+def test_whatever_the_stream_holds_it_is_read(lines: list[dict[str, Any]]) -> None:
+    """Other versions say other things: never an error, and finished only with a result."""
+    stream, _ = read(lines, role="interlock-x")
+    said = stream.conclude()
+    assert said.finished == any(line["type"] == "result" for line in lines)
+    assert isinstance(said.text, str)
+    assert said.usage is None or isinstance(said.usage, Usage)

@@ -1,0 +1,260 @@
+"""What all coding agents have in common: lines, troubles, path rules, and whether a call counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.agents.coding.asking import Configured, ask_of
+from interlock.agents.coding.dialect import Conclusion
+from interlock.agents.coding.events import Event, Planned, Said, SessionBegan, Spent, Thought, ToolUsed, Waits, Warned
+from interlock.agents.coding.scopes import path_rules
+from interlock.agents.coding.settling import settle
+from interlock.agents.coding.stream import JsonLines
+from interlock.agents.coding.trouble import Kind, Trouble, reset_in, trouble
+from interlock.agents.runner import AgentRequest, Usage
+from interlock.contracts import Reason
+
+NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+
+
+# -- lines
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=8))), st.data())
+def test_objects_come_out_whole_however_the_bytes_were_cut(objects: list[dict[str, Any]], data: st.DataObject) -> None:
+    """Pieces of any size; the last line needs no end."""
+    raw = b"\n".join(json.dumps(one, ensure_ascii=False).encode() for one in objects)
+    found: list[Mapping[str, Any]] = []
+    lines = JsonLines(found.append)
+    while raw:
+        size = data.draw(st.integers(1, len(raw)))
+        lines.feed(raw[:size])
+        raw = raw[size:]
+    lines.close()
+    assert found == objects
+
+
+@given(st.binary(max_size=300))
+def test_what_is_no_object_is_passed_over(noise: bytes) -> None:
+    """Banners, warnings, half lines, anything at all: never an error."""
+    found: list[Mapping[str, Any]] = []
+    lines = JsonLines(found.append)
+    lines.feed(noise + b'\n{"kept": 1}\nWarning: {oops}\n')
+    lines.close()
+    assert found[-1] == {"kept": 1}
+
+
+def test_a_line_beyond_all_measure_is_skipped_and_said() -> None:
+    """Memory stays bounded; the line after it is read again."""
+    found: list[Mapping[str, Any]] = []
+    lines = JsonLines(found.append, limit=100)
+    for _ in range(50):
+        lines.feed(b'{"x": "' + b"y" * 50)
+    lines.feed(b'\n{"next": true}\n')
+    assert found == [{"next": True}]
+    assert lines.cut
+
+
+# -- troubles
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "kind"),
+    [
+        ("Request rejected", 429, Kind.LIMITED),
+        ("overloaded", 529, Kind.LIMITED),
+        ("no capacity", 503, Kind.LIMITED),
+        ("Overloaded, try again", 500, Kind.LIMITED),
+        ("boom", 500, Kind.SERVICE),
+        ("boom", 502, Kind.SERVICE),
+        ("bad key", 401, Kind.ACCESS),
+        ("not allowed", 403, Kind.ACCESS),
+        ("You exceeded your current quota", 403, Kind.LIMITED),
+        ("prompt is too long", 400, Kind.REQUEST),
+        ("no such model", 404, Kind.REQUEST),
+        ("API Error: Request rejected (429)", None, Kind.LIMITED),
+        ("[API Error: 401 Incorrect key]", None, Kind.ACCESS),
+        ("You've hit your session limit", None, Kind.LIMITED),
+        ("RESOURCE_EXHAUSTED", None, Kind.LIMITED),
+        ("please log in first", None, Kind.ACCESS),
+        ("the model's context window is exceeded", None, Kind.REQUEST),
+        ("connection reset by peer", None, Kind.SERVICE),
+        ("", None, Kind.SERVICE),
+    ],
+)
+def test_an_error_of_the_service_means_one_thing(text: str, status: int | None, kind: Kind) -> None:
+    """By its status where there is one, else by its words."""
+    assert trouble(text, status=status).kind is kind
+
+
+def test_only_what_may_pass_by_itself_is_worth_another_try() -> None:
+    """A limit and a failure of the service are transient; a wrong key or a refused request is not."""
+    reasons = {kind: Trouble(kind, "x").fault.reason for kind in Kind}
+    assert {kind for kind, reason in reasons.items() if reason is Reason.CRASHED} == {Kind.LIMITED, Kind.SERVICE}
+    assert [kind for kind in Kind if Trouble(kind, "x").limited] == [Kind.LIMITED]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("Please retry in 36.5s", 36.5),
+        ("try again in 2 minutes", 120),
+        ("Retry after 500 ms", 0.5),
+        ("limit resets in 5 hours", 18_000),
+        ("retry-after: 30 seconds", 30),
+        (f"usage limit reached|{int(NOW.timestamp()) + 90}", 90),
+        ("resets at 2026-05-01T12:10:00Z", 600),
+        ("resets at 2026-05-01T11:00:00+00:00", 0),
+        ("too many requests", None),
+        ("status 429, 3 attempts", None),
+    ],
+)
+def test_the_moment_of_a_reset_is_found_in_words(text: str, seconds: float | None) -> None:
+    """A period, a moment, or nothing; one that is over is now."""
+    assert reset_in(text, NOW) == seconds
+
+
+@given(st.text(max_size=200), st.none() | st.integers(100, 599))
+def test_every_text_has_a_meaning(text: str, status: int | None) -> None:
+    """Total: never an error, never an empty explanation, never a negative wait."""
+    found = trouble(text, status=status, now=NOW)
+    assert found.text
+    assert found.reset_s is None or found.reset_s >= 0
+
+
+# -- path rules
+
+
+def test_a_scope_becomes_rules_only_where_agents_read_it_the_same() -> None:
+    """Brackets, spaces and commas mean more to them than to us: then there is no rule, and the diff holds alone."""
+    rules = path_rules(("docs/", "src/*.py", "docs/**", "!docs/keep.md"))
+    assert rules is not None
+    assert (rules.allowed, rules.denied, rules.everything) == (("docs/**", "src/*.py"), ("docs/keep.md",), False)
+    everything = path_rules(("**",))
+    assert everything is not None
+    assert everything.everything
+    for pattern in ("app/[id]/page.tsx", "a b.md", "a,b", "x(1).py", "a\\b"):
+        assert path_rules(("docs/**", pattern)) is None
+    nothing = path_rules(())
+    assert nothing is not None
+    assert nothing.allowed == ()
+
+
+def test_an_output_under_an_exclusion_is_not_forbidden_by_a_rule() -> None:
+    """Agents let a prohibition win over a permission; ours is the other way round for what must be produced."""
+    assert path_rules(("roadmap.json", "**", "!roadmap.json")) is None
+
+
+# -- does it count
+
+SAID = Conclusion(text="OK: done", finished=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "reason"),
+    [
+        (SAID, 0, None),
+        (SAID, 1, None),  # the exit status is judged with the answer
+        (Conclusion(text="", finished=True, acted=True), 0, None),
+        (Conclusion(text="OK: done"), 0, Reason.CRASHED),
+        (Conclusion(), -15, Reason.CRASHED),
+        (Conclusion(finished=True, text=" \n"), 0, Reason.NO_VERDICT),
+        (Conclusion("OK: done", finished=True, trouble=Trouble(Kind.SERVICE, "500")), 0, Reason.CRASHED),
+        (Conclusion("OK: done", finished=True, trouble=Trouble(Kind.ROLE, "other")), 0, Reason.AGENT_ERROR),
+    ],
+)
+def test_exit_status_and_text_are_never_enough(said: Conclusion, code: int, reason: Reason | None) -> None:
+    """Without the agent's own end of turn, with an error of its service, without a word: it did not happen."""
+    fault = settle(said, code=code, timed_out=False).fault
+    assert (fault.reason if fault else None) is reason
+
+
+def test_a_missing_end_of_turn_is_explained_by_the_last_words() -> None:
+    """What it wrote to standard error stands in the fault, and so does an answer that was too long."""
+    told = settle(Conclusion(), code=1, timed_out=False, last_words="no such option: --model").fault
+    assert told is not None
+    assert (
+        told.text == "the agent ended with exit status 1 without reporting the end of its turn: no such option: --model"
+    )
+    cut = settle(Conclusion(), code=0, timed_out=False, cut=True).fault
+    assert cut is not None
+    assert "too long" in cut.text
+
+
+def test_a_passed_deadline_is_not_also_a_fault() -> None:
+    """The engine judges time; a half stream at the deadline is no crash."""
+    assert settle(Conclusion(), code=-15, timed_out=True).fault is None
+
+
+# -- asking
+
+
+def request(tmp_path: Path, **more: Any) -> AgentRequest:
+    facts: dict[str, Any] = {
+        "run_id": "r",
+        "playbook": "ticket",
+        "step": "s",
+        "agent": "Reviewer",
+        "member": "Reviewer",
+        "attempt": 1,
+        "dispatch": "k",
+        "session": "s1",
+        "workspace": tmp_path,
+        "folder": tmp_path / "d",
+        "brief": "# role\n\n# task",
+        "timeout_s": 5,
+    }
+    return AgentRequest(**{**facts, **more})
+
+
+def test_the_role_is_handed_over_apart_from_the_task(tmp_path: Path) -> None:
+    """Where it stands at the head of the brief; together they are the brief, nothing is lost or said twice."""
+    ask = ask_of(request(tmp_path, instructions="# role"), Configured("claude", "claude", model="m"))
+    assert ask.role is not None
+    assert (ask.role.name, ask.role.text, ask.prompt, ask.model) == (
+        "interlock-ticket-reviewer",
+        "# role",
+        "# task",
+        "m",
+    )
+    assert f"{ask.role.text}\n\n{ask.prompt}" == "# role\n\n# task"
+
+
+@pytest.mark.parametrize("instructions", ["", "# other", "# role" + "x" * 200_000])
+def test_a_role_that_cannot_be_taken_apart_stays_in_the_prompt(tmp_path: Path, instructions: str) -> None:
+    """None at all, one that is not at the head, one too long for a command line: the whole brief is the prompt."""
+    brief = f"{instructions}\n\n# task" if len(instructions) > 100 else "# role\n\n# task"
+    ask = ask_of(request(tmp_path, brief=brief, instructions=instructions), Configured("claude", "claude"))
+    assert ask.role is None
+    assert ask.prompt == brief
+
+
+# -- events
+
+
+def test_every_event_becomes_news_of_plain_values() -> None:
+    """What a transcript keeps is JSON, and long texts are cut."""
+    events: list[Event] = [
+        SessionBegan("s", "m"),
+        Said("x" * 10_000),
+        Thought("t"),
+        ToolUsed("1", "Write", "a\nb"),
+        Planned((("one", "pending"),)),
+        Spent(Usage(1, None, None)),
+        Waits("busy", 2.0),
+        Warned("w"),
+    ]
+    kinds = [event.news().kind for event in events]
+    assert kinds == ["session", "text", "thought", "tool", "plan", "usage", "waiting", "warning"]
+    for event in events:
+        assert len(json.dumps(dict(event.news().data))) < 5_000
+    assert events[3].news().data["subject"] == "a b"
+    assert events[5].news().data["cost_usd"] is None

@@ -1,0 +1,93 @@
+"""GitHub Copilot CLI itself, behind its runner: role, brief, rules and the errors of its service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.agents import AgentExit
+from interlock.contracts import Reason
+from tests.real_clients.subjects import ROLE, Bench, Subject
+from tools.clients import client, environment
+from tools.model_server import Serving
+
+pytestmark = pytest.mark.agents("copilot")
+
+
+@pytest.fixture
+def bench(tmp_path: Path, model_server: Serving) -> Bench:
+    made = Bench(Subject("headless", "copilot"), tmp_path / "a bench", model_server)
+    (made.workspace / "docs").mkdir()
+    (made.workspace / "docs" / "keep.md").write_text("kept\n")
+    (made.workspace / "code.py").write_text("old\n")
+    return made
+
+
+def files(bench: Bench) -> dict[str, str]:
+    found = (path for path in bench.workspace.rglob("*") if path.is_file())
+    return {str(path.relative_to(bench.workspace)): path.read_text().strip() for path in found}
+
+
+def text(exit_: AgentExit) -> str:
+    return exit_.output.read().decode()
+
+
+async def test_the_role_arrives_as_instructions_and_the_brief_as_the_task(bench: Bench) -> None:
+    """300 KB of brief to the letter, after the date that Copilot adds; the model is the one that was chosen."""
+    task = "/help\n\n" + "A line with “quotes”, $HOME, a@keep.org and @code.py in it.\n" * 5000 + "\n@say OK: read"
+    exit_ = await bench.call(task, model="gpt-5.4")
+    turn = bench.model.turns()[0]
+    assert text(exit_) == "OK: read"
+    assert turn.human.endswith(task)
+    assert len(turn.human) < len(task) + 200
+    assert ROLE in turn.system
+    assert ROLE not in turn.human
+    assert turn.model == "gpt-5.4"
+    assert exit_.usage is not None
+
+
+async def test_edits_outside_of_the_scope_are_refused_and_commands_run(bench: Bench) -> None:
+    """New files and edits; the shell, redirections and all, is held by the comparison afterwards alone."""
+    task = f"""\
+@write docs/new.md :: in
+@write docs/keep.md :: changed
+@edit {bench.workspace}/code.py :: old => changed
+@write sub/docs/new.md :: out
+@shell echo built > artifact.txt && ls / > /dev/null
+@say OK: tried"""
+    exit_ = await bench.call(task, writes=("docs/**", "!docs/keep.md"))
+    assert text(exit_) == "OK: tried"
+    assert files(bench) == {
+        "docs/new.md": "in",
+        "docs/keep.md": "kept",
+        "code.py": "old",
+        "artifact.txt": "built",
+    }
+    assert [one.data["state"] for one in bench.news if one.kind == "tool"].count("refused") == 3
+
+
+async def test_without_a_rule_everything_may_be_edited(bench: Bench) -> None:
+    """The comparison afterwards decides then."""
+    await bench.call("@write new.md :: in\n@say OK", writes=("**",))
+    assert files(bench)["new.md"] == "in"
+
+
+async def test_without_a_sign_in_nothing_is_tried_again(bench: Bench) -> None:
+    """Copilot says so before there is any stream."""
+    inherit = environment("copilot", bench.model.url, bench.home)
+    bare = {name: value for name, value in inherit.items() if not name.startswith("COPILOT_")}
+    runner = bench.coding_runner(str(client("copilot").path()), bare)
+    exit_ = await runner.call(bench.request("@say OK"), bench.news.append)
+    assert exit_.fault is not None
+    assert exit_.fault.reason is Reason.AGENT_ERROR
+    assert "No authentication information" in exit_.fault.text
+
+
+async def test_an_error_of_the_service_tells_what_it_is(bench: Bench) -> None:
+    """Of a wrong key: no limit, and nothing that another try would help."""
+    exit_ = await bench.call("@http 401 the key is wrong")
+    assert exit_.limited is None
+    assert exit_.fault is not None
+    assert exit_.fault.reason is Reason.AGENT_ERROR
+    assert exit_.usage is None

@@ -1,0 +1,171 @@
+"""One suite for every runner: whatever stands behind it, the engine can rely on the same promises.
+
+The coding agents are the real programs; behind them answers a scripted model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from interlock.agents import AgentExit
+from tests.real_clients.subjects import ROLE, SUBJECTS, Bench, Subject, marked, until
+from tools.model_server import Serving
+
+EACH = [pytest.param(one, id=one.label, marks=[pytest.mark.agents(name) for name in one.packages]) for one in SUBJECTS]
+LEAVES_ITS_GROUP = "@shell setsid sleep 4321 & echo $! > docs/pid.txt; wait"
+"""A tool that no signal to the agent's process group reaches."""
+
+
+@pytest.fixture(params=EACH)
+def subject(request: pytest.FixtureRequest) -> Subject:
+    found: Subject = request.param
+    return found
+
+
+@pytest.fixture
+def bench(subject: Subject, tmp_path: Path, model_server: Serving) -> Bench:
+    return Bench(subject, tmp_path / "bench", model_server)
+
+
+def text(exit_: AgentExit) -> str:
+    return exit_.output.read().decode()
+
+
+async def test_work_is_done_in_the_workspace_and_the_last_words_are_the_answer(bench: Bench) -> None:
+    """Files by tool and by command land in the right folder; the final message comes back; it counts."""
+    exit_ = await bench.call("@write docs/note.md :: hello\n@shell pwd > docs/pwd.txt\n@say OK: all is done")
+    assert (bench.workspace / "docs" / "note.md").read_text().strip() == "hello"
+    assert (bench.workspace / "docs" / "pwd.txt").read_text().strip() == str(bench.workspace.resolve())
+    assert text(exit_).strip() == "OK: all is done"
+    assert (exit_.code, exit_.fault, exit_.limited, exit_.timed_out) == (0, None, None, False)
+    assert bench.processes() == []
+
+
+async def test_the_brief_arrives_whole(bench: Bench) -> None:
+    """Longer than any command line holds, with the role: nothing is cut, and the end is as good as the beginning."""
+    filler = "".join(
+        f"Line {number} of a long brief, with “quotes”, $HOME, `ticks` and \\ signs.\n" for number in range(4000)
+    )
+    task = f"# Task\n\nBRIEF-BEGINS\n{filler}BRIEF-ENDS\n\n@say OK: read"
+    assert len(task) > 250_000
+    exit_ = await bench.call(task)
+    assert text(exit_).strip() == "OK: read"
+    if bench.subject.kind == "scripted":
+        return  # nobody receives anything: the scenario knows what to do
+    instructions, human = bench.received()
+    assert filler in human
+    assert "BRIEF-BEGINS" in human
+    assert "BRIEF-ENDS" in human
+    assert ROLE.splitlines()[2] in instructions or ROLE in human
+
+
+async def test_what_it_did_can_be_watched_and_looked_up(bench: Bench) -> None:
+    """Tools and text as they happen; session, tokens and cost where the agent says them, never a made-up zero."""
+    exit_ = await bench.call("@write docs/note.md :: x\n@usage 1000 50\n@say OK: all is done")
+    assert bench.news[0].kind == "started"
+    if not bench.subject.real:
+        assert (exit_.session, exit_.usage) == (None, None)
+        return
+    kinds = [one.kind for one in bench.news]
+    assert "tool" in kinds
+    assert exit_.session
+    if bench.subject.tokens:
+        assert exit_.usage is not None
+        assert exit_.usage.input_tokens
+        assert exit_.usage.output_tokens
+    cost = exit_.usage.cost_usd if exit_.usage else None
+    assert cost is None or cost > 0
+    assert (cost is not None) or not bench.subject.cost
+
+
+async def test_a_write_outside_of_the_scope_is_refused_by_agents_that_can(bench: Bench) -> None:
+    """The agent's own rules hold it back; the file inside of the scope is written all the same."""
+    if not bench.subject.refuses:
+        pytest.skip("has no rules of its own: the comparison after the call undoes it (tests/conformance)")
+    (bench.workspace / "docs").mkdir()
+    task = "@write outside.md :: no\n@write docs/inside.md :: yes\n@say OK: tried"
+    await bench.call(task, shell_writes=False)
+    assert (bench.workspace / "docs" / "inside.md").exists()
+    assert not (bench.workspace / "outside.md").exists()
+
+
+async def test_an_error_of_the_model_service_is_no_success(bench: Bench) -> None:
+    """Whatever exit status and text the agent makes of it."""
+    exit_ = await bench.call("@http 401 the key is wrong", timeout_s=60.0)
+    assert exit_.fault is not None or exit_.code != 0
+    if bench.subject.real:
+        assert exit_.fault is not None
+        assert exit_.limited is None
+    assert bench.processes() == []
+
+
+async def test_a_time_limit_leaves_nothing_running(bench: Bench) -> None:
+    """The deadline passes while a tool works that left the process group: all of it is gone when the call returns."""
+    began = asyncio.get_running_loop().time()
+    exit_ = await bench.call(f"@write docs/x.md :: x\n{LEAVES_ITS_GROUP}\n@sleep 300\n@say OK: late", timeout_s=8.0)
+    assert exit_.timed_out
+    assert asyncio.get_running_loop().time() - began < 60
+    assert bench.processes() == []
+
+
+async def test_a_cancelled_call_leaves_nothing_running(bench: Bench) -> None:
+    """Cancelled in the middle of such a tool: gone before the cancellation goes on."""
+    call = bench.begin(f"@write docs/x.md :: x\n{LEAVES_ITS_GROUP}\n@sleep 300\n@say OK: late")
+    await until(lambda: call.done() or (bench.workspace / "docs" / "pid.txt").exists() or hangs(bench), 90)
+    assert not call.done()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert bench.processes() == []
+
+
+def hangs(bench: Bench) -> bool:
+    """The scripted player runs nothing when it hangs: then its file is there."""
+    return bench.subject.kind == "scripted" and (bench.workspace / "docs" / "x.md").exists()
+
+
+async def test_an_agent_that_dies_is_no_success_and_its_tools_die_with_it(bench: Bench) -> None:
+    """Killed from outside in the middle of its work."""
+    if bench.subject.kind == "scripted":
+        pytest.skip("is played in this very process: there is nothing to kill")
+    call = bench.begin(f"@write docs/x.md :: x\n{LEAVES_ITS_GROUP}\n@sleep 300\n@say OK: late")
+    await until(lambda: call.done() or (bench.workspace / "docs" / "pid.txt").exists(), 90)
+    tool = int((bench.workspace / "docs" / "pid.txt").read_text())
+    for pid, _name in marked(bench.marker):
+        if pid != tool:
+            kill(pid)
+    exit_ = await call
+    assert exit_.fault is not None or exit_.code != 0
+    assert bench.processes() == []
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+async def test_a_huge_answer_comes_back_whole(bench: Bench) -> None:
+    """Far more than any model says."""
+    exit_ = await bench.call(f"@big {bench.subject.longest}")
+    assert exit_.fault is None
+    assert exit_.output.size >= bench.subject.longest - 100
+    assert not exit_.output.cut
+
+
+async def test_a_program_that_cannot_be_started_is_told_as_that(bench: Bench) -> None:
+    """No exit status, and the reason."""
+    if not bench.subject.real:
+        pytest.skip("has its own tests (tests/agents)")
+    runner = bench.coding_runner("/nowhere/agent", {"PATH": ""})
+    exit_ = await runner.call(bench.request("@say hello"), bench.news.append)
+    assert exit_.code is None
+    assert exit_.spawn_error is not None
+    assert "/nowhere/agent" in exit_.spawn_error
+    assert not (await runner.health()).ok
