@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 ARGS ?=
+CLIENTS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -32,9 +33,9 @@ demo: $(INSTALLED) ## run a playbook with scripted agents, in ./demo
 test: $(INSTALLED) ## run all tests (ARGS="-k name" for some)
 	$(BIN)/python -m pytest -n auto $(ARGS)
 
-test-agents: $(INSTALLED) ## install the pinned real agents from npm, run their tests
-	$(BIN)/python -m tools.clients install
-	$(BIN)/python -m pytest -n auto -m agents $(ARGS)
+test-agents: $(INSTALLED) ## install the pinned real agents from npm, run their tests (CLIENTS="codex" for some)
+	$(BIN)/python -m tools.clients install $(CLIENTS)
+	INTERLOCK_TEST_CLIENTS="$(or $(CLIENTS),all)" $(BIN)/python -m pytest -n auto -m agents $(ARGS)
 
 lint: $(INSTALLED) ## check style, types, layers, generated pages
 	$(BIN)/ruff check .

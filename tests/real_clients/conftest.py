@@ -1,12 +1,14 @@
 """Real coding agents against the scripted model.
 
 A test says which client it needs by its mark: `@pytest.mark.agents("codex")`, or per parameter
-`pytest.param("codex", marks=pytest.mark.agents("codex"))`.  It is skipped where that client is not installed;
-`make test-agents` installs all of them and runs all of these tests.
+`pytest.param("codex", marks=pytest.mark.agents("codex"))`.  It is skipped where that client is not installed, and
+where a run is not about it: an ordinary one is about three of them, so that it stays short; `make test-agents` installs
+all of them and runs all of these tests.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,16 +22,22 @@ from tools.model_server import Script, Serving, serving
 ClientEnv = Callable[[str], dict[str, str]]
 Serve = Callable[[Script | Path | None], Serving]
 
+USUAL = ("claude", "codex", "claude-acp")
+CHOSEN = os.environ.get("INTERLOCK_TEST_CLIENTS", " ".join(USUAL)).replace(",", " ").split()
+"""The clients that this run is about; ``all``: every one that is installed."""
+
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("agents"):
         for name in mark.args:
             _skip_unless_installed(clients.client(name))
+            if "all" not in CHOSEN and name not in CHOSEN:
+                pytest.skip(f"this run is not about {name}: make test-agents CLIENTS={name}")
 
 
 def _skip_unless_installed(needed: Client) -> None:
     if not needed.installed():
-        pytest.skip(f"{needed.spec} is not installed: python -m tools.clients install {needed.name}")
+        pytest.skip(f"{needed.spec} is not installed: make test-agents CLIENTS={needed.name}")
 
 
 @pytest.fixture

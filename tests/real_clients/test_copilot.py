@@ -51,7 +51,7 @@ async def test_edits_outside_of_the_scope_are_refused_and_commands_run(bench: Be
     """New files and edits; the shell, redirections and all, is held by the comparison afterwards alone."""
     task = f"""\
 @write docs/new.md :: in
-@write docs/keep.md :: changed
+@edit {bench.workspace}/docs/keep.md :: kept => changed
 @edit {bench.workspace}/code.py :: old => changed
 @write sub/docs/new.md :: out
 @shell echo built > artifact.txt && ls / > /dev/null

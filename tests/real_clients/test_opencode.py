@@ -44,9 +44,7 @@ def git(folder: Path, *arguments: str) -> None:
 async def test_the_role_arrives_as_instructions_and_the_brief_as_the_task(bench: Bench) -> None:
     """300 KB of brief to the letter, nothing of the role filled in, and no request besides."""
     task = (
-        "# Task\n\n"
-        + "A line with “quotes”, $HOME, a@keep.org, @code.py and {env:HOME}.\n" * 5000
-        + "\n@say OK: read\n"
+        "# Task\n\n" + "A line with “quotes”, $HOME, a@keep.org, @code.py and {env:HOME}.\n" * 5000 + "\n@say OK: read"
     )
     role = f"{ROLE}\n{{env:HOME}} {{file:code.py}} “äöü”"
     exit_ = await bench.call(task, model="scripted/scripted", instructions=role, brief=f"{role}\n\n{task}")

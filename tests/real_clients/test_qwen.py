@@ -61,7 +61,7 @@ async def test_edits_outside_of_the_scope_are_refused_and_commands_run(bench: Be
         "code.py": "old",
         "artifact.txt": "built",
     }
-    assert [one.data["state"] for one in bench.news if one.kind == "tool"].count("refused") == 2
+    assert [one.data["state"] for one in bench.news if one.kind == "tool"].count("refused") == 3
 
 
 async def test_without_a_rule_everything_may_be_edited(bench: Bench) -> None:
