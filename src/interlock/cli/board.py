@@ -117,7 +117,8 @@ class Board:
 
     def _count(self, line: Line) -> None:
         if line.event == "dispatch.end":
-            good, cost, now = line.data["outcome"] == "OK", line.data["cost_usd"], self.counts
+            # A judge who says no has done its part.
+            good, cost, now = line.data["outcome"] != "FAIL", line.data["cost_usd"], self.counts
             total = now.cost_usd if cost is None else (now.cost_usd or 0.0) + cost
             self.counts = Counts(now.ok + good, now.failed + (not good), total)
 

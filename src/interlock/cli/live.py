@@ -8,12 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from interlock.cli.board import Board
+from interlock.cli.board import Board, Working
 from interlock.cli.overview import typical_seconds
 from interlock.cli.pipeline import Stand
 from interlock.cli.views import PlainView, title
@@ -103,24 +104,41 @@ class Picture:
         board, now = self._board, self._board.clock()
         head = Text.assemble((board.title, "bold"), ("  " + "  ".join(self._facts()), "dim"))
         head.truncate(options.max_width, overflow="ellipsis")
-        rows = Table.grid(padding=(0, 2))
-        rows.add_column(width=1)
-        rows.add_column(no_wrap=True, overflow="ellipsis", max_width=max(20, options.max_width // 2))
-        for _ in ("attempt", "time", "tokens", "doing"):
-            rows.add_column(no_wrap=True, overflow="ellipsis")
-        frames = ASCII_SPINNER if options.ascii_only else SPINNER
-        for one in board.working():
-            spin = Text(frames[int(now * REFRESH) % len(frames)], "cyan")
-            attempt = "" if one.attempt is None else f"attempt {one.attempt}"
-            tokens = "" if one.tokens is None else f"{amount(one.tokens)} tokens"
-            elapsed = minutes(now - one.since)
-            rows.add_row(spin, one.name, Text(attempt, "dim"), elapsed, Text(tokens, "dim"), Text(one.doing, "dim"))
         yield head
         if steps := board.steps():
             row = Text(" ").join(Text(f"{MARKS[stand]} {name}", STANDS[stand]) for name, stand in steps)
             row.truncate(options.max_width, overflow="ellipsis")
             yield row
-        yield rows
+        yield self._rows(board.working(), now, options)
+
+    def _rows(self, working: list[Working], now: float, options: ConsoleOptions) -> Table:
+        """What works now; of all columns only the last is cut, so that the others stay readable."""
+        rows = Table.grid(padding=(0, 2))
+        frames = ASCII_SPINNER if options.ascii_only else SPINNER
+        spin = frames[int(now * REFRESH) % len(frames)]
+        cells = [
+            (
+                spin,
+                one.name,
+                "" if one.attempt is None else f"attempt {one.attempt}",
+                minutes(now - one.since),
+                "" if one.tokens is None else f"{amount(one.tokens)} tokens",
+                one.doing,
+            )
+            for one in working
+        ]
+        widths = [max(map(cell_len, column)) + 2 for column in zip(*cells, strict=True)]
+        widest = max(20, options.max_width // 2)
+        left = options.max_width - sum(widths[:1] + [min(width, widest) for width in widths[1:2]] + widths[2:5])
+        rows.add_column()
+        rows.add_column(no_wrap=True, overflow="ellipsis", max_width=widest)
+        for _ in ("attempt", "time", "tokens", "doing"):
+            rows.add_column(no_wrap=True, overflow="ellipsis")
+        for mark, name, attempt, time, tokens, doing in cells:
+            cut = Text(doing, "dim")
+            cut.truncate(max(0, left), overflow="ellipsis")
+            rows.add_row(Text(mark, "cyan"), name, Text(attempt, "dim"), time, Text(tokens, "dim"), cut)
+        return rows
 
     def _facts(self) -> Iterator[str]:
         """What the head line says besides the title."""

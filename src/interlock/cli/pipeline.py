@@ -48,7 +48,6 @@ class Pipeline:
 
     @property
     def share(self) -> float:
-        """How much of the way is behind it, from 0 to 1; every step counts the same."""
-        if self.now is None:
-            return 0.0
-        return list(self.steps).index(self.now) / len(self.steps)
+        """How much of the way is behind it, from 0 to 1; every step that is not skipped counts the same."""
+        stands = [stand for _, stand in self if stand is not Stand.SKIPPED]
+        return stands.count(Stand.DONE) / len(stands) if stands else 0.0
