@@ -279,6 +279,13 @@ async def test_an_end_that_is_none_is_a_fault(
     assert re.search(text, ended.fault.text)
 
 
+async def test_what_an_agent_said_before_it_died_is_kept(request_for: RequestFor) -> None:
+    """Told, and in the answer's place, though it does not count."""
+    news = list[AgentNews]()
+    ended = await call(request_for(), ["say", "half a"], ["die", 7, "out of memory"], news=news)
+    assert (ended.code, ended.output.read(), told(news, "text")) == (7, b"half a", [{"text": "half a"}])
+
+
 async def test_a_limit_of_the_model_service_is_said(request_for: RequestFor) -> None:
     """So that the same call can be made later."""
     ended = await call(request_for(), ["fail", -32603, "429 too many requests, retry in 30 seconds"])

@@ -148,6 +148,14 @@ def test_no_rule_forbids_what_the_scope_covers(path: str, allowed: list[str], de
         assert decided(decisions, path) == "allow"
 
 
+@pytest.mark.parametrize("path", ["a.md", "x/a.md", "x/y/a.md", "docs/b", "docs/x/b"])
+def test_two_stars_stand_for_no_folder_too(path: str) -> None:
+    """For OpenCode they need a slash: both readings are there, of allowances and of prohibitions."""
+    patterns = ("**/a.md", "docs/**/b")
+    assert decided(edit_rules(PathRules(patterns)), path) == "allow"
+    assert decided(edit_rules(PathRules(("**",), patterns)), path) == "deny"
+
+
 def test_a_prohibition_that_would_forbid_more_is_left_to_the_diff() -> None:
     """In OpenCode a star crosses folders."""
     decisions = edit_rules(PathRules(("**",), ("a*", "b**", "?", "c/**")))

@@ -32,10 +32,13 @@ class Found:
 
 @dataclass(frozen=True)
 class SignIn:
-    """Where a sign-in leaves its mark: a variable, a file in the home folder, or the answer of the program itself."""
+    """Where a sign-in leaves its mark: a variable, a file, or the answer of the program itself."""
 
     variables: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    """In the home folder."""
+    data_files: tuple[str, ...] = ()
+    """In the folder for programs' data."""
     status: tuple[str, ...] = ()
     """Arguments of a command that ends with 0 only when somebody is signed in."""
     certain: bool = True
@@ -47,10 +50,8 @@ SIGN_INS: Final = {
         ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"), status=("auth", "status")
     ),
     "codex": SignIn(("CODEX_API_KEY",), status=("login", "status"), certain=False),
-    "copilot": SignIn(
-        ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"), (".copilot/config.json",)
-    ),
-    "opencode": SignIn(("OPENCODE_CONFIG",), (".local/share/opencode/auth.json",)),
+    "copilot": SignIn(("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL")),
+    "opencode": SignIn(("OPENCODE_CONFIG",), data_files=("opencode/auth.json",)),
     "gemini": SignIn(("GEMINI_API_KEY", "GOOGLE_API_KEY"), (".gemini/oauth_creds.json",)),
     "qwen": SignIn(("OPENAI_API_KEY",), (".qwen/oauth_creds.json",)),
 }
@@ -77,7 +78,9 @@ async def _look_at(agent: Known, path: str, env: Mapping[str, str]) -> Found:
 
 async def _signed_in(marks: SignIn, program: str, env: Mapping[str, str]) -> bool | None:
     home = Path(env.get("HOME") or Path.home())
-    if any(env.get(name) for name in marks.variables) or any((home / name).is_file() for name in marks.files):
+    data = Path(env.get("XDG_DATA_HOME") or home / ".local" / "share")
+    places = [*(home / name for name in marks.files), *(data / name for name in marks.data_files)]
+    if any(env.get(name) for name in marks.variables) or any(place.is_file() for place in places):
         return True
     if not marks.status:
         return None
