@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ hypothesis_settings.register_profile("interlock", deadline=None)
 hypothesis_settings.load_profile("interlock")
 
 Change = Callable[[AgentRequest, Act], Act]
+agents_for = cache(working)
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Bench:
     committed: bool = True
 
     def agent(self, request: AgentRequest) -> Act:
-        act = working(self.tasks)(request)
+        act = agents_for(self.tasks)(request)
         for name in (request.member, request.agent):
             if name in self.changes:
                 return self.changes[name](request, act)

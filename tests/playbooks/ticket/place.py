@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from interlock.playbooks.ticket import TicketInputs, ticket
 REQUEST = "ABC-12 fix the login error so that users can sign in"
 
 AGENT = r"""
-import hashlib, json, os, re, subprocess, sys
+import hashlib, json, os, re, signal, subprocess, sys
 from pathlib import Path
 
 agent, member = os.environ["INTERLOCK_AGENT"], os.environ["INTERLOCK_MEMBER"]
@@ -36,14 +37,22 @@ def put(path, text):
 
 
 def label(name):
-    return re.search(rf"^{name}: (.*)$", brief, re.MULTILINE)[1]
+    found = re.search(rf"^{name}: (.*)$", brief, re.MULTILINE)
+    return found[1] if found else ""
 
 
+def of_iteration(said):
+    return said[min(int(label("Iteration")), len(said) - 1)] if isinstance(said, list) else said
+
+
+if plan.get("kill") == [member, label("Iteration")]:
+    os.kill(os.getppid(), signal.SIGKILL)  # the machine is lost while this agent works
+    sys.exit(1)
 outputs = re.findall(r"^- `(.+)`$", brief.split("\n## Outputs\n")[-1].split("\n## Context")[0], re.MULTILINE)
 if agent == "Planner":
     put(label("Create plan at"), plan.get("plan", "# Plan\n\nDo it.\n"))
     if plan.get("tasks"):
-        put(label("Create tasks at"), plan["tasks"])
+        put(label("Create tasks at"), of_iteration(plan["tasks"]))
 elif agent == "Splitter":
     put(label("Create tasks at"), plan["split"])
 elif agent == "Initializer":
@@ -57,8 +66,7 @@ elif agent == "Initializer":
     put("docs/docs_cache_state.yaml", json.dumps({"trust_status": "trusted", "refresh_required": False,
         "workspace_fingerprint": label("workspace_fingerprint"), "documents": documents}))
 elif agent == "Reviewer":
-    verdicts = plan.get("reviews") or ["ACCEPTED"]
-    status = verdicts[min(int(label("Iteration")), len(verdicts) - 1)]
+    status = of_iteration(plan.get("reviews") or ["ACCEPTED"])
     put(outputs[0], json.dumps({"status": status, "mode": "prompt-review", "build": "PASSED", "tests": "PASSED",
         "files_verified": True, "notes": "seen", "reviewed_at": "2026-01-01T00:00:00Z",
         "issues": [{"severity": "Major", "task": "T1", "files": [], "problem": "no", "evidence": "seen"}]}))
@@ -66,11 +74,11 @@ elif agent == "Interpreter":
     put(outputs[0], plan["prompt"])
 else:
     task = label("Task")
-    scripts = plan["work"].get(task, [{}])
+    scripts = of_iteration(plan["work"]).get(task, [{}])
     script = scripts[min(attempt, len(scripts)) - 1]
     for path, text in script.get("files", {}).items():
         if text is None:
-            Path(path).unlink()
+            Path(path).unlink(missing_ok=True)
         else:
             put(path, text)
     for command in script.get("run", []):
@@ -117,7 +125,7 @@ class Place:
     @property
     def environ(self) -> dict[str, str]:
         return {
-            "PATH": "/usr/bin:/bin:/usr/local/bin",
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin:/usr/local/bin",
             "HOME": str(self.root.parent / "home"),
             "TICKET_SCRIPT": str(self.root.parent / "script.json"),
             "TICKET_CALLS": str(self.root.parent / "calls.jsonl"),
@@ -144,6 +152,10 @@ class Place:
 
     def text(self, path: str) -> str:
         return (self.root / path).read_text("utf-8")
+
+
+def sha256_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def events(lines: list[Line], name: str) -> list[Any]:

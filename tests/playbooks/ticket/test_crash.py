@@ -6,6 +6,8 @@ import asyncio
 import re
 import shutil
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ import pytest
 from interlock.app import Application
 from interlock.engine import CommandResult, Status
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Quiet
+from interlock.engine.host import Call, Quiet
+from interlock.engine.journal import Line
 from interlock.engine.simulation import Crash
 from interlock.engine.world import CommandCall
 from interlock.playbooks.ticket import TicketInputs, ticket
@@ -21,7 +24,7 @@ from interlock.playbooks.ticket.git import COMMIT
 from interlock.playbooks.ticket.rehearsing import HOME, checks, graph, task
 from interlock.playbooks.ticket.simulated import SimulatedGit
 from tests.playbooks.ticket.conftest import Bench
-from tests.playbooks.ticket.place import REQUEST, Place
+from tests.playbooks.ticket.place import REQUEST, Place, events
 
 DOCUMENTS = (
     "progress.yaml",
@@ -60,12 +63,12 @@ def count_points() -> tuple[Bench, int]:
 
 @pytest.mark.req("CM-22", "EN-10", "EN-11", "EN-12", "EN-14")
 def test_every_cut_resumes_to_the_same_documents() -> None:
-    """At every third point: same documents, one commit, no stash left, no finished dispatch paid twice, a whole log."""
+    """At every point: same documents, one commit, no stash left, no finished dispatch paid twice, a whole log."""
     expected, points = count_points()
     wanted, calls = documents(expected), Counter(expected.called)
     log = [event for event in expected.logged if event != "resume"]
     assert points > 300
-    for cut in range(0, points, 3):
+    for cut in range(points):
         bench, seen = fresh_bench(), [0]
 
         def wire(_point: str, cut: int = cut, seen: list[int] = seen) -> None:
@@ -131,52 +134,99 @@ def test_an_effect_without_a_record_is_not_repeated(word: str) -> None:
 # -- real git
 
 
-GIT_VERBS = ("stash", "checkout", "pop", "commit", "unstage")
 MOMENTS = {("effect", "command.intent"), ("before-sync", "command")}
 """Before git acts, and after it did."""
 
 
-@pytest.mark.req("EN-10", "EN-11", "CM-22")
-def test_a_kill_between_git_operations_repeats_none(tmp_path: Path) -> None:
-    """Copies taken before and after each git command's effect, resumed: one branch, one commit, nothing lost."""
-    place = Place(tmp_path / "origin" / "work")
-    place.begin({"Makefile": "build:\n\t@true\ntest:\n\tgrep -q ok a.txt\n", "a.txt": "a\n", "README.md": "old\n"})
-    (place.root / "README.md").write_text("new\n")
-    place.script = {
-        "tasks": graph(task("T1", files=("a.txt",))),
-        "work": {"T1": [{"files": {"a.txt": "ok\n"}}]},
-    }
+@dataclass(frozen=True)
+class Uncommitted:
+    """What the user has not committed, what is answered at the gate, and the git commands that follow."""
+
+    path: str
+    flags: Mapping[str, str]
+    verbs: frozenset[str]
+    stashed: bool
+
+    @property
+    def untracked(self) -> str:
+        return f"new.{self.path.rsplit('.', 1)[1]}"
+
+
+STORIES = {
+    "documentation that comes along": Uncommitted(
+        "README.md", {}, frozenset({"stash", "checkout", "pop", "commit", "unstage"}), stashed=False
+    ),
+    "code that is stashed": Uncommitted(
+        "b.c", {"dirty": "stash"}, frozenset({"stash", "checkout", "commit", "unstage"}), stashed=True
+    ),
+}
+
+
+def git_command(line: Line) -> str:
+    return str(line.key).rsplit("/", 1)[-1].split("#", maxsplit=1)[0]
+
+
+def forget_the_last_line(root: Path) -> None:
+    """As if the process had died before it could say what git did."""
+    folder = known_runs(root)[0].folder.path
+    journal = folder / "journal.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
+    (folder / "head").unlink(missing_ok=True)
+
+
+def copies_at_kills(place: Place, story: Uncommitted, scratch: Path) -> dict[str, Path]:
+    """Play the ticket to its end; the workspaces as they were before and after each git command's effect."""
     copies: dict[str, Path] = {}
 
     def copy(point: str) -> None:
         runs = known_runs(place.root)
         last = runs[0].folder.lines()[-1] if runs else None
-        name = str(last.key).rsplit("/", 1)[-1].split("#")[0] if last is not None else ""
-        if last is None or name not in GIT_VERBS or (point, last.event) not in MOMENTS:
+        if last is None or git_command(last) not in story.verbs or (point, last.event) not in MOMENTS:
             return
-        root = tmp_path / f"{len(copies)}" / "work"
+        root = scratch / f"{len(copies)}" / "work"
         copies[f"{last.event} {last.key}"] = root
         shutil.copytree(place.root.parent, root.parent, symlinks=True)
-        if last.event == "command":  # as if the process had died before it could say what git did
-            folder = known_runs(root)[0].folder.path
-            journal = folder / "journal.jsonl"
-            journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
-            (folder / "head").unlink(missing_ok=True)
+        if last.event == "command":
+            forget_the_last_line(root)
 
-    app = place.app(tripwire=copy)
-    finished = asyncio.run(app.run(ticket, TicketInputs(REQUEST)))
+    finished = asyncio.run(place.app(tripwire=copy).run(ticket, TicketInputs(REQUEST), Call(flags=story.flags)))
     assert finished.close.status is Status.COMPLETE, finished.close
-    assert {name.rsplit("/", 1)[-1].split("#")[0] for name in copies} == set(GIT_VERBS)
-    assert len(copies) >= 10
-    for name, root in copies.items():
+    return copies
+
+
+@pytest.mark.req("EN-10", "EN-11", "CM-22")
+@pytest.mark.parametrize("name", STORIES)
+def test_a_kill_between_git_operations_repeats_none(tmp_path: Path, name: str) -> None:
+    """Each copy resumed: one commit, the user's work where it belongs, and a stash that stays is told of."""
+    story, place = STORIES[name], Place(tmp_path / "origin" / "work")
+    place.begin({"Makefile": "build:\n\t@true\ntest:\n\tgrep -q ok a.txt\n", "a.txt": "a\n", story.path: "old\n"})
+    (place.root / story.path).write_text("new\n")
+    (place.root / story.untracked).write_text("new\n")
+    place.script = {"tasks": graph(task("T1", files=("a.txt",))), "work": {"T1": [{"files": {"a.txt": "ok\n"}}]}}
+    copies = copies_at_kills(place, story, tmp_path)
+    assert len(copies) >= 2 * len(story.verbs)
+    for point, root in copies.items():
         other = Place(root, place.script)
         settings = root / "interlock.toml"
         settings.write_text(settings.read_text().replace("/origin/", f"/{root.parent.name}/"))
         resumed = asyncio.run(Application(root, Quiet(), environ=other.environ).run(ticket, TicketInputs(REQUEST)))
-        assert resumed.close.status is Status.COMPLETE, (name, resumed.close)
-        subjects = other.git("log", "--format=%s").splitlines()
-        assert subjects[-2:] == ["fix(ABC-12): fix the login error so that users can sign in", "first"], name
-        assert len([subject for subject in subjects if subject.startswith("fix(")]) == 1, name
-        assert other.git("stash", "list") == "", name
-        assert other.text("README.md") == "new\n", name
-        assert other.git("diff", "--cached", "--name-only") == "", name
+        assert resumed.close.status is Status.COMPLETE, (point, resumed.close)
+        check_resumed(other, story, point)
+        told = [data["text"] for data in events(resumed.lines, "warning") if "git stash pop stash@{0}" in data["text"]]
+        assert len(told) == story.stashed, point
+
+
+def check_resumed(place: Place, story: Uncommitted, point: str) -> None:
+    subjects = place.git("log", "--format=%s").splitlines()
+    assert subjects[-2:] == ["fix(ABC-12): fix the login error so that users can sign in", "first"], point
+    assert len([subject for subject in subjects if subject.startswith("fix(")]) == 1, point
+    assert place.git("diff", "--cached", "--name-only") == "", point
+    assert place.git("log", "--format=", "--name-only", "main..HEAD", "--", story.path, story.untracked) == "", point
+    stashes = place.git("stash", "list").splitlines()
+    if story.stashed:
+        assert len(stashes) == 1, point
+        assert place.git("show", f"stash@{{0}}:{story.path}") == "new", point
+        assert place.git("show", f"stash@{{0}}^3:{story.untracked}") == "new", point
+    else:
+        assert stashes == [], point
+        assert place.text(story.path) == place.text(story.untracked) == "new\n", point

@@ -11,7 +11,7 @@ import pytest
 from interlock.documents import load_yaml
 from interlock.engine import CommandResult, Status
 from interlock.errors import EngineFault
-from interlock.playbooks.ticket.rehearsing import HOME, breaks, graph, task
+from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, breaks, graph, task
 from tests.playbooks.ticket.conftest import Bench, answers, at_attempts, in_order, writes
 
 TASKS = f"{HOME}/iteration_0/tasks.yaml"
@@ -140,7 +140,7 @@ def test_a_failed_executor_skips_the_build_and_is_tried_again_alone(bench: Bench
     assert seen == ["SYNTAX_VALID"]
     assert bench.called.count("task-executor-T1") == 1
     assert bench.called.count("task-executor-T2") == 2
-    assert ["T2"] in [data["rejected_tasks"] for data in bench.events("progress")]
+    assert ["T2"] in [data.get("rejected_tasks") for data in bench.events("progress")]
     brief = bench.brief("task-executor-T2", 1)
     assert in_order(brief, "Attempt: 2", "EMBEDDED TASK ENTRY:", "LAST ERROR:", "does not parse")
 
@@ -326,7 +326,15 @@ def test_progress_is_counted_and_told(bench: Bench) -> None:
 
     bench.changes["Reviewer"] = look
     bench.play()
-    texts = [data["text"] for data in bench.events("progress")]
+    told = [data["text"] for data in bench.events("progress")]
+    assert told[:4] == [
+        f"iteration 1 of 5, from {HOME}/prompt.yaml",
+        "tasks: T1, T2",
+        f"the work is on branch {BRANCH}",
+        "Progress: 0% | Completed: 0/2 tasks | ETA: ~? min remaining",
+    ]
+    assert told[-1].startswith("committed ")
+    texts = [text for text in told if text.startswith("Progress: ")]
     assert texts[0] == "Progress: 0% | Completed: 0/2 tasks | ETA: ~? min remaining"
     assert "Progress: 47% | Completed: 1/2 tasks | ETA: ~1 min remaining" in texts
     assert "Progress: 95% | Completed: 2/2 tasks | ETA: ~0 min remaining" in texts

@@ -7,7 +7,7 @@ import pytest
 from interlock.engine import Status
 from interlock.playbooks.ticket.git import Dirt, dirt, from_top, inside, parse_changes, parse_status
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, rejects, task
-from tests.playbooks.ticket.conftest import Bench, answer_gate
+from tests.playbooks.ticket.conftest import Bench, Change, answer_gate, nothing
 
 
 def dirty(bench: Bench, **files: str) -> None:
@@ -233,3 +233,16 @@ def test_what_git_prints_is_read() -> None:
     assert parse_changes("M\0a\0R090\0b\0c\0") == [("M", "a"), ("R090", "b"), ("R090", "c")]
     assert (inside("sub/a", "sub/"), inside("b", "sub/"), inside("a", "")) == ("a", "../b", "a")
     assert (from_top("a", "sub/"), from_top("../b", "sub/"), from_top("a", "")) == ("sub/a", "b", "a")
+
+
+@pytest.mark.parametrize(("change", "code"), [(None, 0), (rejects, 3), (nothing, 5)])
+def test_a_stash_is_told_of_when_the_run_ends(bench: Bench, change: Change | None, code: int) -> None:
+    """Accepted, rejected five times or failed: the last words before the end are where the changes are."""
+    bench.simulate()
+    bench.put("src/mine.c", "mine\n")
+    if change:
+        bench.changes["Reviewer"] = change
+    assert bench.play(flags={"dirty": "stash"}).exit_code == code
+    (told,) = [data["text"] for data in bench.events("warning") if "git stash pop" in data["text"]]
+    assert "git stash pop stash@{0} (interlock ticket-" in told
+    assert bench.progress["stashed"] == [told.split("(")[1].rstrip(")")]

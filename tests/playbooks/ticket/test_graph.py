@@ -228,6 +228,9 @@ def test_blame_goes_to_those_whose_files_are_named() -> None:
     assert blamed("/build/src/t2.txt:3: error", both, both) == ["T2"]
     assert blamed("FAILED tests/t1_test.py::x", both, both) == ["T1"]
     assert blamed("src/t2.txtx and xsrc/t1.txt-old", both, both) == ["T1", "T2"]
+    for place in ("src/t2.txt:3:5: error", 'File "./src/t2.txt", line 3', "src/t2.txt(3,5): error", "src/t2.txt:[3,5]"):
+        assert blamed(f"cc -c src/t1.txt src/t2.txt\n{place}\n", both, both) == ["T2"], place
+    assert blamed("cc -c src/t1.txt src/t2.txt\nkilled", both, both) == ["T1", "T2"]
     data = data_of(graph(task("T1"), task("T2")))
     data["tasks"][0].update(status="ACCEPTED")
     first, second = read_graph(data).tasks.values()

@@ -14,7 +14,7 @@ from interlock.playbooks.ticket import TicketError, TicketInputs
 from interlock.playbooks.ticket.playbook import afresh, documents, edited, run_key, state, successor
 from interlock.playbooks.ticket.problems import MIXED
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, REQUEST, breaks, graph, task
-from tests.playbooks.ticket.conftest import Bench
+from tests.playbooks.ticket.conftest import Bench, answers
 
 TASKS = f"{HOME}/iteration_0/tasks.yaml"
 
@@ -139,6 +139,35 @@ def test_accepted_work_that_is_gone_is_done_again(bench: Bench) -> None:
     assert bench.play(retry=True).status is Status.COMPLETE
     assert bench.called.count("task-executor-T1") == 2
     assert any("T1" in data["text"] for data in bench.events("warning"))
+
+
+@pytest.mark.parametrize(("text", "times"), [("T1 done\n", 1), ("reverted\n", 2)])
+def test_valid_work_that_is_gone_is_done_again(bench: Bench, text: str, times: int) -> None:
+    """A task that waited for the build of its group is built only with its work; its attempt is not counted twice."""
+    stopped_in(bench, {"task-executor-T2": answers("SYNTAX_ERROR")})
+    assert bench.task("T1")["status"] == "SYNTAX_VALID"
+    bench.put("src/t1.txt", text)
+    assert bench.play(retry=True).status is Status.COMPLETE
+    assert bench.called.count("task-executor-T1") == times
+    assert bench.task("T1")["attempt"] == 1
+    assert bench.text("src/t1.txt") == "T1 done\n"
+
+
+@pytest.mark.parametrize("phase", ["TASK_EXECUTION", "REVIEW"])
+def test_work_that_is_gone_is_not_reviewed(bench: Bench, phase: str) -> None:
+    """Accepted after its last attempt or waiting for the review: it is done again, with all its attempts."""
+    bench.tasks = graph(task("T1"), task("T2", "B"))
+    last = "task-executor-T2" if phase == "TASK_EXECUTION" else "Reviewer"
+    failing = breaks if phase == "TASK_EXECUTION" else lambda _request, act: type(act)({}, "")
+    stopped_in(bench, {last: failing})
+    assert bench.progress["current_phase"] == phase
+    bench.put(TASKS, bench.text(TASKS).replace("attempt: 1", "attempt: 5", 1))
+    bench.put("src/t1.txt", "reverted\n")
+    bench.put("src/t2.txt", "T2 done\n")
+    assert bench.play(retry=True).status is Status.COMPLETE
+    assert bench.called.count("task-executor-T1") == 2
+    assert bench.task("T1")["attempt"] == 1
+    assert bench.text("src/t1.txt") == "T1 done\n"
 
 
 def test_a_missing_branch_leads_to_the_gate_again(bench: Bench) -> None:

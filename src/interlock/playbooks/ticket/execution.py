@@ -151,9 +151,9 @@ class Execution:
         parallel = group.strategy is Strategy.PARALLEL
         await self.ledger.mark(
             {
-                name: self._rejected(result.status, result.error, result)
-                if not result.fine
-                else {"status": TaskStatus.SYNTAX_VALID.value, **self._times(result)}
+                name: await self._valid(graph.tasks[name], result)
+                if result.fine
+                else self._rejected(result.status, result.error, result)
                 for name, result in worked.items()
                 if parallel or not result.fine
             }
@@ -277,10 +277,17 @@ class Execution:
         """Red: whose files the output names is rejected; an accepted task only once."""
         accepted = {task.id for task in group if task.status is TaskStatus.ACCEPTED}
         names = self.run.decide(blamed, check.output, group, ready)
+        tries = [f"{task.id} (attempt {task.attempt} of {ATTEMPTS})" for task in group if task.id in names]
+        self.ledger.tell(f"rejected by it: {', '.join(tries)}")
         marks = {name: self._rejected(TaskStatus.REJECTED, check.output, worked.get(name)) for name in names}
         for name in accepted & set(names):
             marks[name]["set_back"] = True
         return await self.ledger.mark(marks)
+
+    async def _valid(self, task: Task, result: Result) -> dict[str, Any]:
+        """Not accepted yet; what its files are now is put down, for whoever goes on without a journal."""
+        digest = await files_digest(self.run, literal_files(task))
+        return {"status": TaskStatus.SYNTAX_VALID.value, "files_sha256": digest, **self._times(result)}
 
     def _rejected(self, status: TaskStatus, why: str, result: Result | None) -> dict[str, Any]:
         return {"status": status.value, "last_error": why[-SHOWN_OF_OUTPUT:], **(self._times(result) if result else {})}
@@ -309,7 +316,7 @@ class Execution:
         metrics = self.ledger.metrics(graph)
         await self.ledger.change({**self.ledger.counted(metrics), **self.ledger.first_change(graph)})
         rejected = [task.id for task in graph.of(group) if task.status in UNDONE and task.attempt]
-        self.run.note("progress", text=metrics.line(), rejected_tasks=rejected)
+        self.ledger.tell(metrics.line(), rejected_tasks=rejected)
 
     async def _close_group(self, graph: Graph, group: Group, minutes: float) -> None:
         ledger = self.ledger
@@ -325,7 +332,7 @@ class Execution:
                 ("current_task_attempt",): 0,
             }
         )
-        self.run.note("progress", text=metrics.line(), rejected_tasks=[])
+        ledger.tell(metrics.line(), rejected_tasks=[])
 
 
 async def validate(ledger: Ledger, graph: Graph, letter: str | None) -> Check:
@@ -344,7 +351,10 @@ async def validate(ledger: Ledger, graph: Graph, letter: str | None) -> Check:
         result = await run.command(("sh", "-c", command), cwd=place, timeout_s=limit, name=name)
         ledger.log("validation", what=name, command=command, cwd=place, exit=result.exit, group=letter)
         if not result.ok:
-            return Check(False, said_by(name, command, result, limit))
+            red = said_by(name, command, result, limit)
+            ledger.tell(red.partition(f": {command}")[0].removeprefix("ERROR: "))
+            return Check(False, red)
+        ledger.tell(f"{name} is green")
     return Check(True)
 
 

@@ -108,7 +108,7 @@ async def accept(ledger: Ledger) -> None:
         },
         now=now,
     )
-    ledger.run.note("progress", text=ledger.metrics(graph, accepted=True).line(), rejected_tasks=[])
+    ledger.tell(ledger.metrics(graph, accepted=True).line(), rejected_tasks=[])
 
 
 async def reject(ledger: Ledger) -> None:
@@ -149,6 +149,7 @@ async def commit(ledger: Ledger, repository: Repository, branch: Branch, hooks: 
     else:
         await make_commit(ledger, branch, paths, ignore, tasks)
         ledger.head = await repository.head()
+        ledger.tell(f"committed {ledger.head[:10]} on {branch.name}")
     ledger.log("iteration.accepted", files=paths, git_head=ledger.head)
 
 

@@ -10,7 +10,6 @@ from interlock.playbooks.ticket.git import IGNORE, Branch, Dirt, Repository, Sta
 from interlock.playbooks.ticket.graph import Graph
 from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.progress import Phase
-from interlock.playbooks.ticket.project import DOCS
 from interlock.playbooks.ticket.startup import hide_prompts
 
 STASH = Choice("stash", "the changes are put into a stash with the run's name, which stays until you take it out")
@@ -31,6 +30,7 @@ async def git_gate(ledger: Ledger, repository: Repository) -> Branch:
         await pass_gate(ledger, repository, branch, graph)
     ledger.head = await repository.head()
     ledger.log("git.gate.complete", branch=branch.name, git_head=ledger.head)
+    ledger.tell(f"the work is on branch {branch.name}")
     return branch
 
 
@@ -39,8 +39,8 @@ def stopped(text: str) -> Stop:
 
 
 def to_be_committed(graph: Graph, paths: Sequence[str]) -> list[str]:
-    """Those of the user's files that the tasks or a refresh of the documentation would commit."""
-    scope = Scope((*(path for task in graph.tasks.values() for path in task.scope), *DOCS))
+    """Those of the user's files that the tasks would commit; a refresh leaves the user's documents out by itself."""
+    scope = Scope(tuple(path for task in graph.tasks.values() for path in task.scope))
     return [path for path in paths if scope.covers(path)]
 
 
@@ -65,16 +65,19 @@ async def pass_gate(ledger: Ledger, repository: Repository, branch: Branch, grap
     if not standing.branch and standing.head and dirty:
         raise stopped("HEAD is detached and there are local changes; commit them or check out a branch")
     create = await is_new(ledger, repository, branch, standing)
-    carried: list[str] = []
+    carried, mixed = dirty, to_be_committed(graph, dirty)
     along = written
     match dirt(dirty):
         case Dirt.CODE:
-            mixed = bool(to_be_committed(graph, dirty))
             choice = await choose(ledger, dirty, carry=not mixed, stash=bool(standing.head))
             await put_away(ledger, repository, branch, dirty, choice)
             carried = dirty if choice == CARRY.name else []
         case Dirt.DOCS:
-            along = [*written, *dirty]
+            if mixed:
+                choice = await choose(ledger, mixed, carry=False, stash=bool(standing.head))
+                await put_away(ledger, repository, branch, mixed, choice)
+            carried = [path for path in dirty if path not in mixed]
+            along = [*written, *carried]
         case Dirt.CLEAN:
             pass
     if along and standing.head and standing.branch != branch.name:
@@ -100,16 +103,20 @@ async def is_new(ledger: Ledger, repository: Repository, branch: Branch, standin
     return not there
 
 
+def shown_paths(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:20]) + (f" and {len(paths) - 20} more" if len(paths) > 20 else "")
+
+
 async def choose(ledger: Ledger, paths: Sequence[str], *, carry: bool, stash: bool) -> str:
     """A person says what becomes of uncommitted code; without one the run waits."""
     choices = [*([STASH] if stash else []), *([CARRY] if carry else []), ABORT]
     names = "|".join(choice.name for choice in choices)
-    shown_paths = ", ".join(paths[:20]) + (f" and {len(paths) - 20} more" if len(paths) > 20 else "")
     why = "" if carry else " Some of them belong to the work of this ticket, so that they cannot be carried along."
     run = ledger.run
     decision = await run.gate(
         "dirty",
-        f"Working tree has uncommitted code changes: {shown_paths}.{why} Run: interlock run ticket ... --dirty {names}",
+        f"Working tree has uncommitted code changes: {shown_paths(paths)}.{why} "
+        f"Run: interlock run ticket ... --dirty {names}",
         choices=choices,
         answered=run.flags.get("dirty") or run.settings.dirty,
     )
@@ -118,12 +125,25 @@ async def choose(ledger: Ledger, paths: Sequence[str], *, carry: bool, stash: bo
     return decision.choice
 
 
-async def put_away(
-    ledger: Ledger, repository: Repository, branch: Branch, paths: Sequence[str], choice: str, note: str = ""
-) -> None:
+async def put_away(ledger: Ledger, repository: Repository, branch: Branch, paths: Sequence[str], choice: str) -> None:
+    """With `stash`, the user's files go where the user finds them again."""
     if choice != STASH.name:
         return
-    done = await branch.stash(paths, note or f"interlock {ledger.run.identity.run_id}", await repository.prefix())
+    note = f"interlock {ledger.run.identity.run_id}"
+    await stash(repository, branch, paths, note)
+    await ledger.change({("stashed",): [*(ledger.data.get("stashed") or ()), note]})
+    ledger.tell(f"stashed as {note!r}: {shown_paths(paths)}")
+
+
+async def remind_of_stash(ledger: Ledger, repository: Repository) -> None:
+    """Where the user's changes are, if they were put away; said when the run ends, so that nobody looks for them."""
+    for note in dict.fromkeys(ledger.data.get("stashed") or ()):
+        for place in await repository.stashes(note):
+            ledger.run.warn(f"your uncommitted changes are kept; take them out with: git stash pop {place} ({note})")
+
+
+async def stash(repository: Repository, branch: Branch, paths: Sequence[str], note: str) -> None:
+    done = await branch.stash(paths, note, await repository.prefix())
     if not done.ok:
         raise stopped(f"the changes could not be stashed: {shown(done)}")
 
@@ -133,15 +153,14 @@ async def take_along(
 ) -> None:
     """Changed documentation comes along by itself: stashed, and taken out again on the branch."""
     mark = f"interlock documentation {ledger.run.identity.run_id}"
-    await put_away(ledger, repository, branch, paths, STASH.name, mark)
+    await stash(repository, branch, paths, mark)
     await switch(ledger, repository, branch, standing, create=create)
-    if place := await repository.stash_place(mark):
+    for place in (await repository.stashes(mark))[:1]:
         done = await branch.pop(place, mark)
         if not done.ok:
-            kept = await repository.stash_place(mark) or place
             raise Stop(
                 Ending.stopped(
-                    f"ERROR: stash could not be applied on {branch.name}; it is kept as {kept}\n{shown(done)}"
+                    f"ERROR: stash could not be applied on {branch.name}; it is kept as {place}\n{shown(done)}"
                 )
             )
 

@@ -6,6 +6,7 @@ user's own hooks run for one thing only: the user's commit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -33,12 +34,16 @@ _SAFE = {
     **{f"GIT_CONFIG_VALUE_{number}": value for number, value in enumerate(_QUIET.values())},
 }
 _LOOKING = {**_SAFE, "GIT_OPTIONAL_LOCKS": "0"}
+_MATCHING = {**_LOOKING, "GIT_LITERAL_PATHSPECS": "0"}
 _PATIENCE_S = 600.0
+_WHOLE = 1 << 26
+"""Bytes of a list of files: more than any has. A list that lost its beginning would be a lie."""
 
 BUSY = """
 for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD rebase-merge rebase-apply BISECT_LOG; do
   if test -e "$(git rev-parse --git-path "$name")"; then echo "$name"; fi
 done
+if test -n "$(git ls-files -u)"; then echo unmerged-files; fi
 """
 HOOKS = """
 git config --get-all core.hooksPath
@@ -47,8 +52,23 @@ for hook in *; do
   case "$hook" in *.sample|"*") ;; *) echo "$hook $(git hash-object --no-filters -- "$hook")" ;; esac
 done
 """
-AT_TOP = 'cd "$(git rev-parse --show-toplevel)" && exec "$@"'
-"""git stash takes paths from a folder below the top for something else than they are."""
+LISTING = """# a digest of the names of all tracked files but these
+for path; do set -- "$@" ":(exclude,literal)$path"; shift; done
+git ls-files -z -- . "$@" | if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -c 1-64
+"""
+NAMED = """# the tracked files whose names hold most of the terms
+most=$1
+shift
+for term; do git ls-files -- ":(icase)*$term*"; done | sort | uniq -c | sort -k 1,1nr -k 2 | head -n "$most"
+"""
+SEARCHED = """# lines with one of the terms, in the first tracked files that are not too large
+most=$1 largest=$2
+shift 2
+git ls-files -s | awk -F '\\t' '/^100/ { split($1, facts, " "); print facts[2], $2 }' |
+  git cat-file --batch-check='%(objectsize) %(rest)' | awk -v largest="$largest" '$1 <= largest' | head -n "$most" |
+  cut -d ' ' -f 2- | tr '\\n' '\\0' | xargs -0 git grep -I -c -i -F -z "$@" --
+"""
+"""What is asked of all files is answered beside git, so that neither memory nor journal grow with the repository."""
 ON_BRANCH = 'test "$(git symbolic-ref -q --short HEAD)" = "$1" && echo "$1"'
 GONE = 'test -z "$(git stash list -F --grep="$1" --format=%gd)" && echo gone'
 COMMIT = """# a commit from an index of its own
@@ -116,7 +136,11 @@ class Repository:
         self._run = run
 
     async def ask(self, *words: str, name: str = "git") -> CommandResult:
-        return await self._run.inspect(("git", *words), env=_LOOKING, name=name)
+        return await self._run.inspect(("git", *words), env=_LOOKING, name=name, keep=_WHOLE)
+
+    async def _script(self, script: str, *words: str, name: str) -> str:
+        done = await self._run.inspect(("sh", "-c", script, "sh", *words), env=_MATCHING, name=name, keep=_WHOLE)
+        return done.stdout
 
     async def is_there(self) -> bool:
         return (await self.ask("rev-parse", "--is-inside-work-tree")).stdout.strip() == "true"
@@ -134,25 +158,37 @@ class Repository:
         """The commit of a local branch; empty when there is none of that name."""
         return (await self.ask("rev-parse", "-q", "--verify", f"refs/heads/{branch}")).stdout.strip()
 
+    async def is_on_a_remote(self, branch: str) -> bool:
+        """Whether exactly one remote has it, so that a checkout makes the local one."""
+        found = await self.ask("for-each-ref", "--format=%(refname)", f"refs/remotes/*/{branch}")
+        return len(found.stdout.split()) == 1
+
     async def contains(self, branch: str, commit: str) -> bool:
         return (await self.ask("merge-base", "--is-ancestor", commit, f"refs/heads/{branch}")).exit == 0
 
-    async def tracked(self) -> list[str]:
-        return split_zero((await self.ask("ls-files", "-z")).stdout)
+    async def tracked(self, paths: Sequence[str]) -> list[str]:
+        """Those of the paths that are tracked."""
+        return split_zero((await self.ask("ls-files", "-z", "--", *paths)).stdout)
 
-    async def sizes(self) -> dict[str, int]:
-        """Path to size of what the last commit holds."""
-        entries = split_zero((await self.ask("ls-tree", "-r", "-l", "-z", "HEAD")).stdout)
-        parts = (entry.partition("\t") for entry in entries)
-        return {path: int(size) for facts, _, path in parts if (size := facts.split()[-1]).isdigit()}
+    async def listing(self, without: Sequence[str]) -> str:
+        """The SHA-256 of the names of all tracked files but these, in order, each ended by a NUL."""
+        return (await self._script(LISTING, *without, name="listing")).strip()
 
-    async def matches(self, terms: Sequence[str], paths: Sequence[str]) -> dict[str, int]:
-        """Path to the number of lines in which one of the terms stands."""
-        if not terms or not paths:
+    async def named(self, terms: Sequence[str], most: int) -> list[str]:
+        """The files whose names hold one of the terms; those that hold most of them, ties by path."""
+        wanted = [re.sub(r"([\\*?\[\]])", r"\\\1", term) for term in terms]
+        found = (
+            line.split(maxsplit=1)
+            for line in (await self._script(NAMED, str(most), *wanted, name="names")).splitlines()
+        )
+        return [path for _, path in found if not path.startswith('"')]
+
+    async def matches(self, terms: Sequence[str], *, most: int, largest: int) -> dict[str, int]:
+        """Path to the number of lines in which one of the terms stands, of so many files at most and so large ones."""
+        if not terms:
             return {}
         wanted = [word for term in terms for word in ("-e", term)]
-        found = await self.ask("grep", "-I", "-c", "-i", "-F", "-z", *wanted, "--", *paths, name="search")
-        return counts(found.stdout)
+        return counts(await self._script(SEARCHED, str(most), str(largest), *wanted, name="search"))
 
     async def status(self) -> list[tuple[str, str]]:
         """State letters and path of every changed and new file, relative to the workspace."""
@@ -187,10 +223,9 @@ class Repository:
             ours = with_ignored(await self.committed(IGNORE)) == now
         return Standing(await self.branch(), await self.head(), tuple(busy), changed, ours)
 
-    async def stash_place(self, mark: str) -> str:
-        """The name under which the stash with this mark can be had."""
-        found = await self.ask("stash", "list", "-F", f"--grep={mark}", "--format=%gd")
-        return (found.stdout.split() or [""])[0]
+    async def stashes(self, mark: str) -> list[str]:
+        """The names under which the stashes with this mark can be had, the newest first."""
+        return (await self.ask("stash", "list", "-F", f"--grep={mark}", "--format=%gd")).stdout.split()
 
 
 class Branch:
@@ -210,12 +245,11 @@ class Branch:
     async def stash(self, paths: Sequence[str], note: str, prefix: str = "") -> CommandResult:
         """Put these files away; the stash carries the run's name and its mark."""
         mark = f"Interlock-Key: {KEY}"
+        # From a folder below the top, git stash takes paths for something else than they are.
+        top = "../" * prefix.count("/") or "."
         places = [from_top(path, prefix) for path in paths]
-        words = ("git", "stash", "push", "-q", "-u", "-m", f"{note} {mark}", "--", *places)
-        probe = ("git", "stash", "list", "-F", f"--grep={mark}", "--format=%gd")
-        return await self._run.command(
-            ("sh", "-c", AT_TOP, "sh", *words), env=_SAFE, timeout_s=_PATIENCE_S, name="stash", probe=probe
-        )
+        words = ("-C", top, "stash", "push", "-q", "-u", "-m", f"{note} {mark}", "--", *places)
+        return await self._do(words, "stash", probe=("git", "stash", "list", "-F", f"--grep={mark}", "--format=%gd"))
 
     async def pop(self, place: str, mark: str) -> CommandResult:
         return await self._do(("stash", "pop", "-q", place), "pop", probe=("sh", "-c", GONE, "sh", mark))

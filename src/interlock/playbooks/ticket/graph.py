@@ -425,21 +425,25 @@ def may_meet(a: str, b: str) -> bool:
 def blamed(output: str, group: Sequence[Task], worked: Sequence[Task]) -> list[str]:
     """Whose work a red build or test of a group rejects.
 
-    Those of the group whose files the output names; an accepted task can be set back once. If none is named, all that
-    were worked on.
+    Those of the group whose files the output names; an accepted task can be set back once. Where it points into files
+    (`a.c:3`), a bare name does not count: make and npm print each command with all its files. If none is named, all
+    that were worked on.
     """
-    named = [
-        task.id
-        for task in group
-        if any(names(output, path) for path in task.scope)
-        and not (task.status is TaskStatus.ACCEPTED and task.set_back)
-    ]
-    return named or [task.id for task in worked]
+    liable = [task for task in group if not (task.status is TaskStatus.ACCEPTED and task.set_back)]
+    for finds in (points_into, names):
+        if found := [task.id for task in liable if any(finds(output, path) for path in task.scope)]:
+            return found
+    return [task.id for task in worked]
 
 
 def names(output: str, path: str) -> bool:
     """Whether the output names the path, also at the end of an absolute one."""
     return re.search(rf"(?<![\w-]){re.escape(path)}(?![\w-])", output) is not None
+
+
+def points_into(output: str, path: str) -> bool:
+    """Whether the output names a line of the path, in one of the ways in which compilers and test runners do."""
+    return re.search(rf"""(?<![\w-]){re.escape(path)}(:\[?|\(|['"]?, line )\d""", output) is not None
 
 
 def next_attempt(task: Task) -> int:

@@ -106,6 +106,10 @@ class Ledger:
         """An event of the ticket's log; it is in the file with the next change of the state."""
         self.run.note(f"orchestrator.{event}", iteration=self.iteration, step=self.data["current_step"], **facts)
 
+    def tell(self, text: str, **facts: Any) -> None:
+        """A line for whoever watches the run."""
+        self.run.note("progress", text=text, **facts)
+
     async def publish(self) -> None:
         """Bring the log file up to date."""
         await self.run.project(f"{home(self.ticket)}/log.jsonl", log_entry(self.ticket))

@@ -15,7 +15,7 @@ from interlock.playbooks.ticket.git import Repository
 from interlock.playbooks.ticket.graph import is_trivial, mandate_text
 from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.process import ask, check_head, failure
-from interlock.playbooks.ticket.progress import Phase, stamp
+from interlock.playbooks.ticket.progress import ITERATIONS, Phase, stamp
 from interlock.playbooks.ticket.project import CACHE, DOCS, docs_state
 from interlock.playbooks.ticket.startup import read_cache, workspace_fingerprint
 
@@ -40,6 +40,7 @@ async def begin_iteration(ledger: Ledger, repository: Repository, number: int) -
                 await ledger.run.set_aside(path)
     await ledger.run.write(f"{ledger.folder}/.gitkeep", "")
     ledger.log("iteration.start", started_at=stamp(now), git_head=ledger.head)
+    ledger.tell(f"iteration {number + 1} of {ITERATIONS}, from {primary_input(ledger.ticket, number)}")
 
 
 async def plan(ledger: Ledger, repository: Repository) -> None:
@@ -81,14 +82,17 @@ async def snapshot(ledger: Ledger, source: str) -> dict[str, str]:
 
 
 async def refresh_brief(ledger: Ledger, repository: Repository, mode: str) -> Dispatch:
-    """What the Initializer is asked: the documents that are not valid by today's hashes and fingerprint."""
+    """What the Initializer is asked: the documents that are not valid by today's hashes and fingerprint.
+
+    A document that the user has changed and not committed is the user's to renew.
+    """
     run = ledger.run
-    now = await workspace_fingerprint(run, await repository.tracked())
+    now = await workspace_fingerprint(run, repository)
     digests = {path: (await run.read(path)).digest for path in DOCS}
     state = docs_state(digests, await read_cache(run), now)
-    return briefs.initializer(
-        ledger.ticket, ledger.data, mode=mode, renew=state.renew, fingerprint=now, digests=digests
-    )
+    changed = {path for _, path in await repository.status()} - set(ledger.data.get("docs_written") or ())
+    renew = [path for path in state.renew if path not in changed or not digests[path]]
+    return briefs.initializer(ledger.ticket, ledger.data, mode=mode, renew=renew, fingerprint=now, digests=digests)
 
 
 async def take_docs(ledger: Ledger, repository: Repository, report: Report) -> None:
@@ -99,7 +103,7 @@ async def take_docs(ledger: Ledger, repository: Repository, report: Report) -> N
         run.warn(f"the documentation was not refreshed: {failure('Initializer', report, CACHE)}")
         await ledger.change({("docs_written",): written})
         return
-    now = await workspace_fingerprint(run, await repository.tracked())
+    now = await workspace_fingerprint(run, repository)
     digests = {path: (await run.read(path)).digest for path in DOCS}
     cache = await run.read(CACHE)
     if why := cache_problem(cache.text, now):
@@ -190,3 +194,4 @@ async def count(ledger: Ledger, fast_path: bool) -> None:
     metrics = ledger.metrics(graph)
     await ledger.change({**ledger.counted(metrics), ("cycle_acceleration_mode",): mode})
     ledger.log("tasks.ready", tasks=len(graph.tasks), groups=len(graph.order), mode=mode)
+    ledger.tell(f"tasks: {', '.join(graph.tasks)}{' (by the short cut)' if trivial else ''}")

@@ -16,20 +16,15 @@ from interlock.playbooks.ticket.briefs import AGENTS
 from interlock.playbooks.ticket.documents import home
 from interlock.playbooks.ticket.execution import Execution
 from interlock.playbooks.ticket.finishing import Said, accept, commit, final_output, refresh_docs, reject, review
-from interlock.playbooks.ticket.gate import git_gate
+from interlock.playbooks.ticket.gate import git_gate, remind_of_stash
 from interlock.playbooks.ticket.git import Branch, Repository, shown
 from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.planning import begin_iteration, plan, settle_tasks
 from interlock.playbooks.ticket.progress import ATTEMPTS, ITERATIONS, Phase
 from interlock.playbooks.ticket.project import CACHE, MOST_PARALLEL
 from interlock.playbooks.ticket.request import find_ticket
-from interlock.playbooks.ticket.startup import (
-    TicketInputs,
-    initialize,
-    refuse_legacy,
-    resume_detection,
-    startup_analysis,
-)
+from interlock.playbooks.ticket.resuming import refuse_legacy, resume_detection
+from interlock.playbooks.ticket.startup import TicketInputs, initialize, startup_analysis
 
 RETRIES = Retries(transient=1, contract=1, error=0)
 ORDER = tuple(Phase)
@@ -102,6 +97,17 @@ async def on_resume(run: Run, number: int) -> None:
     "ticket",
     inputs=TicketInputs,
     key=run_key,
+    steps={
+        "I0": "start",
+        "I1": "analysis",
+        "O3": "plan",
+        "O4": "tasks",
+        "O4.5": "git gate",
+        "O5": "work",
+        "O6": "review",
+        "commit": "commit",
+        "O7": "docs",
+    },
     agents=AGENTS,
     documents=documents,
     state=state,
@@ -130,6 +136,7 @@ async def ticket(run: Run, inputs: TicketInputs) -> Ending:
         return await iterate(ledger, repository, inputs)
     except Stop as stop:
         with run.step("stop"):
+            await remind_of_stash(ledger, repository)
             return await ledger.stop(stop)
 
 
@@ -201,4 +208,5 @@ async def finish(ledger: Ledger, repository: Repository, branch: Branch, before:
     """O7, and the last words."""
     with ledger.run.step("O7"):
         await refresh_docs(ledger, repository, branch, before)
+        await remind_of_stash(ledger, repository)
     return Ending.complete(final_output(ledger))

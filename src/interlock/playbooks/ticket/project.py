@@ -164,16 +164,20 @@ class DocsState:
         return not self.trusted
 
 
-def fingerprint(tracked: Iterable[str], manifests: Mapping[str, str]) -> str:
-    """SHA-256 over the sorted tracked paths and the manifests' digests.
+NOT_LISTED = (*DOCS, CACHE, ".gitignore")
+"""What a ticket itself brings along; it does not make documentation out of date."""
 
-    What a ticket itself brings along, the documentation and the .gitignore, is left out.
-    """
-    lines = [
-        *sorted(set(tracked) - {*DOCS, CACHE, ".gitignore"}),
-        *(f"{path} {manifests[path]}" for path in sorted(manifests)),
-    ]
-    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+def listing(tracked: Iterable[str]) -> str:
+    """The SHA-256 of the names of tracked files, as git and a shell compute it for all files of a repository."""
+    names = sorted(set(tracked) - set(NOT_LISTED))
+    return hashlib.sha256("".join(f"{name}\0" for name in names).encode()).hexdigest()
+
+
+def fingerprint(listed: str, manifests: Mapping[str, str]) -> str:
+    """SHA-256 over the listing of the tracked files and the manifests' digests."""
+    lines = [listed, *(f"{path} {manifests[path]}" for path in sorted(manifests))]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def docs_state(digests: Mapping[str, str], cache: Any, now: str) -> DocsState:
@@ -232,14 +236,13 @@ def search_terms(request: str) -> list[str]:
     return list(dict.fromkeys([*named, *plain]))
 
 
-def searched_files(tracked: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
-    """The files whose contents are looked at."""
-    return [path for path in sorted(tracked) if sizes.get(path, 0) <= LARGEST][:MOST_FILES]
+def impact(terms: Sequence[str], named: Iterable[str], hits: Mapping[str, int]) -> Impact:
+    """The files with the most hits in name and content, and where they lie.
 
-
-def impact(terms: Sequence[str], tracked: Iterable[str], hits: Mapping[str, int]) -> Impact:
-    """The files with the most hits in name and content, and where they lie; `hits`: path to matching lines."""
-    score = {path: sum(term in path.lower() for term in terms) + hits.get(path, 0) for path in tracked}
+    `named`: the files with the most terms in their names, at least as many as are shown; `hits`: path to matching
+    lines. A file that is in neither cannot be among the best.
+    """
+    score = {path: sum(term in path.lower() for term in terms) + hits.get(path, 0) for path in (*named, *hits)}
     best = sorted((path for path in score if score[path]), key=lambda path: (-score[path], path))[:SHOWN]
     return Impact(tuple(best), tuple(dict.fromkeys(map(area, best))))
 

@@ -10,6 +10,8 @@ from typing import Any
 from interlock.documents import load_yaml, render_yaml
 from interlock.engine import (
     ALWAYS,
+    ENDS,
+    STANDARD,
     Act,
     AgentRequest,
     Deviation,
@@ -27,7 +29,8 @@ from interlock.engine.simulation import Agent
 from interlock.engine.world import CommandCall
 from interlock.playbooks.ticket.documents import IGNORED, read_yaml
 from interlock.playbooks.ticket.playbook import ticket
-from interlock.playbooks.ticket.project import CACHE, DOCS, fingerprint
+from interlock.playbooks.ticket.progress import ATTEMPTS, ITERATIONS
+from interlock.playbooks.ticket.project import CACHE, DOCS, fingerprint, listing
 from interlock.playbooks.ticket.simulated import Files, SimulatedGit
 from interlock.playbooks.ticket.startup import TicketInputs
 
@@ -82,7 +85,7 @@ def with_trusted_docs(files: Mapping[str, str]) -> dict[str, str]:
     documents = {path[5:]: {"sha256": sha256(whole[path].encode()), "state": "fresh"} for path in DOCS}
     cache = {
         "trust_status": "trusted",
-        "workspace_fingerprint": fingerprint(whole, manifests),
+        "workspace_fingerprint": fingerprint(listing(whole), manifests),
         "refresh_required": False,
         "documents": documents,
     }
@@ -166,6 +169,7 @@ def meddles(_request: AgentRequest, act: Act) -> Act:
 
 
 DEVIATIONS = (
+    *(deviation for deviation in STANDARD if deviation.name in ("hangs", "cannot be started")),
     Deviation("dies", lambda _request, act: replace(act, code=-9, message="", files={})),
     Deviation("writes outside", lambda _request, act: replace(act, files={**act.files, "src/outside.c": "x"})),
     Deviation("does nothing", lambda _request, act: replace(act, files={}, message="")),
@@ -178,9 +182,18 @@ DEVIATIONS = (
 )
 
 
+MINE = {"README.md": "What the user is writing.\n"}
+"""Documentation that the user has not committed."""
+LONGEST = ITERATIONS * (2 + 2 * 2 * ATTEMPTS + 2)
+"""Calls that no path can need: in each iteration a graph by Planner and Splitter, all attempts at two tasks with their
+repeats, and the Reviewer twice."""
+
+
 def make(agent: Agent, options: Options, *, files: Mapping[str, str] | None = None) -> Simulation:
-    """The ticket in a project with trusted documentation."""
+    """The ticket in a project with trusted documentation, where the user is writing some more."""
     world = TicketWorld(files or with_trusted_docs(PROJECT), agent, SimulatedGit(checks))
+    for path, text in MINE.items():
+        world.tree.put(path, text.encode())
     return Simulation(ticket, TicketInputs(REQUEST), world, options=options)
 
 
@@ -206,14 +219,18 @@ def rehearsal() -> Rehearsal:
         deviations=DEVIATIONS,
         invariants=(
             *ALWAYS,
+            ENDS,
             Invariant("success means one commit, all tasks accepted, build and tests green", success_is_earned),
+            Invariant("nothing is committed that no review accepted", commits_are_reviewed),
             Invariant("no code is written before the git gate", gate_comes_first),
             Invariant("nothing outside the tasks is committed or left changed", scope_is_kept),
+            Invariant("what the user has not committed stays so, and no stash is left", users_work_is_kept),
             Invariant("attempts and iterations stay within their caps", caps_hold),
             Invariant("the state document tells the end", state_is_true),
             Invariant("every step is in the log", log_is_whole),
         ),
         base=working(),
+        longest=LONGEST,
     )
 
 
@@ -244,6 +261,28 @@ def success_is_earned(played: Played) -> str | None:
     if any(b"broken" in content for content in git.commits[git.head].files.values()):
         return "a broken file was committed"
     return None if len(made) == 1 and git.branch == BRANCH else f"{len(made)} commits on {git.branch}"
+
+
+def commits_are_reviewed(played: Played) -> str | None:
+    """By the Reviewer's report as it was when the agent ended; after the short cut, by the engine's own."""
+    if not any(message.startswith("fix(ABC-12)") for message in git_of(played).messages):
+        return None
+    ended = [line for line in played.simulation.lines if line.event == "dispatch.end" and line.agent != "Initializer"]
+    if (last := ended[-1]).agent not in ("Reviewer", "Developer"):
+        return f"the last word before the commit was that of {last.agent}"
+    kept = last.data["out"]["artifacts"].values()
+    texts = [played.simulation.world.records.objects.get(digest).decode() for digest in kept]
+    report = read_yaml(texts[0], "report") if texts else data_of(played, f"{HOME}/iteration_0/review_report.yaml")
+    return None if report["status"] == "ACCEPTED" else "the Reviewer rejected it"
+
+
+def users_work_is_kept(played: Played) -> str | None:
+    git, now = git_of(played), played.simulation.world.tree.files
+    if git.stashes:
+        return f"left behind: {', '.join(stash.message for stash in git.stashes)}"
+    changed = [path for path, text in MINE.items() if now.get(path) != text.encode()]
+    taken = [path for path in MINE if git.head and path in git.commits[git.head].files]
+    return f"changed: {', '.join(changed)}; committed: {', '.join(taken)}" if changed or taken else None
 
 
 def gate_comes_first(played: Played) -> str | None:
@@ -277,7 +316,7 @@ def caps_hold(played: Played) -> str | None:
     return "a sixth iteration" if any("/iteration_5/" in path for path in played.simulation.world.tree.files) else None
 
 
-ENDS = {
+TOLD = {
     Status.COMPLETE: {"ACCEPTED"},
     Status.STOPPED: {"FAILED", "PAUSED", "REJECTED"},
     Status.FAILED: {"FAILED"},
@@ -286,20 +325,23 @@ ENDS = {
 
 def state_is_true(played: Played) -> str | None:
     progress = data_of(played, f"{HOME}/progress.yaml")
-    status, expected = progress["status"], ENDS.get(played.close.status, set())
-    if status not in expected:
+    if played.close.status not in TOLD:
+        return None
+    status = progress["status"]
+    if status not in TOLD[played.close.status]:
         return f"{played.close.status}, but progress.yaml says {status}"
     whole = progress["metrics"]["percent_complete"]
     return f"{whole} % although it is {status}" if (whole == 100) is not (status == "ACCEPTED") and whole > 95 else None
 
 
 def log_is_whole(played: Played) -> str | None:
-    """The log has every event of the journal that belongs there, once."""
-    text = played.simulation.world.tree.files[f"{HOME}/log.jsonl"].decode()
+    """The log has every event of the journal that belongs there, once; before the end, the first of them."""
+    text = played.simulation.world.tree.files.get(f"{HOME}/log.jsonl", b"").decode()
     logged = [json.loads(line)["seq"] for line in text.splitlines()]
     wanted = [
         line.seq
         for line in played.simulation.lines
         if line.event.startswith("orchestrator.") or line.event in ("dispatch.start", "dispatch.end")
     ]
-    return None if logged == wanted else f"{len(logged)} lines in the log, {len(wanted)} events"
+    due = wanted if played.close.status in TOLD else wanted[: len(logged)]
+    return None if logged == due else f"{len(logged)} lines in the log, {len(wanted)} events"

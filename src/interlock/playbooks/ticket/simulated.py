@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from interlock.engine.model import CommandResult
 from interlock.engine.simulation import MemoryTree, SimulatedWorld
 from interlock.engine.world import CommandCall
-from interlock.playbooks.ticket.git import AT_TOP, BUSY, COMMIT, GONE, HOOKS, ON_BRANCH
+from interlock.playbooks.ticket.git import BUSY, COMMIT, GONE, HOOKS, LISTING, NAMED, ON_BRANCH, SEARCHED
+from interlock.playbooks.ticket.project import listing
 
 Files = dict[str, bytes]
 Tool = Callable[[CommandCall, Files], CommandResult]
@@ -102,18 +103,22 @@ class SimulatedGit:
             case ("pwd",):
                 return said("/simulated\n")
             case ("git", *words):
-                while words[:1] == ["-c"]:
+                while words[:1] in (["-c"], ["-C"]):
                     words = words[2:]
                 return self._git(words) if self.is_repository else CommandResult(128)
         return CommandResult(127)
 
     def _script(self, call: CommandCall, script: str, words: list[str]) -> CommandResult:
-        if script == AT_TOP:
-            return self(replace(call, argv=tuple(words)))
         if script == BUSY:
             return said(self.busy)
         if script == HOOKS:
             return said(self.hooks)
+        if script == LISTING:
+            return said(listing(set(self._committed()) - set(words)))
+        if script == NAMED:
+            return said(self._named(words[1:]))
+        if script == SEARCHED:
+            return said(self._search(words[3::2]))
         if script == ON_BRANCH:
             return said(words[0]) if self.branch == words[0] else CommandResult(1)
         if script == GONE:
@@ -138,12 +143,10 @@ class SimulatedGit:
                 return said(self.branch)
             case ["merge-base", "--is-ancestor", commit, ref]:
                 return CommandResult(0 if self._contains(ref.removeprefix("refs/heads/"), commit) else 1)
-            case ["ls-files", "-z"]:
-                return said("".join(f"{path}\0" for path in sorted(self._committed())))
-            case ["ls-tree", *_]:
-                return said("".join(f"100644 blob x {len(c)}\t{p}\0" for p, c in sorted(self._committed().items())))
-            case ["grep", *rest]:
-                return self._grep(rest)
+            case ["ls-files", "-z", "--", *paths]:
+                return said("".join(f"{path}\0" for path in sorted(self._committed()) if path in paths))
+            case ["for-each-ref", *_]:
+                return said("")
             case ["status", *_]:
                 return said("".join(f"{state} {path}\0" for path, state in self.changed().items()))
             case ["show", place]:
@@ -174,14 +177,18 @@ class SimulatedGit:
             at = (*self.commits[at].parents, "")[0]
         return at == commit
 
-    def _grep(self, words: list[str]) -> CommandResult:
-        terms = [words[number + 1].lower() for number, word in enumerate(words) if word == "-e"]
+    def _named(self, terms: list[str]) -> str:
+        held = {path: sum(term in path.lower() for term in terms) for path in self._committed()}
+        best = sorted((path for path in held if held[path]), key=lambda path: (-held[path], path))
+        return "".join(f"{held[path]} {path}\n" for path in best)
+
+    def _search(self, terms: list[str]) -> str:
         found = ""
-        for path in words[words.index("--") + 1 :]:
+        for path in sorted(self._committed()):
             lines = self.tree.files.get(path, b"").decode("utf-8", "replace").lower().splitlines()
             if hits := sum(any(term in line for term in terms) for line in lines):
                 found += f"{path}\0{hits}\n"
-        return said(found)
+        return found
 
     def _diff(self, commit: str) -> str:
         old, new = self.commits[commit].files, self._committed()

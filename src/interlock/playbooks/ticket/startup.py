@@ -1,4 +1,4 @@
-"""I0 to I2: is there something to go on with; what the project is; the state document."""
+"""I1 and I2: what the project is, what the request means, and the state document."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from dataclasses import dataclass
 from functools import partial
 
 from interlock.contracts import Outcome
-from interlock.documents import Document, DocumentState, Key
+from interlock.documents import Document, DocumentState
 from interlock.engine.excerpts import Edit
 from interlock.engine.model import Ending
 from interlock.engine.run import Run
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket import briefs, problems
 from interlock.playbooks.ticket.artifacts import prompt_rule, questions_of, render_prompt
-from interlock.playbooks.ticket.documents import LEGACY, first_progress, home, read_yaml, with_ignored
-from interlock.playbooks.ticket.git import IGNORE, Branch, Repository, shown
-from interlock.playbooks.ticket.graph import REJECTED, Graph, TaskStatus, literal_files
+from interlock.playbooks.ticket.documents import first_progress, home, read_yaml, with_ignored
+from interlock.playbooks.ticket.git import IGNORE, Repository
 from interlock.playbooks.ticket.ledger import Ledger, Stop
-from interlock.playbooks.ticket.process import digest_of, failure, files_digest
-from interlock.playbooks.ticket.progress import ITERATIONS, Phase, RunStatus, stamp
+from interlock.playbooks.ticket.process import digest_of, failure
+from interlock.playbooks.ticket.progress import stamp
 from interlock.playbooks.ticket.project import (
     CACHE,
     DOCS,
+    LARGEST,
     MANIFESTS,
+    MOST_FILES,
+    NOT_LISTED,
     READ_FOR_COMMANDS,
+    SHOWN,
     Commands,
     DocsState,
     Impact,
@@ -34,7 +37,6 @@ from interlock.playbooks.ticket.project import (
     impact,
     parallel_tasks,
     search_terms,
-    searched_files,
 )
 from interlock.playbooks.ticket.request import (
     Clarity,
@@ -63,102 +65,6 @@ class TicketInputs:
     """Start over: what is there of the ticket is set aside."""
     retry: bool = False
     """Give the tasks that used up their attempts as many again."""
-
-
-# -- I0
-
-
-async def resume_detection(
-    run: Run, ticket: str, inputs: TicketInputs, repository: Repository
-) -> Ledger | Ending | None:
-    """I0: the ticket's state if it was begun, how it ended if it did, nothing if it is new."""
-    document = await run.read(f"{home(ticket)}/progress.yaml")
-    if inputs.fresh and await run.list(home(ticket), "**/*"):
-        await run.set_aside(home(ticket))
-        return None
-    if document.state is DocumentState.MISSING:
-        return None
-    ledger = Ledger(run, ticket, document.require())
-    if (ended := settled(ledger, inputs)) is not None:
-        return ended
-    await refuse_legacy(run, ticket)
-    if not await repository.is_there():
-        raise problems.not_a_repository(await repository.place())
-    await go_to_branch(run, ledger, repository)
-    ledger.head = await repository.head()
-    ledger.log("resume", phase=ledger.phase.value, status=ledger.status.value, retry=inputs.retry)
-    await ledger.change({("status",): RunStatus.IN_PROGRESS.value})
-    if ledger.phase is Phase.TASK_EXECUTION or ledger.phase is Phase.GIT_GATE:
-        await take_stock(run, ledger, inputs.retry)
-    return ledger
-
-
-def settled(ledger: Ledger, inputs: TicketInputs) -> Ending | None:
-    """How a ticket ended that needs nothing more, or waits for a person's word."""
-    branch = ledger.data["branch"]
-    match ledger.status:
-        case RunStatus.ACCEPTED:
-            return Ending.complete(f"{ledger.ticket} is already done: it was accepted on branch {branch}.\n")
-        case RunStatus.REJECTED:
-            return Ending.stopped(problems.MOST_ITERATIONS)
-        case RunStatus.PAUSED if not inputs.retry:
-            task = ledger.data["current_task_id"]
-            return Ending.stopped(
-                f"PAUSED: task {task} failed 5 attempts. See {ledger.tasks_path} for its last error; "
-                "interlock resume RUN --retry gives it as many again."
-            )
-        case _ if ledger.iteration >= ITERATIONS:
-            return Ending.stopped(problems.MOST_ITERATIONS)
-    return None
-
-
-async def refuse_legacy(run: Run, ticket: str) -> None:
-    """Files of an older way of working beside tasks.yaml would be a second truth."""
-    place = home(ticket)
-    found = [path for folder, pattern in LEGACY for path in await run.list(place + folder, pattern)]
-    run.note("legacy.scan", found=found)
-    if not found:
-        return
-    if [path for path in await run.list(place, "**/tasks.yaml") if "/iteration_" in path]:
-        raise problems.mixed_artifacts(found)
-    run.warn(f"{place} holds files of an older way of working, which are not read: {', '.join(found)}")
-
-
-async def go_to_branch(run: Run, ledger: Ledger, repository: Repository) -> None:
-    """Go on where the work is. Without its branch the ticket comes to the git gate again."""
-    branch = ledger.data["branch"]
-    if not ledger.data["git_gate_completed"] or await repository.branch() == branch:
-        return
-    if not await repository.commit_of(branch):
-        run.warn(f"branch {branch} does not exist any more; the git gate is passed again")
-        again: dict[tuple[Key, ...], object] = {("git_gate_completed",): False}
-        if ledger.phase in (Phase.TASK_EXECUTION, Phase.REVIEW):
-            again |= {("current_phase",): Phase.GIT_GATE.value, ("current_step",): "O4.5"}
-        await ledger.change(again)
-        return
-    done = await Branch(run, branch).checkout()
-    if not done.ok:
-        raise problems.branch_gone(branch, f"cannot be checked out: {shown(done)}")
-
-
-async def take_stock(run: Run, ledger: Ledger, retry: bool) -> None:
-    """Accepted work that is not there any more is to be done again; with `retry`, failed tasks start anew."""
-    graph = await ledger.graph()
-    lost = [task.id for task in graph.accepted if not await is_as_accepted(run, graph, task.id)]
-    if lost:
-        run.warn(f"the files of accepted tasks are not as they were accepted: {', '.join(lost)}")
-    marks: dict[str, dict[str, object]] = {name: {"status": TaskStatus.PENDING.value} for name in lost}
-    if retry:
-        tired = [task.id for task in graph.tasks.values() if task.status in REJECTED]
-        ledger.log("retry", tasks=tired)
-        marks |= {name: {"attempt": 0} for name in tired}
-    await ledger.mark(marks)
-
-
-async def is_as_accepted(run: Run, graph: Graph, name: str) -> bool:
-    task = graph.tasks[name]
-    kept = task.entry.get("files_sha256")
-    return kept is None or kept == await files_digest(run, literal_files(task))
 
 
 # -- I1
@@ -195,12 +101,11 @@ async def startup_analysis(run: Run, ticket: str, inputs: TicketInputs, reposito
     if not await repository.is_there():
         raise problems.not_a_repository(await repository.place())
     note(run, "startup.analysis.start", "I1")
-    tracked = await repository.tracked()
     analyses: dict[str, Callable[[], Awaitable[object]]] = {
         "commands": partial(find_commands, run),
         "cores": partial(count_cores, run),
-        "docs": partial(weigh_docs, run, tracked),
-        "impact": partial(scan_impact, repository, inputs.request, tracked),
+        "docs": partial(weigh_docs, run, repository),
+        "impact": partial(scan_impact, repository, inputs.request),
     }
     found = await run.cluster("analysis", analyses, cap=len(analyses))
     commands, cores, docs, likely = found["commands"], found["cores"], found["docs"], found["impact"]
@@ -237,10 +142,10 @@ async def count_cores(run: Run) -> str:
     return said.stdout.strip() if said.ok else ""
 
 
-async def weigh_docs(run: Run, tracked: list[str]) -> DocsState:
+async def weigh_docs(run: Run, repository: Repository) -> DocsState:
     """Whether the documentation can be trusted: hashes and fingerprint are computed anew."""
     digests = {path: (await run.read(path)).digest for path in DOCS}
-    return docs_state(digests, await read_cache(run), await workspace_fingerprint(run, tracked))
+    return docs_state(digests, await read_cache(run), await workspace_fingerprint(run, repository))
 
 
 async def read_cache(run: Run) -> object:
@@ -254,16 +159,15 @@ async def read_cache(run: Run) -> object:
         return None
 
 
-async def workspace_fingerprint(run: Run, tracked: list[str]) -> str:
-    known = set(tracked)
-    return fingerprint(tracked, {path: await run.look(path, digest_of) for path in MANIFESTS if path in known})
+async def workspace_fingerprint(run: Run, repository: Repository) -> str:
+    digests = {path: await run.look(path, digest_of) for path in await repository.tracked(MANIFESTS)}
+    return fingerprint(await repository.listing(NOT_LISTED), digests)
 
 
-async def scan_impact(repository: Repository, request: str, tracked: list[str]) -> Impact:
+async def scan_impact(repository: Repository, request: str) -> Impact:
     terms = search_terms(request)
-    sizes = await repository.sizes()
-    hits = await repository.matches(terms, searched_files(tracked, sizes))
-    return impact(terms, tracked, hits)
+    named = await repository.named(terms, SHOWN)
+    return impact(terms, named, await repository.matches(terms, most=MOST_FILES, largest=LARGEST))
 
 
 async def understand(run: Run, ticket: str, request: str) -> Prompt:

@@ -1,0 +1,183 @@
+"""I0: is there something to go on with? A ticket goes on from its documents, here or in another clone.
+
+The documents say what was accepted, not that the work is here.  Without a journal it is looked for: what is not there
+is done again, in the iteration that it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from interlock.documents import DocumentState, Key
+from interlock.engine.model import Ending
+from interlock.engine.run import Run
+from interlock.playbooks.ticket import problems
+from interlock.playbooks.ticket.artifacts import graph_problem
+from interlock.playbooks.ticket.documents import LEGACY, home, iteration_home, read_yaml
+from interlock.playbooks.ticket.git import Branch, Repository, shown
+from interlock.playbooks.ticket.graph import REJECTED, Task, TaskStatus, literal_files, read_graph, share_files
+from interlock.playbooks.ticket.ledger import Ledger
+from interlock.playbooks.ticket.process import files_digest
+from interlock.playbooks.ticket.progress import ITERATIONS, Phase, RunStatus
+from interlock.playbooks.ticket.startup import TicketInputs
+
+WITH_TASKS = (Phase.GIT_GATE, Phase.TASK_EXECUTION, Phase.REVIEW)
+"""The phases of an iteration whose task graph is settled."""
+
+
+async def resume_detection(
+    run: Run, ticket: str, inputs: TicketInputs, repository: Repository
+) -> Ledger | Ending | None:
+    """I0: the ticket's state if it was begun, how it ended if it did, nothing if it is new."""
+    document = await run.read(f"{home(ticket)}/progress.yaml")
+    if inputs.fresh and await run.list(home(ticket), "**/*"):
+        await run.set_aside(home(ticket))
+        return None
+    if document.state is DocumentState.MISSING:
+        return None
+    ledger = Ledger(run, ticket, document.require())
+    if (ended := settled(ledger, inputs)) is not None:
+        return ended
+    await refuse_legacy(run, ticket)
+    if not await repository.is_there():
+        raise problems.not_a_repository(await repository.place())
+    await go_to_branch(run, ledger, repository)
+    ledger.head = await repository.head()
+    ledger.log("resume", phase=ledger.phase.value, status=ledger.status.value, retry=inputs.retry)
+    await ledger.change({("status",): RunStatus.IN_PROGRESS.value})
+    await go_back(run, ledger, repository)
+    if ledger.phase in WITH_TASKS:
+        await take_stock(run, ledger, inputs.retry)
+    return ledger
+
+
+def settled(ledger: Ledger, inputs: TicketInputs) -> Ending | None:
+    """How a ticket ended that needs nothing more, or waits for a person's word."""
+    branch = ledger.data["branch"]
+    match ledger.status:
+        case RunStatus.ACCEPTED:
+            return Ending.complete(f"{ledger.ticket} is already done: it was accepted on branch {branch}.\n")
+        case RunStatus.REJECTED:
+            return Ending.stopped(problems.MOST_ITERATIONS)
+        case RunStatus.PAUSED if not inputs.retry:
+            task = ledger.data["current_task_id"]
+            return Ending.stopped(
+                f"PAUSED: task {task} failed 5 attempts. See {ledger.tasks_path} for its last error; "
+                "interlock resume RUN --retry gives it as many again."
+            )
+        case _ if ledger.iteration >= ITERATIONS:
+            return Ending.stopped(problems.MOST_ITERATIONS)
+    return None
+
+
+async def refuse_legacy(run: Run, ticket: str) -> None:
+    """Files of an older way of working beside tasks.yaml would be a second truth."""
+    place = home(ticket)
+    found = [path for folder, pattern in LEGACY for path in await run.list(place + folder, pattern)]
+    run.note("legacy.scan", found=found)
+    if not found:
+        return
+    if [path for path in await run.list(place, "**/tasks.yaml") if "/iteration_" in path]:
+        raise problems.mixed_artifacts(found)
+    run.warn(f"{place} holds files of an older way of working, which are not read: {', '.join(found)}")
+
+
+async def go_to_branch(run: Run, ledger: Ledger, repository: Repository) -> None:
+    """Go on where the work is. Without its branch the ticket comes to the git gate again."""
+    branch = ledger.data["branch"]
+    if not ledger.data["git_gate_completed"] or await repository.branch() == branch:
+        return
+    if not await repository.commit_of(branch) and not await repository.is_on_a_remote(branch):
+        run.warn(f"branch {branch} does not exist any more; the git gate is passed again")
+        again: dict[tuple[Key, ...], object] = {("git_gate_completed",): False}
+        if ledger.phase in (Phase.TASK_EXECUTION, Phase.REVIEW):
+            again |= {("current_phase",): Phase.GIT_GATE.value, ("current_step",): "O4.5"}
+        await ledger.change(again)
+        return
+    done = await Branch(run, branch).checkout()
+    if not done.ok:
+        raise problems.branch_gone(branch, f"cannot be checked out: {shown(done)}")
+
+
+# -- is the work here
+
+
+async def go_back(run: Run, ledger: Ledger, repository: Repository) -> None:
+    """Return to the first iteration whose accepted work is gone; what was planned upon it is set aside."""
+    changed = {path for _, path in await repository.status()} if ledger.iteration else set()
+    known = [await tasks_of(run, ledger, number) for number in range(ledger.iteration + 1)]
+    for number in range(ledger.iteration):
+        later = [task for tasks in known[number + 1 :] for task in tasks if task.attempt]
+        if gone := await without_work(run, known[number], later, changed):
+            run.warn(f"the accepted work of iteration {number} is not here: {names(gone)}; it is done again")
+            for planned in range(number + 1, ledger.iteration + 1):
+                await run.set_aside(iteration_home(ledger.ticket, planned))
+            phase = Phase.TASK_EXECUTION if ledger.data["git_gate_completed"] else Phase.GIT_GATE
+            await ledger.change({("iteration_number",): number, **at(phase)})
+            await ledger.change({("iterations", ledger.place, "status"): "PENDING"})
+            return
+
+
+async def tasks_of(run: Run, ledger: Ledger, number: int) -> list[Task]:
+    """The tasks of an iteration; none where its graph is not settled or cannot be used any more."""
+    path = f"{iteration_home(ledger.ticket, number)}/tasks.yaml"
+    if number == ledger.iteration and ledger.phase not in WITH_TASKS:
+        return []
+    document = await run.read(path)
+    if document.state is not DocumentState.OK or graph_problem(document.text, new=False):
+        return []
+    return list(read_graph(read_yaml(document.text, path)).tasks.values())
+
+
+async def without_work(run: Run, tasks: Sequence[Task], later: Sequence[Task], changed: set[str]) -> list[Task]:
+    """The accepted tasks whose files are as committed and not as accepted.
+
+    A file that was worked on later, or that has uncommitted changes, may well differ from what was accepted then.
+    """
+    untouched = [
+        task
+        for task in tasks
+        if task.status is TaskStatus.ACCEPTED
+        and changed.isdisjoint(literal_files(task))
+        and not any(share_files(task, other) for other in later)
+    ]
+    return [task for task in untouched if not await is_as_it_was(run, task)]
+
+
+def at(phase: Phase) -> dict[tuple[Key, ...], object]:
+    step = {Phase.GIT_GATE: "O4.5", Phase.TASK_EXECUTION: "O5"}[phase]
+    return {("current_phase",): phase.value, ("current_step",): step}
+
+
+async def take_stock(run: Run, ledger: Ledger, retry: bool) -> None:
+    """Work that is not here any more is to be done again; with `retry`, failed tasks start anew."""
+    graph = await ledger.graph()
+    lost = [task for task in graph.accepted if not await is_as_it_was(run, task)]
+    unproven = [
+        task
+        for task in graph.tasks.values()
+        if task.status is TaskStatus.SYNTAX_VALID and not await is_as_it_was(run, task)
+    ]
+    if lost:
+        run.warn(f"the files of accepted tasks are not as they were accepted: {names(lost)}")
+        if ledger.phase is Phase.REVIEW:
+            await ledger.change(at(Phase.TASK_EXECUTION))
+    marks: dict[str, dict[str, object]] = {
+        **{task.id: {"status": TaskStatus.PENDING.value, "attempt": 0} for task in lost},
+        **{task.id: {"status": TaskStatus.REJECTED.value, "attempt": max(0, task.attempt - 1)} for task in unproven},
+    }
+    if retry:
+        tired = [task for task in graph.tasks.values() if task.status in REJECTED]
+        ledger.log("retry", tasks=[task.id for task in tired])
+        marks |= {task.id: {"attempt": 0} for task in tired}
+    await ledger.mark(marks)
+
+
+def names(tasks: Sequence[Task]) -> str:
+    return ", ".join(task.id for task in tasks)
+
+
+async def is_as_it_was(run: Run, task: Task) -> bool:
+    """Whether the task's files are what they were when it was accepted, or found valid; unknown counts as yes."""
+    kept = task.entry.get("files_sha256")
+    return kept is None or kept == await files_digest(run, literal_files(task))
