@@ -355,7 +355,7 @@ class PlayedApplication(Application):
 
     @cached_property
     def setup(self) -> Setup:
-        return PlayedSetup(self.root, self.settings, self._environ, None, self.react, self.slept, self.chosen)
+        return PlayedSetup(self.root, self.settings, self.environ, None, self.react, self.slept, self.chosen)
 
     def playbook_of(self, known: Known) -> Playbook:
         return self.playbook

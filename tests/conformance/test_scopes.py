@@ -12,6 +12,7 @@ import pytest
 
 from interlock.contracts import Artifact, Contract, Headings
 from interlock.engine import Dispatch, Ending, Kind, Retries, Run, Status
+from interlock.workspace import Scope
 from tests.conformance.harness import Engine, Real, Simulated, also, in_turn, instead, reacting
 from tests.engine.toys import ISOLATED, NESTED, NESTED_FILES, Work, members, producing, single, toy
 
@@ -38,6 +39,23 @@ def test_a_change_outside_the_scope_is_undone_kept_and_a_failure(engine: Start, 
     assert "taken over" in played.kept("maker#1", "outside.patch")
     (event,) = played.events("scope.violation")
     assert event.data["paths"] == [path]
+
+
+@pytest.mark.req("EN-47")
+def test_what_an_agent_is_told_to_write_it_may_write(engine: Start, outbox: bool) -> None:
+    """The scope that a runner gets, for rules of the agent's own, covers the places in the brief, and no others."""
+    played = engine(single(SPEC), Work(), FILES, reacting(), outbox=outbox)
+    assert played.go().status is Status.COMPLETE
+    (call,) = played.calls
+    assert call.contract is not None
+    assert call.covers is not None
+    (told,) = [artifact.path for artifact in call.contract.artifacts]
+    assert told.startswith(".interlock/outbox/") == outbox
+    assert call.covers(told)
+    assert Scope(call.writes).covers(told)
+    for other in ("README.md", ".interlock/outbox/other.md", ".interlock/runs/x"):
+        assert not call.covers(other)
+        assert not Scope(call.writes).covers(other)
 
 
 @pytest.mark.req("EN-35", "CM-14")

@@ -88,7 +88,8 @@ async def test_a_write_outside_of_the_scope_is_refused_by_agents_that_can(bench:
     if not bench.subject.refuses:
         pytest.skip("has no rules of its own: the comparison after the call undoes it (tests/conformance)")
     (bench.workspace / "docs").mkdir()
-    task = "@write outside.md :: no\n@write docs/inside.md :: yes\n@say OK: tried"
+    # In this order: some agents end their turn at the first refusal.
+    task = "@write docs/inside.md :: yes\n@write outside.md :: no\n@say OK: tried"
     await bench.call(task, shell_writes=False)
     assert (bench.workspace / "docs" / "inside.md").exists()
     assert not (bench.workspace / "outside.md").exists()

@@ -10,7 +10,7 @@ their own, so that a crash in the second try does not pay for the first one agai
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -21,12 +21,13 @@ from interlock.engine.examination import Examiner
 from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
 from interlock.engine.model import Dispatch, Kind, Quoted, Report
-from interlock.engine.plan import Baseline, Plan, Preview, Try, make_plan, outbox_places, relocated, stamp
+from interlock.engine.plan import Baseline, Plan, Preview, Try, make_plan, outbox_of, outbox_places, relocated, stamp
 from interlock.engine.recovery import recover
 from interlock.engine.retry import Move, Used, delay_s, next_move, wait_s
 from interlock.engine.sharing import holding_scope, shared_area
 from interlock.engine.slot import Slot
 from interlock.engine.world import Tree
+from interlock.workspace import Scope
 
 if TYPE_CHECKING:
     from interlock.engine.run import Run
@@ -203,17 +204,26 @@ class Dispatcher:
             attempt=attempt,
         )
         run.journal.tripwire("effect")
-        request = AgentRequest(
-            run_id=run.identity.run_id,
-            playbook=run.identity.playbook,
+        request = self._request(plan, tree, text, attempt=attempt, marker=marker, token=token, places=places)
+        return Try(plan, used, tree, before, baseline, request, started)
+
+    def _request(
+        self, plan: Plan, tree: Tree, text: str, *, attempt: int, marker: str, token: str, places: Mapping[str, str]
+    ) -> AgentRequest:
+        """What the runner gets; where agents write to an outbox, that is theirs to write too."""
+        world, spec = self._world, plan.spec
+        box = Scope((f"{outbox_of(marker)}/",) if places else ())
+        return AgentRequest(
+            run_id=plan.identity.run_id,
+            playbook=plan.identity.playbook,
             step=plan.step,
             agent=spec.agent,
             member=spec.name,
             attempt=attempt,
-            dispatch=slot.key,
+            dispatch=plan.slot.key,
             session=plan.session,
             workspace=tree.root,
-            folder=world.records.folder(slot.key),
+            folder=world.records.folder(plan.slot.key),
             brief=text,
             timeout_s=plan.timeout_s,
             partial_grace_s=spec.partial_grace_s,
@@ -222,14 +232,13 @@ class Dispatcher:
             marker=marker,
             token=token,
             model=plan.bound.model,
-            writes=plan.scope.patterns,
-            covers=plan.scope.covers,
+            writes=(*plan.scope.patterns, *box.patterns),
+            covers=lambda path: plan.scope.covers(path) or box.covers(path),
             role=plan.bound.role,
             instructions=world.redact(plan.instructions.strip()),
             shell_writes=spec.kind is not Kind.PRODUCER or bool(spec.writes),
             contract=relocated(spec.contract, places) if places else spec.contract,
         )
-        return Try(plan, used, tree, before, baseline, request, started)
 
     def _observer(self, plan: Plan) -> Observer:
         def observe(news: AgentNews) -> None:
