@@ -1,12 +1,15 @@
-"""Journal lines made by hand."""
+"""Journal lines and run records made by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+START = "2026-01-01T10:00:00.000+00:00"
 
 
 @dataclass(frozen=True)
@@ -16,8 +19,31 @@ class MadeLine:
     agent: str | None = None
     attempt: int | None = None
     iteration: int | None = None
-    ts: str = "2026-01-01T10:00:00.000+00:00"
+    ts: str = START
     data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MadeIdentity:
+    run_id: str = "toy-1"
+    playbook: str = "toy"
+    key: str = "a|b"
+    inputs: dict[str, Any] = field(default_factory=lambda: {"word": "<b>"})
+    version: str = "0"
+    started_at: str = START
+    continues: str | None = None
+
+
+@dataclass
+class MadeRun:
+    path: Path
+    made: list[Any]
+
+    def identity(self) -> MadeIdentity:
+        return MadeIdentity()
+
+    def lines(self) -> list[Any]:
+        return self.made
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,30 +11,7 @@ import pytest
 
 from interlock.telemetry import REPORT, cost_line, html, markdown, read_report, spent, totals, write_report
 
-START = "2026-01-01T10:00:00.000+00:00"
-
-
-@dataclass(frozen=True)
-class MadeIdentity:
-    run_id: str = "toy-1"
-    playbook: str = "toy"
-    key: str = "a|b"
-    inputs: dict[str, Any] = field(default_factory=lambda: {"word": "<b>"})
-    version: str = "0"
-    started_at: str = START
-    continues: str | None = None
-
-
-@dataclass
-class MadeRun:
-    path: Path
-    made: list[Any]
-
-    def identity(self) -> MadeIdentity:
-        return MadeIdentity()
-
-    def lines(self) -> list[Any]:
-        return self.made
+from .conftest import START, MadeRun
 
 
 @pytest.fixture

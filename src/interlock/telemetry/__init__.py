@@ -1,4 +1,4 @@
-"""What a run's journal tells: facts per dispatch, totals, lines for people, reports."""
+"""What a run's journal tells: facts per dispatch, totals, how work side by side went, lines for people, reports."""
 
 from interlock.telemetry.facts import Totals, dispatch_rows, totals
 from interlock.telemetry.lines import (
@@ -25,10 +25,14 @@ from interlock.telemetry.report import (
     spent,
     write_report,
 )
+from interlock.telemetry.schedule import Path, Scheduled, Span, critical_path, dispatch_spans, most_at_once, schedules
 
 __all__ = [
     "REPORT",
+    "Path",
     "Report",
+    "Scheduled",
+    "Span",
     "Told",
     "Totals",
     "Weight",
@@ -36,14 +40,18 @@ __all__ = [
     "complaint",
     "cost_line",
     "counted",
+    "critical_path",
     "dated",
     "dispatch_rows",
+    "dispatch_spans",
     "html",
     "in_words",
     "markdown",
+    "most_at_once",
     "outcome_word",
     "printable",
     "read_report",
+    "schedules",
     "seconds_between",
     "spent",
     "tell",

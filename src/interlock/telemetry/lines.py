@@ -121,6 +121,9 @@ def _try(line: LineLike, data: Mapping[str, Any]) -> Told:
     wait = f" after {data['delay_s']:g} s" if data["delay_s"] else ""
     reason = outcome_word(data["outcome"], data["reason"])
     said = f": {printable(data['detail'])}" if isinstance(data["detail"], str) and data["detail"] else ""
+    if data["move"] == "wait":
+        what = f"waiting {data['delay_s']:g} s for it" if data["delay_s"] else "it lasts longer than may be waited"
+        return Told(f"{_at(line)}: the limit of {line.agent}'s service is reached{said}; {what}", Weight.ATTENTION)
     return Told(f"{_at(line)}: {line.agent} {reason}{said}; {data['move']}{wait}", Weight.ATTENTION)
 
 
@@ -271,7 +274,7 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "dispatch.end": _end,
     "dispatch.recovered": _recovered,
     "partial.requested": _said("{at}: the time is up; partial results were asked for", Weight.ATTENTION),
-    "waiting": _said("{at}: the agent waits", Weight.ATTENTION),
+    "agent.waiting": _said("{at}: the agent waits ({why})", Weight.ATTENTION),
     "scope.violation": _scope,
     "scope.cleaned": _cleaned,
     "foreign_write": _foreign,
@@ -286,6 +289,9 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "command": _command,
     "loop": _said("{loop}: turn {turn} of at most {cap}"),
     "cluster.end": lambda line, data: Told(f"side by side, all through: {_listing(data['members'], 8)}"),
+    "schedule": lambda line, data: Told(
+        f"{data['part']}: {len(data['needs'])} to be done, {data['policy']}, at most {data['at_once']} at once"
+    ),
     "merge.intent": _said("{at}: merging", Weight.DETAIL),
     "merge": _said("changes of {dispatch} merged, {conflicts} conflicts"),
     "say": _said("{at}: output", Weight.DETAIL),
@@ -298,7 +304,7 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "write": lambda line, data: Told(f"wrote {_input(data, 'path')}", Weight.DETAIL),
     "project": lambda line, data: Told(f"log {_input(data, 'path')} brought up to date", Weight.DETAIL),
     "set_aside.intent": _said("{at}: setting {path} aside", Weight.DETAIL),
-    "set_aside": lambda line, data: Told(f"set {_input(data, 'path')} aside, to {_short(data['out'])}"),
+    "set_aside": lambda line, data: Told(f"set {_input(data, 'path')} aside (kept in the attic)"),
 }
 
 

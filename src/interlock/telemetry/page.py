@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from interlock.telemetry.facts import LineLike
 from interlock.telemetry.lines import clock, printable, tell
-from interlock.telemetry.report import Report, cost_line, counted, seconds_between
+from interlock.telemetry.report import (
+    SCHEDULE_COLUMNS,
+    SCHEDULE_NOTE,
+    Report,
+    cost_line,
+    counted,
+    schedule_rows,
+    seconds_between,
+)
 
 WIDTH, LABEL, ROW = 960, 240, 24
 """Of the timeline, in pixels: all of it, the names at its left, one row."""
@@ -43,6 +51,7 @@ def html(report: Report) -> str:
         size=(WIDTH, ROW * len(bars) + 30),
         label=LABEL,
         row=ROW,
+        schedule=(SCHEDULE_NOTE, SCHEDULE_COLUMNS, list(schedule_rows(report.schedules))),
         cost=cost_line(report.totals),
         tokens=f"{counted(report.totals.input_tokens)} in, {counted(report.totals.output_tokens)} out",
         log=[(line.ts, tell(line)) for line in report.lines],

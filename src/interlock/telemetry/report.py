@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from interlock.telemetry.facts import LineLike, Totals, dispatch_rows, totals
 from interlock.telemetry.lines import Weight, compact, decision, in_words, outcome_word, printable, tell
+from interlock.telemetry.schedule import Scheduled, schedules
 
 REPORT = "report.md"
 
@@ -97,6 +98,7 @@ class Report:
     decisions: tuple[Decided, ...]
     incidents: tuple[LineLike, ...]
     """Warnings, retries, violations, recoveries."""
+    schedules: tuple[Scheduled, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -121,6 +123,7 @@ def read_report(record: RunRecord) -> Report:
         dispatches=tuple(_dispatched(row, record.path) for row in dispatch_rows(lines)),
         decisions=tuple(decided for line in lines if (decided := _decided(line))),
         incidents=tuple(line for line in lines if _is_incident(line)),
+        schedules=schedules(lines),
     )
 
 
@@ -174,6 +177,9 @@ def markdown(report: Report) -> str:
             for one in report.dispatches
         ],
     )
+    if report.schedules:
+        page += ["", "## Work side by side", "", SCHEDULE_NOTE, ""]
+        page += _table(SCHEDULE_COLUMNS, list(schedule_rows(report.schedules)))
     page += ["", "## Decisions", ""]
     page += _table(
         ("time (UTC)", "decision", "from", "result"),
@@ -188,6 +194,30 @@ def markdown(report: Report) -> str:
         page += ["", "## Incidents", ""]
         page += [f"- {line.ts[11:19]} {_cell(tell(line).text)}" for line in report.incidents]
     return "\n".join(page) + "\n"
+
+
+SCHEDULE_COLUMNS = ("work", "scheduling", "agents", "at once", "took", "critical path", "ratio", "at least", "chain")
+SCHEDULE_NOTE = (
+    "The critical path is the chain of dependencies that took longest; ratio: time taken against it. "
+    "At least: what no order with so many places could beat."
+)
+
+
+def schedule_rows(scheduled: Sequence[Scheduled]) -> Iterator[tuple[str, ...]]:
+    """How long work side by side took, against its critical path; below the whole of it, its parts."""
+    for whole in scheduled:
+        for one in (whole, *whole.parts):
+            yield (
+                one.name if one is whole else f"— {one.name}",
+                one.policy,
+                str(len(one.spans)),
+                f"{one.most} of {one.at_once}",
+                in_words(one.took),
+                in_words(one.critical.seconds),
+                "—" if one.ratio is None else f"{one.ratio:.2f}",
+                in_words(one.least),
+                " → ".join(one.critical.members),
+            )
 
 
 def spent(cost: float | None) -> str:
@@ -268,6 +298,8 @@ def _cell(value: object) -> str:
 
 __all__ = [
     "REPORT",
+    "SCHEDULE_COLUMNS",
+    "SCHEDULE_NOTE",
     "Decided",
     "Dispatched",
     "IdentityLike",
@@ -277,6 +309,7 @@ __all__ = [
     "counted",
     "markdown",
     "read_report",
+    "schedule_rows",
     "seconds_between",
     "spent",
     "write_report",

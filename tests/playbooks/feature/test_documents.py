@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.documents import Sections, load_yaml
+from interlock.errors import DocumentInvalid
 from interlock.playbooks.feature import plan as plans
 from interlock.playbooks.feature import shared_memory as shared
 from interlock.playbooks.feature.findings import findings, of_severity
@@ -90,6 +92,11 @@ def test_the_sample_memory_is_complete() -> None:
 # -- the shared memory
 
 
+def edited(text: str, edit: Callable[..., shared.Shared], *given: Any) -> str:
+    """The text after one edit."""
+    return shared.edited(text, lambda memory: edit(memory, *given))
+
+
 @pytest.mark.req("FT-109")
 def test_the_template_has_its_sections_and_table() -> None:
     """Exactly the headings, and the head of the index."""
@@ -114,15 +121,15 @@ def test_a_merge_puts_each_part_in_its_section() -> None:
         index=(("feature.md", "Scope"),),
         lessons=("a → b",),
     )
-    text = shared.merged(shared.TEMPLATE, "spec", "2", memory, ("feature.md",))
+    text = edited(shared.TEMPLATE, shared.merged, "spec", "2", memory, ("feature.md",))
     document = Sections(text)
     assert "- [spec, step-2] Two modules.\n" in document.body("## Recent Updates") + "\n"
     assert "- [spec, step-2] Keep both. Rationale: cheap.\n" in document.body("## Recent Decisions")
     assert "| feature.md | Scope | spec |" in document.body("## Artifact Index")
     assert "a → b" not in text
-    newer = shared.merged(text, "designer", "3", MemoryFile(index=(("feature.md", "Goals"),)), ())
+    newer = edited(text, shared.merged, "designer", "3", MemoryFile(index=(("feature.md", "Goals"),)), ())
     assert "| feature.md | Goals | designer |" in newer and "| Scope |" not in newer
-    assert shared.merged(text, "spec", "2", memory, ("feature.md",)) == text
+    assert edited(text, shared.merged, "spec", "2", memory, ("feature.md",)) == text
 
 
 @given(st.lists(st.tuples(NAME, STEP, MEMORY), max_size=4))
@@ -131,7 +138,7 @@ def test_merging_never_breaks_the_memory(entries: list[tuple[str, str, MemoryFil
     text = shared.rebuilt(entries)
     assert shared.problem(text) is None
     for member, step, memory in entries:
-        again = shared.merged(shared.learned(text, member, step, memory), member, step, memory)
+        again = edited(edited(text, shared.learned, member, step, memory), shared.merged, member, step, memory)
         assert shared.problem(again) is None
 
 
@@ -142,7 +149,7 @@ def test_pruning_keeps_the_current_and_the_previous_phase(
 ) -> None:
     """Older decisions and updates go; index, lessons and what a person wrote stay."""
     text = shared.rebuilt(entries).replace("## Recent Updates\n", "## Recent Updates\n\nNote to self: ask Ada.\n")
-    after = shared.pruned(text, current)
+    after = edited(text, shared.pruned, current)
     for title in ("## Recent Decisions", "## Recent Updates"):
         before_lines, lines = Sections(text).body(title).splitlines(), Sections(after).body(title).splitlines()
         kept = [
@@ -162,17 +169,17 @@ def test_invalidated_entries_are_marked_and_then_gone(entries: list[tuple[str, s
     """Only those of the named agents, with the reason; what is merged anew replaces them; cleaning leaves no mark."""
     text = shared.rebuilt(entries)
     member, step, memory = entries[0]
-    marked = shared.invalidated(text, {member}, "design revised")
-    assert shared.invalidated(marked, {member}, "design revised") == marked
+    marked = edited(text, shared.invalidated, {member}, "design revised")
+    assert edited(marked, shared.invalidated, {member}, "design revised") == marked
     for line in shared.marked_entries(marked):
         assert line.startswith(f"- [INVALIDATED — design revised] [{member}, step-")
     others = [line for line in text.splitlines() if line.startswith("- [") and not line.startswith(f"- [{member}, ")]
     assert [line for line in marked.splitlines() if line in others] == [
         line for line in text.splitlines() if line in others
     ]
-    replaced = shared.merged(marked, member, step, memory)
+    replaced = edited(marked, shared.merged, member, step, memory)
     assert shared.marked_entries(replaced) == []
-    cleaned = shared.cleaned(marked)
+    cleaned = edited(marked, shared.cleaned)
     assert shared.marked_entries(cleaned) == []
     assert [line for line in cleaned.splitlines() if line in others] == [
         line for line in text.splitlines() if line in others
@@ -183,10 +190,10 @@ def test_invalidated_entries_are_marked_and_then_gone(entries: list[tuple[str, s
 def test_lessons_are_appended() -> None:
     """In their own section, once."""
     memory = MemoryFile(lessons=("port taken → ask the system for a free one",))
-    text = shared.learned(shared.TEMPLATE, "implementer-T01", "5", memory)
+    text = edited(shared.TEMPLATE, shared.learned, "implementer-T01", "5", memory)
     line = "- [implementer-T01, step-5] port taken → ask the system for a free one"
     assert line in Sections(text).body("## Lessons Learned")
-    assert shared.learned(text, "implementer-T01", "5", memory) == text
+    assert edited(text, shared.learned, "implementer-T01", "5", memory) == text
 
 
 @pytest.mark.parametrize("heading", shared.SECTIONS)
@@ -206,9 +213,49 @@ def test_text_of_a_person_survives_every_edit(before: str, after: str) -> None:
     """Paragraphs beside the entries stay byte for byte."""
     mine, other = f"Remember: {before}", f"And also: {after}"
     text = shared.TEMPLATE.replace("## Recent Updates\n", f"## Recent Updates\n\n{mine}\n").rstrip() + f"\n\n{other}\n"
-    text = shared.merged(text, "spec", "2", MemoryFile(findings=("x",), decisions=("y",)))
-    text = shared.cleaned(shared.invalidated(shared.pruned(shared.noted(text, "2", "z"), 4), {"spec"}, "why"))
+    text = edited(text, shared.merged, "spec", "2", MemoryFile(findings=("x",), decisions=("y",)))
+    text = edited(edited(text, shared.noted, "2", "z"), shared.pruned, 4)
+    text = edited(edited(text, shared.invalidated, {"spec"}, "why"), shared.cleaned)
     assert mine in text and other in text
+
+
+@given(st.lists(st.tuples(NAME, STEP, MEMORY), min_size=1, max_size=4))
+def test_edits_in_one_go_are_the_edits_one_by_one(entries: list[tuple[str, str, MemoryFile]]) -> None:
+    """The file is taken apart once, whatever is done to it."""
+    step_by_step = shared.TEMPLATE
+    edits: list[shared.Edit] = []
+    for one in entries:
+        for edit in (shared.merged, shared.learned):
+            step_by_step = edited(step_by_step, edit, *one)
+            edits.append(lambda memory, edit=edit, one=one: edit(memory, *one))  # type: ignore[misc]
+    edits += [lambda memory: shared.invalidated(memory, {"spec"}, "why"), shared.cleaned]
+    step_by_step = edited(edited(step_by_step, shared.invalidated, {"spec"}, "why"), shared.cleaned)
+    assert shared.edited(shared.TEMPLATE, *edits) == step_by_step
+
+
+def test_what_an_agent_said_before_stays_when_it_says_more() -> None:
+    """Only its invalidated entries are replaced."""
+    once = edited(shared.TEMPLATE, shared.merged, "spec", "2", MemoryFile(findings=("first",), decisions=("one",)))
+    twice = edited(once, shared.merged, "spec", "2", MemoryFile(findings=("second",), decisions=("two",)))
+    assert [line for line in twice.splitlines() if line.startswith("- [spec")] == [
+        *("- [spec, step-2] one", "- [spec, step-2] two", "- [spec, step-2] first", "- [spec, step-2] second")
+    ]
+
+
+@pytest.mark.parametrize("end", ["", "\n\nlast words", "\n\n- x\n\n"])
+def test_a_file_may_end_without_a_line_break(end: str) -> None:
+    """What is added has a line of its own all the same."""
+    text = shared.TEMPLATE.partition("## Recent Updates")[0] + "## Recent Updates" + end
+    after = edited(text, shared.noted, "1", "hello")
+    assert after.startswith(text.rstrip("\n") + "\n")
+    assert "- [orchestrator, step-1] hello" in after.splitlines()
+    assert shared.problem(after) is None
+
+
+def test_an_edit_that_changes_what_the_sections_are_is_refused() -> None:
+    """None of ours does; it would cost a person's text."""
+    with pytest.raises(DocumentInvalid, match="would change its sections"):
+        shared.edited(shared.TEMPLATE, lambda memory: memory.with_lines(shared.DECISIONS, ["```\n"]))
 
 
 # -- plans

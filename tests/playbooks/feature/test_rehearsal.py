@@ -1,33 +1,57 @@
-"""The pipeline rehearsed, cut off at its journal's every line, and its invariants shown to notice."""
+"""The pipeline rehearsed, and its invariants shown to notice broken copies of it."""
 
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from interlock.agents.runner import AgentRequest
-from interlock.engine import CRASH, Act, Ending, Options, Played, Rehearsal, Status, best
+from interlock.engine import CRASH, Act, Dispatch, Ending, Options, Playbook, Played, Rehearsal
 from interlock.engine.simulation import Crash, Simulation
 from interlock.playbooks.feature import diagram, rehearsal
-from interlock.playbooks.feature.layout import Layout
+from interlock.playbooks.feature.briefs import Desk
+from interlock.playbooks.feature.clusters import Panel, judge_reviews
+from interlock.playbooks.feature.crew import Call, Crew, Heard, said_of
+from interlock.playbooks.feature.decisions import Onward, Reviewed
+from interlock.playbooks.feature.layout import POST_MORTEM, Layout
+from interlock.playbooks.feature.shared_memory import LESSONS, Edit, edited
+from interlock.playbooks.feature.stages import MOVES, Move, Stage, Walk
+from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice, never_ends
 
 OPTIONS = Options()
 AT = Layout("login")
 PAGE = Path(__file__).parents[3] / "docs" / "playbooks" / "feature.md"
 
 
-def test_every_invariant_holds_with_one_deviation() -> None:
+@pytest.fixture
+def tell(capsys: pytest.CaptureFixture[str]) -> Callable[[str, Counter[str]], None]:
+    """Prints how many paths a test played, how they ended and what they took."""
+    began = time.process_time()
+
+    def told(what: str, endings: Counter[str]) -> None:
+        seconds = time.process_time() - began
+        shown = ", ".join(f"{status} {count}" for status, count in sorted(endings.items()))
+        with capsys.disabled():
+            print(f"\nfeature, {what}: {endings.total()} paths in {seconds:.1f} s of CPU; {shown}")
+
+    return told
+
+
+def test_every_invariant_holds_with_one_deviation(tell: Callable[[str, Counter[str]], None]) -> None:
     """Whatever one agent does wrong once, at whatever call, the run completes, at worst degraded."""
     setup = rehearsal()
     endings: Counter[str] = Counter()
     for played in setup.paths(OPTIONS, most=1):
         assert setup.broken(played) == []
-        endings[played.close.status] += 1
+        endings[played.close.status.value] += 1
+    tell("every one with at most one deviation", endings)
     assert endings.total() > 100
     assert set(endings) == {"complete", "degraded"}
 
@@ -46,11 +70,11 @@ class Dice:
         number, self.calls = self.calls, self.calls + 1
         able = [one for one in (*self.setup.deviations, CRASH) if one.fits(request)]
         if not self.left or self.draw.random() > 0.15:
-            return best(request)
+            return self.setup.base(request)
         self.left -= 1
         chosen = self.draw.choice(able)
         self.schedule[number] = chosen.name
-        return chosen.act(request, best(request))
+        return chosen.act(request, self.setup.base(request))
 
 
 def rolled(setup: Rehearsal, deviations: int, seed: int) -> Played:
@@ -65,138 +89,131 @@ def rolled(setup: Rehearsal, deviations: int, seed: int) -> Played:
 
 
 @pytest.mark.parametrize(("deviations", "paths"), [(2, 60), (3, 100), (8, 80)])
-def test_every_invariant_holds_on_a_seeded_sample(deviations: int, paths: int) -> None:
+def test_every_invariant_holds_on_a_seeded_sample(
+    deviations: int, paths: int, tell: Callable[[str, Counter[str]], None]
+) -> None:
     """All paths with two deviations are what `interlock rehearse feature` plays; here some of them, and of more."""
     setup = rehearsal()
     endings: Counter[str] = Counter()
     for seed in range(paths):
         played = rolled(setup, deviations, seed)
         assert setup.broken(played) == [], f"seed {seed}"
-        endings[played.close.status] += 1
+        endings[played.close.status.value] += 1
+    tell(f"a sample with at most {deviations} deviations", endings)
     assert endings["complete"] and (endings["failed"] or deviations < 8)
 
 
-# -- cut off
-
-
 def clean() -> Simulation:
-    return rehearsal().make(best, OPTIONS)
+    setup = rehearsal()
+    return setup.make(setup.base, OPTIONS)
 
 
-@pytest.mark.req("CM-22", "FT-155")
-@pytest.mark.parametrize("part", range(4))
-def test_a_cut_at_every_line_resumes_to_the_same_documents(part: int) -> None:
-    """Behind every line and between every intent and its effect: same documents, nothing finished is paid again."""
-    whole = clean()
-    points: list[str] = []
-    assert whole.go(tripwire=points.append).status is Status.COMPLETE
-    expected = documents(whole)
-    numbers = [number for number, point in enumerate(points) if point != "before-sync"]
-    for number in numbers[part::4]:
-        cut = clean()
-        seen = 0
-
-        def tripwire(_point: str, number: int = number) -> None:
-            nonlocal seen
-            seen += 1
-            if seen == number + 1:
-                raise Crash
-
-        with pytest.raises(Crash):
-            cut.go(tripwire=tripwire)
-        ended = {line.key for line in cut.lines if line.event == "dispatch.end"}
-        assert cut.go().status is Status.COMPLETE
-        assert documents(cut) == expected
-        calls = Counter(request.dispatch for request in cut.world.calls)
-        assert all(calls[str(key)] == 1 for key in ended)
+# -- deliberately broken copies
 
 
-def documents(simulation: Simulation) -> dict[str, bytes]:
-    files = simulation.world.tree.files
-    return {path: text for path, text in files.items() if not path.startswith((".interlock/", AT.at("agent-metrics/")))}
+async def takes_any_review(*given: Any) -> Panel:
+    """The reviewers are asked, and content whatever they say."""
+    return replace(await judge_reviews(*given), reviewed=Reviewed.DONE)
 
 
-# -- each invariant can fail
+async def forgets_to_compare(_crew: Crew, _before: object) -> None:
+    """What a reviewer did to the decisions stands."""
 
 
-def played_clean() -> Played:
-    (played,) = list(rehearsal().paths(OPTIONS, most=0))
-    return played
+async def calls_quietly(crew: Crew, call: Call) -> Heard:
+    """The post-mortem is called and not told of."""
+    if call.member != POST_MORTEM:
+        return await Crew_call(crew, call)
+    report = await crew.run.dispatch(call.spec)
+    return Heard(call, report, said_of(report))
 
 
-def edited(change: Callable[[Played], None]) -> Callable[[Played], Played]:
-    def apply(played: Played) -> Played:
-        change(played)
-        return played
+async def takes_a_fifth(crew: Crew, name: str, specs: Sequence[Dispatch], *, iteration: int = 1) -> dict[str, Heard]:
+    """Pattern A with one agent more than it has places."""
+    return await Crew_pattern_a(crew, name, [*specs, crew.desk.spec()], iteration=iteration)
 
-    return apply
+
+def skips_verification(walk: Walk, move: Move) -> Stage:
+    """Goes from the waves to the review, and stays where the table knows no way."""
+    stage = MOVES.get((walk.stage, move), walk.stage)
+    walk.stage = Stage.REVIEW if stage is Stage.VERIFY else stage
+    return walk.stage
+
+
+def loses_the_lessons(text: str, *edits: Edit) -> str:
+    return edited(text, *edits).replace(f"{LESSONS}\n", "")
+
+
+def may_write_anywhere(desk: Desk) -> Dispatch:
+    return replace(Desk_designer(desk), writes=("**",))
+
+
+def ends_in_other_words(_crew: Crew, _first: str, _flaws: Sequence[str]) -> str:
+    return "It is finished."
+
+
+def goes_on(_failed: bool, _lost: object, _to_do: object) -> Onward:
+    """The next wave comes whatever became of this one."""
+    return Onward.NEXT
+
+
+def revising_twice(playbook: Playbook) -> Playbook:
+    return replace(playbook, caps={**playbook.caps, "ct": 2})
+
+
+def with_eight_places(playbook: Playbook) -> Playbook:
+    return replace(playbook, max_parallel=8)
+
+
+def retrying_twice(playbook: Playbook) -> Playbook:
+    return replace(playbook, retries=replace(playbook.retries, error=2))
+
+
+Crew_call, Crew_pattern_a, Desk_designer = Crew.call, Crew.pattern_a, Desk.designer
+FAULTS: Mapping[str, Fault] = {
+    **ALWAYS_FAULTS,
+    "every path comes to an end": Fault(copy=never_ends),
+    "DONE only when the reviewers are": Fault(
+        {"clusters.judge_reviews": takes_any_review}, most=1, by=("gives the worst verdict",)
+    ),
+    "the end is DONE or ERROR": Fault({"closing.report": ends_in_other_words}),
+    "loops are bounded": Fault(copy=revising_twice, most=1, by=("gives the worst verdict",)),
+    "steps follow the table": Fault({"stages.Walk.go": skips_verification}),
+    "never more than four at once": Fault({"crew.Crew.pattern_a": takes_a_fifth}, copy=with_eight_places),
+    "no task starts before what it needs is done": Fault(
+        {"decisions.after_group": goes_on}, most=1, by=("says ERROR",)
+    ),
+    "the shared memory is whole and has no mark": Fault({"shared_memory.edited": loses_the_lessons}),
+    "nothing changes outside of its scope": Fault(
+        {"briefs.Desk.designer": may_write_anywhere}, most=1, by=("writes outside",)
+    ),
+    "decisions only grow": Fault({"clusters.keep_grown": forgets_to_compare}, most=1, by=("rewrites the decisions",)),
+    "one retry each": Fault(copy=retrying_twice, most=2, by=("says ERROR",)),
+    "telemetry is complete": Fault({"crew.Crew.call": calls_quietly}),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_invariant_notices_a_broken_copy(name: str) -> None:
+    """The real process with one fault: some path of it is complained about by this invariant alone."""
+    expect_notice(rehearsal(), OPTIONS, name, FAULTS[name])
+
+
+def test_every_invariant_has_a_broken_copy() -> None:
+    """An invariant that cannot fail proves nothing."""
+    assert {one.name for one in rehearsal().invariants} == set(FAULTS)
 
 
 async def _claims_success(_run: object, _inputs: object) -> Ending:
     return Ending.complete("DONE: trust me")
 
 
-def without_pipeline(_played: Played) -> Played:
-    """A playbook that claims success without asking anyone."""
+def test_a_playbook_that_skips_the_work_is_found_out() -> None:
+    """It cannot claim DONE."""
     simulation = clean()
     simulation = replace(simulation, playbook=replace(simulation.playbook, function=_claims_success))
     simulation.world.tree.put(AT.memory, b"")
-    return Played({}, simulation.go(), simulation)
-
-
-def add_line(event: str, **data: object) -> Callable[[Played], None]:
-    return lambda played: played.simulation.lines.append(played.simulation.lines[-1]._replace(event=event, data=data))
-
-
-def put(path: str, text: str) -> Callable[[Played], None]:
-    return lambda played: played.simulation.world.tree.put(path, text.encode())
-
-
-def five_at_once(played: Played) -> None:
-    played.simulation.world.most_at_once = 5
-
-
-def retried_twice(played: Played) -> None:
-    for _ in range(2):
-        add_line("dispatch.try", move="retry")(played)
-
-
-BREAKS: dict[str, Callable[[Played], Played]] = {
-    "DONE only when the reviewers are": lambda played: replace(
-        played, close=replace(played.close, status=Status.FAILED, output="ERROR: x")
-    ),
-    "the end is DONE or ERROR": lambda played: replace(played, close=replace(played.close, output="NEEDS_REVISION: x")),
-    "loops are bounded": edited(lambda played: [add_line("loop", loop="replan")(played) for _ in range(4)] and None),
-    "steps follow the table": edited(add_line("step", after="S0_Setup", stage="S5_Implement")),
-    "never more than four at once": edited(five_at_once),
-    "the shared memory is whole and has no mark": edited(put(AT.memory, "mine")),
-    "nothing changes outside of its scope": edited(put("outside.txt", "x")),
-    "decisions only grow": edited(put(AT.decisions, "# Mine\n")),
-    "one retry each": edited(retried_twice),
-    "telemetry is complete": edited(add_line("agent.returned", agent="nobody")),
-}
-
-
-@pytest.mark.parametrize("name", BREAKS)
-def test_each_invariant_notices_when_it_is_broken(name: str) -> None:
-    """An invariant that cannot fail proves nothing."""
-    setup = rehearsal()
-    assert setup.broken(played_clean()) == []
-    found = {problem.split(":")[0] for problem in setup.broken(BREAKS[name](played_clean()))}
-    assert name in found
-
-
-def test_the_breaks_cover_every_invariant_of_the_playbook() -> None:
-    """Those of the engine are shown elsewhere."""
-    assert {one.name for one in rehearsal().invariants} - set(BREAKS) == {
-        "the chain is whole",
-        "no dispatch is paid twice",
-    }
-
-
-def test_a_playbook_that_skips_the_work_is_found_out() -> None:
-    """It cannot claim DONE."""
-    played = without_pipeline(played_clean())
+    played = Played({}, simulation.go(), simulation)
     broken = [one.name for one in rehearsal().invariants if one.name.startswith("DONE") and one.broken(played)]
     assert broken == ["DONE only when the reviewers are"]
 
@@ -207,3 +224,9 @@ def test_a_playbook_that_skips_the_work_is_found_out() -> None:
 def test_the_page_shows_the_table_of_moves() -> None:
     """The diagram in the documentation is the generated one."""
     assert f"```mermaid\n{diagram()}\n```" in PAGE.read_text("utf-8")
+
+
+def test_the_page_names_every_invariant() -> None:
+    """What a rehearsal checks is what the documentation says."""
+    names = "".join(f"- {one.name}\n" for one in rehearsal().invariants)
+    assert f"\n\n{names}\n" in PAGE.read_text("utf-8")

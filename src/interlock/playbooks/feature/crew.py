@@ -17,6 +17,7 @@ from interlock.playbooks.feature.layout import R_SECURITY, VERIFIERS, Layout, ph
 from interlock.playbooks.feature.memory_file import LONG, MemoryFile, parse_memory
 from interlock.playbooks.feature.plan import Plan, Task
 from interlock.playbooks.feature.run_log import ClusterSummary, Returned
+from interlock.playbooks.feature.shared_memory import Edit
 from interlock.playbooks.feature.stages import Move, Stage, Walk
 
 EDITS = 10
@@ -276,15 +277,13 @@ class Crew:
 
     # -- the shared memory
 
-    async def remember(self, *edits: Callable[[str], str]) -> None:
+    async def remember(self, *edits: Edit) -> None:
         """Edit the shared memory. Trouble with it never stops the run."""
         for _ in range(EDITS):
             document = await self.usable_memory()
             if document is None:
                 return
-            text = document.text
-            for edit in edits:
-                text = edit(text)
+            text = shared_memory.edited(document.text, *edits)
             if text == document.text:
                 return
             try:
@@ -337,19 +336,19 @@ class Crew:
         lessons: bool = False,
     ) -> None:
         """Take private memories into the shared one, in declared order, with the orchestrator's own `notes`."""
-        edits: list[Callable[[str], str]] = []
         step = step or self.walk.stage.number
-        edits += [partial(_noted, step=step, what=what) for what in notes]
+        edits: list[Edit] = [partial(shared_memory.noted, step=step, what=what) for what in notes]
         for member, memory in memories.items():
-            if memory is not None:
-                documents = tuple(self.at.short(path) for path in self._documents_of(member) if path in self.available)
-                edits.append(partial(_merged, member=member, memory=memory, documents=documents))
-                if lessons:
-                    edits.append(partial(_learned, member=member, memory=memory))
-            else:
+            if memory is None:
                 self.run.warn(f"memory/{member}.mem.md is missing")
+                continue
+            of = phase(member)
+            paths = tuple(self.at.short(path) for path in self._documents_of(member) if path in self.available)
+            edits.append(partial(shared_memory.merged, member=member, step=of, memory=memory, documents=paths))
+            if lessons:
+                edits.append(partial(shared_memory.learned, member=member, step=of, memory=memory))
         if prune is not None:
-            edits.append(partial(_pruned, phase=prune))
+            edits.append(partial(shared_memory.pruned, phase=prune))
         await self.remember(*edits)
         self.run.note("memory.merged", members=[name for name, memory in memories.items() if memory], pruned=prune)
 
@@ -360,33 +359,10 @@ class Crew:
             return ()
 
     async def invalidate(self, members: Sequence[str], reason: str) -> None:
-        await self.remember(partial(_invalidated, members=frozenset(members), reason=reason))
+        await self.remember(partial(shared_memory.invalidated, members=frozenset(members), reason=reason))
         self.run.note("memory.invalidated", members=list(members), reason=reason)
 
     async def clean(self) -> None:
         """Remove what stayed invalidated; no mark is left behind."""
         await self.remember(shared_memory.cleaned)
         self.run.note("memory.cleaned")
-
-
-# Edits of the shared memory, with the text as the first argument.
-
-
-def _noted(text: str, step: str, what: str) -> str:
-    return shared_memory.noted(text, step, what)
-
-
-def _merged(text: str, member: str, memory: MemoryFile, documents: tuple[str, ...]) -> str:
-    return shared_memory.merged(text, member, phase(member), memory, documents)
-
-
-def _learned(text: str, member: str, memory: MemoryFile) -> str:
-    return shared_memory.learned(text, member, phase(member), memory)
-
-
-def _pruned(text: str, phase: int) -> str:
-    return shared_memory.pruned(text, phase)
-
-
-def _invalidated(text: str, members: frozenset[str], reason: str) -> str:
-    return shared_memory.invalidated(text, members, reason)

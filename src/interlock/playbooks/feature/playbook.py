@@ -27,7 +27,7 @@ from interlock.playbooks.feature.findings import of_severity
 from interlock.playbooks.feature.layout import AGENTS, CRITICS, FOCUSES, REVIEWERS, VERIFIERS, Layout
 from interlock.playbooks.feature.run_log import telemetry
 from interlock.playbooks.feature.stages import Move, Stage
-from interlock.playbooks.feature.tasks import AT_ONCE, carry_out, fix_tasks, planner, take_plan
+from interlock.playbooks.feature.tasks import AT_ONCE, BARRIER, EAGER, carry_out, fix_tasks, planner, take_plan
 
 REPLANS = 3
 CAPS = {"ct": 1, "replan": REPLANS, "again": 2, "pass": 2, "plan": 2, "plan-gate": 5}
@@ -49,7 +49,7 @@ class FeatureInputs:
     approve_replans: bool = False
     strict: bool = False
     post_mortem_on_halt: bool = False
-    scheduling: str = "barrier"
+    scheduling: str = BARRIER
     git: bool = True
 
     @property
@@ -61,10 +61,25 @@ def layout_of(inputs: FeatureInputs) -> Layout:
     return Layout(inputs.name if valid_slug(inputs.name) else "invalid")
 
 
+STEPS = {
+    "0": "setup",
+    "1": "research",
+    "2": "spec",
+    "3": "design",
+    "3b": "critique",
+    "4": "plan",
+    "5": "build",
+    "6": "verify",
+    "7": "review",
+    "8": "post-mortem",
+}
+
+
 @playbook(
     "feature",
     inputs=FeatureInputs,
     key=lambda inputs: inputs.name,
+    steps=STEPS,
     agents=AGENTS,
     documents=lambda inputs: (f"{layout_of(inputs).folder}/**",),
     state=lambda inputs: (layout_of(inputs).memory, layout_of(inputs).request),
@@ -112,7 +127,7 @@ def check(inputs: FeatureInputs) -> None:
         )
     for name, value, allowed in (
         ("approval_fallback", inputs.approval_fallback, ("wait", "proceed")),
-        ("scheduling", inputs.scheduling, ("barrier", "eager")),
+        ("scheduling", inputs.scheduling, (BARRIER, EAGER)),
     ):
         if value not in allowed:
             raise ConfigInvalid(f"{name} must be {' or '.join(allowed)}", where=f"feature.{name}", found=value)
@@ -330,7 +345,7 @@ async def implement(crew: Crew, inputs: FeatureInputs) -> None:
                 run.warn(f'{task.id}: unknown agent "{task.agent}"; using implementer')
         crew.rounds += 1
         for wave in crew.plan.waves:
-            if await carry_out(crew, wave, AT_ONCE if inputs.scheduling == "barrier" else len(wave.tasks)):
+            if await carry_out(crew, wave, inputs.scheduling):
                 break
         crew.go(Move.WORKED)
 

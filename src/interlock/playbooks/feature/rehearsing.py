@@ -9,6 +9,7 @@ from typing import Any
 
 from interlock.engine import (
     ALWAYS,
+    ENDS,
     STANDARD,
     Act,
     Deviation,
@@ -19,10 +20,12 @@ from interlock.engine import (
     SimulatedWorld,
     Simulation,
     Status,
+    best,
 )
 from interlock.engine.simulation import Agent
 from interlock.playbooks.feature import shared_memory
-from interlock.playbooks.feature.layout import CRITICS, REVIEWERS, VERIFIERS, Layout
+from interlock.playbooks.feature.briefs import RETRIES
+from interlock.playbooks.feature.layout import CRITICS, FOCUSES, REVIEWERS, VERIFIERS, Layout
 from interlock.playbooks.feature.memory_file import sample_memory
 from interlock.playbooks.feature.playbook import CAPS, FeatureInputs, feature
 from interlock.playbooks.feature.stages import MOVES, Stage
@@ -80,14 +83,52 @@ DEVIATIONS = (
 )
 
 
+PLAN = """# Plan
+
+## Execution Waves
+
+### Wave 1
+
+- T01: the store
+- T02: the page
+
+### Wave 2
+
+- T03: both together
+"""
+TASKS = {
+    AT.task("T01"): "---\nid: T01\n---\n\nDo it.\n",
+    AT.task("T02"): "---\nid: T02\n---\n\nDo it.\n",
+    AT.task("T03"): "---\nid: T03\ndepends_on: [T01, T02]\n---\n\nDo it.\n",
+}
+
+
+def plays(request: Request) -> Act:
+    """Everybody does their best; the first plan has two tasks side by side, and one that needs both."""
+    act = best(request)
+    first_plan = request.member == "planner" and AT.task("T01") in act.files
+    return replace(act, files={**act.files, AT.plan: PLAN, **TASKS}) if first_plan else act
+
+
+TRIES = 1 + RETRIES.transient + RETRIES.contract
+"""Calls of one dispatch at most; an ERROR and an unusable answer share one retry."""
+BEFORE_PLANNING = len(FOCUSES) + 1 + (1 + CAPS["ct"]) * (1 + len(CRITICS))
+EACH_PLAN = CAPS["plan"] + len(TASKS) + len(VERIFIERS)
+PLANS = CAPS["pass"] + CAPS["replan"]
+REVIEWS = CAPS["pass"] * len(REVIEWERS) + 1 + len(TASKS) + PLANS + len(VERIFIERS) + len(REVIEWERS)
+"""One for each pass, one confirmation, and a fix pass with at most all tasks, verified and reviewed again."""
+LONGEST = TRIES * (BEFORE_PLANNING + PLANS * EACH_PLAN + REVIEWS + 1) + 3
+"""Calls that no run can need, whatever its agents do; each crash of three may cost one more."""
+
+
 def rehearsal() -> Rehearsal:
-    """One small feature with one task."""
+    """One small feature with three tasks in two waves."""
 
     def make(agent: Agent, options: Options) -> Simulation:
         inputs = FeatureInputs("Add a login page", slug="login")
         return Simulation(feature, inputs, SimulatedWorld(FILES, agent), options=options)
 
-    return Rehearsal(make, deviations=DEVIATIONS, invariants=(*ALWAYS, *INVARIANTS))
+    return Rehearsal(make, deviations=DEVIATIONS, invariants=(*ALWAYS, ENDS, *INVARIANTS), base=plays, longest=LONGEST)
 
 
 # -- what must hold
@@ -101,20 +142,28 @@ def decisions_of(played: Played, rule: str) -> list[str]:
     ]
 
 
+FINISHED = (Status.COMPLETE, Status.DEGRADED)
+
+
+def unended(played: Played) -> bool:
+    """Whether the path was cut off, which is `ENDS`' to say; then it has no result to judge."""
+    return ENDS.broken(played) is not None
+
+
 def done_only_by_review(played: Played) -> str | None:
     """DONE means that the reviewers' last decision was DONE, and the other way round."""
     last = decisions_of(played, "r_cluster")[-1:]
     moves = decisions_of(played, "after_review")[-1:]
-    finished = played.close.status in (Status.COMPLETE, Status.DEGRADED)
-    if finished == (last == ["DONE"] and moves == ["finish"]):
+    finished = played.close.status in FINISHED
+    if unended(played) or finished == (last == ["DONE"] and moves == ["finish"]):
         return None
     return f"{played.close.status} after reviews {last}, {moves}"
 
 
 def words_of_the_end(played: Played) -> str | None:
     text = str(played.close.output)
-    expected = "DONE: " if played.close.status in (Status.COMPLETE, Status.DEGRADED) else "ERROR: "
-    return None if text.startswith(expected) else f"the output is {text[:60]!r}"
+    expected = "DONE: " if played.close.status in FINISHED else "ERROR: "
+    return None if unended(played) or text.startswith(expected) else f"the output is {text[:60]!r}"
 
 
 def loops_are_bounded(played: Played) -> str | None:
@@ -137,6 +186,21 @@ def steps_follow_the_table(played: Played) -> str | None:
 def four_at_once(played: Played) -> str | None:
     most = played.simulation.world.most_at_once
     return None if most <= 4 else f"{most} agents at once"
+
+
+def needs_come_first(played: Played) -> str | None:
+    """No task agent starts before those that it needs are through with success."""
+    needs: dict[str, list[str]] = {}
+    done: set[str] = set()
+    for line in played.simulation.lines:
+        match line.event:
+            case "schedule":
+                needs |= line.data["needs"]
+            case "dispatch.end" if line.data["outcome"] == "OK":
+                done.add(line.data["member"])
+            case "dispatch.start" if not done.issuperset(needs.get(line.data["member"], ())):
+                return f"{line.data['member']} did not wait for {', '.join(needs[line.data['member']])}"
+    return None
 
 
 def memory_is_whole(played: Played) -> str | None:
@@ -183,6 +247,7 @@ INVARIANTS = (
     Invariant("loops are bounded", loops_are_bounded),
     Invariant("steps follow the table", steps_follow_the_table),
     Invariant("never more than four at once", four_at_once),
+    Invariant("no task starts before what it needs is done", needs_come_first),
     Invariant("the shared memory is whole and has no mark", memory_is_whole),
     Invariant("nothing changes outside of its scope", nothing_elsewhere),
     Invariant("decisions only grow", decisions_grow),

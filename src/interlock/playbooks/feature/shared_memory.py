@@ -1,16 +1,21 @@
-"""The shared `memory.md`: one writer, whose every edit is a function from text to text.
+"""The shared `memory.md`: one writer, whose every edit is a function from memory to memory.
 
 Entries are bullets `- [agent, step-N] ...`; whatever else a person wrote into the file stays where it is.  An entry
 is live, marked as invalidated, or gone; index rows and lessons are never pruned.
+
+The file is kept for good and grows.  So it is taken apart once for any number of edits, and put together once.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from interlock.documents import Sections
+from interlock.errors import DocumentInvalid
 from interlock.playbooks.feature.memory_file import MemoryFile
 
 INDEX = "## Artifact Index"
@@ -44,52 +49,111 @@ TEMPLATE = """# Operational Memory
 MARK = "[INVALIDATED — "
 _ENTRY = re.compile(r"- (?P<mark>\[INVALIDATED — [^\]\n]*\] )?\[(?P<agent>[^\],\n]+), step-(?P<step>\d+)[^\]\n]*\]")
 _CONFLICT = re.compile(r"^(<{7}|>{7}|={7})( |$)", re.MULTILINE)
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+SMALL = 50_000
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
+def remembered(function: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str, P], T]:
+    """Results for many small texts, since a rehearsal sees the same ones again and again, but only for two large ones:
+    the one that was read and the one that was written."""
+    small, large = lru_cache(maxsize=1024)(function), lru_cache(maxsize=2)(function)
+
+    @wraps(function)
+    def found(text: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return (small if len(text) <= SMALL else large)(text, *args, **kwargs)  # type: ignore[arg-type]
+
+    return found
+
+
+@remembered
 def problem(text: str) -> str | None:
     """Why the text cannot be used as shared memory, or None."""
     document = _sections(text)
     for heading in SECTIONS:
         if document.find(heading) is None:
             return f'section "{heading}" missing'
-    if document.table(INDEX) is None:
+    if Sections(document.own_text(INDEX)).table() is None:
         return f'section "{INDEX}" has no table'
     return "it has conflict markers" if _CONFLICT.search(text) else None
 
 
-@lru_cache(maxsize=2048)
-def merged(text: str, member: str, step: str, memory: MemoryFile, documents: tuple[str, ...] = ()) -> str:
+@dataclass(frozen=True)
+class Shared:
+    """The shared memory taken apart: the lines of the sections in which entries live, and what stands around them."""
+
+    own: dict[str, tuple[str, ...]]
+    """The own lines of each section, in the order of the file."""
+    around: tuple[str, ...]
+    """What stands before each of them, and behind the last."""
+
+    @classmethod
+    def of(cls, text: str) -> Shared:
+        document = _sections(text)
+        found = {title: document.section(title) for title in SECTIONS[1:]}
+        own: dict[str, tuple[str, ...]] = {}
+        around, at = [], 0
+        for title, section in sorted(found.items(), key=lambda item: item[1].start):
+            start, end = section.body_start, section.own_end
+            own[title] = tuple(_LINE.findall(text[start:end]))
+            # A heading without a line break is the end of the file; what comes below it needs one.
+            around.append(text[at:start] if text[start - 1] == "\n" else f"{text[at:start]}\n")
+            at = end
+        return cls(own, (*around, text[at:]))
+
+    @property
+    def text(self) -> str:
+        own = ["".join(lines) for lines in self.own.values()]
+        return "".join(part for pair in zip(self.around, [*own, ""], strict=True) for part in pair)
+
+    def with_lines(self, section: str, lines: Iterable[str]) -> Shared:
+        return replace(self, own={**self.own, section: tuple(lines)})
+
+
+Edit = Callable[[Shared], Shared]
+
+
+def edited(text: str, *edits: Edit) -> str:
+    """The text after these edits; DocumentInvalid if they would change what its sections are."""
+    shared = Shared.of(text)
+    for edit in edits:
+        shared = edit(shared)
+    new = shared.text
+    if [one.heading for one in _sections(new).sections] != [one.heading for one in _sections(text).sections]:
+        raise DocumentInvalid("memory.md: the new text would change its sections", path="memory.md")
+    return new
+
+
+# -- edits
+
+
+def merged(shared: Shared, member: str, step: str, memory: MemoryFile, documents: Collection[str] = ()) -> Shared:
     """With an agent's private memory taken in: findings as updates, decisions, index rows (`documents` are those it
     was asked for). Its invalidated entries are replaced by this."""
-    text = _without(text, lambda agent, _step, marked: marked and agent == member)
-    text = _added(text, UPDATES, (f"- [{member}, step-{step}] {one}" for one in memory.findings))
-    text = _added(text, DECISIONS, (f"- [{member}, step-{step}] {one}" for one in memory.decisions))
-    document = _sections(text)
-    known = {row.cells[0] for row in table.rows} if (table := document.table(INDEX)) else set()
-    listed = dict(memory.index)
-    for path in (*documents, *(path for path in listed if path not in documents)):
-        if path in listed or path not in known:
-            document = document.put_row((path, listed.get(path, "all"), member), INDEX)
-    return document.text
+    shared = _without(shared, lambda agent, _step, marked: marked and agent == member)
+    shared = _added(shared, UPDATES, (f"- [{member}, step-{step}] {one}" for one in memory.findings))
+    shared = _added(shared, DECISIONS, (f"- [{member}, step-{step}] {one}" for one in memory.decisions))
+    index = _indexed("".join(shared.own[INDEX]), member, memory.index, tuple(documents))
+    return shared.with_lines(INDEX, _LINE.findall(index))
 
 
-def learned(text: str, member: str, step: str, memory: MemoryFile) -> str:
+def learned(shared: Shared, member: str, step: str, memory: MemoryFile) -> Shared:
     """With the lessons of an agent appended."""
-    return _added(text, LESSONS, (f"- [{member}, step-{step}] {one}" for one in memory.lessons))
+    return _added(shared, LESSONS, (f"- [{member}, step-{step}] {one}" for one in memory.lessons))
 
 
-@lru_cache(maxsize=2048)
-def noted(text: str, step: str, what: str) -> str:
+def noted(shared: Shared, step: str, what: str) -> Shared:
     """With an update of the orchestrator's own."""
-    return _added(text, UPDATES, [f"- [{ORCHESTRATOR}, step-{step}] {what}"])
+    return _added(shared, UPDATES, [f"- [{ORCHESTRATOR}, step-{step}] {what}"])
 
 
-def pruned(text: str, phase: int) -> str:
+def pruned(shared: Shared, phase: int) -> Shared:
     """Without decisions and updates older than the phase before this one."""
-    return _without(text, lambda _agent, step, _marked: step < phase - 1)
+    return _without(shared, lambda _agent, step, _marked: step < phase - 1)
 
 
-def invalidated(text: str, members: Collection[str], reason: str) -> str:
+def invalidated(shared: Shared, members: Collection[str], reason: str) -> Shared:
     """With the entries of these agents marked."""
     mark = f"- {MARK}{' '.join(reason.split()).replace(']', ')')}] "
 
@@ -97,12 +161,14 @@ def invalidated(text: str, members: Collection[str], reason: str) -> str:
         found = _ENTRY.match(line)
         return mark + line[2:] if found and not found["mark"] and found["agent"] in members else line
 
-    return _edited(text, marking)
+    for section in PASSING:
+        shared = shared.with_lines(section, map(marking, shared.own[section]))
+    return shared
 
 
-def cleaned(text: str) -> str:
+def cleaned(shared: Shared) -> Shared:
     """Without entries that were invalidated and not replaced."""
-    return _without(text, lambda _agent, _step, marked: marked)
+    return _without(shared, lambda _agent, _step, marked: marked)
 
 
 def marked_entries(text: str) -> list[str]:
@@ -111,44 +177,52 @@ def marked_entries(text: str) -> list[str]:
 
 def rebuilt(memories: Iterable[tuple[str, str, MemoryFile]]) -> str:
     """A new shared memory from private ones, given as (agent, step, memory)."""
-    text = TEMPLATE
+    shared = Shared.of(TEMPLATE)
     for member, step, memory in memories:
-        text = learned(merged(text, member, step, memory), member, step, memory)
-    return text
+        shared = learned(merged(shared, member, step, memory), member, step, memory)
+    return shared.text
 
 
-def _added(text: str, section: str, entries: Iterable[str]) -> str:
-    """With the entries that are not there yet appended to a section, each in one line."""
-    document = _sections(text)
-    there = set(document.own_text(section).splitlines())
-    new = [line for line in dict.fromkeys(" ".join(entry.split()) for entry in entries) if line not in there]
-    return document.append(section, "\n".join(new)).text if new else text
+def _added(shared: Shared, section: str, entries: Iterable[str]) -> Shared:
+    """With the entries that are not there yet added below the section's last line, each in one line."""
+    lines = shared.own[section]
+    there = {line.rstrip("\r\n") for line in lines}
+    new = [f"{line}\n" for line in dict.fromkeys(" ".join(entry.split()) for entry in entries) if line not in there]
+    if not new:
+        return shared
+    last = next((at for at in range(len(lines), 0, -1) if lines[at - 1].strip()), 0)
+    before = [*lines[:last]]
+    if before and not before[-1].endswith("\n"):
+        before[-1] += "\n"
+    return shared.with_lines(section, [*before, *new, *lines[last:]])
 
 
-def _without(text: str, goes: Callable[[str, int, bool], bool]) -> str:
+def _without(shared: Shared, goes: Callable[[str, int, bool], bool]) -> Shared:
     """Without the entries of the passing sections that go; asked with agent, phase and whether it is marked."""
 
-    def keeping(line: str) -> str | None:
+    def stays(line: str) -> bool:
         found = _ENTRY.match(line)
-        return None if found and goes(found["agent"], int(found["step"]), bool(found["mark"])) else line
+        return not (found and goes(found["agent"], int(found["step"]), bool(found["mark"])))
 
-    return _edited(text, keeping)
-
-
-def _edited(text: str, change: Callable[[str], str | None]) -> str:
-    """With each line of the passing sections changed, or left out where the change is None."""
-    if not _ENTRY.search(text):
-        return text
-    document = _sections(text)
-    spans = sorted((found.body_start, found.own_end) for title in PASSING if (found := document.find(title)))
-    parts, at = [], 0
-    for start, end in spans:
-        lines = (change(line) for line in text[start:end].splitlines(keepends=True))
-        parts += [text[at:start], *(line for line in lines if line is not None)]
-        at = end
-    return "".join([*parts, text[at:]])
+    for section in PASSING:
+        shared = shared.with_lines(section, filter(stays, shared.own[section]))
+    return shared
 
 
-@lru_cache(maxsize=512)
+# -- structure
+
+
+@remembered
 def _sections(text: str) -> Sections:
     return Sections(text, "memory.md")
+
+
+@remembered
+def _indexed(index: str, member: str, listed: tuple[tuple[str, str], ...], documents: tuple[str, ...]) -> str:
+    """The own text of the index with rows for what an agent lists, and for documents that have none yet."""
+    document, said = Sections(index), dict(listed)
+    known = {row.cells[0] for row in table.rows} if (table := document.table()) else set()
+    for path in (*documents, *(path for path in said if path not in documents)):
+        if path in said or path not in known:
+            document = document.put_row((path, said.get(path, "all"), member))
+    return document.text

@@ -16,6 +16,8 @@ from interlock.playbooks.feature.plan import PlanInvalid, Task, Wave, next_id, r
 
 AT_ONCE = 4
 """Tasks in one sub-wave."""
+BARRIER, EAGER = "barrier", "eager"
+"""Whether a sub-wave is awaited before the next one starts."""
 CONFLICT_SHOWN = 4000
 """Characters of a merge conflict that the planner is shown."""
 
@@ -49,10 +51,12 @@ async def take_plan(crew: Crew, after: int) -> str:
 # -- waves
 
 
-async def carry_out(crew: Crew, wave: Wave, at_once: int) -> bool:
-    """One wave in sub-waves, each awaited fully; whether the waves end here."""
+async def carry_out(crew: Crew, wave: Wave, scheduling: str) -> bool:
+    """One wave in sub-waves, each awaited fully, or all at once where they shall not wait for each other: the engine
+    has no more than four at work. Whether the waves end here."""
     run, stop = crew.run, False
-    parts = groups([task.id for task in wave.tasks], at_once)
+    parts = groups([task.id for task in wave.tasks], AT_ONCE if scheduling == BARRIER else len(wave.tasks))
+    run.note("schedule", part=f"wave {wave.number}", policy=scheduling, at_once=AT_ONCE, needs=needs(crew, wave))
     memories: dict[str, MemoryFile | None] = {}
     for number, part in enumerate(parts, start=1):
         name = f"wave-{wave.number}" + (f"-{number}" if len(parts) > 1 else "")
@@ -65,6 +69,12 @@ async def carry_out(crew: Crew, wave: Wave, at_once: int) -> bool:
             break
     await crew.merge(memories, lessons=True)
     return stop
+
+
+def needs(crew: Crew, wave: Wave) -> dict[str, list[str]]:
+    """Whom each task agent of the wave must wait for; what earlier plans finished is waited for no more."""
+    known = {task.id: task.member for task in crew.plan.tasks}
+    return {task.member: [known[one] for one in task.depends_on if one in known] for task in wave.tasks}
 
 
 async def work(

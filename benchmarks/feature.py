@@ -1,0 +1,308 @@
+"""What a feature's waves cost: how many agents really work at once, and what the engine adds to each of them.
+
+Waves: real processes that sleep for a known time. From the journal's lines alone: the greatest number at work at the
+same time, how long four were at work of the time in which a wave had four tasks to work on, and the makespan against
+two bounds that no schedule can beat: the longest chain of dependencies, and all work divided by four places.
+
+Overhead: 60 tasks in 10 waves by agents that answer at once, with a shared memory of 1 MB, so that all of the time is
+the engine's. The last waves must not cost more than twice as much a dispatch as the first ones. That is judged by CPU
+time, git's included, which other work on the machine does not lengthen; the workspace itself grows by half meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from interlock.agents import AgentExit, AgentRequest, Bound, CommandRunner, Health, MemoryOutput, Observer, Runner
+from interlock.engine import Playbook, best
+from interlock.engine.folder import HOME, RunFolder
+from interlock.engine.host import Finished, Host, Quiet
+from interlock.engine.journal import Line
+from interlock.engine.options import Options
+from interlock.engine.real import RealWorld
+from interlock.playbooks.feature import FeatureInputs, feature
+from interlock.playbooks.feature.layout import Layout
+from interlock.playbooks.feature.shared_memory import LESSONS, TEMPLATE
+from interlock.telemetry import Span, dispatch_spans, most_at_once, schedules
+from interlock.workspace import Workspace
+
+AT = Layout("bench")
+PLACES = 4
+SCHEDULING = ("barrier", "eager")
+MEMORY_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """A task of the plan, and how long its agent works."""
+
+    name: str
+    needs: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+Plan = Sequence[Sequence[Job]]
+"""Waves of jobs."""
+
+UNEVEN: Plan = (
+    [Job(f"T{number:02}", (), seconds) for number, seconds in enumerate((6, 2, 2, 2, 5, 2, 2, 2, 4), 1)],
+    [Job(f"T{number:02}", (f"T{number - 9:02}",), 3.0) for number in range(10, 14)],
+    [Job(f"T{number:02}", (f"T{number - 4:02}",), seconds) for number, seconds in ((14, 4), (15, 2), (16, 2), (17, 2))],
+)
+"""Seventeen tasks of 2 to 6 seconds: one long one in each of the first sub-waves, then two waves of four."""
+
+MANY: Plan = [
+    [Job(f"T{wave * 6 + number:02}", (f"T{(wave - 1) * 6 + number:02}",) if wave else ()) for number in range(1, 7)]
+    for wave in range(10)
+]
+
+
+def documents(plan: Plan) -> dict[str, str]:
+    """What the planner leaves behind."""
+    waves = "\n".join(
+        f"### Wave {number}\n\n" + "".join(f"- {job.name}: do it\n" for job in wave)
+        for number, wave in enumerate(plan, 1)
+    )
+    tasks = {
+        AT.task(job.name): f"---\nid: {job.name}\ndepends_on: [{', '.join(job.needs)}]\n---\n\nDo it.\n"
+        for wave in plan
+        for job in wave
+    }
+    return {AT.plan: f"# Plan\n\n## Execution Waves\n\n{waves}", **tasks}
+
+
+# -- agents
+
+
+AGENT = r"""
+sed -n '/^## Outputs/,/^## Context/s/^- `\(.*\)`$/\1/p' "$INTERLOCK_BRIEF" | while read -r path; do
+  mkdir -p "$(dirname "$path")"
+  case "$path" in
+    */artifact-evaluations/*) ;;
+    */plan.md) cp -r "$BENCH_PLAN/." . ;;
+    */tasks/*) ;;
+    */memory/*) sed -n '/^```markdown$/,/^```$/p' "$INTERLOCK_BRIEF" | sed '1d;$d' > "$path" ;;
+    *) printf '# %s\n\nDone.\n' "$INTERLOCK_MEMBER" > "$path" ;;
+  esac
+done
+case "$INTERLOCK_MEMBER" in implementer-*) mkdir -p src && echo done > "src/$INTERLOCK_MEMBER.txt" ;; esac
+sleep "$(cat "$BENCH_SECONDS/$INTERLOCK_MEMBER" 2>/dev/null || echo 0)"
+echo "DONE: as asked"
+"""
+
+
+def sleeping(plan: Plan, folder: Path) -> Runner:
+    """A process for each call, which does what its brief asks for and takes as long as its job says."""
+    for path, text in documents(plan).items():
+        (folder / "plan" / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "plan" / path).write_text(text, "utf-8")
+    (folder / "seconds").mkdir()
+    for job in (job for wave in plan for job in wave):
+        (folder / "seconds" / f"implementer-{job.name}").write_text(f"{job.seconds}\n", "utf-8")
+    places = {"BENCH_PLAN": str(folder / "plan"), "BENCH_SECONDS": str(folder / "seconds")}
+    return CommandRunner("sleeping", ["sh", "-c", AGENT], {}, {**os.environ, **places})
+
+
+@dataclass
+class AtOnce:
+    """Does in no time what the contract asks for, with a lesson and a decision in each memory."""
+
+    plan: Plan
+    name: str = "at once"
+
+    async def call(self, request: AgentRequest, _observe: Observer) -> AgentExit:
+        act = best(request)
+        files = {path: text for path, text in act.files.items() if isinstance(text, str)}
+        if request.agent == "planner":
+            files = {path: text for path, text in files.items() if "/tasks/" not in path} | documents(self.plan)
+        if request.agent == "implementer":
+            files = {path: self._told(request.member, text) for path, text in files.items()}
+            files[f"src/{request.member}.txt"] = "done\n"
+        for path, text in files.items():
+            place = request.workspace / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, "utf-8")
+        return AgentExit(0, MemoryOutput(act.message.encode()))
+
+    def _told(self, member: str, memory: str) -> str:
+        decided = memory.replace("## Decisions\n", f"## Decisions\n\n- {member} keeps it small. Rationale: speed.\n")
+        return f"{decided}\n- {member} met a closed port → asked for a free one\n"
+
+    async def health(self) -> Health:
+        return Health(True, "in process")
+
+
+@dataclass(frozen=True)
+class BenchSetup:
+    root: Path
+    one: Runner
+
+    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Any) -> RealWorld:
+        kept = (*playbook.documents(inputs), *playbook.state(inputs))
+        workspace = Workspace(self.root, self.root / HOME, documents=kept)
+        return RealWorld(folder, workspace, self, environ=os.environ, nested=nested, on_wait=on_wait)
+
+    def options(self, playbook: Playbook) -> Options:
+        return Options()
+
+    def bind(self, agent: str) -> Bound:
+        return Bound(agent, self.one.name)
+
+    def runner(self, _bound: Bound) -> Runner:
+        return self.one
+
+
+def carried_out(root: Path, runner: Runner, scheduling: str, view: Quiet | None = None) -> Finished:
+    host = Host(root, BenchSetup(root, runner), view or Quiet(), environ={}, version="bench")
+    inputs = FeatureInputs("Measure it", slug=AT.slug, scheduling=scheduling)
+    finished = asyncio.run(host.run(feature, inputs))
+    assert finished.close.exit_code == 0, finished.close
+    return finished
+
+
+def repository(root: Path) -> Path:
+    (root / "src").mkdir(parents=True)
+    for number in range(200):
+        (root / "src" / f"{number}.py").write_text(f"x = {number}\n", "utf-8")
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    return root
+
+
+# -- waves
+
+
+def share_of_four(plan: Plan, spans: Mapping[str, Span]) -> float:
+    """Of the time in which a wave had four unfinished tasks, the part in which four were at work."""
+    could, did = 0.0, 0.0
+    for wave in plan:
+        mine = [spans[f"implementer-{job.name}"] for job in wave]
+        moments = sorted({moment for span in mine for moment in (span.start, span.end)})
+        for now, then in pairwise(moments):
+            if sum(span.end > now for span in mine) >= PLACES:
+                could += then - now
+                did += (then - now) * (sum(span.start <= now < span.end for span in mine) == PLACES)
+    return did / could
+
+
+def waves(folder: Path) -> None:
+    """The same plan under both ways of scheduling."""
+    chain = longest_chain(UNEVEN)
+    work = sum(job.seconds for wave in UNEVEN for job in wave)
+    bound = max(chain, work / PLACES)
+    print(f"17 tasks, {work:g} s of sleep, longest chain {chain:g} s, divided by four {work / PLACES:g} s")
+    for scheduling in SCHEDULING:
+        place = folder / scheduling
+        lines = carried_out(repository(place / "work"), sleeping(UNEVEN, place), scheduling).lines
+        (done,) = schedules(lines)
+        share = share_of_four(UNEVEN, done.spans)
+        most, ideal = most_at_once(dispatch_spans(lines).values()), without_engine(UNEVEN, scheduling)
+        print(
+            f"{scheduling}: at most {most} agents at once in the whole run; four at work in {share:.0%} of the time "
+            f"in which a wave had four to work on\n"
+            f"  makespan {done.took:.1f} s, by the sleeps alone it would be {ideal:g} s; "
+            f"{done.took / bound:.2f} times the lower bound of {bound:g} s, "
+            f"{done.took / done.least:.2f} times that of the measured times ({done.least:.1f} s)"
+        )
+
+
+def without_engine(plan: Plan, scheduling: str) -> float:
+    """The makespan if nothing but the sleeps took time: what the way of scheduling costs by itself."""
+    total = 0.0
+    for wave in plan:
+        size = PLACES if scheduling == "barrier" else len(wave)
+        for start in range(0, len(wave), size):
+            free = [0.0] * PLACES
+            for job in wave[start : start + size]:
+                free[free.index(min(free))] += job.seconds
+            total += max(free)
+    return total
+
+
+def longest_chain(plan: Plan) -> float:
+    until: dict[str, float] = {}
+    for wave in plan:
+        for job in wave:
+            until[job.name] = job.seconds + max((until[needed] for needed in job.needs), default=0.0)
+    return max(until.values())
+
+
+# -- overhead
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What the clocks said when a wave's memories had been merged."""
+
+    elapsed: float
+    cpu: float
+
+
+def moment() -> Moment:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return Moment(time.perf_counter(), sum(one.ru_utime + one.ru_stime for one in used))
+
+
+def overhead(folder: Path) -> None:
+    """Each wave's time by its number of tasks; agents and their processes take none of it."""
+    root = repository(folder / "work")
+    memory = root / AT.memory
+    memory.parent.mkdir(parents=True)
+    memory.write_text(filled_memory(), "utf-8")
+    watch = Watch()
+    finished = carried_out(root, AtOnce(MANY), "barrier", watch)
+    tasks = sum(line.event == "task" for line in finished.lines)
+    assert tasks == sum(map(len, MANY)), tasks
+    each = [
+        (len(wave), after.elapsed - before.elapsed, after.cpu - before.cpu)
+        for wave, before, after in zip(MANY, watch.moments, watch.moments[1:], strict=False)
+    ]
+    elapsed = [seconds / count * 1e3 for count, seconds, _ in each]
+    cpu = [seconds / count * 1e3 for count, _, seconds in each]
+    print(f"60 tasks in 10 waves, shared memory of {memory.stat().st_size // 1000} KB")
+    print(f"engine, elapsed ms a dispatch, wave by wave: {', '.join(f'{one:.0f}' for one in elapsed)}")
+    print(f"engine, CPU ms a dispatch, wave by wave:     {', '.join(f'{one:.0f}' for one in cpu)}")
+    for name, values in (("CPU (max 2)", cpu), ("elapsed, with whatever else the machine did", elapsed)):
+        first, last = statistics.median(values[:2]), statistics.median(values[-2:])
+        print(f"first two waves {first:.0f} ms, last two {last:.0f} ms, ratio {last / first:.2f}: {name}")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"peak memory of the engine: {peak:.0f} MB")
+
+
+class Watch(Quiet):
+    """Looks at the clocks when the waves begin and whenever the memories of one have been merged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moments: list[Moment] = []
+
+    def line(self, line: Line) -> None:
+        if line.event == "waves" or (self.moments and line.event == "memory.merged"):
+            self.moments.append(moment())
+
+
+def filled_memory() -> str:
+    """A memory as many runs leave it: lessons are kept for good."""
+    lesson = "- [implementer-T{number:05}, step-5] something went wrong there → it was done in another way, like this\n"
+    lessons = "".join(lesson.format(number=number) for number in range(MEMORY_BYTES // len(lesson)))
+    return TEMPLATE.replace(f"{LESSONS}\n", f"{LESSONS}\n\n{lessons}")
+
+
+def main() -> None:
+    for work in (waves, overhead):
+        with tempfile.TemporaryDirectory() as folder:
+            work(Path(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""How waves are scheduled, read from the journal: never more than four, four where four can, against the bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.agents.runner import AgentRequest
+from interlock.engine import Act
+from interlock.playbooks.feature.tasks import AT_ONCE, BARRIER, EAGER
+from interlock.telemetry import Scheduled, dispatch_spans, most_at_once, schedules
+
+from .conftest import Bench, plans, remembers
+from .site import Site
+
+
+@pytest.mark.req("FT-12", "FT-13")
+@pytest.mark.parametrize("scheduling", [BARRIER, EAGER])
+def test_four_processes_really_work_at_once_and_never_more(tmp_path: Path, scheduling: str) -> None:
+    """Nine tasks whose agents end only when four have started; the journal's times show four at most."""
+    names = tuple(f"T{number}" for number in range(1, 10))
+    site = Site(tmp_path, names, together=4, scheduling=scheduling).lay_out()
+    assert site.run().close.output == site.all_done
+    assert most_at_once(dispatch_spans(site.lines).values()) == AT_ONCE
+    (done,) = schedules(site.lines)
+    assert (done.policy, done.most, set(done.spans)) == (scheduling, 4, {f"implementer-{name}" for name in names})
+
+
+def lasting(seconds: Mapping[str, float]) -> Bench:
+    """A bench whose task agents take so long."""
+    bench = Bench()
+
+    def slow(request: AgentRequest, act: Act) -> Act:
+        return replace(act, seconds=seconds[request.member.removeprefix("implementer-")])
+
+    for name in seconds:
+        bench.ever(f"implementer-{name}", slow)
+    return bench
+
+
+def scheduled(seconds: Mapping[str, float], waves: list[str], needs: Mapping[str, str], scheduling: str) -> Scheduled:
+    bench = lasting(seconds)
+    bench.ever("planner", plans(*waves, **{name: {"depends_on": f"[{one}]"} for name, one in needs.items()}))
+    assert bench.play(scheduling=scheduling).exit_code == 0
+    assert bench.simulation.world.most_at_once == most_at_once(dispatch_spans(bench.lines).values()) <= AT_ONCE
+    (done,) = schedules(bench.lines)
+    return done
+
+
+@pytest.mark.req("FT-12")
+@settings(max_examples=15)
+@given(st.lists(st.integers(1, 30), min_size=5, max_size=9), st.lists(st.integers(1, 30), min_size=1, max_size=5))
+def test_no_schedule_beats_its_bounds_and_eager_is_never_slower(first: list[int], second: list[int]) -> None:
+    """Two waves of any durations, the second needing the first: places, critical path and all work bound both ways."""
+    seconds = {f"T{number}": float(time) for number, time in enumerate(first)}
+    seconds |= {f"U{number}": float(time) for number, time in enumerate(second)}
+    waves = [" ".join(name for name in seconds if name.startswith(letter)) for letter in "TU"]
+    needs = {f"U{number}": f"T{number}" for number in range(min(len(first), len(second)))}
+    barrier = scheduled(seconds, waves, needs, BARRIER)
+    eager = scheduled(seconds, waves, needs, EAGER)
+    chain = max([*first, *second, *(a + b for a, b in zip(first, second, strict=False))])
+    for done in (barrier, eager):
+        assert done.most == AT_ONCE
+        assert done.critical.seconds == pytest.approx(chain)
+        assert done.critical.seconds <= done.least <= done.took + 1e-6
+        assert [part.name for part in done.parts] == ["wave 1", "wave 2"]
+    assert eager.took <= barrier.took + 1e-6
+
+
+def test_barriers_cost_what_the_slowest_of_each_sub_wave_takes() -> None:
+    """Six tasks of which the first takes longest: with barriers the others wait for it, eagerly they do not."""
+    seconds = {"T1": 10.0, **{f"T{number}": 2.0 for number in range(2, 7)}}
+    waves = [" ".join(seconds)]
+    assert scheduled(seconds, waves, {}, BARRIER).took == pytest.approx(12.0)
+    eager = scheduled(seconds, waves, {}, EAGER)
+    assert eager.took == pytest.approx(10.0)
+    assert eager.critical.members == ("implementer-T1",)
+
+
+def test_a_replan_is_a_schedule_of_its_own(bench: Bench) -> None:
+    """What an earlier plan finished is waited for no more."""
+    bench.on("planner", plans("T1", "U1", U1={"depends_on": "[T1]"}), plans("V1", first=3, V1={"depends_on": "[T1]"}))
+    bench.on("v-build", remembers("FAIL"))
+    assert bench.play().exit_code == 0
+    told = [line.data["needs"] for line in bench.lines if line.event == "schedule"]
+    assert told == [{"implementer-T1": []}, {"implementer-U1": ["implementer-T1"]}, {"implementer-V1": []}]
+    first, again = schedules(bench.lines)
+    assert first.critical.members == ("implementer-T1", "implementer-U1")
+    assert list(again.spans) == ["implementer-V1"]
