@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -91,25 +92,109 @@ def test_a_crash_while_it_waits_pays_for_nothing_twice() -> None:
     """The refused call is on record before the wait begins; the next process calls again at once."""
     world = SimulatedWorld({}, turned_away(1))
     simulation = Simulation(limited, Inputs(), world)
-    points = iter(range(1000))
+    sleep = world.sleep
 
-    def tripwire(_point: str) -> None:
-        next(points)
-        if any(line.event == "dispatch.try" for line in simulation.lines):
-            raise Crash
+    async def dies(seconds: float) -> None:
+        raise Crash
 
+    world.sleep = dies  # type: ignore[method-assign]
     with pytest.raises(Crash):
-        simulation.go(options=PATIENT, tripwire=tripwire)
+        simulation.go(options=PATIENT)
+    assert moves(simulation.lines) == [("wait", 30.0)]
+    world.sleep = sleep  # type: ignore[method-assign]
     assert simulation.go(options=PATIENT).exit_code == 0
     assert len(world.calls) == 2
 
 
 def test_the_records_of_a_refused_call_are_kept(real: Callable[..., Real]) -> None:
-    """On disk too: each call has a folder and a mark of its own."""
+    """On disk too: the brief of each call is there, and each has a mark of its own."""
     bench = real(limited, Inputs(), {}, turned_away(1, reset_s=0.0), rate_limit_wait_s=60.0)
     assert bench.go().output == "OK attempt 1 tries 1"
     starts = [line for line in bench.lines if line.event == "dispatch.start"]
     assert len({line.data["marker"] for line in starts}) == 2
+    assert len(list((bench.run.folder.path / "dispatches").rglob("brief.md"))) == 2
+
+
+def test_an_answer_that_counts_is_not_waited_for() -> None:
+    """The service refused once on the way, the agent got through all the same."""
+    world = SimulatedWorld({}, lambda request: replace(best(request), limited=Limited("slow down")))
+    simulation = Simulation(limited, Inputs(), world)
+    assert simulation.go(options=PATIENT).output == "OK attempt 1 tries 1"
+    assert moves(simulation.lines) == []
+
+
+@pytest.mark.req("EN-45")
+def test_the_budget_is_checked_between_the_calls_of_one_dispatch() -> None:
+    """Calls that are refused cost too: the run waits for a person, not for the service."""
+    simulation = Simulation(limited, Inputs(), SimulatedWorld({}, turned_away(50)))
+    close = simulation.go(options=replace(PATIENT, budget_usd=1.0))
+    assert close.exit_code == 4
+    assert "budget reached" in close.reason
+    assert len(moves(simulation.lines)) == 4
+
+
+# -- side by side
+
+
+@playbook("pair", inputs=Inputs, key=lambda inputs: inputs.name, needs_roles=False, max_parallel=1)
+async def pair(run: Run, inputs: Inputs) -> Ending:
+    """Two agents in one tree, on one place."""
+
+    def work(name: str) -> Dispatch:
+        return Dispatch(name, "Work.", Contract((Artifact(f"out/{name}.md"),)), retries=Retries(contract=0))
+
+    found = await run.cluster("both", {name: partial(run.dispatch, work(name)) for name in ("a", "b")})
+    return Ending.complete(" ".join(f"{name}:{report.outcome}" for name, report in found.items()))
+
+
+def test_one_that_waits_gives_its_place_to_another() -> None:
+    """With one place for both: b works while a waits for its service."""
+    acts = {"a": turned_away(1, 3000.0), "b": best}
+    world = SimulatedWorld({}, lambda request: replace(acts[request.agent](request), usage=None))
+    simulation = Simulation(pair, Inputs(), world)
+    assert simulation.go(options=PATIENT).output == "a:OK b:OK"
+    ended = [line.agent for line in simulation.lines if line.event == "dispatch.end"]
+    assert ended == ["b", "a"]
+    starts = {
+        line.agent: line.ts for line in simulation.lines if line.event == "dispatch.start" and line.data["try"] == 1
+    }
+    waits = next(line for line in simulation.lines if line.event == "dispatch.try")
+    assert starts["b"] < ended_at(simulation, "a")
+    assert waits.ts <= starts["b"]
+
+
+def ended_at(simulation: Simulation, agent: str) -> str:
+    return next(line.ts for line in simulation.lines if line.event == "dispatch.end" and line.agent == agent)
+
+
+@pytest.mark.req("EN-36", "EN-37")
+def test_what_somebody_changes_while_all_wait_is_theirs() -> None:
+    """A cluster undoes what is in nobody's scope, but not what came while none of its agents worked in the tree."""
+    refused = {name: turned_away(1, 3000.0) for name in ("a", "b")}
+
+    def act(request: AgentRequest) -> Act:
+        done = replace(refused[request.agent](request), usage=None)
+        if done.limited:
+            return replace(done, files={f"stray-{request.agent}.txt": "in nobody's scope"})
+        return done
+
+    world = SimulatedWorld({"person.py": "old"}, act)
+    simulation = Simulation(pair, Inputs(), world)
+    sleep, slept = world.sleep, list[float]()
+
+    async def edited(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(seconds / 2)
+        if len(slept) == 2:
+            world.tree.put("person.py", b"edited by a person")
+            world.tree.put("new.py", b"made by a person")
+        await sleep(seconds / 2)
+
+    world.sleep = edited  # type: ignore[method-assign]
+    assert simulation.go(options=PATIENT).output == "a:OK b:OK"
+    assert world.tree.files["person.py"] == b"edited by a person"
+    assert world.tree.files["new.py"] == b"made by a person"
+    assert not [path for path in world.tree.files if path.startswith("stray")]
 
 
 @pytest.mark.parametrize("reason", [Reason.AGENT_ERROR, Reason.CRASHED, Reason.NO_VERDICT])

@@ -16,15 +16,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from interlock.agents.runner import AgentNews, AgentRequest, Limited, Observer, Usage
+from interlock.contracts import Reason
 from interlock.engine import brief
 from interlock.engine.examination import Examiner
 from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
 from interlock.engine.model import Dispatch, Kind, Quoted, Report
+from interlock.engine.places import given_up
 from interlock.engine.plan import Baseline, Plan, Preview, Try, make_plan, outbox_of, outbox_places, relocated, stamp
 from interlock.engine.recovery import recover
 from interlock.engine.retry import Move, Used, delay_s, next_move, wait_s
-from interlock.engine.sharing import holding_scope, shared_area
+from interlock.engine.sharing import at_work, between_calls, holding_scope, shared_area
 from interlock.engine.slot import Slot
 from interlock.engine.world import Tree
 from interlock.workspace import Scope
@@ -88,7 +90,8 @@ class Dispatcher:
             usage = usage.plus(report.usage or Usage())
             if tried.limited:
                 delay = self._wait_for(tried.limited, waited)
-                waited.append(delay or 0.0)
+                # An agent that waits for its service itself does so until the deadline.
+                waited.append((delay or 0.0) + (report.seconds if report.reason is Reason.TIMEOUT else 0.0))
             else:
                 failure = failure_context(report)
                 delay = delay_s(used) if move is Move.REPEAT else 0.0
@@ -96,8 +99,22 @@ class Dispatcher:
             self._record_try(plan, report, move, used, failure, delay or 0.0)
             if delay is None:
                 self._run.pause(f"{plan.bound.runner}: {report.detail}; resume goes on when its limit has passed")
-            elif delay:
-                await self._world.sleep(delay)
+            self._check_budget()
+            if delay:
+                await self._rest(delay)
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait between two calls: the place for an agent and the tree are free for others meanwhile."""
+        with between_calls():
+            await self._mark_idle()
+            async with given_up():
+                await self._world.sleep(seconds)
+
+    async def _mark_idle(self) -> None:
+        area = shared_area()
+        if area is not None and area.rests:
+            async with self._world.working():
+                area.idle = await self._world.tree.snapshot()
 
     def _wait_for(self, limited: Limited, waited: list[float]) -> float | None:
         return wait_s(limited.reset_s, len(waited), sum(waited), self._run.options.rate_limit_wait_s)
@@ -140,7 +157,10 @@ class Dispatcher:
         async with world.working():
             baseline, before = await self._prepare(plan)
             if not plan.isolated:
-                return await self._call(plan, used, failure, world.tree, before, baseline)
+                with at_work():
+                    tried = await self._call(plan, used, failure, world.tree, before, baseline)
+                await self._mark_idle()
+                return tried
         tree = await world.isolated(before, plan.worktree)
         try:
             return await self._call(plan, used, failure, tree, before, baseline)
@@ -150,8 +170,13 @@ class Dispatcher:
     async def _prepare(self, plan: Plan) -> tuple[Baseline | None, Any]:
         baseline = await recover(self._run, plan)
         before = await self._world.tree.snapshot()
-        if (area := shared_area()) is not None and area.before is None:
-            area.before = before
+        if (area := shared_area()) is not None:
+            if area.before is None:
+                area.before = before
+            if area.idle is not None:
+                changed = await self._world.tree.changes(area.idle, before)
+                area.spared |= {one.path: self._world.tree.facts(one.path).digest for one in changed}
+                area.idle = None
         return baseline, before
 
     async def _call(

@@ -115,7 +115,7 @@ class Examiner:
                     is_state=lambda path: path not in area.owed and self._run.state_scope.covers(path),
                     kind=Kind.PRODUCER,
                     beside_others=False,
-                    own=self._run.own_writes,
+                    own={**self._run.own_writes, **area.spared},
                     digest_now=lambda path: tree.facts(path).digest,
                 )
                 await self._undo(slot, tree, area.before, after, found, by="nobody", event="scope.cleaned")

@@ -18,6 +18,7 @@ from interlock.engine.journal import Journal
 from interlock.engine.keys import checked_name
 from interlock.engine.model import APPROVE, REJECT, Choice, Dispatch, GateDecision, Report
 from interlock.engine.options import Halted, Options
+from interlock.engine.places import start_without, taking
 from interlock.engine.plain_verbs import KEY, PlainVerbs
 from interlock.engine.scopes import current
 from interlock.engine.sharing import shared_area, side_by_side
@@ -127,7 +128,7 @@ class Run(PlainVerbs):
             if (area := shared_area()) is not None and report.left:
                 area.remember(report, slot.intents("dispatch.start")[0].data["snapshot"])
             return report
-        async with self._serial:
+        async with taking(self._serial):
             return await self._dispatcher.perform(spec, slot)
 
     async def cluster(
@@ -170,7 +171,8 @@ class Run(PlainVerbs):
 
         async def work(member: str, body: Callable[[], Awaitable[T]]) -> T:
             current.set(base.child(member))
-            async with slots:
+            start_without()
+            async with taking(slots):
                 try:
                     return await body()
                 finally:

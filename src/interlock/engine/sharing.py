@@ -32,6 +32,19 @@ class Area:
     """A command ran in the tree meanwhile: what it changed cannot be told from what an agent did."""
     strays: dict[str, tuple[str | None, Any]] = field(default_factory=dict)
     """What dispatches of an earlier process left in nobody's scope: path to digest, and the snapshot before them."""
+    busy: int = 0
+    """How many of them work in the tree at this moment."""
+    waiting: int = 0
+    """How many wait to be called again."""
+    idle: Any = None
+    """The tree's snapshot when none of them worked any more although one waits: what follows is somebody else's."""
+    spared: dict[str, str | None] = field(default_factory=dict)
+    """Path to digest of what somebody else changed in such a time."""
+
+    @property
+    def rests(self) -> bool:
+        """Nobody works in the tree, and the cluster has not ended."""
+        return self.busy == 0 and self.waiting > 0 and self.idle is None
 
     def remember(self, report: Report, before: Any) -> None:
         """Take over what a recorded dispatch left behind: its cluster never came to its end."""
@@ -43,6 +56,32 @@ class Area:
 
 
 _area: ContextVar[Area | None] = ContextVar("area", default=None)
+
+
+@contextmanager
+def at_work() -> Iterator[None]:
+    """A call works in the tree meanwhile."""
+    if (area := _area.get()) is None:
+        yield
+        return
+    area.busy += 1
+    try:
+        yield
+    finally:
+        area.busy -= 1
+
+
+@contextmanager
+def between_calls() -> Iterator[None]:
+    """A dispatch waits to call its agent again."""
+    if (area := _area.get()) is None:
+        yield
+        return
+    area.waiting += 1
+    try:
+        yield
+    finally:
+        area.waiting -= 1
 
 
 def shared_area() -> Area | None:
