@@ -556,3 +556,30 @@ async def test_a_tree_can_be_used_without_files(tmp_path: Path, marker: str) -> 
         assert await tree.end(2.0) == ()
     finally:
         assert tree.close() == -signal.SIGTERM
+
+
+async def test_an_error_of_whoever_listens_ends_the_program_and_is_raised(execute: Execute, tmp_path: Path) -> None:
+    """Nobody is left for whom it would work; what it started is gone, and the error is not lost."""
+
+    def deaf(chunk: bytes) -> None:
+        raise WorkspaceFailed("the disk is full")
+
+    began = time.monotonic()
+    with pytest.raises(WorkspaceFailed, match="the disk is full"):
+        await execute(["sh", "-c", f"echo $$ > {tmp_path}/pid; echo hello; sleep 60"], tap=deaf)
+    assert time.monotonic() - began < 30
+    assert not alive(int((tmp_path / "pid").read_text()))
+    assert (tmp_path / "out").read_bytes() == b"hello\n"
+
+
+async def test_lines_are_cleaned_before_they_are_stored_however_they_come(execute: Execute, tmp_path: Path) -> None:
+    """A secret in two pieces is one secret; the last line needs no end. Whoever listens hears it as it was said."""
+    heard = bytearray()
+    await execute(
+        ["sh", "-c", "printf 'a sec'; sleep 0.2; printf 'ret here\\nand a secret'; printf 'a secret\\n' >&2"],
+        clean=lambda raw: raw.replace(b"secret", b"[x]"),
+        tap=heard.extend,
+    )
+    assert (tmp_path / "out").read_bytes() == b"a [x] here\nand a [x]"
+    assert (tmp_path / "err").read_bytes() == b"a [x]\n"
+    assert bytes(heard) == b"a secret here\nand a secret"

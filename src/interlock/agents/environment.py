@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 _REPOSITORY: Final = frozenset(
     {
@@ -82,6 +82,25 @@ class Redaction:
         # The longest first: a secret may contain another.
         values = sorted(self._names, key=lambda value: (-len(value), value))
         self._pattern = re.compile("|".join(map(re.escape, values))) if values else None
+
+    @property
+    def needed(self) -> bool:
+        """Whether the environment holds any secret."""
+        return self._pattern is not None
+
+    def bytes(self, raw: bytes) -> bytes:
+        return self(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def data(self, value: object) -> Any:
+        """A value of plain data, without the secrets in any of its texts."""
+        match value:
+            case str():
+                return self(value)
+            case Mapping():
+                return {key: self.data(item) for key, item in value.items()}
+            case list() | tuple():
+                return [self.data(item) for item in value]
+        return value
 
     def __call__(self, text: str) -> str:
         if self._pattern is None:

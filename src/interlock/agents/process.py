@@ -25,6 +25,8 @@ from interlock.errors import WorkspaceFailed
 
 _CHUNK: Final = 64 * 1024
 _LARGEST_PIPE: Final = 1024 * 1024
+_LONGEST_LINE: Final = 1024 * 1024
+"""Bytes of a line that are held until it is whole."""
 _LAST_WORDS_S: Final = 0.3
 """How long output may stay open after the program has exited: a background child can keep it open for ever."""
 _LEFTOVER_GRACE_S: Final = 1.0
@@ -80,6 +82,7 @@ async def run_process(
     limit_bytes: int = OUTPUT_LIMIT,
     on_start: Callable[[int, int], None] | None = None,
     tap: Callable[[bytes], None] | None = None,
+    clean: Callable[[bytes], bytes] | None = None,
     partial: Callable[[], Awaitable[None] | None] | None = None,
     partial_grace_s: float = 0.0,
 ) -> ProcessExit:
@@ -93,7 +96,8 @@ async def run_process(
         marker: unique for this call, in the environment of everything it starts.
         on_start: gets the number of the process and of its group before anything is waited for.
         tap: gets all of the output, piece by piece, as it comes; also what the file has no room for. An empty piece
-            says that the program has closed its output.
+            says that the program has closed its output. An error of it ends the program and is raised.
+        clean: what becomes of whole lines before they are stored.
     """
     began = time.monotonic()
     with contextlib.ExitStack() as cleanup:
@@ -106,7 +110,7 @@ async def run_process(
         cleanup.callback(tree.close)
         exited = tree.exited()
         sinks = [
-            cleanup.enter_context(_Sink(pipe, file, reader))
+            cleanup.enter_context(_Sink(pipe, file, reader, clean))
             for pipe, file, reader in ((tree.popen.stdout, out, tap), (tree.popen.stderr, err, None))
         ]
         dialogue = None if isinstance(stdin, bytes) else stdin
@@ -117,7 +121,7 @@ async def run_process(
         try:
             if on_start is not None:
                 on_start(tree.pid, tree.pid)
-            timed_out = not await _first(timeout_s, exited, over)
+            timed_out = not await _first(timeout_s, exited, over, sinks[0].broken)
             if timed_out and partial is not None and partial_grace_s > 0:
                 if inspect.isawaitable(asked := partial()):
                     await asked
@@ -134,12 +138,7 @@ async def run_process(
             sink.drain()
     code = tree.close()
     for sink, path in zip(sinks, (stdout, stderr), strict=True):
-        if sink.error is not None:
-            raise WorkspaceFailed(
-                f"the output of {argv[0]!r} could not be stored: {sink.error.strerror}",
-                where=str(path),
-                remedy="Make room or give write permission there, then resume.",
-            ) from sink.error
+        sink.check(argv[0], path)
     return ProcessExit(
         code,
         timed_out=timed_out,
@@ -198,15 +197,28 @@ def _why(error: OSError | ValueError, argv: Sequence[str]) -> str:
 class _Sink:
     """Moves one output pipe into its file, a piece at a time; what does not fit is read and dropped."""
 
-    def __init__(self, pipe: IO[bytes] | None, file: CappedFile, tap: Callable[[bytes], None] | None) -> None:
+    def __init__(
+        self,
+        pipe: IO[bytes] | None,
+        file: CappedFile,
+        tap: Callable[[bytes], None] | None,
+        clean: Callable[[bytes], bytes] | None,
+    ) -> None:
         assert pipe is not None
-        self.error: OSError | None = None
+        self._error: OSError | None = None
+        self._fault: BaseException | None = None
+        """Of the tap."""
         self._tap = tap
+        self._clean = clean
+        self._line = b""
+        """The beginning of a line that is not whole yet, where lines are cleaned."""
         self._pipe = pipe
         self._handle = pipe.fileno()
         self._file = file
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
+        self.broken: asyncio.Future[None] = self._loop.create_future()
+        """Done when the tap has failed: there is nobody any more for whom the program would work."""
         os.set_blocking(self._handle, False)
         _widen(self._handle)
         self._loop.add_reader(self._handle, self._move)
@@ -221,17 +233,43 @@ class _Sink:
             chunk = b""
         if not chunk:
             self.stop()
-            if self._tap is not None:
-                self._tap(b"")
-            return False
-        if self.error is None:
+        else:
+            self._store(chunk)
+        self._pass_on(chunk)
+        return bool(chunk)
+
+    def _store(self, chunk: bytes, *, last: bool = False) -> None:
+        """Keeps a piece; where lines are cleaned, as far as they are whole."""
+        if self._clean is not None:
+            held = self._line + chunk
+            whole = len(held) if last or len(held) > _LONGEST_LINE else held.rfind(b"\n") + 1
+            chunk, self._line = self._clean(held[:whole]), held[whole:]
+        if self._error is None:
             try:
                 self._file.write(chunk)
             except OSError as error:
-                self.error = error
-        if self._tap is not None:
+                self._error = error
+
+    def _pass_on(self, chunk: bytes) -> None:
+        if self._tap is None or self._fault is not None:
+            return
+        try:
             self._tap(chunk)
-        return True
+        except BaseException as fault:  # noqa: BLE001 - it is raised by whoever waits for the program
+            self._fault = fault
+            if not self.broken.done():
+                self.broken.set_result(None)
+
+    def check(self, program: str, path: Path) -> None:
+        """Raises what went wrong with the output, if something did."""
+        if self._fault is not None:
+            raise self._fault
+        if self._error is not None:
+            raise WorkspaceFailed(
+                f"the output of {program!r} could not be stored: {self._error.strerror}",
+                where=str(path),
+                remedy="Make room or give write permission there, then resume.",
+            ) from self._error
 
     def drain(self) -> None:
         """Takes the rest that is already there; bounded, since a writer may be left that is not ours to end yet."""
@@ -249,6 +287,7 @@ class _Sink:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        self._store(b"", last=True)
 
 
 def _widen(handle: int) -> None:

@@ -6,11 +6,12 @@ import json
 import math
 import os
 import stat
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from interlock.agents.capped_file import OUTPUT_LIMIT
+from interlock.agents.environment import Redaction
 from interlock.agents.runner import AgentNews, AgentRequest, Observer, Usage
 
 RESULT_LIMIT: Final = 10 * 1000 * 1000
@@ -103,16 +104,22 @@ def _amount(value: object) -> float | None:
 
 
 class Transcript:
-    """Passes news on and keeps them, one JSON line each, in ``transcript.jsonl``."""
+    """Passes news on and keeps them, one JSON line each, in ``transcript.jsonl``; both without secrets."""
 
-    def __init__(self, request: AgentRequest, observe: Observer, redact: Callable[[str], str] = str) -> None:
+    def __init__(self, request: AgentRequest, observe: Observer, redact: Redaction | None = None) -> None:
         self._path = request.folder / "transcript.jsonl"
         self._observe = observe
-        self._redact = redact
+        self._redact = redact or Redaction({})
+        self._room = OUTPUT_LIMIT
 
     def __call__(self, news: AgentNews) -> None:
+        if self._redact.needed:
+            news = AgentNews(news.kind, self._redact.data(news.data))
         stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = json.dumps({"ts": stamp, "kind": news.kind, **news.data}, ensure_ascii=False, default=str)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(self._redact(line) + "\n")
+        line = json.dumps({"ts": stamp, "kind": news.kind, **news.data}, ensure_ascii=False, default=str) + "\n"
+        raw = line.encode("utf-8", "replace")
+        self._room -= len(raw)
+        if self._room >= 0:
+            with self._path.open("ab") as file:
+                file.write(raw)
         self._observe(news)

@@ -264,7 +264,7 @@ def test_an_error_without_the_end_of_the_turn_says_why() -> None:
         ),
         ('{"error": {"message": "too big", "code": "400"}}', Kind.REQUEST, "too big, 400"),
         ('{"detail": "Unauthorized"}', Kind.ACCESS, '{"detail": "Unauthorized"}'),
-        ("{broken 401", Kind.ACCESS, "{broken 401"),
+        ("{broken: error 401", Kind.ACCESS, "{broken: error 401"),
     ],
 )
 def test_an_error_in_json_is_told_in_words(message: str, kind: Kind, text: str) -> None:

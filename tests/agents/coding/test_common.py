@@ -52,6 +52,16 @@ def test_what_is_no_object_is_passed_over(noise: bytes) -> None:
     assert found[-1] == {"kept": 1}
 
 
+def test_half_a_character_is_replaced_not_an_error() -> None:
+    """A cut emoji, as JavaScript writes it: the rest of the text is there, and every text can be stored."""
+    found: list[Mapping[str, Any]] = []
+    lines = JsonLines(found.append)
+    lines.feed(b'{"text": "cut \\ud83d here", "whole": "\\ud83d\\ude00", "name": "\\u00fc"}\n')
+    assert found == [
+        {"text": "cut ? here", "whole": "\N{GRINNING FACE}", "name": "\N{LATIN SMALL LETTER U WITH DIAERESIS}"}
+    ]
+
+
 def test_a_line_beyond_all_measure_is_skipped_and_said() -> None:
     """Memory stays bounded; the line after it is read again."""
     found: list[Mapping[str, Any]] = []
@@ -87,6 +97,15 @@ def test_a_line_beyond_all_measure_is_skipped_and_said() -> None:
         ("please log in first", None, Kind.ACCESS),
         ("the model's context window is exceeded", None, Kind.REQUEST),
         ("connection reset by peer", None, Kind.SERVICE),
+        ("Rate limit reached: Limit 500, Used 500, Requested 1. Please try again in 120ms.", None, Kind.LIMITED),
+        ("Rate limit: please retry after 450 seconds", None, Kind.LIMITED),
+        ("connect ETIMEDOUT 160.79.104.10:443", None, Kind.SERVICE),
+        ("getaddrinfo ENOTFOUND models.example.org:443", None, Kind.SERVICE),
+        ("the catalog index is broken", None, Kind.SERVICE),
+        ("context window limit reached", None, Kind.REQUEST),
+        ("HTTP 503 from upstream", None, Kind.LIMITED),
+        ("status: 500", None, Kind.SERVICE),
+        ("error code 400: bad", None, Kind.REQUEST),
         ("", None, Kind.SERVICE),
     ],
 )
@@ -109,6 +128,11 @@ def test_only_what_may_pass_by_itself_is_worth_another_try() -> None:
         ("try again in 2 minutes", 120),
         ("Retry after 500 ms", 0.5),
         ("limit resets in 5 hours", 18_000),
+        ("try again in 6m0s", 360),
+        ("Please try again in 1m12.5s", 72.5),
+        ("resets in 1 hour 30 minutes", 5400),
+        ("resets in 2 days, 1 hour and 5 minutes", 176_700),
+        ("request 2147483647 was refused", None),
         ("retry-after: 30 seconds", 30),
         (f"usage limit reached|{int(NOW.timestamp()) + 90}", 90),
         ("resets at 2026-05-01T12:10:00Z", 600),
@@ -191,7 +215,15 @@ def test_a_missing_end_of_turn_is_explained_by_the_last_words() -> None:
 
 def test_a_passed_deadline_is_not_also_a_fault() -> None:
     """The engine judges time; a half stream at the deadline is no crash."""
-    assert settle(Conclusion(), code=-15, timed_out=True).fault is None
+    settled = settle(Conclusion(), code=-15, timed_out=True)
+    assert (settled.fault, settled.limited) == (None, None)
+
+
+def test_a_deadline_that_passed_while_the_agent_waited_for_its_service_is_a_limit() -> None:
+    """Some agents sleep through a limit themselves: that is not slowness."""
+    settled = settle(Conclusion(), code=-15, timed_out=True, waiting="429")
+    assert settled.limited is not None
+    assert "429" in settled.limited.text
 
 
 # -- asking

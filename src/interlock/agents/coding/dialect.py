@@ -74,6 +74,8 @@ class Conclusion:
     session: str | None = None
     usage: Usage | None = None
     trouble: Trouble | None = None
+    waiting: str = ""
+    """Why it waits for its model service, where that is the last that is known of it."""
 
 
 class StreamReader(Protocol):

@@ -19,15 +19,25 @@ class Settled:
     limited: Limited | None = None
 
 
-def settle(said: Conclusion, *, code: int | None, timed_out: bool, last_words: str = "", cut: bool = False) -> Settled:
+def settle(
+    said: Conclusion,
+    *,
+    code: int | None,
+    timed_out: bool,
+    waiting: str = "",
+    last_words: str = "",
+    cut: bool = False,
+) -> Settled:
     """Why the call does not count, if it does not. A deadline that passed is judged elsewhere.
 
     Args:
+        waiting: why it waited for its model service when it was last heard of. At the deadline that is a limit of the
+            service, not slowness of the agent.
         last_words: the end of what it wrote to its standard error.
         cut: a line of the stream was too long to be read.
     """
     if timed_out:
-        return Settled()
+        return Settled(limited=Limited(f"it waited for its model service: {waiting}") if waiting else None)
     if said.trouble is not None:
         return Settled(said.trouble.fault, said.trouble.limited)
     if not said.finished:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 LINE_LIMIT: Final = 32 * 1000 * 1000
 """Bytes of one line; a longer one is skipped, so that memory stays bounded whatever an agent prints."""
+
+
+_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class JsonLines:
@@ -48,6 +52,8 @@ class JsonLines:
         elif line.strip().startswith(b"{"):
             try:
                 found = json.loads(line)
+                if _HALF.search(line):  # half of a character, cut by whoever wrote it: no text of ours can hold it
+                    found = json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
             except (ValueError, RecursionError):
                 return
             self._take(found)

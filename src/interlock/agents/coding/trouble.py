@@ -59,27 +59,34 @@ _BY_STATUS: Final = {
     503: Kind.LIMITED,
     529: Kind.LIMITED,
 }
+_REQUEST_WORDS: Final = re.compile(
+    r"prompt is too long|context.?(length|window)|maximum context|too many tokens|invalid.?request|unknown model"
+    r"|model.{0,40}(not found|does not exist)",
+    re.IGNORECASE,
+)
 _LIMIT_WORDS: Final = re.compile(
     r"rate.?limit|too many requests|quota|usage limit|session limit|weekly limit|hit (your|the) limit|limit reached"
-    r"|overloaded|capacity|resource.?exhausted|\b429\b|\b529\b",
+    r"|overloaded|at capacity|no capacity|capacity (is )?exhausted|resource.?exhausted",
     re.IGNORECASE,
 )
 _ACCESS_WORDS: Final = re.compile(
-    r"unauthori[sz]ed|authenticat|invalid api key|api key|not logged in|log ?in|sign in|permission_?denied|credential"
-    r"|\b40[13]\b",
+    r"unauthori[sz]ed|authenticat|(invalid|incorrect|missing|no) (api )?key|not logged in|\blog ?in\b|\bsign in\b"
+    r"|permission.?denied|credential",
     re.IGNORECASE,
 )
-_REQUEST_WORDS: Final = re.compile(
-    r"prompt is too long|context (length|window)|maximum context|invalid.?request|unknown model|model not found"
-    r"|does not exist|\b40[04]\b",
+_STATUS: Final = re.compile(
+    r"(?:^|\(|\[|,\s(?=\d{3}$)|(?:status|error|code|http)\W{0,3}(?:code\W{0,2})?)(4\d\d|5\d\d)(?![\d.]|\s*(?:ms|s|sec|m|h)\b)",
     re.IGNORECASE,
 )
-_STATUS: Final = re.compile(r"(?<![\d.])(4\d\d|5\d\d)(?![\d.])")
 _PERIOD: Final = re.compile(
-    r"(?:(?:retry|again|reset[s]?|wait)\D{0,20}?)(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?)\b",
+    r"(?:retry|again|reset|wait)[^\d\n]{0,20}?(?P<parts>(?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|s|secs?|seconds?|m|mins?"
+    r"|minutes?|h|hrs?|hours?|d|days?)(?![a-z])[\s,]*(?:and\s+)?)+)",
     re.IGNORECASE,
 )
-_UNITS: Final = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
+_UNITS: Final = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_LONGEST_RESET_S: Final = 8 * 86_400.0
+"""A number that would be a later moment is none."""
 _EPOCH: Final = re.compile(r"(?<!\d)(1[6-9]\d{8}|2\d{9})(?!\d)")
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 
@@ -89,46 +96,61 @@ def trouble(
 ) -> Trouble:
     """What a failed request to the model service means; total, whatever was said."""
     said = " ".join(text.split()) or (f"the model service answered {status}" if status else "the model service failed")
-    status = status if status is not None else _status_in(said)
-    kind = kind_of(status, said)
+    kind = kind_of(status, said) if status is not None else _kind_by_words(said)
     if kind is Kind.LIMITED and reset_s is None:
         reset_s = reset_in(said, now or datetime.now(UTC))
     return Trouble(kind, said, reset_s)
 
 
+def _kind_by_words(text: str) -> Kind:
+    """Words that say it before numbers that only may be a status."""
+    by_words = kind_of(None, text)
+    found = _status_in(text) if by_words is Kind.SERVICE else None
+    return kind_of(found, text)
+
+
 def kind_of(status: int | None, text: str) -> Kind:
-    if status is not None:
-        # A used-up quota comes under several statuses; its words tell it from a key that is not allowed.
-        if status in (402, 403) and _LIMIT_WORDS.search(text):
-            return Kind.LIMITED
-        if status in _BY_STATUS:
-            return _BY_STATUS[status]
-        if status >= 500:
-            return Kind.LIMITED if "overloaded" in text.lower() else Kind.SERVICE
-        if status >= 400:
-            return Kind.REQUEST
-    for pattern, kind in ((_LIMIT_WORDS, Kind.LIMITED), (_ACCESS_WORDS, Kind.ACCESS), (_REQUEST_WORDS, Kind.REQUEST)):
-        if pattern.search(text):
-            return kind
-    return Kind.SERVICE
+    """By the status where one is known, else by the words; a used-up quota comes under several statuses."""
+    by_words = next((kind for pattern, kind in _WORDS if pattern.search(text)), None)
+    if status is None:
+        return by_words or Kind.SERVICE
+    if status in _BY_STATUS:
+        return Kind.LIMITED if status in (402, 403) and by_words is Kind.LIMITED else _BY_STATUS[status]
+    if status >= 500:
+        return Kind.LIMITED if "overloaded" in text.lower() else Kind.SERVICE
+    return Kind.REQUEST
+
+
+_WORDS: Final = ((_REQUEST_WORDS, Kind.REQUEST), (_LIMIT_WORDS, Kind.LIMITED), (_ACCESS_WORDS, Kind.ACCESS))
 
 
 def reset_in(text: str, now: datetime) -> float | None:
     """Seconds until the moment that a text about a limit names, if it names one."""
     if found := _PERIOD.search(text):
-        unit = found[2].lower()
-        scale = next(_UNITS[prefix] for prefix in ("milli", "ms", "s", "m", "h") if unit.startswith(prefix))
-        return float(found[1]) * scale
+        return sum(float(number) * _seconds(unit) for number, unit in _PART.findall(found["parts"]))
+    moment = _moment(text)
+    if moment is None:
+        return None
+    left = moment - now.timestamp()
+    return max(0.0, left) if left <= _LONGEST_RESET_S else None
+
+
+def _seconds(unit: str) -> float:
+    return next(_UNITS[prefix] for prefix in ("milli", "ms", "s", "m", "h", "d") if unit.lower().startswith(prefix))
+
+
+def _moment(text: str) -> float | None:
     if found := _EPOCH.search(text):
-        return max(0.0, float(found[1]) - now.timestamp())
+        return float(found[1])
     if found := _ISO.search(text):
         try:
-            return max(0.0, (datetime.fromisoformat(found[0].replace("Z", "+00:00")) - now).total_seconds())
+            return datetime.fromisoformat(found[0].replace("Z", "+00:00")).timestamp()
         except ValueError:
             return None
     return None
 
 
 def _status_in(text: str) -> int | None:
+    """A number that stands where a status stands; others are ports, limits and seconds."""
     found = _STATUS.search(text)
     return int(found[1]) if found else None
