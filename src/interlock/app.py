@@ -118,12 +118,20 @@ class Setup:
             case Scripted() as table:
                 return ScriptedRunner(self._scenario(table.scenario), name=name, inherit=self.environ)
             case CodingAgent() as table:
-                program = table.program or known_agent(table.type).program_for(table.mode)
-                configured = Configured(name, program, table.args, table.model, table.env)
+                configured = Configured(name, self.program_of(table), table.args, table.model, table.env)
                 return make_runner(table.type, configured, self.environ, table.mode)
             case AcpAgent() as table:
-                configured = Configured(name, table.program, table.args, table.model, table.env)
+                configured = Configured(name, self.program_of(table), table.args, table.model, table.env)
                 return make_runner("acp", configured, self.environ)
+
+    def program_of(self, table: CodingAgent | AcpAgent) -> str:
+        """What is started for a coding agent: a name on PATH, or a path, which counts from the workspace."""
+        if isinstance(table, AcpAgent):
+            program = table.program
+        else:
+            program = table.program or known_agent(table.type).program_for(table.mode)
+        # Calls start in worktrees, questions of `doctor` in folders of their own: all must find the same file.
+        return str(self.root / program) if "/" in program else program
 
     def _scenario(self, path: str | None) -> Scenario | None:
         if path is None:

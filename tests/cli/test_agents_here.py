@@ -11,6 +11,22 @@ from typing import Any
 
 import pytest
 
+from interlock.agents.coding.probing import Failure, probe
+from interlock.agents.runner import (
+    AgentExit,
+    AgentRequest,
+    Fault,
+    Health,
+    Limited,
+    MemoryOutput,
+    Observer,
+)
+from interlock.app import Application
+from interlock.cli.doctor import unanswered
+from interlock.contracts import Reason
+from interlock.engine.host import Quiet
+from interlock.settings import AcpAgent, CodingAgent
+
 CLAUDE = """\
 import json, os, sys
 if "--version" in sys.argv:
@@ -25,6 +41,34 @@ if os.environ.get("SIGNED"):
 else:
     result = {"is_error": True, "result": "Not logged in, please run /login"}
 print(json.dumps({"type": "result", "subtype": "success", **result}))
+"""
+FAILING = """\
+import json, os, sys
+if "--version" in sys.argv:
+    print("9.8.7 (Claude Code)"); sys.exit()
+sys.stdin.read()
+said = {"type": "result", "subtype": "success", "is_error": True, **json.loads(os.environ["SAYS"])}
+print(json.dumps(said))
+"""
+WORKER = """\
+import json, os, pathlib, sys, time
+if "--version" in sys.argv:
+    print("9.8.7 (Claude Code)"); sys.exit()
+sys.stdin.read()
+agent, calls = os.environ["INTERLOCK_AGENT"], pathlib.Path(os.environ["CALLS"])
+called = calls / agent
+if agent == os.environ["REFUSED"] and not called.exists():
+    result = {"is_error": True, "api_error_status": 429, "result": "API Error: 429 too many requests, retry in 1s"}
+else:
+    journals = pathlib.Path(".interlock/runs").glob("*/journal.jsonl") if agent == "tester" else ()
+    end = time.monotonic() + 20
+    for journal in journals:
+        while "run.paused" not in journal.read_text() and time.monotonic() < end:
+            time.sleep(0.02)
+    pathlib.Path({"planner": "plan.md", "builder": "built.txt", "tester": "tested.txt"}[agent]).write_text("done")
+    result = {"is_error": False, "result": "DONE: as asked"}
+called.write_text("")
+print(json.dumps({"type": "result", "subtype": "success", "session_id": "s", **result}))
 """
 CODEX = """\
 import sys
@@ -109,6 +153,140 @@ def test_doctor_says_what_to_do_when_the_agent_does_not_answer(workspace: Any, o
     assert "not asked" in quiet.stdout.decode()
 
 
+@pytest.mark.parametrize(
+    ("says", "remedy"),
+    [
+        ({"result": "API Error: 401 invalid x-api-key"}, "to do: Run `claude` once and sign in, or set"),
+        ({"result": "unknown model: opuss"}, "to do: Correct runners.mine.model, which is 'opuss'. Run it by hand"),
+        ({"result": "API Error: 500 internal error"}, "to do: Check the network. Run it by hand and see what it says:"),
+        ({"is_error": False, "result": ""}, "to do: Check the network. Run it by hand and see what it says:"),
+    ],
+)
+def test_the_remedy_fits_what_kept_the_agent_from_answering(
+    workspace: Any, on_path: Callable[..., str], says: dict[str, Any], remedy: str
+) -> None:
+    """Only who is not signed in is told to sign in."""
+    (workspace.root / "interlock.toml").write_text('[runners.mine]\ntype = "claude"\nmodel = "opuss"\nargs = ["-x"]\n')
+    answer = workspace("doctor", PATH=on_path(claude=FAILING), SAYS=json.dumps(says))
+    said = answer.stdout.decode()
+    assert answer.code == 2
+    assert remedy in said
+    assert ("sign in" in said) == ("401" in said)
+    assert "by hand" not in remedy or "see what it says: claude -x\n" in said
+
+
+class Ends:
+    """A runner whose calls all end in one way."""
+
+    name = "ends"
+
+    def __init__(self, exit_: AgentExit) -> None:
+        self._exit = exit_
+
+    async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
+        return self._exit
+
+    async def health(self) -> Health:
+        return Health(True, "")
+
+
+LIMITED = Limited("it waited for its model service: 429")
+FAULT = Fault(Reason.CRASHED, "the agent ended with exit status 3 without reporting the end of its turn: Segmentation")
+
+
+@pytest.mark.parametrize(
+    ("exit_", "failure", "remedy"),
+    [
+        (
+            AgentExit(None, spawn_error="exec format"),
+            Failure.START,
+            "Run it by hand and see what it says: x -y. Or name",
+        ),
+        (AgentExit(-9, timed_out=True), Failure.TIME, "Check the network. Run it by hand and see what it says: x -y"),
+        (AgentExit(-9, timed_out=True, limited=LIMITED), Failure.LIMIT, "Nothing: it will answer again later."),
+        (AgentExit(3, fault=FAULT), Failure.OTHER, "Check the network. Run it by hand"),
+        (AgentExit(3, MemoryOutput(b"READY")), Failure.OTHER, "Check the network. Run it by hand"),
+        (
+            AgentExit(1, fault=Fault(Reason.AGENT_ERROR, "please log in")),
+            Failure.ACCESS,
+            "Sign in with its own program.",
+        ),
+        (AgentExit(1, fault=Fault(Reason.AGENT_ERROR, "unknown model")), Failure.REQUEST, "Run it by hand"),
+        (AgentExit(0, MemoryOutput(b"I am ready")), None, ""),
+    ],
+)
+async def test_every_end_of_a_question_has_a_remedy(exit_: AgentExit, failure: Failure | None, remedy: str) -> None:
+    """One for each kind of failure, also where the agent is none that interlock knows, and no model is set."""
+    asked = await probe(Ends(exit_), limit_s=5.0)
+    assert (asked.ok, asked.failure) == (failure is None, failure)
+    assert asked.text
+    assert unanswered(failure, "mine", None, None, "x -y").startswith(remedy)
+
+
+def test_a_limit_of_the_service_is_nothing_to_mend(workspace: Any, on_path: Callable[..., str]) -> None:
+    """A note, and exit 0: tomorrow it answers again."""
+    unset(workspace)
+    says = json.dumps({"api_error_status": 429, "result": "usage limit reached"})
+    answer = workspace("doctor", PATH=on_path(claude=FAILING), SAYS=says)
+    (line,) = [line for line in answer.stdout.decode().splitlines() if "claude (default)" in line]
+    assert answer.code == 0
+    assert line.startswith("note ")
+    assert "does not answer: usage limit reached" in line
+    assert "to do: Nothing: it will answer again later." in answer.stdout.decode()
+
+
+def test_what_the_agent_says_is_shown_without_secrets(workspace: Any, on_path: Callable[..., str]) -> None:
+    """A service that quotes the key it refuses does not bring it onto the screen."""
+    unset(workspace)
+    says = json.dumps({"result": "401 wrong key: sk-0123456789abcdef"})
+    answer = workspace("doctor", PATH=on_path(claude=FAILING), SAYS=says, ANTHROPIC_API_KEY="sk-0123456789abcdef")
+    assert "401 wrong key: [redacted:ANTHROPIC_API_KEY]" in answer.stdout.decode()
+    assert "sk-0123456789abcdef" not in answer.stdout.decode()
+
+
+@pytest.mark.parametrize("mode", ["headless", "acp"])
+def test_a_program_given_as_a_path_counts_from_the_workspace(tmp_path: Path, mode: str) -> None:
+    """Wherever a call or a question starts; a bare name is looked for on PATH, an absolute path stays as it is."""
+    (tmp_path / "interlock.toml").write_text(
+        f'[runners.here]\ntype = "claude"\nmode = "{mode}"\nprogram = "tools/claude"\n'
+        '[runners.there]\ntype = "acp"\nprogram = "./tools/agent"\n'
+        '[runners.far]\ntype = "codex"\nprogram = "/opt/codex"\n'
+        '[runners.named]\ntype = "codex"\nprogram = "codex-nightly"\n'
+    )
+    setup = Application(tmp_path, Quiet(), environ={}).setup
+    found = {}
+    for name, table in setup.settings.runners.items():
+        assert isinstance(table, CodingAgent | AcpAgent)
+        found[name] = setup.program_of(table)
+    root = tmp_path.resolve()
+    assert found == {
+        "here": f"{root}/tools/claude",
+        "there": f"{root}/tools/agent",
+        "far": "/opt/codex",
+        "named": "codex-nightly",
+    }
+
+
+def test_a_program_in_the_workspace_is_found_by_doctor_and_by_runs(workspace: Any, on_path: Callable[..., str]) -> None:
+    """For its version, for a call in another folder, and for one in the workspace: the same file."""
+    (workspace.root / "interlock.toml").write_text('[runners.mine]\ntype = "claude"\nprogram = "tools/claude"\n')
+    place = workspace.root / "tools" / "claude"
+    place.parent.mkdir()
+    place.write_text(f"#!{sys.executable}\n{CLAUDE}")
+    place.chmod(0o755)
+    path = on_path()
+    answer = workspace("doctor", PATH=path, SIGNED="1")
+    assert answer.code == 0
+    assert f"mine (default): version 9.8.7, {place}; mode headless; answers in" in answer.stdout.decode()
+    place.write_text(f"#!{sys.executable}\n{WORKER}")
+    (workspace.root.parent / "calls").mkdir()
+    ran = workspace(
+        *("run", "toy", "a", "--mode", "quick"), PATH=path, REFUSED="", CALLS=str(workspace.root.parent / "calls")
+    )
+    assert ran.code == 0, ran.stderr
+    assert (workspace.root / "plan.md").read_text() == "done"
+
+
 def test_doctor_says_how_to_get_an_agent_that_is_not_installed(workspace: Any, on_path: Callable[..., str]) -> None:
     """A runner that is set but not there."""
     unset(workspace)
@@ -126,8 +304,9 @@ def test_a_run_without_settings_uses_the_agent_on_path_and_says_so(router: Any, 
     )
     answer = router("run", "router", "/implement 259", PATH=on_path(claude=speaks), SIGNED="1")
     assert "agents are called with claude, found on PATH" in answer.stderr
-    started = [line for line in answer.stderr.splitlines() if "claude" in line]
-    assert started
+    assert answer.code == 0
+    starts = [line for line in router.journal() if line["event"] == "dispatch.start"]
+    assert [line["data"]["runner"] for line in starts] == ["claude"]
 
 
 def test_without_any_agent_a_run_says_how_to_get_one(router: Any, on_path: Callable[..., str]) -> None:
@@ -140,3 +319,64 @@ def test_without_any_agent_a_run_says_how_to_get_one(router: Any, on_path: Calla
     assert "npm install -g" in answer.stderr
     assert "--runner scripted" in answer.stderr
     assert router.digest() == before
+
+
+# -- a service that takes no more requests for now
+
+
+@pytest.fixture
+def refused(workspace: Any, on_path: Callable[..., str], tmp_path: Path) -> Callable[..., Any]:
+    """The command line with an agent on PATH whose service refuses the first call of one role with a 429."""
+    unset(workspace)
+    (tmp_path / "calls").mkdir()
+    env = {"PATH": on_path(claude=WORKER), "CALLS": str(tmp_path / "calls")}
+    return lambda *arguments, role="planner": workspace(*arguments, REFUSED=role, **env)
+
+
+def test_a_run_waits_for_its_service_as_long_as_the_settings_allow(refused: Callable[..., Any], workspace: Any) -> None:
+    """By default that is long enough for a limit of a second; the wait is told."""
+    answer = refused("run", "toy", "a", "--mode", "quick")
+    assert answer.code == 0, answer.stderr
+    assert "429 too many requests, retry in 1s; waiting 2.0 s for it" in answer.stderr
+    (again,) = [line for line in workspace.journal() if line["event"] == "dispatch.try"]
+    assert again["data"]["move"] == "wait"
+
+
+def test_a_run_that_may_not_wait_pauses_and_resume_goes_on(refused: Callable[..., Any], workspace: Any) -> None:
+    """Exit 4, and the limit is named; the same dispatch is called again by the next process."""
+    (workspace.root / "interlock.toml").write_text("[limits]\nrate_limit_wait_s = 0\n")
+    answer = refused("run", "toy", "a", "--mode", "quick")
+    assert answer.code == 4
+    assert "it lasts longer than may be waited" in answer.stderr
+    assert workspace.events()[-1] == "run.paused"
+    assert refused("resume", "latest").code == 0
+    assert workspace.events().count("dispatch.start") == 2
+
+
+def test_a_cluster_that_was_paused_is_shown_as_paused(refused: Callable[..., Any], workspace: Any) -> None:
+    """Another member ends after the pause, and has the last word in the journal; how the run stands is still told."""
+    (workspace.root / "interlock.toml").write_text("[limits]\nrate_limit_wait_s = 0\n")
+    assert refused("run", "toy", "a", role="builder").code == 4
+    assert refused("approve", "latest", "--resume", role="builder").code == 4
+    assert workspace.events()[-1] == "dispatch.end"
+    why = "paused: claude: API Error: 429 too many requests"
+    (listed,) = workspace("runs", "--json").json
+    assert (listed["status"], listed["how"][: len(why)]) == ("waiting", why)
+    assert why in workspace("show", "latest").stdout.decode()
+    again = workspace("approve", "latest")
+    assert again.code != 0
+    assert why in again.stderr
+    assert refused("resume", "latest", role="builder").code == 0
+
+
+def test_however_much_the_others_write_after_a_pause(refused: Callable[..., Any], workspace: Any) -> None:
+    """The list looks for the line that tells, not at a piece of the journal's end."""
+    (workspace.root / "interlock.toml").write_text("[limits]\nrate_limit_wait_s = 0\n")
+    refused("run", "toy", "a", "--mode", "quick")
+    last = workspace.journal()[-1]
+    with (workspace.folders[0] / "journal.jsonl").open("a") as journal:
+        for _ in range(3):
+            line = {**last, "event": "scope.violation", "data": {"paths": ["x" * 40_000]}}
+            journal.write(json.dumps(line, separators=(",", ":")) + "\n")
+    (listed,) = workspace("runs", "--json").json
+    assert listed["how"].startswith("paused: claude")

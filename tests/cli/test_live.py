@@ -81,14 +81,29 @@ def test_waiting_for_a_service_is_shown_as_waiting(board: Board) -> None:
     board.line(line("dispatch.start", member="a", step="s", **{"try": 1}, runner="x"))
     board.line(line("dispatch.try", move="wait", delay_s=30.0, detail="429 too many requests"))
     assert "waits 30 s for its service: 429" in drawn(board, 200)[1]
+    board.line(line("dispatch.try", move="wait", delay_s=17_999.7, detail="429 too many requests"))
+    assert "waits 5 h 00 min for its service: 429" in drawn(board, 200)[1]
+    board.line(line("dispatch.try", move="wait", delay_s=0.0, detail="429 too many requests"))
+    assert "its limit lasts longer than may be waited: 429" in drawn(board, 200)[1]
+
+
+@pytest.mark.parametrize(("move", "delay_s", "said"), [("repeat", 5.0, "repeat in 5.0 s"), ("repair", 0.0, "repair")])
+def test_a_call_that_is_made_again_is_announced(board: Board, move: str, delay_s: float, said: str) -> None:
+    """What kind of repeat it is, and how soon where that is not at once."""
+    board.line(line("dispatch.start", member="a", step="s", **{"try": 1}, runner="x"))
+    board.line(line("dispatch.try", move=move, delay_s=delay_s, detail="crashed"))
+    assert drawn(board, 200)[1].endswith(f"  {said}")
 
 
 def test_failures_and_costs_add_up_and_unknown_costs_stay_unknown(board: Board) -> None:
-    """A cost that nobody said adds nothing, and is not shown as zero."""
+    """A cost that nobody said adds nothing, is not shown as zero, and what is known is not shown as the whole."""
     board.line(line("dispatch.end", outcome="FAIL", cost_usd=None))
     assert board.counts.cost_usd is None
     assert "1 failed" in drawn(board)[0]
     assert "USD" not in drawn(board)[0]
+    board.line(line("dispatch.end", outcome="OK", cost_usd=0.5))
+    board.line(line("dispatch.end", outcome="OK", cost_usd=0.25))
+    assert drawn(board)[0].endswith("  2 ok  1 failed  0.75 USD + unknown")
 
 
 def test_what_earlier_runs_took_gives_an_eta(board: Board, clock: Clock) -> None:

@@ -68,8 +68,19 @@ def test_the_words_for_what_people_watch(make_line: Any, dispatch_end: Any) -> N
     assert violation.weight is Weight.BAD
     assert "apply it again: git apply p" in violation.text
     again = {"move": "repeat", "outcome": "FAIL", "reason": "timeout", "detail": "", "delay_s": 1.0}
-    assert tell(make_line("dispatch.try", "k", "a", data=again)).text == "k: a failed (timeout); repeat after 1 s"
+    assert tell(make_line("dispatch.try", "k", "a", data=again)).text == "k: a failed (timeout); repeat after 1.0 s"
     assert tell(make_line("read", data={"in": {"path": "x.md"}})).weight is Weight.DETAIL
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "said"), [(17_999.7, "waiting 5 h 00 min for it"), (0.0, "it lasts longer than may be waited")]
+)
+def test_a_limit_is_told_with_what_follows(make_line: Any, delay_s: float, said: str) -> None:
+    """How long it is waited for, as people say it, or that it is not."""
+    data = {"move": "wait", "outcome": "FAIL", "reason": "crashed", "detail": "429 slow down", "delay_s": delay_s}
+    told = tell(make_line("dispatch.try", "k", "a", data=data))
+    assert told.text == f"k: the limit of a's service is reached: 429 slow down; {said}"
+    assert told.weight is Weight.ATTENTION
 
 
 def test_durations_as_people_say_them() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli.pipeline import Pipeline, Stand
-from interlock.telemetry import printable, who
+from interlock.telemetry import in_words, printable, who
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
@@ -38,6 +38,8 @@ class Counts:
     ok: int = 0
     failed: int = 0
     cost_usd: float | None = None
+    unknown_cost: bool = False
+    """Whether the cost of some dispatch is unknown, so that the sum is not the whole."""
 
 
 @dataclass
@@ -120,14 +122,17 @@ class Board:
             # A judge who says no has done its part.
             good, cost, now = line.data["outcome"] != "FAIL", line.data["cost_usd"], self.counts
             total = now.cost_usd if cost is None else (now.cost_usd or 0.0) + cost
-            self.counts = Counts(now.ok + good, now.failed + (not good), total)
+            unknown = now.unknown_cost or cost is None
+            self.counts = Counts(now.ok + good, now.failed + (not good), total, unknown)
 
 
 def _again(data: Mapping[str, Any]) -> str:
     """What follows a try that did not count."""
-    if data["move"] == "wait":
-        return printable(f"waits {data['delay_s']:g} s for its service: {data['detail']}", 80)
-    return f"{data['move']} in {data['delay_s']:g} s"
+    move, delay = data["move"], data["delay_s"]
+    if move == "wait":
+        what = f"waits {in_words(delay)} for its service" if delay else "its limit lasts longer than may be waited"
+        return printable(f"{what}: {data['detail']}", 80)
+    return f"{move} in {in_words(delay)}" if delay else str(move)
 
 
 def doing(kind: str, data: Mapping[str, object]) -> str:

@@ -149,7 +149,7 @@ class Picture:
         if counts.failed:
             yield f"{counts.failed} failed"
         if counts.cost_usd is not None:
-            yield spent(counts.cost_usd)
+            yield f"{spent(counts.cost_usd)} + {spent(None)}" if counts.unknown_cost else spent(counts.cost_usd)
 
 
 def minutes(seconds: float) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 from interlock.engine.folder import HOME, Known, known_runs
 from interlock.telemetry import seconds_between
 
-TAIL = 64 * 1024
-"""Bytes at a journal's end in which its last lines are looked for."""
+TELLING = (b'"event":"run.', b'"event":"gate.')
+"""In lines that tell how a run stands; members of a cluster may write any number of others after them."""
 DISPATCH_END = b'"event":"dispatch.end","key":'
 LAST_RUNS = 10
 ENDED_WELL = ("complete", "degraded")
@@ -51,7 +51,7 @@ def glances(root: Path) -> list[Glance]:
 def glance(known: Known, holders: Mapping[str, tuple[Path, Mapping[str, Any]]] | None = None) -> Glance:
     """How one run stands, from the end of its journal and from its lock."""
     identity, folder = known.identity, known.folder
-    lines, dispatches = _last_lines(folder.path / "journal.jsonl")
+    lines, dispatches = _telling_lines(folder.path / "journal.jsonl")
     notes = lock_notes(folder.root) if holders is None else holders
     status, how = standing(lines, _live(notes.get(identity.run_id)))
     last = str(lines[-1]["ts"]) if lines else identity.started_at
@@ -70,7 +70,7 @@ def glance(known: Known, holders: Mapping[str, tuple[Path, Mapping[str, Any]]] |
 
 
 def standing(lines: list[dict[str, Any]], holder: str | None) -> tuple[str, str]:
-    """Status and words of a run, from its last lines and the process that holds its lock."""
+    """Status and words of a run, from the lines that tell it and the process that holds its lock."""
     if holder is not None:
         return "running", f"running: {holder}"
     decided = set()
@@ -104,18 +104,18 @@ def typical_seconds(root: Path, playbook: str) -> float | None:
     return statistics.median(took) if took else None
 
 
-def _last_lines(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The whole lines at the journal's end, and how many dispatches it records."""
+def _telling_lines(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The lines that tell how the run stands, and the last one whatever it tells; how many dispatches are recorded."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
         return [], 0
-    start = 0 if len(raw) <= TAIL else raw.find(b"\n", len(raw) - TAIL) + 1
+    *before, last = raw.split(b"\n")[:-1] or [b""]  # what no line end follows is torn
     lines = []
-    for text in raw[start:].split(b"\n"):
+    for text in (*(text for text in before if any(mark in text for mark in TELLING)), last):
         try:
             line = json.loads(text)
-        except ValueError:  # torn, or the end
+        except ValueError:
             continue
         if isinstance(line, dict) and "event" in line:
             lines.append(line)

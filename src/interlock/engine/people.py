@@ -108,15 +108,20 @@ def record_decision(journal: Journal, waiting: Waiting, decision: GateDecision, 
 
 
 def how_it_stands(lines: Sequence[Line]) -> str:
-    """The state of a run in a few words, from its journal alone."""
-    if not lines:
-        return "not started"
-    last = lines[-1]
-    match last.event:
-        case "run.end":
-            return f"ended: {last.data.get('status', 'complete')}"
-        case "run.paused":
-            return f"paused: {last.data['reason']}"
-        case "run.interrupted":
-            return "interrupted"
-    return "open"
+    """The state of a run in a few words, from its journal alone.
+
+    What stopped it need not be its last line: members of a cluster that work beside a stop still come to their ends.
+    """
+    for line in reversed(lines):
+        match line.event:
+            case "run.end":
+                return f"ended: {line.data.get('status', 'complete')}"
+            case "run.paused":
+                return f"paused: {line.data['reason']}"
+            case "run.interrupted":
+                return "interrupted"
+            case "run.fault":
+                return f"stopped by a fault: {line.data['what']}"
+            case "run.start" | "run.resumed" | "run.reopened":
+                return "open"
+    return "open" if lines else "not started"

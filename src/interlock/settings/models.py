@@ -61,7 +61,10 @@ class CodingAgent(Table):
     """A coding agent that interlock knows how to call."""
 
     type: Literal["claude", "codex", "copilot", "opencode", "gemini", "qwen"] = Field(description="Kind of runner.")
-    program: Name | None = Field(default=None, description="Program to start; unset: the agent's usual name, on PATH.")
+    program: Name | None = Field(
+        default=None,
+        description="Program to start; a path counts from the workspace; unset: the agent's usual name, on PATH.",
+    )
     args: Texts = Field(default=(), description="Further arguments, put after interlock's own.")
     model: Name | None = Field(default=None, description="Model to ask for; unset: the agent's own choice.")
     env: Environment = Field(default_factory=dict, description="Environment variables added for this runner.")

@@ -118,13 +118,14 @@ def complaint(data: Mapping[str, Any]) -> str:
 
 
 def _try(line: LineLike, data: Mapping[str, Any]) -> Told:
-    wait = f" after {data['delay_s']:g} s" if data["delay_s"] else ""
+    delay = in_words(data["delay_s"]) if data["delay_s"] else ""
     reason = outcome_word(data["outcome"], data["reason"])
     said = f": {printable(data['detail'])}" if isinstance(data["detail"], str) and data["detail"] else ""
     if data["move"] == "wait":
-        what = f"waiting {data['delay_s']:g} s for it" if data["delay_s"] else "it lasts longer than may be waited"
+        what = f"waiting {delay} for it" if delay else "it lasts longer than may be waited"
         return Told(f"{_at(line)}: the limit of {line.agent}'s service is reached{said}; {what}", Weight.ATTENTION)
-    return Told(f"{_at(line)}: {line.agent} {reason}{said}; {data['move']}{wait}", Weight.ATTENTION)
+    after = f" after {delay}" if delay else ""
+    return Told(f"{_at(line)}: {line.agent} {reason}{said}; {data['move']}{after}", Weight.ATTENTION)
 
 
 def _recovered(line: LineLike, data: Mapping[str, Any]) -> Told:

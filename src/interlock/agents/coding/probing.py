@@ -6,9 +6,11 @@ import secrets
 import tempfile
 import time
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from interlock.agents.coding.trouble import Kind, trouble
 from interlock.agents.runner import AgentExit, AgentRequest, Runner
 
 PROBE_LIMIT_S: Final = 120.0
@@ -17,13 +19,34 @@ _QUESTION: Final = f"Answer with the single word {_WORD} and do nothing else: us
 _READ: Final = 4_000
 
 
+class Failure(StrEnum):
+    """Why there was no answer, told apart by what a person can do about it."""
+
+    LIMIT = "limit"
+    """Its model service takes no more requests for now: nothing is wrong here."""
+    ACCESS = "access"
+    """It is not signed in, or its key does not count."""
+    REQUEST = "request"
+    """The service refuses what it was asked, as with a model that it does not know."""
+    START = "start"
+    """The program could not be started."""
+    TIME = "time"
+    """It was still at it when the time was up."""
+    OTHER = "other"
+    """It failed in another way, or its service did."""
+
+
 @dataclass(frozen=True)
 class Probe:
     """How the question was answered."""
 
-    ok: bool
     text: str
     seconds: float
+    failure: Failure | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.failure is None
 
 
 async def probe(runner: Runner, *, model: str | None = None, limit_s: float = PROBE_LIMIT_S) -> Probe:
@@ -33,7 +56,9 @@ async def probe(runner: Runner, *, model: str | None = None, limit_s: float = PR
         request.workspace.mkdir()
         began = time.monotonic()
         exit_ = await runner.call(request, lambda _news: None)
-        return Probe(*_judged(exit_, limit_s), seconds=time.monotonic() - began)
+        seconds = time.monotonic() - began
+        text, failure = _judged(exit_, limit_s)
+        return Probe(text, seconds, failure)
 
 
 def _request(place: Path, model: str | None, limit_s: float) -> AgentRequest:
@@ -56,15 +81,20 @@ def _request(place: Path, model: str | None, limit_s: float) -> AgentRequest:
     )
 
 
-def _judged(exit_: AgentExit, limit_s: float) -> tuple[bool, str]:
+def _judged(exit_: AgentExit, limit_s: float) -> tuple[str, Failure | None]:
+    if exit_.limited is not None:  # first: an agent may sit a limit out until its time is up
+        return exit_.limited.text, Failure.LIMIT
     if exit_.spawn_error is not None:
-        return False, exit_.spawn_error
+        return exit_.spawn_error, Failure.START
     if exit_.timed_out:
-        return False, f"no answer in {limit_s:g} s"
+        return f"no answer in {limit_s:g} s", Failure.TIME
     if exit_.fault is not None:
-        return False, exit_.fault.text
-    said = exit_.output.tail(_READ).decode(errors="replace").strip()
+        return exit_.fault.text, _FAILURES.get(trouble(exit_.fault.text).kind, Failure.OTHER)
     if exit_.code != 0:
-        return False, f"ended with {exit_.code}"
+        return f"ended with {exit_.code}", Failure.OTHER
     # Any answer shows that program, sign-in and model work; what a model makes of the word is not our business.
-    return bool(said), "answers" if said else "an empty answer"
+    said = exit_.output.tail(_READ).strip()
+    return ("answers", None) if said else ("an empty answer", Failure.OTHER)
+
+
+_FAILURES: Final = {Kind.ACCESS: Failure.ACCESS, Kind.REQUEST: Failure.REQUEST}
