@@ -39,6 +39,8 @@ class Subject:
     """Bytes of a final message that surely come back."""
     refuses: bool = True
     """It holds the write scope by itself; for all others the comparison afterwards does."""
+    role: Literal["system", "prompt"] = "system"
+    """Where the model finds the role."""
 
     @property
     def label(self) -> str:
@@ -57,8 +59,8 @@ class Subject:
 
 
 SUBJECTS = (
-    Subject("command", tokens=False, refuses=False),
-    Subject("scripted", tokens=False, refuses=False),
+    Subject("command", tokens=False, refuses=False, role="prompt"),
+    Subject("scripted", tokens=False, refuses=False, role="prompt"),
     # It exits without waiting until its output is read: what does not fit into the pipe is lost (and is no success).
     Subject("headless", "claude", cost=True, longest=400_000),
     Subject("headless", "codex"),
@@ -69,7 +71,7 @@ SUBJECTS = (
     Subject("acp", "claude", cost=True),
     Subject("acp", "codex"),
     Subject("acp", "opencode"),
-    Subject("acp", "gemini"),
+    Subject("acp", "gemini", role="prompt"),
     Subject("acp", "qwen"),
     Subject("acp", "copilot"),
 )
@@ -90,6 +92,18 @@ class Bench:
         self.workspace.mkdir(parents=True)
         self.home.mkdir()
         self.marker = f"every-runner:{secrets.token_hex(8)}"
+
+    def furnish(self) -> Bench:
+        """Something is in the workspace that can be kept or changed."""
+        (self.workspace / "docs").mkdir()
+        (self.workspace / "docs" / "keep.md").write_text("kept\n")
+        (self.workspace / "code.py").write_text("old\n")
+        return self
+
+    def files(self) -> dict[str, str]:
+        """What is in the workspace, but git's own."""
+        found = {path.relative_to(self.workspace): path for path in self.workspace.rglob("*") if path.is_file()}
+        return {str(inside): path.read_text().strip() for inside, path in found.items() if inside.parts[0] != ".git"}
 
     def request(self, task: str, **more: Any) -> AgentRequest:
         facts: dict[str, Any] = {
@@ -137,13 +151,18 @@ class Bench:
         """What reached the model as instructions, and what as the task."""
         if self.subject.kind == "command":
             text = (self.home / "received").read_text("utf-8")
-            return text, text
+            return "", text
         turn = self.model.turns()[0]
         return turn.system, turn.human
 
     def processes(self) -> list[str]:
         """What is alive and carries the mark of this call."""
         return [f"{pid} {name}" for pid, name in marked(self.marker)]
+
+
+def text(exit_: AgentExit) -> str:
+    """The final message."""
+    return exit_.output.read().decode()
 
 
 def marked(marker: str) -> list[tuple[int, str]]:

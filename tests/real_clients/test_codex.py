@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents import AgentExit
 from interlock.contracts import Reason
-from tests.real_clients.subjects import ROLE, Bench, Subject
+from tests.real_clients.subjects import ROLE, Bench, Subject, text
 from tools.model_server import Serving
 
 pytestmark = pytest.mark.agents("codex")
@@ -16,20 +15,7 @@ pytestmark = pytest.mark.agents("codex")
 
 @pytest.fixture
 def bench(tmp_path: Path, model_server: Serving) -> Bench:
-    made = Bench(Subject("headless", "codex"), tmp_path / "bench", model_server)
-    (made.workspace / "docs").mkdir()
-    (made.workspace / "docs" / "keep.md").write_text("kept\n")
-    (made.workspace / "code.py").write_text("old\n")
-    return made
-
-
-def files(bench: Bench) -> dict[str, str]:
-    found = (path for path in bench.workspace.rglob("*") if path.is_file())
-    return {str(path.relative_to(bench.workspace)): path.read_text().strip() for path in found}
-
-
-def text(exit_: AgentExit) -> str:
-    return exit_.output.read().decode()
+    return Bench(Subject("headless", "codex"), tmp_path / "bench", model_server).furnish()
 
 
 async def test_the_role_arrives_as_instructions_and_the_brief_as_the_task(bench: Bench) -> None:
@@ -62,14 +48,14 @@ async def test_an_agent_that_only_writes_its_outputs_writes_nothing_else(bench: 
     request = bench.request(STEPS, writes=("docs/**", "!docs/keep.md"), shell_writes=False)
     exit_ = await runner.call(request, bench.news.append)
     assert text(exit_) == "OK: tried"
-    assert files(bench) == {"docs/new.md": "in", "docs/by-shell.md": "in", "docs/keep.md": "kept", "code.py": "old"}
+    assert bench.files() == {"docs/new.md": "in", "docs/by-shell.md": "in", "docs/keep.md": "kept", "code.py": "old"}
 
 
 async def test_an_output_in_a_folder_that_is_not_there_yet_can_be_written(bench: Bench) -> None:
     """The scope is one file: its folder is made, and commands still run."""
     task = "@write docs/deep/plan.md :: made\n@shell echo more >> docs/deep/plan.md\n@say OK"
     await bench.call(task, writes=("docs/deep/plan.md",), shell_writes=False)
-    assert files(bench) == {"docs/deep/plan.md": "made\nmore", "docs/keep.md": "kept", "code.py": "old"}
+    assert bench.files() == {"docs/deep/plan.md": "made\nmore", "docs/keep.md": "kept", "code.py": "old"}
 
 
 async def test_an_agent_that_builds_may_leave_files_anywhere_in_the_workspace(bench: Bench) -> None:
@@ -77,7 +63,7 @@ async def test_an_agent_that_builds_may_leave_files_anywhere_in_the_workspace(be
     url = bench.model.url.removeprefix("http://").replace(":", "/")
     task = f"@shell exec 3<>/dev/tcp/{url} && mkdir build && echo reached > build/net.txt\n@say OK"
     await bench.call(task, writes=("docs/**",), shell_writes=True)
-    assert files(bench)["build/net.txt"] == "reached"
+    assert bench.files()["build/net.txt"] == "reached"
 
 
 async def test_a_limit_of_the_service_is_told_as_one(bench: Bench) -> None:
@@ -104,4 +90,4 @@ async def test_a_deadline_leaves_no_process_and_no_trace_of_the_sandbox(bench: B
     )
     assert exit_.timed_out
     assert bench.processes() == []
-    assert files(bench) == {"docs/keep.md": "kept", "code.py": "old"}
+    assert bench.files() == {"docs/keep.md": "kept", "code.py": "old"}

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents import AgentExit
-from tests.real_clients.subjects import ROLE, SUBJECTS, Bench, Subject, marked, until
+from tests.real_clients.subjects import ROLE, SUBJECTS, Bench, Subject, marked, text, until
 from tools.model_server import Serving
 
 EACH = [pytest.param(one, id=one.label, marks=[pytest.mark.agents(name) for name in one.packages]) for one in SUBJECTS]
@@ -32,10 +31,6 @@ def bench(subject: Subject, tmp_path: Path, model_server: Serving) -> Bench:
     return Bench(subject, tmp_path / "bench", model_server)
 
 
-def text(exit_: AgentExit) -> str:
-    return exit_.output.read().decode()
-
-
 async def test_work_is_done_in_the_workspace_and_the_last_words_are_the_answer(bench: Bench) -> None:
     """Files by tool and by command land in the right folder; the final message comes back; it counts."""
     exit_ = await bench.call("@write docs/note.md :: hello\n@shell pwd > docs/pwd.txt\n@say OK: all is done")
@@ -47,7 +42,7 @@ async def test_work_is_done_in_the_workspace_and_the_last_words_are_the_answer(b
 
 
 async def test_the_brief_arrives_whole(bench: Bench) -> None:
-    """Longer than any command line holds, with the role: nothing is cut, and the end is as good as the beginning."""
+    """Longer than any command line holds: nothing is cut, and the role stands where this agent takes it, once."""
     filler = "".join(
         f"Line {number} of a long brief, with “quotes”, $HOME, `ticks` and \\ signs.\n" for number in range(4000)
     )
@@ -61,7 +56,7 @@ async def test_the_brief_arrives_whole(bench: Bench) -> None:
     assert filler in human
     assert "BRIEF-BEGINS" in human
     assert "BRIEF-ENDS" in human
-    assert ROLE.splitlines()[2] in instructions or ROLE in human
+    assert (instructions.count(ROLE), human.count(ROLE)) == ((1, 0) if bench.subject.role == "system" else (0, 1))
 
 
 async def test_what_it_did_can_be_watched_and_looked_up(bench: Bench) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents import AgentExit
-from tests.real_clients.subjects import ROLE, Bench, Subject
+from tests.real_clients.subjects import ROLE, Bench, Subject, text
 from tools.model_server import Serving
 
 pytestmark = pytest.mark.agents("gemini")
@@ -15,20 +14,7 @@ pytestmark = pytest.mark.agents("gemini")
 
 @pytest.fixture
 def bench(tmp_path: Path, model_server: Serving) -> Bench:
-    made = Bench(Subject("headless", "gemini"), tmp_path / "bench", model_server)
-    (made.workspace / "docs").mkdir()
-    (made.workspace / "docs" / "keep.md").write_text("kept\n")
-    (made.workspace / "code.py").write_text("old\n")
-    return made
-
-
-def files(bench: Bench) -> dict[str, str]:
-    found = (path for path in bench.workspace.rglob("*") if path.is_file())
-    return {str(path.relative_to(bench.workspace)): path.read_text().strip() for path in found}
-
-
-def text(exit_: AgentExit) -> str:
-    return exit_.output.read().decode()
+    return Bench(Subject("headless", "gemini"), tmp_path / "bench", model_server).furnish()
 
 
 async def test_the_role_arrives_as_instructions_and_the_brief_as_the_task(bench: Bench) -> None:
@@ -61,7 +47,7 @@ async def test_edits_outside_of_the_scope_are_refused_and_commands_run(bench: Be
 @say OK: tried"""
     exit_ = await bench.call(task, writes=("docs/**", "!docs/keep.md"))
     assert text(exit_) == "OK: tried"
-    assert files(bench) == {
+    assert bench.files() == {
         "docs/new.md": "in",
         "docs/deep/new.md": "in",
         "docs/keep.md": "kept",

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents import AgentExit
 from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.catalogue import make_runner
 from interlock.contracts import Reason
-from tests.real_clients.subjects import ROLE, Bench, Subject
+from tests.real_clients.subjects import ROLE, Bench, Subject, text
 from tools.clients import client, environment
 from tools.model_server import Serving
 
@@ -20,20 +19,7 @@ pytestmark = pytest.mark.agents("opencode")
 
 @pytest.fixture
 def bench(tmp_path: Path, model_server: Serving) -> Bench:
-    made = Bench(Subject("headless", "opencode"), tmp_path / "bench", model_server)
-    (made.workspace / "docs").mkdir()
-    (made.workspace / "docs" / "keep.md").write_text("kept\n")
-    (made.workspace / "code.py").write_text("old\n")
-    return made
-
-
-def files(bench: Bench) -> dict[str, str]:
-    found = (path for path in bench.workspace.rglob("*") if path.is_file() and path.name != ".git")
-    return {str(path.relative_to(bench.workspace)): path.read_text().strip() for path in found}
-
-
-def text(exit_: AgentExit) -> str:
-    return exit_.output.read().decode()
+    return Bench(Subject("headless", "opencode"), tmp_path / "bench", model_server).furnish()
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -77,7 +63,7 @@ async def test_edits_outside_of_the_scope_are_refused_and_commands_run(bench: Be
 @say OK: tried"""
     exit_ = await bench.call(task, writes=("docs/**", "!docs/keep.md"))
     assert text(exit_) == "OK: tried"
-    assert {name: found for name, found in files(bench).items() if not name.startswith(".git/")} == {
+    assert bench.files() == {
         "docs/new.md": "in",
         "docs/keep.md": "kept",
         "code.py": "old",
@@ -93,7 +79,7 @@ async def test_a_sub_agent_is_held_to_the_same_scope(bench: Bench) -> None:
         r'{"description": "d", "subagent_type": "general", "prompt": "@write out.md :: no\n@write docs/in.md :: yes"}'
     )
     await bench.call(f"@tool task {arguments}\n@say OK")
-    assert set(files(bench)) == {"docs/keep.md", "docs/in.md", "code.py"}
+    assert set(bench.files()) == {"docs/keep.md", "docs/in.md", "code.py"}
 
 
 async def test_a_role_that_opencode_does_not_know_is_no_success(bench: Bench) -> None:

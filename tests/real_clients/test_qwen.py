@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents import AgentExit
 from interlock.contracts import Reason
-from tests.real_clients.subjects import ROLE, Bench, Subject
+from tests.real_clients.subjects import ROLE, Bench, Subject, text
 from tools.model_server import Serving
 
 pytestmark = pytest.mark.agents("qwen")
@@ -16,20 +15,7 @@ pytestmark = pytest.mark.agents("qwen")
 
 @pytest.fixture
 def bench(tmp_path: Path, model_server: Serving) -> Bench:
-    made = Bench(Subject("headless", "qwen"), tmp_path / "a bench", model_server)
-    (made.workspace / "docs").mkdir()
-    (made.workspace / "docs" / "keep.md").write_text("kept\n")
-    (made.workspace / "code.py").write_text("old\n")
-    return made
-
-
-def files(bench: Bench) -> dict[str, str]:
-    found = (path for path in bench.workspace.rglob("*") if path.is_file())
-    return {str(path.relative_to(bench.workspace)): path.read_text().strip() for path in found}
-
-
-def text(exit_: AgentExit) -> str:
-    return exit_.output.read().decode()
+    return Bench(Subject("headless", "qwen"), tmp_path / "a bench", model_server).furnish()
 
 
 async def test_the_role_arrives_as_instructions_and_the_brief_as_the_task(bench: Bench) -> None:
@@ -55,7 +41,7 @@ async def test_edits_outside_of_the_scope_are_refused_and_commands_run(bench: Be
 @say OK: tried"""
     exit_ = await bench.call(task, writes=("docs/**", "!docs/keep.md"))
     assert text(exit_) == "OK: tried"
-    assert files(bench) == {
+    assert bench.files() == {
         "docs/new.md": "in",
         "docs/keep.md": "kept",
         "code.py": "old",
@@ -67,7 +53,7 @@ async def test_edits_outside_of_the_scope_are_refused_and_commands_run(bench: Be
 async def test_without_a_rule_everything_may_be_edited(bench: Bench) -> None:
     """The comparison afterwards decides then."""
     await bench.call("@write new.md :: in\n@say OK", writes=("**",))
-    assert files(bench)["new.md"] == "in"
+    assert bench.files()["new.md"] == "in"
 
 
 async def test_a_judge_is_not_even_offered_the_tools_that_edit(bench: Bench) -> None:
@@ -84,4 +70,4 @@ async def test_an_error_after_good_work_is_no_success(bench: Bench) -> None:
     assert exit_.code == 0
     assert exit_.fault is not None
     assert exit_.fault.reason is Reason.AGENT_ERROR
-    assert files(bench)["docs/new.md"] == "in"
+    assert bench.files()["docs/new.md"] == "in"

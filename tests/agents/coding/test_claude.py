@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,19 @@ def read(lines: list[dict[str, Any]], role: str | None = None) -> tuple[ClaudeSt
     return stream, [event for line in lines for event in stream.take(line)]
 
 
-def ask(**more: Any) -> Ask:
-    return Ask(prompt="# task\n", workspace=Path("ws"), folder=Path("records"), **more)
+def ask(workspace: Path = Path("ws"), **more: Any) -> Ask:
+    return Ask(prompt="# task\n", workspace=workspace, folder=Path("records"), **more)
 
 
-def settings_in(argv: tuple[str, ...]) -> Any:
-    return json.loads(argv[argv.index("--settings") + 1])["permissions"]
+def settings_in(asked: Ask) -> Any:
+    call = Claude().invocation("claude", asked)
+    path = Path(call.argv[call.argv.index("--settings") + 1])
+    assert path.is_absolute()
+    return json.loads(call.files[path])
+
+
+def rules_in(asked: Ask) -> Any:
+    return settings_in(asked)["permissions"]
 
 
 def test_the_brief_goes_in_whole_on_standard_input() -> None:
@@ -62,24 +70,47 @@ def test_role_model_and_further_arguments_are_handed_over() -> None:
 
 def test_the_scope_becomes_permission_rules() -> None:
     """Edits of the scope are allowed, exclusions denied, nobody is asked; reading and the shell are free."""
-    call = Claude().invocation("claude", ask(rules=PathRules(("docs/**",), ("docs/keep.md",))))
-    rules = settings_in(call.argv)
-    assert {"Edit(docs/**)", "Write(docs/**)", "Read", "Bash"} <= set(rules["allow"])
+    asked = ask(workspace=Path("/ws"), rules=PathRules(("docs/**",), ("docs/keep.md",)))
+    rules = rules_in(asked)
+    assert {"Edit(//ws/docs/**)", "Write(//ws/docs/**)", "Read", "Bash"} <= set(rules["allow"])
     assert "Write" not in rules["allow"]
-    assert "Write(docs/keep.md)" in rules["deny"]
-    assert call.argv[call.argv.index("--permission-mode") + 1] == "dontAsk"
+    assert "Write(//ws/docs/keep.md)" in rules["deny"]
+    argv = Claude().invocation("claude", asked).argv
+    assert argv[argv.index("--permission-mode") + 1] == "dontAsk"
 
 
-@pytest.mark.parametrize("rules", [None, PathRules(("**",))])
-def test_a_scope_that_no_rule_can_say_leaves_edits_to_the_diff(rules: PathRules | None) -> None:
+def test_the_workspace_is_known_by_all_of_its_names(tmp_path: Path) -> None:
+    """By the path that was given, and by the one that a link stands for."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    allowed = rules_in(ask(workspace=tmp_path / "link", rules=PathRules(("a.md",))))["allow"]
+    assert {f"Write(/{tmp_path}/link/a.md)", f"Write(/{tmp_path}/real/a.md)"} <= set(allowed)
+
+
+@pytest.mark.parametrize(
+    ("rules", "workspace"),
+    [(None, "/ws"), (PathRules(("**",)), "/ws"), (PathRules(("docs/**",), ("docs/keep.md",)), "/a[b]")],
+    ids=["no rule can say it", "everything", "a workspace that is no plain pattern"],
+)
+def test_a_scope_that_no_rule_can_say_leaves_edits_to_the_diff(rules: PathRules | None, workspace: str) -> None:
     """All edits are allowed rather than some of them wrongly refused."""
-    assert {"Edit", "Write"} <= set(settings_in(Claude().invocation("claude", ask(rules=rules)).argv)["allow"])
+    found = rules_in(ask(workspace=Path(workspace), rules=rules))
+    assert {"Edit", "Write"} <= set(found["allow"])
+    assert found["deny"] == []
 
 
 def test_an_empty_scope_allows_no_edit() -> None:
     """A judge edits nothing."""
-    allowed = settings_in(Claude().invocation("claude", ask(rules=PathRules(()))).argv)["allow"]
+    allowed = rules_in(ask(rules=PathRules(())))["allow"]
     assert not any(rule.startswith(("Edit", "Write")) for rule in allowed)
+
+
+def test_tools_of_servers_are_free_by_a_hook() -> None:
+    """Rules name servers one by one, and the user's are not known."""
+    (hook,) = settings_in(ask(rules=PathRules(())))["hooks"]["PreToolUse"]
+    assert hook["matcher"] == "mcp__.*"
+    said = subprocess.run(["sh", "-c", hook["hooks"][0]["command"]], check=True, capture_output=True).stdout
+    assert json.loads(said)["hookSpecificOutput"]["permissionDecision"] == "allow"
 
 
 def test_a_call_that_went_well_is_read_completely() -> None:
@@ -105,7 +136,8 @@ def test_a_call_that_went_well_is_read_completely() -> None:
 def test_a_refused_edit_is_told_as_refused() -> None:
     """Not as a tool that failed."""
     _, events = read(recorded("claude-refused"))
-    assert ToolState.REFUSED in [event.state for event in events if isinstance(event, ToolUsed)]
+    (refused,) = [event for event in events if isinstance(event, ToolUsed) and event.state is ToolState.REFUSED]
+    assert (refused.name, refused.subject) == ("Write", "/workspace/secret.md")
 
 
 @pytest.mark.parametrize(("status", "kind"), [(429, Kind.LIMITED), (500, Kind.SERVICE), (401, Kind.ACCESS)])
@@ -153,12 +185,89 @@ def test_a_turn_limit_or_other_stop_of_its_own_is_no_success() -> None:
     assert found.text == "the agent stopped by itself (error_max_turns): too many"
 
 
+@pytest.mark.parametrize("is_error", [True, False])
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [
+        ({"subtype": "error_during_execution", "errors": ["API Error: 529 overloaded_error"]}, Kind.LIMITED),
+        ({"subtype": "error_during_execution", "errors": ["API Error: 401 bad key"]}, Kind.ACCESS),
+        ({"subtype": "error_during_execution"}, Kind.SERVICE),
+        ({"subtype": "error_max_budget_usd"}, Kind.REQUEST),
+    ],
+)
+def test_an_error_in_its_work_means_what_its_words_say(more: dict[str, Any], kind: Kind, is_error: bool) -> None:
+    """Only a limit of its own is the same at every try; some versions call none of them an error."""
+    found = read([{"type": "result", "is_error": is_error, **more}])[0].conclude().trouble
+    assert found is not None
+    assert found.kind is kind
+
+
+def used(name: str, given_: dict[str, Any], call: str = "1") -> dict[str, Any]:
+    block = {"type": "tool_use", "id": call, "name": name, "input": given_}
+    return {"type": "assistant", "message": {"content": [block]}}
+
+
 def test_its_list_of_tasks_is_its_plan() -> None:
+    """Built up one by one, as the tools report; what was not done to the list is not shown."""
+    stream, events = read(recorded("claude-tasks"))
+    first, second = "Read the code", ("Write the note", "pending")
+    assert [event.entries for event in events if isinstance(event, Planned)] == [
+        ((first, "pending"),),
+        ((first, "pending"), second),
+        ((first, "in_progress"), second),
+        (("Read all of the code", "completed"), second),
+        (("Read all of the code", "completed"),),
+    ]
+    assert not [event for event in events if isinstance(event, ToolUsed)]
+    assert stream.conclude().acted
+
+
+def test_older_versions_give_the_list_whole() -> None:
     """Entries with how far they are."""
     todo = {"todos": [{"content": "one", "status": "completed"}, {"content": "two", "status": "pending"}]}
-    message = {"content": [{"type": "tool_use", "id": "1", "name": "TodoWrite", "input": todo}]}
-    _, events = read([{"type": "assistant", "message": message}])
-    assert events == [Planned((("one", "completed"), ("two", "pending")))]
+    assert read([used("TodoWrite", todo)])[1] == [Planned((("one", "completed"), ("two", "pending")))]
+
+
+def test_tokens_are_known_while_it_works() -> None:
+    """So that a call that is cut off keeps them; how much the model wrote, the result alone says."""
+    lines = recorded("claude-ok")
+    stream, events = read(lines[:-1])
+    spent = [event.usage for event in events if isinstance(event, Spent)]
+    assert spent == [Usage(1234), Usage(2 * 1234), Usage(3 * 1234)]
+    assert stream.conclude().usage == spent[-1]
+    whole = read(lines)[0].conclude().usage
+    assert whole is not None
+    assert (whole.input_tokens, whole.output_tokens) == (3 * 1234, 168)
+
+
+def test_a_message_in_several_lines_is_counted_once() -> None:
+    """Each line carries the same account; one that was corrected replaces it."""
+
+    def line(message: str, read_: int, cached: int = 0) -> dict[str, Any]:
+        usage = {"input_tokens": read_, "cache_read_input_tokens": cached, "output_tokens": 1}
+        return {"type": "assistant", "message": {"id": message, "usage": usage}}
+
+    _, events = read([line("a", 10), line("a", 10), line("b", 5, 20), line("b", 6, 20), line("c", 0)])
+    assert events == [Spent(Usage(10)), Spent(Usage(35)), Spent(Usage(36))]
+
+
+def test_zeros_are_unknown() -> None:
+    """No token and no price is what it says when no request succeeded; then what its messages took is kept."""
+    nothing = {"type": "result", "usage": {"input_tokens": 0, "output_tokens": 0}, "total_cost_usd": 0}
+    assert read([nothing])[0].conclude().usage is None
+    message = {"type": "assistant", "message": {"id": "a", "usage": {"input_tokens": 7}}}
+    assert read([message, nothing])[0].conclude().usage == Usage(7)
+    priced = {**nothing, "total_cost_usd": 0.5}
+    assert read([priced])[0].conclude().usage == Usage(cost_usd=0.5)
+
+
+@pytest.mark.parametrize("number", [10**400, float("inf"), float("nan"), True, "7", None])
+def test_a_delay_beyond_all_measure_is_unknown(number: Any) -> None:
+    """Nor is it the moment of a reset."""
+    retry = {"type": "system", "subtype": "api_retry", "error": "busy", "retry_delay_ms": number}
+    assert read([retry])[1] == [Waits("model service: busy", None)]
+    limit = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": number}}
+    assert read([limit])[1] == []
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -173,13 +282,13 @@ def test_no_part_of_a_stream_without_its_end_counts(case: str) -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=10),
+    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text(max_size=10),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=12,
 )
 words = st.sampled_from(["system", "assistant", "user", "result", "rate_limit_event"])
 fields = st.sampled_from(
-    ["message", "content", "usage", "session_id", "is_error", "result", "rate_limit_info", "agents"]
+    ["message", "content", "usage", "session_id", "is_error", "result", "rate_limit_info", "agents", "retry_delay_ms"]
 )
 objects = st.builds(
     lambda kind, sub, more: {"type": kind, "subtype": sub, **more},

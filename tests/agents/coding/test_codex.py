@@ -236,6 +236,12 @@ def test_an_error_of_the_service_is_no_answer(status: int, kind: Kind) -> None:
     assert bool([event for event in events if isinstance(event, Waits)]) == (status != 429)
 
 
+def test_a_reconnection_is_the_last_that_is_known_while_it_lasts() -> None:
+    """At the deadline it is a limit of the service."""
+    _, events = read(recorded("codex-http-500")[:3])
+    assert isinstance(events[-1], Waits)
+
+
 def test_an_error_that_the_turn_survives_is_no_fault() -> None:
     """What counts is how the turn ended."""
     error = {"type": "error", "message": "stream disconnected"}

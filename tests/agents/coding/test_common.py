@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agents.coding.asking import Configured, ask_of
+from interlock.agents.coding.asking import Configured, ask_of, version_of
 from interlock.agents.coding.dialect import Conclusion
 from interlock.agents.coding.events import Event, Planned, Said, SessionBegan, Spent, Thought, ToolUsed, Waits, Warned
 from interlock.agents.coding.scopes import path_rules
@@ -260,13 +261,38 @@ def test_the_role_is_handed_over_apart_from_the_task(tmp_path: Path) -> None:
     assert f"{ask.role.text}\n\n{ask.prompt}" == "# role\n\n# task"
 
 
-@pytest.mark.parametrize("instructions", ["", "# other", "# role" + "x" * 200_000])
+@pytest.mark.parametrize("instructions", ["", "# other"])
 def test_a_role_that_cannot_be_taken_apart_stays_in_the_prompt(tmp_path: Path, instructions: str) -> None:
-    """None at all, one that is not at the head, one too long for a command line: the whole brief is the prompt."""
-    brief = f"{instructions}\n\n# task" if len(instructions) > 100 else "# role\n\n# task"
-    ask = ask_of(request(tmp_path, brief=brief, instructions=instructions), Configured("claude", "claude"))
+    """None at all, or one that is not at the head: the whole brief is the prompt."""
+    ask = ask_of(request(tmp_path, instructions=instructions), Configured("claude", "claude"))
     assert ask.role is None
-    assert ask.prompt == brief
+    assert ask.prompt == "# role\n\n# task"
+    assert ask.undivided == ask
+
+
+def test_role_and_task_are_the_brief_again(tmp_path: Path) -> None:
+    """For an agent that cannot be given the role apart."""
+    whole = ask_of(request(tmp_path, instructions="# role"), Configured("claude", "claude")).undivided
+    assert (whole.role, whole.prompt) == (None, "# role\n\n# task")
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("GitHub Copilot CLI 1.0.102.", "1.0.102"),
+        ("2.1.197 (Claude Code)", "2.1.197"),
+        ("codex-cli 0.166.0", "0.166.0"),
+        ("v1.2.0-rc.1+build.5, of today", "1.2.0-rc.1+build.5"),
+        ("1.0", "1.0"),
+        ("no number", None),
+    ],
+)
+async def test_a_version_is_the_number_alone(tmp_path: Path, said: str, version: str | None) -> None:
+    """Whatever sentence it stands in."""
+    program = tmp_path / "agent"
+    program.write_text(f"#!/bin/sh\necho '{said}'\n")
+    program.chmod(0o755)
+    assert await version_of(str(program), {"PATH": os.defpath}) == version
 
 
 # -- events

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agents.coding.dialect import Ask, RoleText
+from interlock.agents.coding.dialect import Ask, LooksBack, RoleText
 from interlock.agents.coding.events import Planned, Said, SessionBegan, Spent, ToolState, ToolUsed, Warned
 from interlock.agents.coding.gemini import Gemini, GeminiStream, forbidden_arguments, service_trouble, taken_literally
 from interlock.agents.coding.scopes import PathRules
@@ -312,6 +312,46 @@ def test_what_gemini_says_of_the_service_is_understood(message: str, kind: Kind,
 DONE = {"type": "result", "status": "success", "stats": {"input_tokens": 10, "output_tokens": 1}}
 SPOKEN = {"type": "message", "role": "assistant", "content": "hm", "delta": True}
 LOOP = {"type": "error", "severity": "warning", "message": "Loop detected, stopping execution"}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("", ""),
+        (
+            "Attempt 1 failed: slow\nSuggested retry after 40s.. Retrying after 43529ms...\n",
+            "slow Suggested retry after 40s",
+        ),
+        (
+            "Attempt 1 failed: slow. Retrying after 9ms...\nAttempt 2 failed. Retrying with backoff...\n",
+            "a request failed",
+        ),
+        ("Attempt 2 failed with status 503. Retrying with backoff... _ApiError: {}\n", "with status 503"),
+        ("Attempt 2 failed: slow. Max attempts reached\n", ""),
+        ("My Attempt 1 failed: x. Retrying with y\n", ""),
+    ],
+)
+def test_a_request_that_is_made_again_is_what_it_waits_for(words: str, why: str) -> None:
+    """While an answer is due: not when it speaks, and not when a tool of its is at work."""
+    work: dict[str, Any] = {
+        "type": "tool_use",
+        "tool_id": "1",
+        "tool_name": "run_shell_command",
+        "parameters": {"command": "make"},
+    }
+    speech = {"type": "message", "role": "assistant", "content": "Well", "delta": True}
+    done = {"type": "tool_result", "tool_id": "1", "status": "success"}
+    cases: list[tuple[list[dict[str, Any]], bool]] = [
+        ([], True),
+        ([work], False),
+        ([work, done], True),
+        ([speech], False),
+    ]
+    for lines, waits in cases:
+        stream, _ = read(lines)
+        assert isinstance(stream, LooksBack)
+        stream.look_back(words, {})
+        assert stream.conclude().waiting == (why if waits else "")
 
 
 def test_an_agent_that_stopped_itself_is_no_success() -> None:

@@ -316,6 +316,37 @@ def test_an_error_that_the_stream_only_numbers_is_looked_up_in_the_log() -> None
     assert "Model not found" in found.text
 
 
+LOGGED = (
+    'timestamp={moment} level=ERROR run=1 message="stream error" providerID=p modelID=m small=false'
+    ' error.error="AI_APICallError: too many requests"\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("logged", "waiting"),
+    [
+        ((), ""),
+        (("2026-01-01T00:00:01.000Z",), "AI_APICallError: too many requests"),
+        (("2025-12-31T23:59:59.000Z",), ""),
+        (("2025-12-31T23:59:59.000Z", "2026-01-01T00:00:01.000Z"), "AI_APICallError: too many requests"),
+        (("soon",), ""),
+    ],
+    ids=["none", "after its last word", "before its last word", "both", "at no moment"],
+)
+def test_a_failed_request_after_its_last_word_is_what_it_waits_for(logged: tuple[str, ...], waiting: str) -> None:
+    """Its stream says nothing of it; the moment tells whether it went on afterwards."""
+    stream, _ = read([{"type": "step_start", "timestamp": 1767225600000, "part": {}}])
+    stream.look_back("".join(LOGGED.format(moment=moment) for moment in logged), {})
+    assert stream.conclude().waiting == waiting
+
+
+def test_a_request_that_failed_before_there_was_any_stream_is_waited_for() -> None:
+    """The first one."""
+    stream = OpencodeStream()
+    stream.look_back(LOGGED.format(moment="2026-01-01T00:00:01.000Z"), {})
+    assert stream.conclude().waiting == "AI_APICallError: too many requests"
+
+
 def test_settings_that_opencode_cannot_read_are_not_tried_again() -> None:
     """Only a person can help; the message says where."""
     stream = OpencodeStream()

@@ -75,7 +75,7 @@ def test_what_has_no_option_is_set_below_the_settings_of_the_user() -> None:
     assert found["general"]["enableAutoUpdate"] is False
     assert found["privacy"]["usageStatisticsEnabled"] is False
     assert found["memory"]["enableManagedAutoMemory"] is False
-    assert found["model"]["generationConfig"]["maxRetries"] == 1
+    assert found["model"]["generationConfig"]["maxRetries"] == 0
 
 
 def test_an_at_sign_is_not_the_name_of_a_file() -> None:
@@ -147,7 +147,12 @@ def test_a_call_that_went_well_is_read_completely() -> None:
         ("run_shell_command", ToolState.DONE),
     ]
     assert [event.text for event in events if isinstance(event, Said)] == [said.text]
-    assert events[-1] == Spent(said.usage)
+    assert [event.usage for event in events if isinstance(event, Spent)] == [
+        Usage(1234, 56),
+        Usage(2 * 1234, 2 * 56),
+        Usage(3 * 1234, 3 * 56),
+        said.usage,
+    ]
     assert settle(said, code=0, timed_out=False).fault is None
 
 
@@ -172,7 +177,9 @@ def result_of(content: str) -> dict[str, Any]:
 )
 def test_a_refused_edit_is_told_as_refused(content: str, state: ToolState) -> None:
     """Not as a tool that failed."""
-    assert read([result_of(content)])[1] == [ToolUsed("1", "", state=state)]
+    block = {"type": "tool_use", "id": "1", "name": "edit", "input": {"file_path": "/ws/a"}}
+    _, events = read([{"type": "assistant", "message": {"content": [block]}}, result_of(content)])
+    assert events == [ToolUsed("1", "edit", "/ws/a"), ToolUsed("1", "edit", "/ws/a", state)]
 
 
 def test_its_list_of_tasks_is_a_plan() -> None:
@@ -204,12 +211,48 @@ def test_an_error_that_is_told_as_a_success_is_none(case: str, kind: Kind, text:
     assert settle(said, code=0, timed_out=False).fault is not None
 
 
-def test_an_error_in_the_middle_of_an_answer_is_found() -> None:
-    """At its very end; the same words quoted before are the agent's own."""
-    cut = read([{"type": "result", "result": "I will now[API Error: terminated]"}])[0].conclude()
-    assert cut.trouble is not None
-    quoted = read([{"type": "result", "result": "It said [API Error: x]\n\nThat is fixed now.\nDone."}])[0].conclude()
-    assert quoted.trouble is None
+def answer(text: str, tokens: int) -> list[dict[str, Any]]:
+    usage = {"input_tokens": tokens, "output_tokens": tokens}
+    message = {"id": "1", "content": [{"type": "text", "text": text}], "usage": usage}
+    return [{"type": "assistant", "message": message}, {"type": "result", "result": text}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[API Error: terminated]",
+        "I will now look.\n[API Error: terminated]\n",
+        "[API Error: 429 slow]\nPossible quota limitations in place or slow response times detected.",
+        "[API Error: 429 slow]\nPlease wait and try again later.",
+        "[API Error: [a] and b]",
+    ],
+)
+@pytest.mark.parametrize("tokens", [0, 7])
+def test_an_error_on_a_line_of_its_own_is_no_answer(text: str, tokens: int) -> None:
+    """The whole of it, or the last line."""
+    assert read(answer(text, tokens))[0].conclude().trouble is not None
+
+
+@pytest.mark.parametrize("text", ["It ends with [API Error: 401 bad key]", "Seen:[API Error: x]\nPlease wait."])
+def test_an_error_behind_other_words_is_one_only_if_the_message_was_cut_off(text: str) -> None:
+    """Then its tokens are not known; otherwise the agent ends by quoting it."""
+    assert read(answer(text, 0))[0].conclude().trouble is not None
+    assert read(answer(text, 7))[0].conclude().trouble is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It said [API Error: x]\n\nThat is fixed now.\nDone.",
+        "[API Error: 401 bad key] is what the log says.",
+        "[API Error: x]\nDone.",
+        "`[API Error: 401 bad key]`",
+    ],
+)
+@pytest.mark.parametrize("tokens", [0, 7])
+def test_an_answer_that_speaks_of_errors_is_an_answer(text: str, tokens: int) -> None:
+    """It goes on after them."""
+    assert read(answer(text, tokens))[0].conclude().trouble is None
 
 
 def test_newer_versions_tell_an_error_as_one() -> None:

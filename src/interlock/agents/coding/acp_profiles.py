@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from interlock.agents.coding.dialect import Ask, mapping_of, text_of
+from interlock.agents.coding.dialect import Ask, RoleText, fits, mapping_of, text_of, with_fitting_role
 
 
 @dataclass(frozen=True)
@@ -102,25 +102,33 @@ def _codex(ask: Ask) -> Opening:
 
 
 def _opencode(ask: Ask) -> Opening:
+    role = with_fitting_role(ask, lambda one: f"{_OPENCODE}={_opencode_settings(one, ask.model)}").role
+    return Opening(
+        args=("acp", *ask.args),
+        env={_OPENCODE: _opencode_settings(role, ask.model), "OPENCODE_DISABLE_AUTOUPDATE": "1"},
+        mode=role.name if role else _NO_ROLE,
+        role_given=role is not None,
+        model_given=bool(ask.model),
+    )
+
+
+def _opencode_settings(role: RoleText | None, model: str | None) -> str:
     agent: dict[str, Any] = {"mode": "primary", "permission": {"edit": "ask", "bash": "allow"}}
-    name = ask.role.name if ask.role else "interlock"
-    if ask.role is not None:
-        agent |= {"description": ask.role.description, "prompt": ask.role.text}
+    if role is not None:
+        agent |= {"description": role.description, "prompt": role.text}
     config: dict[str, Any] = {
-        "agent": {name: agent},
+        "agent": {role.name if role else _NO_ROLE: agent},
         "experimental": {"continue_loop_on_deny": True},
         "autoupdate": False,
         "share": "disabled",
     }
-    if ask.model:
-        config["model"] = ask.model
-    return Opening(
-        args=("acp", *ask.args),
-        env={"OPENCODE_CONFIG_CONTENT": json.dumps(config, ensure_ascii=False), "OPENCODE_DISABLE_AUTOUPDATE": "1"},
-        mode=name,
-        role_given=ask.role is not None,
-        model_given=bool(ask.model),
-    )
+    if model:
+        config["model"] = model
+    return json.dumps(config, ensure_ascii=False)
+
+
+_OPENCODE: Final = "OPENCODE_CONFIG_CONTENT"
+_NO_ROLE: Final = "interlock"
 
 
 def _gemini(ask: Ask) -> Opening:
@@ -131,11 +139,11 @@ def _gemini(ask: Ask) -> Opening:
 
 def _qwen(ask: Ask) -> Opening:
     model = ("--model", ask.model) if ask.model else ()
-    role = ("--append-system-prompt", ask.role.text) if ask.role else ()
+    role = ("--append-system-prompt", ask.role.text) if ask.role and fits(ask.role.text) else ()
     return Opening(
         args=("--acp", *model, *role, *ask.args),
         mode="default",
-        role_given=ask.role is not None,
+        role_given=bool(role),
         model_given=bool(ask.model),
     )
 

@@ -15,10 +15,8 @@ from interlock.agents.environment import agent_environment
 from interlock.agents.process import run_process
 from interlock.agents.runner import AgentRequest, Health
 
-_ROLE_LIMIT: Final = 100_000
-"""Bytes of a role that fit on a command line with room to spare; a longer one stays at the head of the prompt."""
 _VERSION_LIMIT_S: Final = 30.0
-_VERSION: Final = re.compile(r"\d+\.\d+[\w.+-]*")
+_VERSION: Final = re.compile(r"\d+\.\d+(?:[\w.+-]*\w)?")
 
 
 @dataclass(frozen=True)
@@ -34,9 +32,8 @@ class Configured:
 
 
 def ask_of(request: AgentRequest, configured: Configured) -> Ask:
-    """The role apart from the task where it fits, the scope as path rules where they can say it."""
+    """The role apart from the task where it stands at its head, the scope as path rules where they can say it."""
     apart = bool(request.instructions) and request.task != request.brief
-    apart = apart and len(request.instructions.encode(errors="surrogateescape")) <= _ROLE_LIMIT
     role = RoleText(role_name(request), _description(request), request.instructions) if apart else None
     place = request.workspace.resolve()
     return Ask(

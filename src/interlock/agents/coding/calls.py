@@ -10,7 +10,7 @@ from interlock.agents import process_table, records
 from interlock.agents.capped_file import CappedFile
 from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.dialect import Conclusion
-from interlock.agents.coding.events import Event, Said, Thought, ToolUsed, Waits
+from interlock.agents.coding.events import Event, Planned, Said, Thought, ToolUsed, Waits
 from interlock.agents.coding.settling import last_line, settle
 from interlock.agents.environment import Redaction, agent_environment
 from interlock.agents.process import Dialogue, ProcessExit, run_process
@@ -44,7 +44,7 @@ class Call:
         for event in events:
             if isinstance(event, Waits):
                 self._waiting = event.why
-            elif isinstance(event, Said | Thought | ToolUsed):
+            elif isinstance(event, Said | Thought | ToolUsed | Planned):
                 self._waiting = ""
             self._news(event.news())
 

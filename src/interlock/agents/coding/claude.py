@@ -1,22 +1,31 @@
-"""Claude Code: ``claude -p`` with its stream of JSON lines."""
+"""Claude Code: ``claude -p`` with its stream of JSON lines.
+
+Its permissions are settings of this one call, in a file beside its records.  They name every path from the root: a
+pattern without a slash would hit that name in every folder, and one slash at its head does not stand for the workspace.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import reduce
 from typing import Any, Final
 
 from interlock.agents.coding.dialect import (
     Ask,
     Conclusion,
     Invocation,
+    RoleText,
     count_of,
     list_of,
     mapping_of,
+    number_of,
     subject_of,
     text_of,
+    with_fitting_role,
 )
 from interlock.agents.coding.events import (
     Event,
@@ -63,6 +72,13 @@ _FREE_TOOLS: Final = (
 )
 """What an agent may use without asking: everything that edits no file by itself. The shell is held by the diff."""
 _EDITING: Final = ("Edit", "Write", "NotebookEdit")
+_ALLOW: Final = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}
+_HOOKS: Final = {
+    "PreToolUse": [
+        {"matcher": "mcp__.*", "hooks": [{"type": "command", "command": f"echo '{json.dumps(_ALLOW)}'"}]},
+    ]
+}
+"""No rule can name the tools of all servers at once. What the user has forbidden, this does not allow."""
 
 
 class Claude:
@@ -70,27 +86,57 @@ class Claude:
     program: Final = "claude"
 
     def invocation(self, program: str, ask: Ask) -> Invocation:
-        argv = [program, "-p", "--output-format", "stream-json", "--verbose", *_permissions(ask.rules)]
+        ask = with_fitting_role(ask, _agents)
+        settings = ask.folder.absolute() / "claude-settings.json"
+        argv = [program, "-p", "--output-format", "stream-json", "--verbose"]
+        # Nobody is there to be asked: what is not allowed is refused.
+        argv += ["--permission-mode", "dontAsk", "--settings", str(settings)]
         if ask.model:
             argv += ["--model", ask.model]
         if ask.role is not None:
-            role = {"description": ask.role.description, "prompt": ask.role.text}
-            argv += ["--agents", json.dumps({ask.role.name: role}), "--agent", ask.role.name]
-        return Invocation((*argv, *ask.args), stdin=ask.prompt, env=_ENVIRONMENT)
+            argv += ["--agents", _agents(ask.role), "--agent", ask.role.name]
+        return Invocation(
+            (*argv, *ask.args),
+            stdin=ask.prompt,
+            env=_ENVIRONMENT,
+            files={settings: json.dumps(settings_of(ask), ensure_ascii=False, indent=1)},
+        )
 
     def reader(self, ask: Ask) -> ClaudeStream:
-        return ClaudeStream(ask.role.name if ask.role else None)
+        role = with_fitting_role(ask, _agents).role
+        return ClaudeStream(role.name if role else None)
 
 
-def _permissions(rules: PathRules | None) -> list[str]:
-    """Edits inside the scope are allowed, others refused by the agent itself; nobody is there to be asked."""
-    if rules is None or rules.everything:
-        allowed: list[str] = list(_EDITING)
-    else:
-        allowed = [f"{tool}({pattern})" for pattern in rules.allowed for tool in _EDITING]
-    denied = [f"{tool}({pattern})" for pattern in (rules.denied if rules else ()) for tool in _EDITING]
-    settings = {"permissions": {"allow": [*_FREE_TOOLS, *allowed], "deny": denied}}
-    return ["--permission-mode", "dontAsk", "--settings", json.dumps(settings)]
+def _agents(role: RoleText) -> str:
+    return json.dumps({role.name: {"description": role.description, "prompt": role.text}}, ensure_ascii=False)
+
+
+def settings_of(ask: Ask) -> dict[str, Any]:
+    """Edits inside the scope are allowed, others refused by the agent itself."""
+    rules = rooted_paths(ask)
+    allowed = [f"{tool}({path})" for path in rules.allowed for tool in _EDITING] if rules else list(_EDITING)
+    denied = [f"{tool}({path})" for path in rules.denied for tool in _EDITING] if rules else []
+    return {"permissions": {"allow": [*_FREE_TOOLS, *allowed], "deny": denied}, "hooks": _HOOKS}
+
+
+def rooted_paths(ask: Ask) -> PathRules | None:
+    """The rules with paths from the root, which Claude writes with two slashes; None: all edits are allowed."""
+    if ask.rules is None or ask.rules.everything or any(_SPECIAL.search(place) for place in ask.places):
+        return None
+    return PathRules(
+        tuple(f"/{place}/{pattern}" for place in ask.places for pattern in ask.rules.allowed),
+        tuple(f"/{place}/{pattern}" for place in ask.places for pattern in ask.rules.denied),
+    )
+
+
+_SPECIAL: Final = re.compile(r"[\[\]\\]")
+"""What in the workspace's path would be more than a character of it."""
+
+
+def planned(entries: object) -> Planned:
+    """A list of tasks, as it is given whole to the tools that are made for one."""
+    given = map(mapping_of, list_of(entries))
+    return Planned(tuple((text_of(entry.get("content")), text_of(entry.get("status"))) for entry in given))
 
 
 @dataclass
@@ -103,22 +149,29 @@ class ClaudeStream:
     reset_s: float | None = None
     result: Mapping[str, Any] | None = None
     wrong_role: Trouble | None = None
-    tools: dict[str, str] = field(default_factory=dict)
+    tools: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Those that are at work, by call: name and subject."""
+    changes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What it is about to change in its list of tasks, by call."""
+    tasks: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Its list of tasks: what, and how far."""
+    messages: dict[str, Usage] = field(default_factory=dict)
+    """What each message took, as long as there is no result."""
 
     def take(self, line: Mapping[str, Any]) -> Iterable[Event]:
         match line.get("type"), line.get("subtype"):
             case "system", "init":
                 return self._init(line)
             case "system", "api_retry":
-                delay = line.get("retry_delay_ms")
-                seconds = delay / 1000 if isinstance(delay, int | float) else None
-                return [Waits(f"model service: {line.get('error') or line.get('error_status')}", seconds)]
+                delay = number_of(line.get("retry_delay_ms"))
+                why = f"model service: {line.get('error') or line.get('error_status')}"
+                return [Waits(why, delay / 1000 if delay is not None else None)]
             case "rate_limit_event", _:
                 return self._limit(mapping_of(line.get("rate_limit_info")))
             case "assistant", _:
                 return self._assistant(mapping_of(line.get("message")))
             case "user", _:
-                return self._tool_results(mapping_of(line.get("message")))
+                return self._tool_results(mapping_of(line.get("message")), mapping_of(line.get("tool_use_result")))
             case "result", _:
                 self.result = line
                 usage = self._usage()
@@ -146,8 +199,8 @@ class ClaudeStream:
             yield SessionBegan(self.session, text_of(line.get("model")) or None)
 
     def _limit(self, info: Mapping[str, Any]) -> Iterator[Event]:
-        resets = info.get("resetsAt")
-        if info.get("status") == "rejected" and isinstance(resets, int | float):
+        resets = number_of(info.get("resetsAt"))
+        if info.get("status") == "rejected" and resets is not None:
             self.reset_s = max(0.0, resets - datetime.now(UTC).timestamp())
             yield Waits(f"limit of {info.get('rateLimitType') or 'the subscription'} reached", self.reset_s)
 
@@ -160,50 +213,85 @@ class ClaudeStream:
                     yield Thought(block["thinking"])
                 case "tool_use":
                     yield from self._tool(block)
+        yield from self._spent(text_of(message.get("id")), mapping_of(message.get("usage")))
+
+    def _spent(self, message: str, said: Mapping[str, Any]) -> Iterator[Event]:
+        """A message comes in several lines, each with the same account."""
+        usage = self._of_message(said)
+        if usage is not None and self.messages.get(message) != usage:
+            self.messages[message] = usage
+            yield Spent(reduce(Usage.plus, self.messages.values()))
 
     def _tool(self, block: Mapping[str, Any]) -> Iterator[Event]:
         name, given = text_of(block.get("name")), mapping_of(block.get("input"))
         call = text_of(block.get("id"))
         self.acted = True
-        self.tools[call] = name
-        if name == "TodoWrite":
-            entries = (mapping_of(entry) for entry in list_of(given.get("todos")))
-            yield Planned(tuple((text_of(entry.get("content")), text_of(entry.get("status"))) for entry in entries))
-        else:
-            yield ToolUsed(call, name, subject_of(given))
+        match name:
+            case "TodoWrite":  # of older versions
+                yield planned(given.get("todos"))
+            case "TaskCreate" | "TaskUpdate":
+                self.changes[call] = given
+            case _:
+                self.tools[call] = name, subject_of(given)
+                yield ToolUsed(call, *self.tools[call])
 
-    def _tool_results(self, message: Mapping[str, Any]) -> Iterator[Event]:
+    def _tool_results(self, message: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[Event]:
         for block in map(mapping_of, list_of(message.get("content"))):
-            if block.get("type") == "tool_result":
-                call = text_of(block.get("tool_use_id"))
-                yield ToolUsed(call, self.tools.pop(call, ""), state=_state(block))
+            call = text_of(block.get("tool_use_id"))
+            if block.get("type") != "tool_result":
+                continue
+            if (known := self.tools.pop(call, None)) is not None:
+                yield ToolUsed(call, *known, state=_state(block))
+            elif (change := self.changes.pop(call, None)) is not None:
+                yield from self._plan(change, told)
+
+    def _plan(self, change: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[Event]:
+        """The list after a change of which the agent was told that it was made; a new task gets its number then."""
+        number = text_of(mapping_of(told.get("task")).get("id"))
+        if not number and told.get("success") is True:
+            number = text_of(change.get("taskId"))
+        if not number:
+            return
+        text, state = self.tasks.get(number, ("", "pending"))
+        self.tasks[number] = text_of(change.get("subject")) or text, text_of(change.get("status")) or state
+        if change.get("status") == "deleted":
+            del self.tasks[number]
+        yield Planned(tuple(self.tasks.values()))
 
     def _trouble(self, result: Mapping[str, Any], text: str) -> Trouble | None:
-        if not result.get("is_error"):
+        stopped = text_of(result.get("subtype"))
+        if not result.get("is_error") and not stopped.startswith("error"):
             return None
         status = count_of(result.get("api_error_status"))
-        if status is None and str(result.get("subtype", "")).startswith("error"):
-            said = "; ".join(map(str, list_of(result.get("errors")))) or text
-            return Trouble(Kind.REQUEST, f"the agent stopped by itself ({result['subtype']}): {said}".rstrip(": "))
-        return trouble(text, status=status, reset_s=self.reset_s)
+        said = "; ".join(map(str, list_of(result.get("errors")))) or text
+        if status is None and stopped.startswith("error_max"):
+            return Trouble(Kind.REQUEST, f"the agent stopped by itself ({stopped}): {said}".rstrip(": "))
+        return trouble(said or stopped, status=status, reset_s=self.reset_s)
 
     def _usage(self) -> Usage | None:
-        result = self.result or {}
+        """What the result says; before there is one, or where it says nothing, what the messages took."""
+        told = self._of_result(self.result or {})
+        return told or (reduce(Usage.plus, self.messages.values()) if self.messages else None)
+
+    def _of_message(self, said: Mapping[str, Any]) -> Usage | None:
+        """What the model read for it; of what it wrote, the stream only has the first count."""
+        into = _input(said)
+        return Usage(input_tokens=into) if into else None
+
+    def _of_result(self, result: Mapping[str, Any]) -> Usage | None:
+        """Zeros are what it counts when no request succeeded."""
         said = mapping_of(result.get("usage"))
-        read = [count_of(said.get(name)) for name in _INPUT_TOKENS]
-        known = [number for number in read if number is not None]
-        if result.get("is_error") and not sum(known):  # no model was reached: what that cost is not said
-            return None
-        return usage_from(
-            {
-                "input_tokens": sum(known) if known else None,
-                "output_tokens": count_of(said.get("output_tokens")),
-                "cost_usd": result.get("total_cost_usd"),
-            }
-        )
+        into, out = _input(said), count_of(said.get("output_tokens"))
+        tokens = {"input_tokens": into, "output_tokens": out} if into or out else {}
+        return usage_from({**tokens, "cost_usd": result.get("total_cost_usd") or None})
 
 
 _INPUT_TOKENS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def _input(said: Mapping[str, Any]) -> int | None:
+    known = [number for name in _INPUT_TOKENS if (number := count_of(said.get(name))) is not None]
+    return sum(known) if known else None
 
 
 def _state(block: Mapping[str, Any]) -> ToolState:

@@ -15,7 +15,18 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from interlock.agents.coding.dialect import Ask, Conclusion, Invocation, count_of, list_of, mapping_of, text_of
+from interlock.agents.coding.dialect import (
+    Ask,
+    Conclusion,
+    Invocation,
+    RoleText,
+    count_of,
+    fits,
+    list_of,
+    mapping_of,
+    text_of,
+    with_fitting_role,
+)
 from interlock.agents.coding.events import (
     Event,
     Planned,
@@ -50,17 +61,22 @@ class Codex:
     program: Final = "codex"
 
     def invocation(self, program: str, ask: Ask) -> Invocation:
+        ask = with_fitting_role(ask, _instructions)
         argv = [program, "exec", "--json", "--color", "never", "--skip-git-repo-check"]
         for setting in (*_SETTINGS, *_permissions(ask)):
             argv += ["-c", setting]
         if ask.role is not None:
-            argv += ["-c", f"developer_instructions={toml_string(ask.role.text)}"]
+            argv += ["-c", _instructions(ask.role)]
         if ask.model:
             argv += ["-m", ask.model]
         return Invocation((*argv, *ask.args, "-"), stdin=ask.prompt)
 
     def reader(self, ask: Ask) -> CodexStream:
         return CodexStream()
+
+
+def _instructions(role: RoleText) -> str:
+    return f"developer_instructions={toml_string(role.text)}"
 
 
 def _permissions(ask: Ask) -> Iterator[str]:
@@ -73,7 +89,9 @@ def _permissions(ask: Ask) -> Iterator[str]:
     yield f"permissions.{_PROFILE}.network.enabled=true"
     if ask.rules is not None and not ask.shell_writes:
         accesses = folder_accesses(ask.rules, ask.workspace)
-        yield f'permissions.{_PROFILE}.filesystem={{":workspace_roots"={inline_table(accesses)}}}'
+        setting = f'permissions.{_PROFILE}.filesystem={{":workspace_roots"={inline_table(accesses)}}}'
+        if fits(setting):  # else the sandbox ends at the workspace, and the comparison after the call holds
+            yield setting
 
 
 def folder_accesses(rules: PathRules, workspace: Path) -> dict[str, str]:

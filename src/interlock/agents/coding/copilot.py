@@ -8,7 +8,6 @@ command with a redirection, so the plugin brings a hook along that allows the sh
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -88,12 +87,11 @@ def held_paths(ask: Ask) -> PathRules | None:
     """The rules with absolute paths, since Copilot finds relative ones in every folder; None: all edits are allowed."""
     if ask.rules is None or ask.rules.everything:
         return None
-    places = tuple(dict.fromkeys((str(ask.workspace.absolute()), os.path.realpath(ask.workspace))))
-    if any(_SPECIAL.search(place) for place in places):
+    if any(_SPECIAL.search(place) for place in ask.places):
         return None
     return PathRules(
-        tuple(f"{place}/{pattern}" for place in places for pattern in ask.rules.allowed),
-        tuple(f"{place}/{pattern}" for place in places for pattern in ask.rules.denied),
+        tuple(f"{place}/{pattern}" for place in ask.places for pattern in ask.rules.allowed),
+        tuple(f"{place}/{pattern}" for place in ask.places for pattern in ask.rules.denied),
     )
 
 

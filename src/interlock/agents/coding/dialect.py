@@ -6,10 +6,12 @@ A dialect is pure: it makes a command line out of an `Ask` and events out of lin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from interlock.agents.coding.events import Event
 from interlock.agents.coding.scopes import PathRules
@@ -46,6 +48,32 @@ class Ask:
     """Whether the commands it runs may leave files anywhere in the workspace, as builds and tests do."""
     args: tuple[str, ...] = ()
     """What the settings add to the command line."""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The workspace's path as it was named and, where that differs, as it really is."""
+        return tuple(dict.fromkeys((str(self.workspace.absolute()), os.path.realpath(self.workspace))))
+
+    @property
+    def undivided(self) -> Ask:
+        """The same with the role at the head of the prompt."""
+        if self.role is None:
+            return self
+        return replace(self, prompt=f"{self.role.text}\n\n{self.prompt}", role=None)
+
+
+ARGUMENT_LIMIT: Final = 128 * 1024 - 1
+"""Bytes of one argument, or of one variable with its name, that Linux hands over to a program."""
+
+
+def fits(argument: str) -> bool:
+    """Whether a program can be started with it."""
+    return len(argument.encode(errors="surrogateescape")) <= ARGUMENT_LIMIT
+
+
+def with_fitting_role(ask: Ask, argument: Callable[[RoleText], str]) -> Ask:
+    """The ask itself, or undivided where its role is too long for the finished `argument` that would carry it."""
+    return ask if ask.role is None or fits(argument(ask.role)) else ask.undivided
 
 
 @dataclass(frozen=True)
@@ -136,6 +164,17 @@ def list_of(value: object) -> list[Any]:
 def count_of(value: object) -> int | None:
     """A number of tokens; None for anything that is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def number_of(value: object) -> float | None:
+    """A finite number; None for anything that is none, also for one beyond all measure."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def subject_of(arguments: Mapping[str, Any]) -> str:

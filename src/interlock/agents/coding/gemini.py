@@ -7,7 +7,6 @@ the environment and in a policy file.  The policy only forbids, so that nothing 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -92,8 +91,7 @@ def _stands(path: Path) -> bool:
 
 def _policy(ask: Ask, stdin: str) -> str:
     """The prohibitions of this call in gemini's form; empty when there are none."""
-    workspaces = tuple(dict.fromkeys((str(ask.workspace.absolute()), os.path.realpath(ask.workspace))))
-    rules = list(_scope_prohibitions(ask.rules, workspaces)) if ask.rules and not ask.rules.everything else []
+    rules = list(_scope_prohibitions(ask.rules, ask.places)) if ask.rules and not ask.rules.everything else []
     if _MENTION.search(stdin):
         # Where no file has the name after an "@", gemini searches for one that contains it, if it has this tool.
         rules.append(_prohibition(("glob",)))
@@ -164,6 +162,9 @@ class GeminiStream:
     """An error after which the agent has done nothing more."""
     result: Mapping[str, Any] | None = None
     tools: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Those that are at work, by call: name and subject."""
+    refused: str = ""
+    """Why its last request to the service that failed has to be made again."""
 
     def take(self, line: Mapping[str, Any]) -> Iterable[Event]:
         match line.get("type"):
@@ -185,6 +186,10 @@ class GeminiStream:
                 return [Spent(usage)] if usage else []
         return []
 
+    def look_back(self, last_words: str, left: Mapping[Path, str]) -> None:
+        for found in _ATTEMPT.finditer(last_words):
+            self.refused = " ".join(found["why"].split()).strip(" .:") or "a request failed"
+
     def conclude(self) -> Conclusion:
         return Conclusion(
             text=self.said,
@@ -193,6 +198,8 @@ class GeminiStream:
             session=self.session,
             usage=self._usage(),
             trouble=self._trouble(),
+            # Neither speaking nor at work: then an answer of the service is due.
+            waiting="" if self.speaking or self.tools else self.refused,
         )
 
     def _message(self, text: str) -> Iterator[Event]:
@@ -261,7 +268,10 @@ def service_trouble(message: str) -> Trouble:
     )
 
 
-_DELAY: Final = re.compile(r"(?P<seconds>\d+(?:\.\d+)?)s")
+_ATTEMPT: Final = re.compile(
+    r"^Attempt \d+ failed(?P<why>.{0,1000}?)Retrying (?:after|with) ", re.MULTILINE | re.DOTALL
+)
+_DELAY: Final = re.compile(r"(?P<seconds>\d{1,9}(?:\.\d{1,9})?)s")
 
 
 def _retry_delays(error: Mapping[str, Any]) -> Iterator[str]:

@@ -11,7 +11,8 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from interlock.agents.coding.dialect import (
     Conclusion,
     Invocation,
     count_of,
+    fits,
     list_of,
     mapping_of,
     subject_of,
@@ -41,6 +43,7 @@ from interlock.agents.coding.trouble import Kind, Trouble, trouble
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
 
+_VARIABLE: Final = "OPENCODE_CONFIG_CONTENT"
 _SETTINGS: Final = {"autoupdate": False, "share": "disabled", "snapshot": False}
 """Nothing is fetched or published by itself; its snapshots would only repeat ours, after every step."""
 
@@ -50,6 +53,7 @@ class Opencode:
     program: Final = "opencode"
 
     def invocation(self, program: str, ask: Ask) -> Invocation:
+        ask = _fitted(ask)
         # --auto answers what would be asked of a person; what is denied stays denied. A title of its own saves the
         # request to a model that would invent one.
         argv = [program, "run", "--format", "json", "--auto", "--thinking", "--title", "interlock"]
@@ -59,11 +63,18 @@ class Opencode:
             argv += ["--agent", ask.role.name]
         if ask.model:
             argv += ["--model", ask.model]
-        env = {"OPENCODE_CONFIG_CONTENT": _literal(settings_of(ask)), "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+        env = {_VARIABLE: _literal(settings_of(ask)), "OPENCODE_DISABLE_AUTOUPDATE": "1"}
         return Invocation((*argv, *ask.args), stdin=ask.prompt, env=env)
 
     def reader(self, ask: Ask) -> OpencodeStream:
         return OpencodeStream()
+
+
+def _fitted(ask: Ask) -> Ask:
+    """As much of it as one variable holds: a role may stay with the prompt, a scope with the comparison afterwards."""
+    unruled = replace(ask, rules=None)
+    shorter = (one for one in (ask, ask.undivided, unruled) if fits(f"{_VARIABLE}={_literal(settings_of(one))}"))
+    return next(shorter, unruled.undivided)
 
 
 def settings_of(ask: Ask) -> dict[str, Any]:
@@ -136,13 +147,20 @@ class OpencodeStream:
     complaint: Trouble | None = None
     causes: dict[str, str] = field(default_factory=dict)
     """What its log says of errors that the stream only numbers."""
+    heard_ms: int = 0
+    """The moment of the last line of its stream, as it says it itself."""
+    waiting: str = ""
 
     def take(self, line: Mapping[str, Any]) -> Iterable[Event]:
+        self.heard_ms = max(self.heard_ms, count_of(line.get("timestamp")) or 0)
         return [*self._begin(line), *self._take(line)]
 
     def look_back(self, last_words: str, left: Mapping[Path, str]) -> None:
         words = _COLOUR.sub("", last_words)
         self.causes = {found["ref"]: found["cause"] for found in _LOGGED.finditer(words)}
+        # Before it tries a request again it says nothing in its stream.
+        for failed in _FAILED_REQUEST.finditer(words):
+            self.waiting = failed["cause"] if _milliseconds(failed["moment"]) >= self.heard_ms else ""
         if found := _FALLBACK.search(words):
             self.complaint = Trouble(Kind.ROLE, found[0])
         elif found := _BAD_SETTINGS.search(words):
@@ -156,6 +174,7 @@ class OpencodeStream:
             session=self.session,
             usage=self._usage(),
             trouble=self.complaint or (self._trouble(self.error) if self.error is not None else None),
+            waiting=self.waiting,
         )
 
     def _begin(self, line: Mapping[str, Any]) -> Iterator[Event]:
@@ -222,6 +241,9 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _FALLBACK: Final = re.compile(r'agent "[^"\n]*" [^\n]*Falling back to default agent')
 _BAD_SETTINGS: Final = re.compile(r"Configuration is invalid[^\n]*(?:\n[^\n]+)?")
 _LOGGED: Final = re.compile(r'ref=(?P<ref>\S+) error="(?P<cause>(?:[^"\\\n]|\\.)*)"')
+_FAILED_REQUEST: Final = re.compile(
+    r'timestamp=(?P<moment>\S+) [^\n]*message="stream error"[^\n]* error\.error="(?P<cause>(?:[^"\\\n]|\\.)*)"'
+)
 _KINDS: Final = {
     "ProviderAuthError": Kind.ACCESS,
     "ContextOverflowError": Kind.REQUEST,
@@ -243,6 +265,14 @@ def _reset(data: Mapping[str, Any]) -> float | None:
         if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text_of(headers.get(name))):
             return float(headers[name]) * scale
     return None
+
+
+def _milliseconds(moment: str) -> float:
+    """A moment of the log in the measure of the stream; before all others where it cannot be read."""
+    try:
+        return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp() * 1000
+    except (ValueError, OverflowError):
+        return -1.0
 
 
 def _sum(counts: Iterable[Mapping[str, Any]], name: str) -> int:

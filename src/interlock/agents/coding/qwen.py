@@ -13,9 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from interlock.agents.coding.claude import ClaudeStream
-from interlock.agents.coding.dialect import Ask, Invocation, count_of, list_of, mapping_of, text_of
-from interlock.agents.coding.events import Event, Planned
+from interlock.agents.coding.claude import ClaudeStream, planned
+from interlock.agents.coding.dialect import (
+    Ask,
+    Invocation,
+    RoleText,
+    count_of,
+    mapping_of,
+    text_of,
+    with_fitting_role,
+)
+from interlock.agents.coding.events import Event
 from interlock.agents.coding.trouble import Trouble, trouble
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
@@ -24,8 +32,8 @@ _SETTINGS: Final = {
     "$version": 4,
     "general": {"enableAutoUpdate": False},
     "privacy": {"usageStatisticsEnabled": False},
-    # Long waits are ours; by itself it waits for minutes, ten times.
-    "model": {"generationConfig": {"maxRetries": 1}},
+    # Long waits are ours; by itself it waits for minutes, ten times. Seven tries in over a minute stay in any case.
+    "model": {"generationConfig": {"maxRetries": 0}},
     # After each answer it would ask its model what to remember of it.
     "memory": {"enableManagedAutoMemory": False},
 }
@@ -39,10 +47,11 @@ class Qwen:
     program: Final = "qwen"
 
     def invocation(self, program: str, ask: Ask) -> Invocation:
+        ask = with_fitting_role(ask, _system_prompt)
         settings = ask.folder.absolute() / "qwen-settings.json"
         argv = [program, "-o", "stream-json", *_permissions(ask)]
         if ask.role is not None:
-            argv.append(f"--append-system-prompt={ask.role.text}")
+            argv.append(_system_prompt(ask.role))
         if ask.model:
             argv.append(f"--model={ask.model}")
         return Invocation(
@@ -54,6 +63,10 @@ class Qwen:
 
     def reader(self, ask: Ask) -> QwenStream:
         return QwenStream()
+
+
+def _system_prompt(role: RoleText) -> str:
+    return f"--append-system-prompt={role.text}"
 
 
 def taken_literally(prompt: str) -> str:
@@ -93,25 +106,38 @@ _SPECIAL: Final = re.compile(r"[\[\]{}()*?|\\]")
 class QwenStream(ClaudeStream):
     """Older versions report an error of the service as an ordinary answer, and a success."""
 
+    counted: bool = False
+    """The service told the tokens of the last message, so that it was not cut off."""
+
     def _tool(self, block: Mapping[str, Any]) -> Iterator[Event]:
         if block.get("name") != "todo_write":
             yield from super()._tool(block)
             return
         self.acted = True
-        entries = map(mapping_of, list_of(mapping_of(block.get("input")).get("todos")))
-        yield Planned(tuple((text_of(entry.get("content")), text_of(entry.get("status"))) for entry in entries))
+        yield planned(mapping_of(block.get("input")).get("todos"))
 
     def _trouble(self, result: Mapping[str, Any], text: str) -> Trouble | None:
-        if found := _API_ERROR.search(text):
+        found = _API_ERROR.search(text)
+        # Put behind what it had said so far, without a line of its own; so could the agent end by quoting one.
+        if found and (found["alone"] is not None or not self.counted):
             return trouble(found["said"])
         error = mapping_of(result.get("error"))
         return super()._trouble(result, text or text_of(error.get("message")))
 
-    def _usage(self) -> Usage | None:
+    def _of_message(self, said: Mapping[str, Any]) -> Usage | None:
+        usage = self._of_result({"usage": said})
+        self.counted = usage is not None
+        return usage
+
+    def _of_result(self, result: Mapping[str, Any]) -> Usage | None:
         """Its input includes what came from a cache; zeros are what it counts when every request failed."""
-        said = mapping_of((self.result or {}).get("usage"))
+        said = mapping_of(result.get("usage"))
         into, out = count_of(said.get("input_tokens")), count_of(said.get("output_tokens"))
         return usage_from({"input_tokens": into, "output_tokens": out}) if into or out else None
 
 
-_API_ERROR: Final = re.compile(r"\[API Error: (?P<said>.*?)\](?:\n[^\n]*)?\s*\Z", re.DOTALL)
+_API_ERROR: Final = re.compile(
+    r"(?P<alone>^)?\[API Error: (?P<said>(?:(?!\[API Error: ).)*)\](?:\n(?:Possible quota|Please wait)[^\n]*)?\s*\Z",
+    re.DOTALL | re.MULTILINE,
+)
+"""The form of such an answer: at its very end, for a limit with a line of advice."""

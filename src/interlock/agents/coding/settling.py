@@ -37,7 +37,7 @@ def settle(
         cut: a line of the stream was too long to be read.
     """
     if timed_out:
-        return Settled(limited=Limited(f"it waited for its model service: {waiting}") if waiting else None)
+        return Settled(limited=Limited(f"the deadline passed while it waited ({waiting})") if waiting else None)
     if said.trouble is not None:
         return Settled(said.trouble.fault, said.trouble.limited)
     if not said.finished:
