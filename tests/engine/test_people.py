@@ -332,6 +332,22 @@ def test_cancelling_a_run_that_waits_writes_its_end_and_leaves_the_documents(rea
     assert played.run.identity.continues == first
 
 
+@pytest.mark.req("EN-26", "EN-14")
+def test_cancelling_a_crashed_run_ends_what_it_left_running(real: Start) -> None:
+    """Nobody takes the run up again: its agent must not go on writing into the next run's tree."""
+    played = real(GATED, Work(), {})
+    played.go()
+    mark = f"{played.run.identity.run_id}:some/agent#1:1"
+    left, others = (
+        subprocess.Popen(["sleep", "600"], env={**os.environ, "INTERLOCK_MARKER": one}) for one in (mark, "other:x:1")
+    )
+    with left, others:
+        asyncio.run(played.application().cancel("latest"))
+        assert left.wait(10) != 0
+        assert others.poll() is None
+        others.kill()
+
+
 @pytest.mark.req("EN-26")
 def test_cancelling_a_run_that_works_interrupts_it_first(real: Start) -> None:
     """The agent is stopped, then the end is written, once, by the process that held the run."""

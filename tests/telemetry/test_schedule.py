@@ -178,6 +178,31 @@ def test_a_dispatch_that_was_done_again_counts_as_it_was_done_last(journal: list
     assert dispatch_spans([*journal, *again])["p/5/wave-2/c#1"].seconds == 3.0
 
 
+def test_time_in_which_nobody_worked_is_no_work(journal: list[Any], make_line: Make) -> None:
+    """A process died and was resumed hours later: the dispatch counts from its second start on."""
+    key = "p/5/wave-2/c#1"
+    told = [
+        make_line("dispatch.start", key, "c", 1, ts=at(30)),
+        make_line("dispatch.recovered", key, "c", 1, ts=at(9000)),
+        make_line("dispatch.start", key, "c", 1, ts=at(9001)),
+        make_line("dispatch.end", key, "c", 1, ts=at(9003), data=journal[-1].data),
+    ]
+    assert dispatch_spans(told)[key].seconds == 2.0
+
+
+def test_a_part_that_is_told_in_several_lines_is_one(journal: list[Any], make_line: Make) -> None:
+    """Much work does not fit into one line of the journal."""
+    lines = [line for line in journal if line.event != "schedule"]
+    told = {"part": "wave 1", "policy": "barrier", "at_once": 4}
+    pieces = [
+        make_line("schedule", f"p/5/note#{number}", ts=at(0), data={**told, "needs": needs})
+        for number, needs in enumerate(({"a": []}, {"b": []}, {"c": ["b"]}), start=1)
+    ]
+    (done,) = schedules([*lines, *pieces])
+    assert (set(done.spans), done.parts) == ({"a", "b", "c"}, ())
+    assert done.critical.members == ("a",)
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -205,21 +205,22 @@ async def test_bytes_are_raw_in_a_worktree_too(repository: Path, cache: Path, gi
 
 
 async def test_leftovers_of_dead_runs_are_swept(repository: Path, cache: Path, git: GitCall) -> None:
-    """After a crash the named worktrees go, others and the user's own stay; opening again works at once."""
+    """After a crash those of the run go, others and the user's own stay; opening again works at once."""
     git(repository, "worktree", "add", "-q", "--detach", str(cache.with_name("users-own")))
     dead = workspace_at(repository)
     base = await dead.snapshot()
-    for name in ("one", "two", "three"):
+    for name in ("run-1-a", "run-10-a", "run-2-a"):
         await open_worktree(dead, base, name, cache)
     workspace = workspace_at(repository)
-    again = await open_worktree(workspace, base, "three", cache)
+    again = await open_worktree(workspace, base, "run-2-a", cache)
     assert await again.snapshot() == base
-    assert await sweep_worktrees(workspace, cache, {"one", "unknown"}) == ["one"]
+    assert await sweep_worktrees(workspace, cache, "run-3") == []
+    assert await sweep_worktrees(workspace, cache, "run-1") == ["run-1-a"]
     listed = git(repository, "worktree", "list")
-    assert "/one " not in listed
-    assert "/two " in listed
-    shutil.rmtree(again.root.parent / "two")
-    assert await sweep_worktrees(workspace, cache) == ["three", "two"]
+    assert "/run-1-a " not in listed
+    assert "/run-10-a " in listed
+    shutil.rmtree(again.root.parent / "run-10-a")
+    assert await sweep_worktrees(workspace, cache) == ["run-10-a", "run-2-a"]
     assert git(repository, "worktree", "list").count("\n") == 2
     assert list(cache.iterdir()) == []
     assert await sweep_worktrees(workspace, cache) == []

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from interlock.agents import AgentNews, kill_everything
+from interlock.agents import AgentNews, end_leftovers, kill_everything
 from interlock.documents import Store
 from interlock.engine.definition import Playbook
 from interlock.engine.drive import Close, drive
@@ -35,9 +35,11 @@ from interlock.engine.people import (
     record_decision,
     waiting_gate,
 )
+from interlock.engine.real import worktree_cache
 from interlock.engine.run import Run
 from interlock.engine.world import World
 from interlock.errors import Locked, Refused
+from interlock.workspace import Workspace, sweep_worktrees
 
 DEEPEST = 3
 POLL_S = 0.3
@@ -243,6 +245,7 @@ class Host:
             if reopen:
                 journal.append("run.reopened", data={"forgotten": forgotten(journal.lines)})
             elif why := self._edited(playbook, identity, journal):
+                await self._clear_up(identity.run_id)
                 journal.append("run.end", data=Ending.stopped(f"state document edited: {why}").to_json())
                 self._view.remark(f"Run {identity.run_id} ends: {why} was edited. A new run starts from the document.")
             if holder is not None:
@@ -383,6 +386,7 @@ class Host:
                     journal = folder.journal(stamp_now, tripwire=self._tripwire)
                     if ended_as(journal.lines) is None:
                         self._take_messages(folder, journal)
+                        await self._clear_up(identity.run_id)
                         journal.append("run.end", data=Ending.stopped("cancelled").to_json())
                     folder.remember_head(journal)
                     return
@@ -392,6 +396,11 @@ class Host:
                     asked = True
                 await asyncio.sleep(POLL_S)
         raise Locked(f"run {identity.run_id} was asked to stop, but its process still works on it")
+
+    async def _clear_up(self, run_id: str) -> None:
+        """End what a process that died left running, and remove its worktrees: nobody will take this run up again."""
+        end_leftovers(f"{run_id}:")
+        await sweep_worktrees(Workspace(self.root, self.root / HOME), worktree_cache(self._environ), run_id)
 
     def reopen_gate(self, known: Known, playbook: Playbook) -> Waiting | None:
         """The gate at which the run waits; opened anew when what it shows has changed (EN-29)."""

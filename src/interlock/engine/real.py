@@ -95,7 +95,7 @@ class RealWorld:
         self._agents = agents
         self._environ = environ
         self._redaction = Redaction(environ)
-        self._cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "interlock" / "worktrees"
+        self._cache = worktree_cache(environ)
         lock = Lock(workspace.home / "locks", "workspace")
         # Inside a dispatch the outer run holds the tree for us; waiting for it would be waiting for ourselves.
         self._shared = None if nested else SharedLock(lock, folder.run_id, on_wait=on_wait)
@@ -203,6 +203,11 @@ class RealWorld:
 
     def end_leftovers(self, prefix: str, group: int | None, started: float | None) -> list[int]:
         return end_leftovers(prefix, group, started)
+
+
+def worktree_cache(environ: Mapping[str, str]) -> Path:
+    """Where worktrees of dispatches are: in the user's cache folder (EN-38)."""
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "interlock" / "worktrees"
 
 
 def literal(path: str) -> str:

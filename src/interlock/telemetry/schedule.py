@@ -92,7 +92,10 @@ def schedules(lines: Sequence[LineLike]) -> tuple[Scheduled, ...]:
 def _scheduled(place: str, parts: Sequence[Mapping[str, Any]], spans: Mapping[str, Span]) -> Scheduled | None:
     prefix = f"{place}/" if place else ""
     mine = {_member(key): span for key, span in spans.items() if key.startswith(prefix)}
-    each = [one for part in parts if (one := _part(str(part["part"]), [part], mine)) is not None]
+    named: dict[str, list[Mapping[str, Any]]] = {}  # a part with much work is told in several lines
+    for part in parts:
+        named.setdefault(str(part["part"]), []).append(part)
+    each = [one for name, told in named.items() if (one := _part(name, told, mine)) is not None]
     whole = _part(place, parts, mine)
     if whole is None or len(each) < 2:
         return whole
@@ -126,7 +129,8 @@ def critical_path(seconds: Mapping[str, float], needs: Needs) -> Path:
 def dispatch_spans(lines: Iterable[LineLike]) -> dict[str, Span]:
     """When each finished dispatch was under way, by its key: from the start of its first try to its end.
 
-    A dispatch that a person had done again counts as it was done last.
+    A dispatch that a person had done again counts as it was done last, and one whose process died from its recovery
+    on: the time in which nobody worked is not work.
     """
     started: dict[str, float] = {}
     spans: dict[str, Span] = {}
@@ -134,6 +138,8 @@ def dispatch_spans(lines: Iterable[LineLike]) -> dict[str, Span]:
         key = str(line.key)
         if line.event == "dispatch.start":
             started.setdefault(key, _seconds(line.ts))
+        elif line.event == "dispatch.recovered":
+            started.pop(key, None)
         elif line.event == "dispatch.end" and key in started:
             spans.pop(key, None)
             spans[key] = Span(started.pop(key), _seconds(line.ts))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
@@ -85,14 +84,14 @@ async def open_worktree(workspace: Workspace, snapshot: Snapshot, name: str, cac
     return worktree
 
 
-async def sweep_worktrees(workspace: Workspace, cache: Path, names: Collection[str] | None = None) -> list[str]:
-    """Remove worktrees that dead runs left; only those in `names` if given. The names that were removed."""
+async def sweep_worktrees(workspace: Workspace, cache: Path, run_id: str | None = None) -> list[str]:
+    """Remove worktrees that dead runs left, or that this one left. The names that were removed."""
     place = _place(workspace, cache)
     known = {entry.name for entry in place.iterdir() if not entry.name.startswith(".")} if place.is_dir() else set()
     known |= {top.name for _, top in await _entries(workspace) if top.parent == place}
     indexes = _indexes(workspace, "")
     known |= {entry.name for entry in indexes.iterdir()} if indexes.is_dir() else set()
-    removed = sorted(known if names is None else known & set(names))
+    removed = sorted(name for name in known if run_id is None or name.startswith(f"{run_id}-"))
     for name in removed:
         await _remove(workspace, name, place / name)
     return removed

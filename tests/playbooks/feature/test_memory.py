@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from interlock.documents import Sections
@@ -48,7 +50,11 @@ def test_entries_are_merged_step_by_step_and_pruned_after_1_2_and_4(bench: Bench
     ("damaged", "trouble"),
     [
         (shared_memory.TEMPLATE.replace("## Recent Decisions\n", ""), 'section "## Recent Decisions" missing'),
-        (shared_memory.TEMPLATE + "\n<<<<<<< mine\n", "it has conflict markers"),
+        (shared_memory.TEMPLATE + "\n<<<<<<< mine\na\n=======\nb\n>>>>>>> theirs\n", "it has conflict markers"),
+        (
+            re.sub(r"^(\|.*)\|$", r"\1| more |", shared_memory.TEMPLATE, flags=re.MULTILINE),
+            'the table of section "## Artifact Index" does not have 3 columns',
+        ),
         (b"\xff\xfe not text", "not valid UTF-8"),
     ],
 )
@@ -99,6 +105,20 @@ def test_a_run_without_shared_memory_goes_on(bench: Bench) -> None:
     assert AT.memory not in bench.inputs_of("spec")
     assert AT.output("researcher-impact") in bench.inputs_of("spec")
     assert "There is no shared memory" in bench.brief("spec")
+
+
+@pytest.mark.req("FT-10", "CM-05")
+@pytest.mark.parametrize(
+    "added",
+    ["- [spec, step-2] seen\n  ## My remark\n", "A heading of mine\n=======\n", "```\n- [x, step-1] not an entry\n"],
+)
+def test_text_of_a_person_that_leaves_no_place_for_an_update_stops_nothing(bench: Bench, added: str) -> None:
+    """What cannot be taken in is left out with a warning; what the person wrote is still there."""
+    heading = "## Recent Updates\n"
+    bench.files[AT.memory] = shared_memory.TEMPLATE.replace(heading, f"{heading}\n{added}")
+    assert bench.play().exit_code == 0
+    words = added.split("\n")[1 if added.startswith("-") else 0].strip()
+    assert words in bench.memory
 
 
 @pytest.mark.req("CM-05", "CM-23")

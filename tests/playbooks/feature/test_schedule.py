@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from interlock.agents.runner import AgentRequest
 from interlock.engine import Act
-from interlock.playbooks.feature.tasks import AT_ONCE, BARRIER, EAGER
+from interlock.playbooks.feature.tasks import AT_ONCE, BARRIER, EAGER, in_pieces
 from interlock.telemetry import Scheduled, dispatch_spans, most_at_once, schedules
 
 from .conftest import Bench, plans, remembers
@@ -92,3 +93,18 @@ def test_a_replan_is_a_schedule_of_its_own(bench: Bench) -> None:
     first, again = schedules(bench.lines)
     assert first.critical.members == ("implementer-T1", "implementer-U1")
     assert list(again.spans) == ["implementer-V1"]
+
+
+@given(st.dictionaries(st.text("abc", min_size=1, max_size=3), st.lists(st.text("abc", max_size=3), max_size=9)))
+def test_a_schedule_in_pieces_is_the_same_schedule(waits_for: dict[str, list[str]]) -> None:
+    """Nothing is lost or doubled, and no piece holds more than it may unless it is a single task."""
+    pieces = list(in_pieces(waits_for, most=10))
+    assert {member: others for piece in pieces for member, others in piece.items()} == waits_for
+    assert sum(map(len, pieces)) == len(waits_for)
+    assert all(len(piece) == 1 or sum(1 + len(one) for one in piece.values()) <= 10 for piece in pieces)
+
+
+def test_a_large_wave_is_told_whole() -> None:
+    """Each piece fits into a line of the journal, so that the report has all of them."""
+    waits_for = {f"implementer-T{n:02}": [f"implementer-T{m:02}" for m in range(4)] for n in range(45)}
+    assert all(len(json.dumps(piece)) < 3000 for piece in in_pieces(waits_for))

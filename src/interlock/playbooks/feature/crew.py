@@ -10,6 +10,7 @@ from typing import Any
 from interlock.contracts import Outcome
 from interlock.documents import Document, DocumentState, EditedMeanwhile
 from interlock.engine import Dispatch, Report, Run
+from interlock.errors import DocumentInvalid
 from interlock.playbooks.feature import shared_memory
 from interlock.playbooks.feature.briefs import Desk, not_available
 from interlock.playbooks.feature.decisions import Grade, Said, Severity, Verified
@@ -283,7 +284,7 @@ class Crew:
             document = await self.usable_memory()
             if document is None:
                 return
-            text = shared_memory.edited(document.text, *edits)
+            text = self._edited(document.text, edits)
             if text == document.text:
                 return
             try:
@@ -292,6 +293,21 @@ class Crew:
             except EditedMeanwhile:
                 continue
         self.run.note("memory.warning", text="memory.md is being edited all the time; this update is left out")
+
+    def _edited(self, text: str, edits: Sequence[Edit]) -> str:
+        """The text with all edits that it can take; what a person wrote may leave no place for one."""
+        try:
+            return shared_memory.edited(text, *edits)
+        except DocumentInvalid:
+            pass
+        for edit in edits:
+            try:
+                text = shared_memory.edited(text, edit)
+            except DocumentInvalid as trouble:
+                told = f"memory.md cannot take an update, which is left out: {trouble.what}"
+                self.run.note("memory.warning", text=told)
+                self.run.warn(told)
+        return text
 
     async def usable_memory(self) -> Document | None:
         """The shared memory, rebuilt if it is damaged; None where the run has to do without."""

@@ -48,7 +48,9 @@ TEMPLATE = """# Operational Memory
 """
 MARK = "[INVALIDATED — "
 _ENTRY = re.compile(r"- (?P<mark>\[INVALIDATED — [^\]\n]*\] )?\[(?P<agent>[^\],\n]+), step-(?P<step>\d+)[^\]\n]*\]")
-_CONFLICT = re.compile(r"^(<{7}|>{7}|={7})( |$)", re.MULTILINE)
+_CONFLICT = re.compile(r"^(<{7}|>{7})( |$)", re.MULTILINE)
+"""Not the line between the two sides: that may underline a person's heading."""
+_COLUMNS = 3
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 SMALL = 50_000
 P = ParamSpec("P")
@@ -74,8 +76,11 @@ def problem(text: str) -> str | None:
     for heading in SECTIONS:
         if document.find(heading) is None:
             return f'section "{heading}" missing'
-    if Sections(document.own_text(INDEX)).table() is None:
+    table = Sections(document.own_text(INDEX)).table()
+    if table is None:
         return f'section "{INDEX}" has no table'
+    if len(table.columns) != _COLUMNS:
+        return f'the table of section "{INDEX}" does not have {_COLUMNS} columns'
     return "it has conflict markers" if _CONFLICT.search(text) else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from interlock.engine import Dispatch, Scope
@@ -56,7 +56,8 @@ async def carry_out(crew: Crew, wave: Wave, scheduling: str) -> bool:
     has no more than four at work. Whether the waves end here."""
     run, stop = crew.run, False
     parts = groups([task.id for task in wave.tasks], AT_ONCE if scheduling == BARRIER else len(wave.tasks))
-    run.note("schedule", part=f"wave {wave.number}", policy=scheduling, at_once=AT_ONCE, needs=needs(crew, wave))
+    for piece in in_pieces(needs(crew, wave)):
+        run.note("schedule", part=f"wave {wave.number}", policy=scheduling, at_once=AT_ONCE, needs=piece)
     memories: dict[str, MemoryFile | None] = {}
     for number, part in enumerate(parts, start=1):
         name = f"wave-{wave.number}" + (f"-{number}" if len(parts) > 1 else "")
@@ -69,6 +70,18 @@ async def carry_out(crew: Crew, wave: Wave, scheduling: str) -> bool:
             break
     await crew.merge(memories, lessons=True)
     return stop
+
+
+def in_pieces(waits_for: Mapping[str, list[str]], most: int = 60) -> Iterator[dict[str, list[str]]]:
+    """The same in parts of so many names, so that each fits into a line of the journal."""
+    piece: dict[str, list[str]] = {}
+    for member, others in waits_for.items():
+        if piece and sum(1 + len(one) for one in piece.values()) + 1 + len(others) > most:
+            yield piece
+            piece = {}
+        piece[member] = others
+    if piece:
+        yield piece
 
 
 def needs(crew: Crew, wave: Wave) -> dict[str, list[str]]:
