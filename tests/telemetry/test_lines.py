@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.telemetry import Weight, in_words, printable, tell
-from interlock.telemetry.lines import _TELL
+from interlock.telemetry.lines import _TELL, spoken_command
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -88,3 +88,17 @@ def test_durations_as_people_say_them() -> None:
     assert [in_words(s) for s in (0.04, 9.94, 12.3, 59.7, 185, 7800)] == [
         *("0.0 s", "9.9 s", "12 s", "1 min 00 s", "3 min 05 s", "2 h 10 min")
     ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "spoken"),
+    [
+        (["make", "test"], "make test"),
+        (["sh", "-c", "# a commit from an index of its own\nset -e\ngit commit"], "a commit from an index of its own"),
+        (["sh", "-c", "make && make test"], "sh -c make && make test"),
+        (None, "?"),
+    ],
+)
+def test_a_command_is_told_in_words_that_say_what_it_does(argv: object, spoken: str) -> None:
+    """A script that begins with a comment is named by it."""
+    assert spoken_command({"argv": argv}) == spoken

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli.pipeline import Pipeline, Stand
-from interlock.telemetry import in_words, printable, who
+from interlock.telemetry import in_words, printable, spoken_command, who
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
@@ -76,9 +76,7 @@ class Board:
                 case "dispatch.start":
                     self._working[key] = Working(who(line), line.attempt, self.clock())
                 case "command.intent":
-                    argv = line.data.get("argv")
-                    name = " ".join(map(str, argv)) if isinstance(argv, list) else key
-                    self._working[key] = Working(printable(name, 60), None, self.clock())
+                    self._working[key] = Working(printable(spoken_command(line.data), 60), None, self.clock())
                 case "dispatch.try":
                     self._say(key, _again(line.data))
                 case "run.end" | "run.interrupted" | "run.fault":

@@ -10,6 +10,7 @@ from interlock.telemetry.lines import (
     in_words,
     outcome_word,
     printable,
+    spoken_command,
     tell,
     who,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "schedules",
     "seconds_between",
     "spent",
+    "spoken_command",
     "tell",
     "totals",
     "who",

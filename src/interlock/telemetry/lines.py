@@ -217,12 +217,20 @@ def _command(line: LineLike, data: Mapping[str, Any]) -> Told:
     code = out.get("exit") if isinstance(out, Mapping) else None
     took = f" in {in_words(out['seconds'])}" if isinstance(out, Mapping) and "seconds" in out else ""
     said = "ok" if code == 0 else f"exit {code}"
-    return Told(f"command {printable(_spoken(data), 100)}  {said}{took}", Weight.GOOD if code == 0 else Weight.BAD)
+    return Told(
+        f"command {said}{took}: {printable(spoken_command(data), 100)}", Weight.GOOD if code == 0 else Weight.BAD
+    )
 
 
-def _spoken(data: Mapping[str, Any]) -> str:
+def spoken_command(data: Mapping[str, Any]) -> str:
+    """The command as a person reads it; a script that begins with a comment says itself what it does."""
     argv = data.get("argv")
-    return " ".join(map(str, argv)) if isinstance(argv, list) else "?"
+    if not isinstance(argv, list):
+        return "?"
+    script = str(argv[2]) if len(argv) > 2 and argv[:2] == ["sh", "-c"] else ""
+    if script.startswith("# "):
+        return script.splitlines()[0].removeprefix("# ")
+    return " ".join(map(str, argv))
 
 
 def _at(line: LineLike) -> str:
