@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 import pytest
 
 from interlock.documents import load_yaml
-from interlock.engine import CommandResult, Status
+from interlock.engine import CommandResult, Options, Status
+from interlock.engine.simulation import Crash
 from interlock.errors import EngineFault
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, breaks, graph, task
+from interlock.settings.models import TicketSettings
 from tests.playbooks.ticket.conftest import Bench, answers, at_attempts, in_order, writes
 
 TASKS = f"{HOME}/iteration_0/tasks.yaml"
@@ -187,15 +189,37 @@ def test_a_red_build_that_names_nobody_rejects_all(bench: Bench) -> None:
 
 def test_a_hanging_build_counts_as_red(bench: Bench) -> None:
     """The text says after which time it was ended."""
+    hang_once(bench)
+    assert bench.play().status is Status.COMPLETE
+    assert "ERROR: build timed out after 1800 s" in bench.brief("task-executor-T1", 1)
+
+
+@pytest.mark.req("EN-07")
+def test_a_time_limit_that_was_raised_after_a_crash_does_not_diverge(bench: Bench) -> None:
+    """What was recorded of the command that hung is told again, not today's limit."""
+    hang_once(bench)
+    simulation = bench.simulate()
+
+    def wire(_point: str) -> None:
+        if bench.called.count("task-executor-T1") == 2:
+            raise Crash
+
+    with pytest.raises(Crash):
+        simulation.go(tripwire=wire)
+    options = Options(settings=TicketSettings(command_timeout_s=7200), max_parallel=8)
+    assert simulation.go(options=options).status is Status.COMPLETE
+    assert "build timed out after 1800 s" in bench.brief("task-executor-T1", 1)
+
+
+def hang_once(bench: Bench) -> None:
+    """The first command is ended at its limit."""
     runs = [0]
 
     def tool(call, files):  # type: ignore[no-untyped-def]
         runs[0] += 1
-        return CommandResult(None, timed_out=True) if runs[0] == 1 else CommandResult(0)
+        return CommandResult(None, timed_out=True, seconds=1800.04) if runs[0] == 1 else CommandResult(0)
 
     bench.git.tool = tool
-    assert bench.play().status is Status.COMPLETE
-    assert "ERROR: build timed out after 1800 s" in bench.brief("task-executor-T1", 1)
 
 
 def test_a_conflict_is_the_later_tasks_failure(bench: Bench) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from interlock.engine import Status
+from interlock.playbooks.ticket.gate import ROUNDS
 from interlock.playbooks.ticket.git import Dirt, dirt, from_top, inside, parse_changes, parse_status
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, rejects, task
 from tests.playbooks.ticket.conftest import Bench, Change, answer_gate, nothing
@@ -71,6 +74,20 @@ def test_changed_code_waits_for_a_person(bench: Bench) -> None:
     assert bench.text("src/mine.txt") == "mine\n"
     assert "src/mine.txt" not in bench.git.commits[bench.git.head].files
     assert bench.progress["carried_files"] == ["src/mine.txt"]
+
+
+@pytest.mark.req("EN-29", "EN-30")
+def test_a_repository_that_never_keeps_still_stops_the_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something writes all the time: the gate asks a bounded number of times and changes nothing."""
+    bench.simulate()
+    bench.put("src/mine.txt", "mine\n")
+    contents = map(str, count())
+    monkeypatch.setattr(bench.git, "_contents", lambda: next(contents))
+    close = bench.play(flags={"dirty": "stash"})
+    assert close.exit_code == 3
+    assert f"the repository changed each of the {ROUNDS} times that the git gate asked" in close.reason
+    assert (bench.git.branch, bench.git.stashes, bench.text("src/mine.txt")) == ("main", [], "mine\n")
+    assert len(bench.events("gate.decided")) == ROUNDS
 
 
 @pytest.mark.req("TK-103")

@@ -342,6 +342,24 @@ def test_settings_that_change_after_a_crash_do_not_diverge(bench: Bench) -> None
     assert bench.progress["build_command"] == "first"
 
 
+@pytest.mark.req("EN-07")
+@pytest.mark.parametrize("there", ["prompt.yaml", "progress.yaml", "iteration_0/plan.md"])
+def test_commands_that_are_taken_out_of_the_settings_after_a_crash_stay(bench: Bench, there: str) -> None:
+    """Cut off when this document is there: what was found sufficient once is not judged again by other settings."""
+    del bench.files["Makefile"]
+    simulation = bench.simulate(settings={"build_command": "none", "test_command": "mine"})
+
+    def wire(_point: str) -> None:
+        if bench.has(f"{HOME}/{there}"):
+            raise Crash
+
+    with pytest.raises(Crash):
+        simulation.go(tripwire=wire)
+    assert bench.has(f"{HOME}/progress.yaml") is (there != "prompt.yaml")
+    assert simulation.go(options=Options(settings=TicketSettings(), max_parallel=8)).status is Status.COMPLETE
+    assert (bench.progress["build_command"], bench.progress["test_command"]) == ("none", "mine")
+
+
 def test_the_branch_name(bench: Bench) -> None:
     """Type, ticket and slug."""
     bench.play()

@@ -351,17 +351,18 @@ async def validate(ledger: Ledger, graph: Graph, letter: str | None) -> Check:
         result = await run.command(("sh", "-c", command), cwd=place, timeout_s=limit, name=name)
         ledger.log("validation", what=name, command=command, cwd=place, exit=result.exit, group=letter)
         if not result.ok:
-            red = said_by(name, command, result, limit)
+            red = said_by(name, command, result)
             ledger.tell(red.partition(f": {command}")[0].removeprefix("ERROR: "))
             return Check(False, red)
         ledger.tell(f"{name} is green")
     return Check(True)
 
 
-def said_by(name: str, command: str, result: CommandResult, limit: float) -> str:
+def said_by(name: str, command: str, result: CommandResult) -> str:
     """Why a command counts as red: its own words, the end of them."""
     if result.timed_out:
-        why = f"ERROR: {name} timed out after {limit:g} s"
+        # The time it took, not the limit: that one is a setting, which may be another one when this is replayed.
+        why = f"ERROR: {name} timed out after {result.seconds:.0f} s"
     elif result.error is not None:
         why = f"ERROR: {name} could not be started: {result.error}"
     else:

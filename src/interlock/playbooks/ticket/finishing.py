@@ -28,7 +28,7 @@ from interlock.playbooks.ticket.git import IGNORE, Branch, Repository, shown
 from interlock.playbooks.ticket.graph import BYPRODUCTS, TaskStatus, read_graph
 from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.planning import refresh_brief, take_docs
-from interlock.playbooks.ticket.process import ask, check_head, failure
+from interlock.playbooks.ticket.process import ask, check_head, digest_of, failure
 from interlock.playbooks.ticket.progress import ITERATIONS, Phase, RunStatus, minutes_between, moment_of, stamp
 from interlock.playbooks.ticket.project import DOCS, architecture_relevant
 from interlock.playbooks.ticket.request import Work
@@ -223,9 +223,10 @@ async def refresh_docs(ledger: Ledger, repository: Repository, branch: Branch, b
 
 
 async def commit_docs(ledger: Ledger, repository: Repository, branch: Branch) -> None:
-    carried = set(ledger.data.get("carried_files") or ())
-    changed = [path for path in dict.fromkeys(path for _, path in await repository.status()) if path in DOCS]
-    paths = [path for path in changed if path not in carried]
+    """A commit of the documents that are as the Initializer left them; what the user changed is the user's."""
+    carried, written = set(ledger.data.get("carried_files") or ()), ledger.docs_written
+    changed = {path for _, path in await repository.status()} - carried
+    paths = [path for path in DOCS if path in changed and written.get(path) == await ledger.run.look(path, digest_of)]
     if paths:
         done = await branch.commit(paths, docs_message(ledger.ticket, KEY))
         if not done.ok:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from interlock.engine import Scope
 from interlock.engine.model import Choice, Ending
@@ -16,6 +17,8 @@ STASH = Choice("stash", "the changes are put into a stash with the run's name, w
 CARRY = Choice("carry", "the changes come along to the ticket's branch, uncommitted")
 ABORT = Choice("abort", "the run stops; nothing is changed")
 SWITCH = Choice("switch", "the work goes on top of that branch as it is")
+ROUNDS = 20
+"""How often the gate asks anew because somebody works on."""
 
 
 async def git_gate(ledger: Ledger, repository: Repository) -> Branch:
@@ -52,47 +55,85 @@ async def stay_on(ledger: Ledger, repository: Repository, branch: Branch, graph:
             raise stopped(f"branch {branch.name} cannot be checked out: {shown(done)}")
     carried = [str(path) for path in ledger.data.get("carried_files") or ()]
     if mixed := to_be_committed(graph, carried):
-        await put_away(ledger, repository, branch, mixed, await choose(ledger, mixed, carry=False, stash=True))
+        await choose(ledger, mixed, carry=False, stash=True)
+        await put_away(ledger, repository, branch, mixed)
         await ledger.change({("carried_files",): [path for path in carried if path not in mixed]})
 
 
+@dataclass(frozen=True)
+class Crossing:
+    """How the repository comes to the ticket's branch, as settled with the user."""
+
+    standing: Standing
+    create: bool
+    """The branch has to be made."""
+    stashed: tuple[str, ...]
+    """What the user wants to have put away."""
+    carried: tuple[str, ...]
+    """The user's files that come along and stay uncommitted."""
+    along: tuple[str, ...]
+    """Documentation that comes along through a stash."""
+    asked: bool
+    """A person was asked, so that time may have passed since the look."""
+
+
 async def pass_gate(ledger: Ledger, repository: Repository, branch: Branch, graph: Graph) -> None:
+    crossing = await settle(ledger, repository, branch, graph)
+    standing = crossing.standing
+    if crossing.stashed:
+        await put_away(ledger, repository, branch, crossing.stashed)
+    if crossing.along and standing.head and standing.branch != branch.name:
+        await take_along(ledger, repository, branch, standing, crossing.along, create=crossing.create)
+    else:
+        await switch(ledger, repository, branch, standing, create=crossing.create)
+    await ledger.change({("git_gate_completed",): True, ("carried_files",): list(crossing.carried)})
+
+
+async def settle(ledger: Ledger, repository: Repository, branch: Branch, graph: Graph) -> Crossing:
+    """What is to be done with the repository as it is now. An answer holds for what the person was shown: if somebody
+    worked on while the gate waited, it is looked at and asked about anew (EN-29, EN-30)."""
     standing = await repository.standing()
+    for _ in range(ROUNDS):
+        crossing = await consider(ledger, repository, branch, graph, standing)
+        if not crossing.asked:
+            return crossing
+        standing = await repository.standing()
+        if standing == crossing.standing:
+            return crossing
+        ledger.run.warn("the repository changed while the git gate waited; it is looked at again")
+    raise stopped(f"the repository changed each of the {ROUNDS} times that the git gate asked; nothing was changed")
+
+
+async def consider(
+    ledger: Ledger, repository: Repository, branch: Branch, graph: Graph, standing: Standing
+) -> Crossing:
     written = [path for path in standing.dirty if path in (ledger.data.get("docs_written") or ())]
     dirty = [path for path in standing.dirty if path not in written]
     if standing.busy:
         raise stopped(f"the repository is in the middle of something ({', '.join(standing.busy)}); finish or abort it")
     if not standing.branch and standing.head and dirty:
         raise stopped("HEAD is detached and there are local changes; commit them or check out a branch")
-    create = await is_new(ledger, repository, branch, standing)
-    carried, mixed = dirty, to_be_committed(graph, dirty)
-    along = written
-    match dirt(dirty):
-        case Dirt.CODE:
-            choice = await choose(ledger, dirty, carry=not mixed, stash=bool(standing.head))
-            await put_away(ledger, repository, branch, dirty, choice)
-            carried = dirty if choice == CARRY.name else []
-        case Dirt.DOCS:
-            if mixed:
-                choice = await choose(ledger, mixed, carry=False, stash=bool(standing.head))
-                await put_away(ledger, repository, branch, mixed, choice)
-            carried = [path for path in dirty if path not in mixed]
-            along = [*written, *carried]
-        case Dirt.CLEAN:
-            pass
-    if along and standing.head and standing.branch != branch.name:
-        await take_along(ledger, repository, branch, standing, along, create=create)
-    else:
-        await switch(ledger, repository, branch, standing, create=create)
-    await ledger.change({("git_gate_completed",): True, ("carried_files",): carried})
+    create, asked = await is_new(ledger, repository, branch, standing)
+    mixed = to_be_committed(graph, dirty)
+    code = dirt(dirty) is Dirt.CODE
+    stashed: list[str] = []
+    if in_question := dirty if code else mixed:
+        asked = True
+        if await choose(ledger, in_question, carry=code and not mixed, stash=bool(standing.head)) == STASH.name:
+            stashed = in_question
+    carried = tuple(path for path in dirty if path not in stashed)
+    along = (*written, *(() if code else carried))
+    return Crossing(standing, create, tuple(stashed), carried, along, asked)
 
 
-async def is_new(ledger: Ledger, repository: Repository, branch: Branch, standing: Standing) -> bool:
-    """Whether the branch has to be made. One that lacks the present state is used only if a person says so."""
+async def is_new(ledger: Ledger, repository: Repository, branch: Branch, standing: Standing) -> tuple[bool, bool]:
+    """Whether the branch has to be made, and whether a person was asked: one that lacks the present state is used
+    only if a person says so."""
     if standing.branch == branch.name:
-        return False
+        return False, False
     there = await repository.commit_of(branch.name)
-    if there and standing.head and not await repository.contains(branch.name, standing.head):
+    behind = bool(there and standing.head) and not await repository.contains(branch.name, standing.head)
+    if behind:
         decision = await ledger.run.gate(
             "branch",
             f"Branch {branch.name} exists and does not contain the present state. Work on it all the same?",
@@ -100,7 +141,7 @@ async def is_new(ledger: Ledger, repository: Repository, branch: Branch, standin
         )
         if decision.choice == ABORT.name:
             raise stopped("aborted at the git gate; nothing was changed")
-    return not there
+    return not there, behind
 
 
 def shown_paths(paths: Sequence[str]) -> str:
@@ -125,10 +166,8 @@ async def choose(ledger: Ledger, paths: Sequence[str], *, carry: bool, stash: bo
     return decision.choice
 
 
-async def put_away(ledger: Ledger, repository: Repository, branch: Branch, paths: Sequence[str], choice: str) -> None:
-    """With `stash`, the user's files go where the user finds them again."""
-    if choice != STASH.name:
-        return
+async def put_away(ledger: Ledger, repository: Repository, branch: Branch, paths: Sequence[str]) -> None:
+    """The user's files go where the user finds them again."""
     note = f"interlock {ledger.run.identity.run_id}"
     await stash(repository, branch, paths, note)
     await ledger.change({("stashed",): [*(ledger.data.get("stashed") or ()), note]})
@@ -155,14 +194,12 @@ async def take_along(
     mark = f"interlock documentation {ledger.run.identity.run_id}"
     await stash(repository, branch, paths, mark)
     await switch(ledger, repository, branch, standing, create=create)
-    for place in (await repository.stashes(mark))[:1]:
-        done = await branch.pop(place, mark)
-        if not done.ok:
-            raise Stop(
-                Ending.stopped(
-                    f"ERROR: stash could not be applied on {branch.name}; it is kept as {place}\n{shown(done)}"
-                )
-            )
+    done = await branch.pop(mark)
+    if not done.ok:
+        place = next(iter(await repository.stashes(mark)), mark)
+        raise Stop(
+            Ending.stopped(f"ERROR: stash could not be applied on {branch.name}; it is kept as {place}\n{shown(done)}")
+        )
 
 
 async def switch(ledger: Ledger, repository: Repository, branch: Branch, standing: Standing, *, create: bool) -> None:

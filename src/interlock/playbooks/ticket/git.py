@@ -69,16 +69,61 @@ git ls-files -s | awk -F '\\t' '/^100/ { split($1, facts, " "); print facts[2], 
   cut -d ' ' -f 2- | tr '\\n' '\\0' | xargs -0 git grep -I -c -i -F -z "$@" --
 """
 """What is asked of all files is answered beside git, so that neither memory nor journal grow with the repository."""
+CONTENTS = """# a digest of the files that are not as committed, but for these
+if command -v sha256sum >/dev/null; then digest=sha256sum; else digest='shasum -a 256'; fi
+own=$(git rev-parse --show-prefix)
+for path; do set -- "$@" ":(exclude,literal)$own${path%/}"; shift; done
+cd "./$(git rev-parse --show-cdup)" || exit 1
+{
+  git diff-index --cached -z --name-only --no-renames HEAD -- :/ "$@" 2>/dev/null || git ls-files -z -- :/ "$@"
+  git ls-files -z -m -o --exclude-standard -- :/ "$@"
+} | xargs -0 sh -c 'for path; do if test -f "$path" && ! test -L "$path"; then printf "./%s\\0" "$path"; fi; done' sh |
+  xargs -0 $digest | $digest | cut -c 1-64
+"""
 ON_BRANCH = 'test "$(git symbolic-ref -q --short HEAD)" = "$1" && echo "$1"'
 GONE = 'test -z "$(git stash list -F --grep="$1" --format=%gd)" && echo gone'
+STASH = """# put these files away under this message
+message=$1 mark=$2
+shift 2
+cd "./$(git rev-parse --show-cdup)" || exit 1
+before=$(git status --porcelain -uall)
+index=$(git rev-parse --git-path index)
+trap 'rm -f "$index.interlock"' EXIT
+cp "$index" "$index.interlock" || exit 1
+# git stash does not find what is deleted in the index; a deletion in the work tree it does.
+git diff-index --cached -z --name-only --no-renames --diff-filter=D HEAD -- "$@" |
+  xargs -0 sh -c 'if test $# -gt 0; then git reset -q -- "$@"; fi' reset || exit 1
+for path; do
+  shift
+  if test -e "$path" || test -L "$path" || test -n "$(git ls-files -- "$path")"; then set -- "$@" "$path"; fi
+done
+if test $# -eq 0; then exit 0; fi
+git stash push -q -u -m "$message" -- "$@" && exit 0
+status=$?
+mv "$index.interlock" "$index"
+place=$(git stash list -F --grep="$mark" --format=%gd | head -n 1)
+if test -n "$place" && test "$(git status --porcelain -uall)" = "$before"; then git stash drop -q "$place"; fi
+exit $status
+"""
+"""A push that fails leaves the index as it was, and no stash if all of its files are still in the work tree."""
+POP = """# take out the newest stash with this mark, wherever it lies now
+place=$(git stash list -F --grep="$1" --format=%gd | head -n 1)
+if test -z "$place"; then exit 0; fi
+git stash pop -q --index "$place" && exit 0
+status=$?
+if test -n "$(git ls-files -u)"; then exit $status; fi
+git stash pop -q "$place"
+"""
+"""The user may make and drop stashes at any time: a place in their list is good for the moment only.
+What was staged is staged again, unless the branch leaves no room for that."""
 COMMIT = """# a commit from an index of its own
 set -e
 GIT_INDEX_FILE="$(cd "$(git rev-parse --git-dir)" && pwd)/interlock-index"
 export GIT_INDEX_FILE
-trap 'rm -f "$GIT_INDEX_FILE"' EXIT
+trap 'rm -f "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock"' EXIT
 message=$1 ignore=$2
 shift 2
-rm -f "$GIT_INDEX_FILE"
+rm -f "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock"
 if git rev-parse -q --verify HEAD >/dev/null; then git read-tree HEAD; fi
 if test $# -gt 0; then git add -A -- "$@"; fi
 if test -n "$ignore"; then
@@ -87,7 +132,8 @@ if test -n "$ignore"; then
 fi
 git commit -q -m "$message"
 """
-"""A commit from an index of its own: what the user has staged stays staged and out of it."""
+"""A commit from an index of its own: what the user has staged stays staged and out of it. Nobody else uses that
+index, so that a lock on it is a leftover."""
 
 IGNORE = ".gitignore"
 OWN = ("prompts/", ".interlock/", "interlock.toml")
@@ -122,6 +168,8 @@ class Standing:
     """Changed and new files, without interlock's own."""
     ignore_is_ours: bool = False
     """The .gitignore differs from the committed one by our two lines and nothing else."""
+    contents: str = ""
+    """A digest of the changed and new files, by which a later look tells whether somebody went on working."""
 
     @property
     def dirty(self) -> tuple[str, ...]:
@@ -221,7 +269,8 @@ class Repository:
         if IGNORE in changed:
             now = (await self._run.read(IGNORE)).text
             ours = with_ignored(await self.committed(IGNORE)) == now
-        return Standing(await self.branch(), await self.head(), tuple(busy), changed, ours)
+        contents = await self._script(CONTENTS, *OWN, name="contents")
+        return Standing(await self.branch(), await self.head(), tuple(busy), changed, ours, contents.strip())
 
     async def stashes(self, mark: str) -> list[str]:
         """The names under which the stashes with this mark can be had, the newest first."""
@@ -238,6 +287,10 @@ class Branch:
     async def _do(self, words: Sequence[str], name: str, probe: Sequence[str] | None = None) -> CommandResult:
         return await self._run.command(("git", *words), env=_SAFE, timeout_s=_PATIENCE_S, name=name, probe=probe)
 
+    async def _sh(self, script: str, *words: str, name: str, probe: Sequence[str]) -> CommandResult:
+        argv = ("sh", "-c", script, *words)
+        return await self._run.command(argv, env=_SAFE, timeout_s=_PATIENCE_S, name=name, probe=probe)
+
     async def checkout(self, *, create: bool = False) -> CommandResult:
         words = ("checkout", "-q", "-b", self.name) if create else ("checkout", "-q", self.name, "--")
         return await self._do(words, "checkout", probe=("sh", "-c", ON_BRANCH, "sh", self.name))
@@ -246,13 +299,14 @@ class Branch:
         """Put these files away; the stash carries the run's name and its mark."""
         mark = f"Interlock-Key: {KEY}"
         # From a folder below the top, git stash takes paths for something else than they are.
-        top = "../" * prefix.count("/") or "."
         places = [from_top(path, prefix) for path in paths]
-        words = ("-C", top, "stash", "push", "-q", "-u", "-m", f"{note} {mark}", "--", *places)
-        return await self._do(words, "stash", probe=("git", "stash", "list", "-F", f"--grep={mark}", "--format=%gd"))
+        probe = ("git", "stash", "list", "-F", f"--grep={mark}", "--format=%gd")
+        return await self._sh(STASH, "push", f"{note} {mark}", mark, *places, name="stash", probe=probe)
 
-    async def pop(self, place: str, mark: str) -> CommandResult:
-        return await self._do(("stash", "pop", "-q", place), "pop", probe=("sh", "-c", GONE, "sh", mark))
+    async def pop(self, note: str) -> CommandResult:
+        """Take out what was stashed under this note; nothing happens if it is not there any more."""
+        mark = f"{note} Interlock-Key: "
+        return await self._sh(POP, "pop", mark, name="pop", probe=("sh", "-c", GONE, "sh", mark))
 
     async def commit(self, paths: Sequence[str], message: str, ignore: str = "") -> CommandResult:
         """One commit of these files, and of this .gitignore if given; the user's hooks run."""

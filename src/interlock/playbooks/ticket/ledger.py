@@ -100,6 +100,17 @@ class Ledger:
         entries: Sequence[Mapping[str, Any]] = self.data["iterations"]
         return entries[self.place] if self.place < len(entries) else {}
 
+    @property
+    def awaits_commit(self) -> bool:
+        """Whether the current iteration was accepted; until the phase after it, its commit is not certain."""
+        return self.entry.get("status") == "ACCEPTED" and self.phase is not Phase.DOC_REFRESH
+
+    @property
+    def docs_written(self) -> Mapping[str, str]:
+        """The documents that the Initializer wrote for this ticket, each with the digest of what it left."""
+        known = self.data.get("docs_written")
+        return known if isinstance(known, dict) else {}
+
     # -- the log
 
     def log(self, event: str, **facts: Any) -> None:

@@ -90,7 +90,8 @@ async def refresh_brief(ledger: Ledger, repository: Repository, mode: str) -> Di
     now = await workspace_fingerprint(run, repository)
     digests = {path: (await run.read(path)).digest for path in DOCS}
     state = docs_state(digests, await read_cache(run), now)
-    changed = {path for _, path in await repository.status()} - set(ledger.data.get("docs_written") or ())
+    ours = {path for path, digest in ledger.docs_written.items() if digests.get(path) == digest}
+    changed = {path for _, path in await repository.status()} - ours
     renew = [path for path in state.renew if path not in changed or not digests[path]]
     return briefs.initializer(ledger.ticket, ledger.data, mode=mode, renew=renew, fingerprint=now, digests=digests)
 
@@ -98,13 +99,14 @@ async def refresh_brief(ledger: Ledger, repository: Repository, mode: str) -> Di
 async def take_docs(ledger: Ledger, repository: Repository, report: Report) -> None:
     """Believe the refreshed documentation by its evidence alone; a refresh that failed is a warning."""
     run = ledger.run
-    written = [path for path in DOCS if path in report.changes]
+    digests = {path: (await run.read(path)).digest for path in DOCS}
+    left = {path: report.artifacts.get(path, digests[path]) for path in DOCS if path in report.changes}
+    written = {**ledger.docs_written, **left}
     if report.outcome is not Outcome.OK:
         run.warn(f"the documentation was not refreshed: {failure('Initializer', report, CACHE)}")
         await ledger.change({("docs_written",): written})
         return
     now = await workspace_fingerprint(run, repository)
-    digests = {path: (await run.read(path)).digest for path in DOCS}
     cache = await run.read(CACHE)
     if why := cache_problem(cache.text, now):
         run.warn(f"{CACHE}: {why}")

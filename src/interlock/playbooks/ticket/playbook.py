@@ -23,7 +23,7 @@ from interlock.playbooks.ticket.planning import begin_iteration, plan, settle_ta
 from interlock.playbooks.ticket.progress import ATTEMPTS, ITERATIONS, Phase
 from interlock.playbooks.ticket.project import CACHE, MOST_PARALLEL
 from interlock.playbooks.ticket.request import find_ticket
-from interlock.playbooks.ticket.resuming import refuse_legacy, resume_detection
+from interlock.playbooks.ticket.resuming import refuse_legacy, resume_detection, take_stock
 from interlock.playbooks.ticket.startup import TicketInputs, initialize, startup_analysis
 
 RETRIES = Retries(transient=1, contract=1, error=0)
@@ -189,9 +189,11 @@ async def one_iteration(
     if start <= ORDER.index(Phase.GIT_GATE):
         with run.step("O4.5"):
             branch = await git_gate(ledger, repository)
+            if begin_at is Phase.GIT_GATE:
+                await take_stock(ledger, repository, inputs.retry)
     else:
         branch = Branch(run, ledger.data["branch"])
-    if ledger.entry.get("status") == Said.ACCEPTED:  # only the commit is missing
+    if ledger.awaits_commit:
         await accept(ledger)
         return branch, Said.ACCEPTED
     with run.step("O5"):

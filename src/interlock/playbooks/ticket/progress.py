@@ -72,8 +72,9 @@ STATUS_MOVES: Mapping[RunStatus, frozenset[RunStatus]] = {
     RunStatus.PAUSED: frozenset({RunStatus.IN_PROGRESS}),
     RunStatus.FAILED: frozenset({RunStatus.IN_PROGRESS, RunStatus.FAILED}),
     RunStatus.REJECTED: frozenset(),
-    # Accepted work that a hook refuses to commit is not done: a person mends it and goes on.
-    RunStatus.ACCEPTED: frozenset({RunStatus.ACCEPTED, RunStatus.FAILED}),
+    # Accepted work that a hook refuses to commit is not done: a person mends it and goes on.  Nor is it done when the
+    # machine is lost before the commit.
+    RunStatus.ACCEPTED: frozenset({RunStatus.ACCEPTED, RunStatus.FAILED, RunStatus.IN_PROGRESS}),
 }
 
 

@@ -14,8 +14,9 @@ from interlock.engine.run import Run
 from interlock.playbooks.ticket import problems
 from interlock.playbooks.ticket.artifacts import graph_problem
 from interlock.playbooks.ticket.documents import LEGACY, home, iteration_home, read_yaml
+from interlock.playbooks.ticket.execution import validate
 from interlock.playbooks.ticket.git import Branch, Repository, shown
-from interlock.playbooks.ticket.graph import REJECTED, Task, TaskStatus, literal_files, read_graph, share_files
+from interlock.playbooks.ticket.graph import REJECTED, Graph, Task, TaskStatus, literal_files, read_graph, share_files
 from interlock.playbooks.ticket.ledger import Ledger
 from interlock.playbooks.ticket.process import files_digest
 from interlock.playbooks.ticket.progress import ITERATIONS, Phase, RunStatus
@@ -46,8 +47,8 @@ async def resume_detection(
     ledger.log("resume", phase=ledger.phase.value, status=ledger.status.value, retry=inputs.retry)
     await ledger.change({("status",): RunStatus.IN_PROGRESS.value})
     await go_back(run, ledger, repository)
-    if ledger.phase in WITH_TASKS:
-        await take_stock(run, ledger, inputs.retry)
+    if ledger.phase in WITH_TASKS and ledger.phase is not Phase.GIT_GATE:  # the gate may put files away: after it
+        await take_stock(ledger, repository, inputs.retry)
     return ledger
 
 
@@ -55,7 +56,7 @@ def settled(ledger: Ledger, inputs: TicketInputs) -> Ending | None:
     """How a ticket ended that needs nothing more, or waits for a person's word."""
     branch = ledger.data["branch"]
     match ledger.status:
-        case RunStatus.ACCEPTED:
+        case RunStatus.ACCEPTED if ledger.phase is Phase.DOC_REFRESH:
             return Ending.complete(f"{ledger.ticket} is already done: it was accepted on branch {branch}.\n")
         case RunStatus.REJECTED:
             return Ending.stopped(problems.MOST_ITERATIONS)
@@ -149,10 +150,12 @@ def at(phase: Phase) -> dict[tuple[Key, ...], object]:
     return {("current_phase",): phase.value, ("current_step",): step}
 
 
-async def take_stock(run: Run, ledger: Ledger, retry: bool) -> None:
+async def take_stock(ledger: Ledger, repository: Repository, retry: bool) -> None:
     """Work that is not here any more is to be done again; with `retry`, failed tasks start anew."""
-    graph = await ledger.graph()
+    run, graph = ledger.run, await ledger.graph()
     lost = [task for task in graph.accepted if not await is_as_it_was(run, task)]
+    if ledger.awaits_commit:
+        lost = await without_mended(ledger, repository, graph, lost)
     unproven = [
         task
         for task in graph.tasks.values()
@@ -160,8 +163,8 @@ async def take_stock(run: Run, ledger: Ledger, retry: bool) -> None:
     ]
     if lost:
         run.warn(f"the files of accepted tasks are not as they were accepted: {names(lost)}")
-        if ledger.phase is Phase.REVIEW:
-            await ledger.change(at(Phase.TASK_EXECUTION))
+    if ledger.phase is Phase.REVIEW and (lost or len(graph.accepted) < len(graph.tasks)):
+        await ledger.change(at(Phase.TASK_EXECUTION))
     marks: dict[str, dict[str, object]] = {
         **{task.id: {"status": TaskStatus.PENDING.value, "attempt": 0} for task in lost},
         **{task.id: {"status": TaskStatus.REJECTED.value, "attempt": max(0, task.attempt - 1)} for task in unproven},
@@ -171,6 +174,25 @@ async def take_stock(run: Run, ledger: Ledger, retry: bool) -> None:
         ledger.log("retry", tasks=[task.id for task in tired])
         marks |= {task.id: {"attempt": 0} for task in tired}
     await ledger.mark(marks)
+
+
+async def without_mended(ledger: Ledger, repository: Repository, graph: Graph, lost: Sequence[Task]) -> list[Task]:
+    """Those of the lost tasks that are to be done again before the iteration can be committed.
+
+    What a person or a hook changed after the commit was refused, or committed by hand, is the work now, if build and
+    tests are green with it; else the iteration is not accepted any more.
+    """
+    since = ledger.data["last_checkpoint"].get("git_head")
+    by_hand = await repository.changes_since(str(since)) if since else []
+    changed = {path for _, path in [*await repository.status(), *by_hand]}
+    gone = [task for task in lost if changed.isdisjoint(literal_files(task))]
+    complete = len(graph.accepted) == len(graph.tasks) and not gone and ledger.phase is not Phase.GIT_GATE
+    if complete and (await validate(ledger, graph, None)).green:
+        files = {task.id: await files_digest(ledger.run, literal_files(task)) for task in lost}
+        await ledger.mark({name: {"files_sha256": digest} for name, digest in files.items()})
+        return []
+    await ledger.change({("iterations", ledger.place, "status"): "PENDING"})
+    return list(lost)
 
 
 def names(tasks: Sequence[Task]) -> str:

@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from interlock.engine.keys import sha256
 from interlock.engine.model import CommandResult
 from interlock.engine.simulation import MemoryTree, SimulatedWorld
 from interlock.engine.world import CommandCall
-from interlock.playbooks.ticket.git import BUSY, COMMIT, GONE, HOOKS, LISTING, NAMED, ON_BRANCH, SEARCHED
+from interlock.playbooks.ticket.git import (
+    BUSY,
+    COMMIT,
+    CONTENTS,
+    GONE,
+    HOOKS,
+    LISTING,
+    NAMED,
+    ON_BRANCH,
+    OWN,
+    POP,
+    SEARCHED,
+    STASH,
+)
 from interlock.playbooks.ticket.project import listing
 
 Files = dict[str, bytes]
@@ -94,6 +108,10 @@ class SimulatedGit:
         found |= {path: " M" if path in now else " D" for path in old if now.get(path) != old[path]}
         return dict(sorted(found.items()))
 
+    def _contents(self) -> str:
+        users = [path for path in self.changed() if not path.startswith(OWN)]
+        return sha256(repr([(path, self.tree.files.get(path)) for path in users]).encode())
+
     # -- commands
 
     def __call__(self, call: CommandCall) -> CommandResult:
@@ -123,6 +141,13 @@ class SimulatedGit:
             return said(words[0]) if self.branch == words[0] else CommandResult(1)
         if script == GONE:
             return CommandResult(1) if any(words[0] in stash.message for stash in self.stashes) else said("gone")
+        if script == CONTENTS:
+            return said(self._contents())
+        if script == STASH:
+            return self._stash(["push", "-q", "-u", "-m", words[0], "--", *words[2:]])
+        if script == POP:
+            places = self._stash(["list", "-F", f"--grep={words[0]}", "--format=%gd"]).stdout.split()
+            return self._stash(["pop", places[0]]) if places else CommandResult(0)
         if script == COMMIT:
             return self._commit(words[0], words[1], words[2:])
         if script.startswith("nproc"):

@@ -113,7 +113,7 @@ async def startup_analysis(run: Run, ticket: str, inputs: TicketInputs, reposito
     assert isinstance(cores, str)
     assert isinstance(docs, DocsState)
     assert isinstance(likely, Impact)
-    check_commands(run, inputs, commands)
+    commands = await choose_commands(run, ticket, inputs, commands)
     prompt = await understand(run, ticket, inputs.request)
     note(run, "startup.analysis.complete", "I1", trust_status=docs.trust.value, likely_files=len(likely.likely_files))
     return Analysis(commands, cores, docs, likely, prompt)
@@ -125,15 +125,21 @@ async def find_commands(run: Run) -> Commands:
     return detect_commands(names, texts)
 
 
-def chosen_commands(run: Run, inputs: TicketInputs, found: Commands) -> Commands:
-    """What the user says goes over settings, and these over what was found."""
-    settings = Commands(run.settings.build_command, run.settings.test_command)
-    return Commands(inputs.build, inputs.test).over(settings).over(found)
+async def choose_commands(run: Run, ticket: str, inputs: TicketInputs, found: Commands) -> Commands:
+    """What the user says goes over settings, and these over what was found; neither command may be missing.
 
+    Settings may change between a crash and its resume: what they said first is recorded, and stays.
+    """
 
-def check_commands(run: Run, inputs: TicketInputs, found: Commands) -> None:
-    if missing := chosen_commands(run, inputs, found).missing():
+    def choose(_document: Document) -> list[str | None]:
+        settings = Commands(run.settings.build_command, run.settings.test_command)
+        chosen = Commands(inputs.build, inputs.test).over(settings).over(found)
+        return [chosen.build, chosen.test]
+
+    chosen = Commands(*await run.look(f"{home(ticket)}/progress.yaml", choose))
+    if missing := chosen.missing():
         raise problems.no_commands(missing)
+    return chosen
 
 
 async def count_cores(run: Run) -> str:
@@ -219,14 +225,13 @@ async def initialize(run: Run, ticket: str, inputs: TicketInputs, repository: Re
         await run.write(f"{home(ticket)}/prompt.yaml", text)
 
     def begin(_document: Document) -> Edit:
-        # Settings may change between a crash and its resume: what they said first is told, and stays.
-        commands = chosen_commands(run, inputs, analysis.commands)
+        # Computed once: these settings, too, may be others when this is replayed.
         content = first_progress(
             ticket=ticket,
             work=prompt.work,
             slug=prompt.slug,
-            build=commands.build or "",
-            test=commands.test or "",
+            build=analysis.commands.build or "",
+            test=analysis.commands.test or "",
             parallel=parallel_tasks(analysis.cores, inputs.max_parallel or run.settings.max_parallel_tasks),
             fast_path=inputs.fast_path and run.settings.fast_path,
             docs=analysis.docs,
