@@ -114,7 +114,7 @@ class Tour:
                 "",
                 *(f"  {name + ':':<12} {path}" for name, path in paths.items()),
                 "",
-                "Next, an agent of your own: docs/quickstart.md#any-program-as-the-agent",
+                "Next, the agent that you have: docs/agents.md",
                 'Then, in a repository of yours: interlock run feature "WHAT YOU WANT"',
             ]
         )
