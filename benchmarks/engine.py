@@ -25,7 +25,8 @@ from interlock.engine import Dispatch, Ending, Playbook, Run, SimulatedWorld, Si
 from interlock.engine.folder import HOME, RunFolder, known_runs
 from interlock.engine.host import Host, Quiet
 from interlock.engine.identity import Identity
-from interlock.engine.journal import FileMedium, Journal, sync_data
+from interlock.engine.journal import Journal
+from interlock.engine.journal_file import FileMedium, sync_data
 from interlock.engine.keys import sha256
 from interlock.engine.options import Options
 from interlock.engine.real import RealWorld
@@ -92,11 +93,9 @@ class BenchSetup:
     runner: Runner
     environ: Mapping[str, str]
 
-    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Any) -> RealWorld:
+    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> RealWorld:
         workspace = Workspace(self.root, self.root / HOME)
-        return RealWorld(
-            folder, workspace, OneRunner(self.runner), environ=self.environ, nested=nested, on_wait=on_wait
-        )
+        return RealWorld(folder, workspace, OneRunner(self.runner), environ=self.environ)
 
     def options(self, playbook: Playbook) -> Options:
         return Options()

@@ -148,10 +148,10 @@ class BenchSetup:
     root: Path
     one: Runner
 
-    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Any) -> RealWorld:
+    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> RealWorld:
         kept = (*playbook.documents(inputs), *playbook.state(inputs))
         workspace = Workspace(self.root, self.root / HOME, documents=kept)
-        return RealWorld(folder, workspace, self, environ=os.environ, nested=nested, on_wait=on_wait)
+        return RealWorld(folder, workspace, self, environ=os.environ)
 
     def options(self, playbook: Playbook) -> Options:
         return Options()

@@ -22,6 +22,7 @@ from interlock.settings import (
     READY_RUNNERS,
     CodingAgent,
     Command,
+    SandboxSettings,
     Scripted,
     Settings,
     SettingsInvalid,
@@ -31,6 +32,7 @@ from interlock.settings import (
     load_settings,
     reference,
 )
+from interlock.workspace.layers.seam import Bounds
 
 EXAMPLE = """\
 runner = "claude"                 # default runner for all agents
@@ -86,7 +88,7 @@ def test_no_file_gives_the_defaults(tmp_path: Path) -> None:
     assert loaded.router.timeout_default_s is None
     assert loaded.router.max_context_bytes == 10_000
     assert loaded.feature.approval is False
-    assert loaded.workspace.outbox is False
+    assert loaded.sandbox == SandboxSettings(mode="auto", network="open")
 
 
 def test_the_example_of_the_design_loads(tmp_path: Path) -> None:
@@ -165,6 +167,8 @@ def _sample(expected: str) -> tuple[str, object]:
 def test_every_setting_has_a_working_variable(setting, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """Each documented variable changes its setting."""
     raw, value = _sample(setting.expected)
+    if setting.key[0] == "sandbox" and setting.expected == "list of texts":
+        raw, value = '["policy"]', ("policy",)
     loaded: object = load_settings(tmp_path, {setting.variable: raw})
     for part in setting.key:
         loaded = getattr(loaded, part)
@@ -186,6 +190,70 @@ def test_a_mistyped_variable_is_an_error_that_names_the_nearest(tmp_path: Path) 
     for name in ("INTERLOCK_RUNNER?", "INTERLOCK_LIMITS_MAX_PARALLEL?", "INTERLOCK_ROUTER_MAX_DEPTH?"):
         assert name in str(error)
     assert load_settings(tmp_path, {"INTERLOCK_FROM_ANOTHER_TOOL": "1", "PATH": "/bin"}) == Settings()
+
+
+@pytest.mark.req("LY-12")
+def test_a_runner_has_a_sandbox_of_its_own_over_the_general_one(tmp_path: Path) -> None:
+    """Field by field; a runner that says nothing, or has no table at all, gets the general one; of every type."""
+    text = """
+[sandbox]
+mode = "strict"
+network = "model"
+home = ["~/.config/tool", "/opt/data"]
+hosts = ["registry.example.org:443"]
+[runners.mine]
+type = "command"
+argv = ["a"]
+sandbox = { network = "open", home = [] }
+[runners.same]
+type = "acp"
+program = "b"
+"""
+    loaded = load(tmp_path, text)
+    general = SandboxSettings(
+        mode="strict", network="model", home=(".config/tool", "/opt/data"), hosts=("registry.example.org:443",)
+    )
+    for name in ("same", "claude", "scripted", None):
+        assert loaded.sandbox_for(name) == general
+    assert loaded.sandbox_for("mine") == general.model_copy(update={"network": "open", "home": ()})
+    with pytest.raises(ConfigInvalid, match="not known"):
+        loaded.sandbox_for("nobody")
+    for kind in ("claude", "opencode", "scripted"):
+        own = load(tmp_path, f"[runners.x]\ntype = '{kind}'\nsandbox.mode = 'off'\n")
+        assert (own.sandbox_for("x").mode, own.sandbox.mode) == ("off", "auto")
+    laid_over = load(tmp_path, text, {"INTERLOCK_RUNNERS": '{mine = {sandbox = {mode = "off"}}}'})
+    assert (laid_over.sandbox_for("mine").mode, laid_over.sandbox_for("mine").network) == ("off", "open")
+
+
+@pytest.mark.req("LY-34")
+def test_the_bounds_of_a_layer_are_settings(tmp_path: Path) -> None:
+    """Bytes and files; their defaults are those of a layer whose maker was told nothing."""
+    loaded = load(tmp_path, "[sandbox]\nmax_bytes = 1000\nmax_files = 5\n").sandbox
+    assert (loaded.max_bytes, loaded.max_files) == (1000, 5)
+    default = SandboxSettings()
+    assert Bounds(default.max_bytes, default.max_files) == Bounds()
+
+
+@pytest.mark.req("LY-33")
+def test_the_protected_names_are_a_setting(tmp_path: Path) -> None:
+    """Unset is interlock's own list, which belongs to the scopes; a list replaces it, also an empty one."""
+    assert SandboxSettings().protected is None
+    loaded = load(tmp_path, '[sandbox]\nprotected = ["CLAUDE.md", "[policy]"]\n')
+    assert loaded.sandbox.protected == ("CLAUDE.md", "[policy]")
+    assert load(tmp_path, "[sandbox]\nprotected = []\n").sandbox.protected == ()
+
+
+@pytest.mark.parametrize("name", ["isolate", "outbox"])
+def test_a_setting_that_is_gone_says_that_its_line_can_be_deleted(name: str, tmp_path: Path) -> None:
+    """An older file or variable is told why, not offered the nearest key."""
+    error = complaint(tmp_path, f"[workspace]\nwatch = []\n{name} = true\n")
+    assert (error.what, error.where) == (f"workspace.{name} is no setting any more", f"{FILE_NAME}:3")
+    in_environment = complaint(tmp_path, "", {f"INTERLOCK_WORKSPACE_{name.upper()}": "true"})
+    assert in_environment.what == f"INTERLOCK_WORKSPACE_{name.upper()} is no setting any more"
+    for told in (error, in_environment):
+        assert told.remedy is not None
+        assert "a layer of its own" in told.remedy
+        assert "delete" in told.remedy
 
 
 CAPS = {
@@ -256,7 +324,12 @@ def test_an_unknown_key_names_the_nearest_and_its_line(text: str, line: int, wor
         ("[limits]\nbudget_usd = inf\n", 2, "number over 0", "inf (number)"),
         ("[limits]\nbudget_usd = nan\n", 2, "number over 0", "nan (number)"),
         ("[workspace]\nwatch = 'a'\n", 2, "list of texts", "'a' (text)"),
-        ("[workspace]\nisolate = 1\n", 2, "true or false", "1 (integer)"),
+        ("[feature]\napproval = 1\n", 2, "true or false", "1 (integer)"),
+        ("[sandbox]\nmode = 'on'\n", 2, "one of auto, strict, off", "'on' (text)"),
+        ("[sandbox]\nnetwork = 'closed'\n", 2, "one of open, model, none", "'closed' (text)"),
+        ("[sandbox]\nmax_bytes = 0\n", 2, "integer from 1", "0 (integer)"),
+        ("[sandbox]\nmax_files = -1\n", 2, "integer from 1", "-1 (integer)"),
+        ("[runners.x]\ntype = 'codex'\n[runners.x.sandbox]\nmode = 'on'\n", 4, "one of auto, strict", "'on' (text)"),
         ("limits = 5\n", 1, "a table", "5 (integer)"),
         ("[runners.x]\ntype = 'robot'\n", 2, "one of acp, claude", "'robot' (text)"),
         ("[runners.x]\ntype = 'claude'\nmode = 'fast'\n", 3, "one of headless, acp", "'fast' (text)"),
@@ -286,6 +359,19 @@ def test_a_type_error_says_expected_and_found(text: str, line: int, expected: st
         ('[agents.a]\nwrites = ["../up"]\n', 2, "inside the workspace"),
         ('[workspace]\nwatch = ["/etc/**"]\n', 2, "inside the workspace"),
         ('[runners.x]\ntype="command"\nargv=["a\\u0000b"]\n', 3, "NUL"),
+        *(
+            (f"[sandbox]\nhome = [{place!r}]\n", 2, "a file or folder below HOME")
+            for place in ("", ".", "~", "~/", "/", "//", "..", "a/../b", "~root/x", "/etc/../root")
+        ),
+        ('[sandbox]\nhome = ["a\\u0000b"]\n', 2, "NUL"),
+        *(
+            (f"[sandbox]\nprotected = [{name!r}]\n", 2, "the name of a file or folder")
+            for name in ("", ".", "..", "docs/policy", "/etc")
+        ),
+        *(
+            (f"[sandbox]\nhosts = [{host!r}]\n", 2, "HOST, HOST:PORT or *.DOMAIN")
+            for host in ("", "*", "*.", "a.*", "http://a", "a/b", "a b", "a:", "a:http", "a:1:2", "u@a", "[::1")
+        ),
         ('[runners.x]\ntype="command"\nargv=["a"]\nenv={INTERLOCK_PATH="x"}\n', 4, "INTERLOCK_"),
         ('runner = "mine"\n', 1, "runner 'mine' is not known"),
         ('[agents."ticket/Planner"]\nrunner = "command"\n', 2, "runner 'command' is not known"),
@@ -437,7 +523,7 @@ def test_the_reference_has_every_key_of_the_schema() -> None:
     assert schema["additionalProperties"] is False
     for model in schema["$defs"].values():
         for name in model["properties"]:
-            assert f"{name}` |" in text
+            assert f"{name}` |" in text or f".{name}." in text  # a table in a table
     assert all(setting.meaning for setting in catalogue())
     assert text.count("\n") == len(catalogue()) + 2
 

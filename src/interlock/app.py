@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -16,6 +16,8 @@ from interlock.agents import Book, CommandRunner, RoleLibrary, Runner, Scenario,
 from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.catalogue import KNOWN, make_runner, on_path
 from interlock.agents.coding.catalogue import known as known_agent
+from interlock.agents.environment import Redaction
+from interlock.agents.runner import Needs
 from interlock.documents import Store
 from interlock.engine.definition import Playbook
 from interlock.engine.dry_run import Plan, dry_run
@@ -29,7 +31,17 @@ from interlock.engine.world import World
 from interlock.errors import ConfigInvalid
 from interlock.playbooks import load
 from interlock.settings import AcpAgent, CodingAgent, Command, Scripted, Settings, load_settings
-from interlock.workspace import Workspace
+from interlock.workspace import (
+    UNPROMISED,
+    Bounds,
+    Confinement,
+    Mode,
+    Network,
+    Probe,
+    Workspace,
+    open_layers,
+    protected_names,
+)
 
 
 @dataclass(frozen=True)
@@ -42,26 +54,70 @@ class Setup:
     runner: str | None = None
     """The runner that this process was told to use for all agents."""
 
-    def world(
-        self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Callable[[str], None]
-    ) -> World:
+    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> World:
         book = self.book(playbook)
         book.bind_all(playbook.agents)
+        self.check_confinement()
         workspace = Workspace(
             self.root,
             self.root / HOME,
             documents=(*playbook.documents(inputs), *playbook.state(inputs)),
             watch=self.settings.workspace.watch,
         )
-        return RealWorld(folder, workspace, book, environ=self.environ, nested=nested, on_wait=on_wait)
+        return RealWorld(
+            folder,
+            workspace,
+            book,
+            environ=self.environ,
+            confine=self.confinement,
+            redaction=self.redaction,
+        )
+
+    def check_confinement(self) -> None:
+        """`ConfigInvalid` where the settings ask for confinement and this machine cannot give it (LY-12)."""
+        asked = {self.settings.sandbox.mode, *(table.sandbox.mode for table in self.settings.runners.values())}
+        if Mode.STRICT not in asked or self.probe.confined:
+            return
+        raise ConfigInvalid(
+            "agents cannot be confined here, and the settings ask for it",
+            where="[sandbox] mode",
+            expected='confinement, since mode is "strict"',
+            found=self.probe.why,
+            remedy=self.probe.remedy or 'Set mode = "auto".',
+        )
+
+    @property
+    def probe(self) -> Probe:
+        """How programs are kept apart here."""
+        return open_layers(Workspace(self.root, self.root / HOME), environ=self.environ).probe()
+
+    def confinement(self, runner: Runner | None) -> Confinement:
+        """What a program may see and reach: an agent's, or (without one) a command's."""
+        sandbox = self.settings.sandbox_for(runner.name if runner is not None else None)
+        needs = runner.needs() if runner is not None else Needs()
+        home = needs.home or Path(self.environ.get("HOME") or Path.home())
+        return Confinement(
+            mode=Mode(sandbox.mode),
+            network=Network(sandbox.network),
+            home=home,
+            login=needs.login,
+            shown=(*needs.shown, *(home / place for place in sandbox.home)),
+            hosts=(*needs.hosts, *sandbox.hosts),
+            bounds=Bounds(sandbox.max_bytes, sandbox.max_files),
+        )
+
+    @property
+    def redaction(self) -> Redaction:
+        """Takes the secrets out of everything that is recorded: those of the environment and of the runners' own."""
+        own = (runner.env for runner in self.settings.runners.values() if not isinstance(runner, Scripted))
+        return Redaction(self.environ, *own)
 
     def options(self, playbook: Playbook) -> Options:
         return Options(
             budget_usd=self.settings.limits.budget_usd,
             max_parallel=self.settings.limits.parallel(playbook.max_parallel),
             rate_limit_wait_s=self.settings.limits.rate_limit_wait_s,
-            isolate=self.settings.workspace.isolate,
-            outbox=self.settings.workspace.outbox,
+            protected=protected_names(self.settings.sandbox.protected),
             settings=getattr(self.settings, playbook.name, None),
         )
 
@@ -176,12 +232,14 @@ class Application:
 
     async def run(self, playbook: Playbook, inputs: Any, call: Call = NOTHING_SPECIAL) -> Finished:
         self._say_found_runner()
-        return await self.host.run(playbook, inputs, call)
+        self._say_what_is_not_promised()
+        return self._with_caution(await self.host.run(playbook, inputs, call))
 
     async def resume(self, name: str, call: Call = NOTHING_SPECIAL) -> Finished:
         known = self.find(name)
         self._say_found_runner()
-        return await self.host.resume(known, self.playbook_of(known), call)
+        self._say_what_is_not_promised()
+        return self._with_caution(await self.host.resume(known, self.playbook_of(known), call))
 
     async def decide(self, name: str, choice: str, *, note: str = "", who: str | None = None) -> Waiting:
         known = self.find(name)
@@ -201,6 +259,20 @@ class Application:
             self.view.remark(
                 f'agents are called with {name}, found on PATH (to choose: runner = "..." in interlock.toml)'
             )
+
+    def _say_what_is_not_promised(self) -> None:
+        """Once, at the start: where the kernel does not confine agents, people should know (LY-12)."""
+        if self.settings.sandbox.mode == "off":
+            self.view.remark(f"agents are not confined, since [sandbox] mode is off: {UNPROMISED}.")
+        elif not (probe := self.setup.probe).confined:
+            self.view.remark(f"agents are not confined here ({probe.why}): {UNPROMISED}. {probe.remedy}".rstrip())
+
+    def _with_caution(self, finished: Finished) -> Finished:
+        """Whoever decides at a gate is told when what it shows was made without confinement."""
+        unconfined = self.settings.sandbox.mode == "off" or not self.setup.probe.confined
+        if finished.close.gate is not None and unconfined:
+            self.view.remark(f"before you decide: agents were not confined; {UNPROMISED}.")
+        return finished
 
     def find(self, name: str) -> Known:
         return find_run(self.root, name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,6 +16,32 @@ import pytest
 from interlock.agents import process_table
 from interlock.agents.process import ProcessExit, run_process
 from interlock.agents.runner import AgentRequest
+
+LAUNCHER = """\
+import os, signal, subprocess, sys
+folder, *argv = sys.argv[1:]
+def told(number, frame):
+    open(os.path.join(folder, "launcher-was-told"), "w").close()
+    os._exit(99)
+signal.signal(signal.SIGTERM, told)
+code = subprocess.Popen(argv, cwd=folder).wait()
+if code < 0:
+    signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """A stand-in for a layer: a launcher that starts the program in its folder, and ends as the program does."""
+
+    root: Path
+    confined: bool = True
+
+    def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
+        assert env["INTERLOCK_MARKER"]
+        return [sys.executable, "-S", "-E", "-c", LAUNCHER, str(cwd), *argv]
 
 
 @pytest.fixture
@@ -62,6 +88,12 @@ def execute(tmp_path: Path, marker: str) -> Callable[..., Any]:
 
 
 @pytest.fixture
+def wrapped(tmp_path: Path) -> Wrapped:
+    """Where a request of `request_for` can work, as if it were confined."""
+    return Wrapped(tmp_path / "workspace")
+
+
+@pytest.fixture
 def request_for(tmp_path: Path, marker: str) -> Callable[..., AgentRequest]:
     """A request of a dispatch in `tmp_path`, with the brief in its place."""
 
@@ -86,7 +118,8 @@ def request_for(tmp_path: Path, marker: str) -> Callable[..., AgentRequest]:
             token="t0ken",
         )
         request = replace(request, **changes)
-        request.brief_path.write_text(request.brief, encoding="utf-8")
+        request.folder.mkdir(exist_ok=True)
+        (request.folder / "brief.md").write_text(request.brief, encoding="utf-8")
         return request
 
     return make

@@ -123,7 +123,7 @@ class Workspace:
     def events(self, number: int = -1) -> list[str]:
         return [line["event"] for line in self.journal(number)]
 
-    def until(self, happened: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    def until(self, happened: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
         """Wait for something another process does."""
         end = time.monotonic() + seconds
         while not happened():

@@ -61,7 +61,7 @@ if agent == os.environ["REFUSED"] and not called.exists():
     result = {"is_error": True, "api_error_status": 429, "result": "API Error: 429 too many requests, retry in 1s"}
 else:
     journals = pathlib.Path(".interlock/runs").glob("*/journal.jsonl") if agent == "tester" else ()
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     for journal in journals:
         while "run.paused" not in journal.read_text() and time.monotonic() < end:
             time.sleep(0.02)

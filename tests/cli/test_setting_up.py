@@ -78,7 +78,7 @@ def test_doctor_says_what_it_finds_and_changes_nothing(workspace: Any) -> None:
     answer = workspace("doctor")
     assert answer.code == 0
     said = answer.stdout.decode()
-    assert "neither checked nor undone: node_modules/, secret.env" in said
+    assert "held to no scope (judges' changes are dropped, code writers' are kept): node_modules/, secret.env" in said
     assert "toy/planner: .interlock/agents/toy/planner.md" in said
     assert "played (default): plays 0 reactions" in said
     assert workspace.digest() == before

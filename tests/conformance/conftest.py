@@ -39,9 +39,3 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
         return Real(*given, root=root, **options)
 
     return real
-
-
-@pytest.fixture(params=[False, True], ids=["in place", "outbox"])
-def outbox(request: pytest.FixtureRequest) -> bool:
-    """Where agents write: the real places, or an outbox (EN-47)."""
-    return bool(request.param)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Health, MemoryOutput, Observer, Runner
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Health, MemoryOutput, Needs, Observer, Runner
 from interlock.app import Application, Setup
 from interlock.engine import Act, CommandResult, GateDecision, Playbook, SimulatedWorld, Simulation, best
 from interlock.engine.drive import Close
@@ -28,6 +29,7 @@ from interlock.engine.options import Options
 from interlock.engine.people import Waiting, check_decision, record_decision
 from interlock.engine.simulation import Crash
 from interlock.engine.world import CommandCall, World
+from tests.acting import write_within
 
 Agent = Callable[[AgentRequest], Act]
 QUICK = 0.01
@@ -276,12 +278,13 @@ class _World(SimulatedWorld):
 
 
 class PlayedRunner:
-    """A runner whose agents are a function; real files, no processes."""
+    """A runner whose agents are a function; they act in the layers of their calls."""
 
-    name = "played"
+    name = "scripted"
 
-    def __init__(self, react: Agent) -> None:
+    def __init__(self, react: Agent, root: Path) -> None:
         self._react = react
+        self._root = root
 
     async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
         act = self._react(request)
@@ -293,13 +296,9 @@ class PlayedRunner:
         if late > request.partial_grace_s:
             return AgentExit(-15, timed_out=True)
         await asyncio.sleep(act.seconds * QUICK)
-        for path, content in act.files.items():
-            place = request.workspace / path
-            if content is None:
-                place.unlink()
-                continue
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(content.encode() if isinstance(content, str) else content)
+        for path, text in act.people.items():
+            write(self._root, path, text)
+        await write_within(request, act.files)
         if act.crash:
             raise Crash
         output = MemoryOutput(act.message.encode())
@@ -317,6 +316,12 @@ class PlayedRunner:
     async def health(self) -> Health:
         return Health(True, "played")
 
+    def needs(self) -> Needs:
+        return Needs(shown=(Path(sys.base_prefix),))
+
+    async def recall(self, request: AgentRequest, code: int) -> AgentExit | None:
+        return None
+
 
 @dataclass(frozen=True)
 class PlayedSetup(Setup):
@@ -325,7 +330,7 @@ class PlayedSetup(Setup):
     chosen: Any = None
 
     def make_runner(self, name: str) -> Runner:
-        return PlayedRunner(self.react)
+        return PlayedRunner(self.react, self.root)
 
     def options(self, playbook: Playbook) -> Options:
         return replace(super().options(playbook), **(self.chosen or {}))
@@ -429,12 +434,7 @@ class Real(Engine):
         return dict(contents(self.root / ".interlock" / "attic"))
 
     def edit(self, path: str, content: str | None) -> None:
-        place = self.root / path
-        if content is None:
-            place.unlink()
-            return
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(content, "utf-8")
+        write(self.root, path, content)
 
     def kept(self, key: str, name: str) -> str:
         return (self.run.folder.folder(key) / name).read_text("utf-8")
@@ -442,6 +442,16 @@ class Real(Engine):
     @property
     def slept(self) -> list[float]:
         return self._slept
+
+
+def write(root: Path, path: str, content: str | bytes | None) -> None:
+    """A person writes or deletes a file."""
+    place = root / path
+    if content is None:
+        place.unlink()
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 async def until(condition: Callable[[], object]) -> None:

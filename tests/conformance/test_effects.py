@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from interlock.engine import Ending, Run, Status
 from interlock.engine.keys import sha256
 from interlock.errors import BadInput, DocumentInvalid
 from tests.conformance.harness import Crash, Death, Engine, also, in_turn, instead, reacting
-from tests.engine.toys import COMMAND_FILES, COMMANDED, COUNTED, Work, producing, toy
+from tests.engine.toys import COMMAND_FILES, COMMANDED, COUNTED, Work, producing, single, toy
 
 Start = Callable[..., Engine]
 
@@ -82,9 +83,9 @@ def test_a_command_without_a_probe_runs_again(engine: Start) -> None:
     assert len(played.events("command.intent")) == 2
 
 
-@pytest.mark.req("EN-13", "CM-34")
-def test_an_unfinished_dispatch_is_put_back_and_a_persons_edit_survives(engine: Start) -> None:
-    """At resume only the dispatch's own scope is put back, kept as a patch; other changes stay and are listed."""
+@pytest.mark.req("EN-13", "LY-05", "CM-34")
+def test_what_an_unfinished_dispatch_did_never_reached_the_tree_and_a_persons_edits_stay(engine: Start) -> None:
+    """It starts anew over the tree as it is; what it had done is kept as a patch."""
     seen: list[str | None] = []
 
     def look(_request, act):
@@ -97,30 +98,44 @@ def test_an_unfinished_dispatch_is_put_back_and_a_persons_edit_survives(engine: 
     )
     with pytest.raises(Crash):
         played.go()
-    assert played.files["b.md"] == "half of it\n"
+    assert played.files["b.md"] == "before\n"
     played.edit("notes.txt", "a person's\n")
     played.edit("a.txt", "a person's too\n")
     assert played.go().status is Status.COMPLETE
     assert seen == ["before\n"]
     (line,) = played.events("dispatch.recovered")
-    assert line.data["restored"] == ["b.md"]
-    assert set(line.data["left"]) == {"notes.txt", "a.txt"}
+    assert line.data["paths"] == ["b.md"]
     assert "half of it" in played.kept("maker#1", line.data["patch"].rsplit("/", 1)[-1])
     assert played.files["notes.txt"] == "a person's\n"
     assert played.files["a.txt"] == "a person's too\n"
 
 
 @pytest.mark.req("EN-40", "CM-16")
-def test_what_a_crashed_attempt_wrote_does_not_count_for_the_next_one(engine: Start, outbox: bool) -> None:
-    """The second call writes nothing: the first one's file is no evidence, wherever it was written."""
+def test_what_a_crashed_attempt_wrote_does_not_count_for_the_next_one(engine: Start) -> None:
+    """The second call writes nothing: the first one's file is no evidence."""
     agent = reacting(maker=in_turn(instead(crash=True), instead(files={})))
-    played = engine(toy(rewriting), Work(), {"a.txt": "old\n"}, agent, outbox=outbox)
+    played = engine(toy(rewriting), Work(), {"a.txt": "old\n"}, agent)
     with pytest.raises(Crash):
         played.go()
     played.go()
     (end,) = played.events("dispatch.end")
     assert (end.data["outcome"], end.data["reason"]) == ("FAIL", "contract_violation")
     assert end.data["complaints"] == ["b.md: missing"]
+
+
+@pytest.mark.req("LY-03")
+@pytest.mark.parametrize("lost", [True, False], ids=["record lost", "record kept"])
+def test_a_crash_around_the_import_is_finished_without_the_agent(engine: Start, lost: bool) -> None:
+    """The intent is on disk with the verdict: resume imports, and calls nobody."""
+    spec = replace(producing("made.md"), writes=("src/**",))
+    agent = reacting(maker=also({"src/a.py": "a\n", "old.txt": None}))
+    played = engine(single(replace(spec, writes=("src/**", "old.txt"))), Work(), {"old.txt": "old\n"}, agent)
+    played.dies(Death("dispatch.end") if lost else Death("dispatch.importing", lost=False))
+    assert ("src/a.py" in played.files) == lost
+    played.edit("notes.txt", "a person's\n")
+    assert played.go().status is Status.COMPLETE
+    assert played.agents == ["maker"]
+    assert sorted(played.files) == ["made.md", "notes.txt", "src/a.py"]
 
 
 @pytest.mark.req("EN-23", "CM-05")

@@ -157,7 +157,7 @@ def test_an_answer_of_another_session_is_refused(fmt: AnswerFormat) -> None:
         ('{"status": ["completed"]}', 'status ["completed"]; expected completed, partial, failed or blocked'),
         ('{"status": "completed", "status": "failed"}', 'JSON in which the key "status" appears twice'),
         ("[1]", "JSON that is not an object: [1]"),
-        ("[" * 100_000, "invalid JSON (line 1 column 1): nested too deeply"),
+        ("[" * 100_000, "invalid JSON (line 1 column 101): nested too deeply: more than 100 levels"),
     ],
 )
 def test_where_json_is_demanded_anything_else_is_bad_format(message: str, detail: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from interlock.agents import (
     CommandRunner,
     Health,
     MemoryOutput,
+    Needs,
     Observer,
     Runner,
 )
@@ -25,7 +27,8 @@ from interlock.engine import Choice, Dispatch, Ending, Kind, Playbook, Retries, 
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.options import Options
 from interlock.engine.real import RealWorld
-from interlock.workspace import Workspace
+from interlock.workspace import Confinement, Workspace
+from tests.acting import write_within
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ async def sweep(run: Run, inputs: Inputs) -> Ending:
     started, token = run.now(), run.new_id("x-")
     with run.step("plan"):
         plan = await run.dispatch(Dispatch("planner", "Plan it.", Contract((Artifact("plan.md"),))))
-        await run.command(["sh", "-c", "echo built >> builds.txt"], probe=["cat", "builds.txt"])
+        await run.command(["sh", "-c", "echo built >> builds.txt"], probe=["cat", "builds.txt"], direct=True)
     async for turn in run.loop("rounds"):
         await run.write("state.txt", f"round {turn}\n")
         reports = await run.cluster("work", {name: partial(member, run, name, turn) for name in ("a", "b")})
@@ -118,11 +121,14 @@ class InProcess:
         self.calls.append(request.dispatch)
         observe(AgentNews("started", {"pid": 1, "pgid": 1}))
         assert request.contract is not None
-        for artifact in request.contract.artifacts:
-            path = request.workspace / artifact.path
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(f"# {request.dispatch}\n")
+        await write_within(request, {one.path: f"# {request.dispatch}\n" for one in request.contract.artifacts})
         return AgentExit(0, MemoryOutput(b"DONE: as asked"))
+
+    async def recall(self, request: AgentRequest, code: int) -> AgentExit | None:
+        return None
+
+    def needs(self) -> Needs:
+        return Needs()
 
     async def health(self) -> Health:
         return Health(True, "in process")
@@ -150,18 +156,16 @@ class TestSetup:
     runner: Runner
     environ: Mapping[str, str]
 
-    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Any) -> RealWorld:
+    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> RealWorld:
         workspace = Workspace(self.root, self.root / HOME, documents=playbook.state(inputs))
-        return RealWorld(
-            folder, workspace, OneRunner(self.runner), environ=self.environ, nested=nested, on_wait=on_wait
-        )
+        seen = Confinement(shown=(Path(sys.base_prefix),))
+        return RealWorld(folder, workspace, OneRunner(self.runner), environ=self.environ, confine=lambda _runner: seen)
 
     def options(self, playbook: Playbook) -> Options:
         return Options(max_parallel=4)
 
 
 AGENT = """
-echo "$INTERLOCK_DISPATCH" >> "$SWEEP_CALLS"
 grep '^- `' "$INTERLOCK_BRIEF" | sed -n '/^- `out\\|^- `plan/s/^- `\\(.*\\)`$/\\1/p' | while read -r path; do
   mkdir -p "$(dirname "$path")"
   echo "# $INTERLOCK_DISPATCH" > "$path"
@@ -170,5 +174,17 @@ echo "DONE: as asked"
 """
 
 
+class Counted(CommandRunner):
+    """Notes each call in the file of the sweep, which no agent reaches from its layer."""
+
+    async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
+        self._note(request.dispatch)
+        return await super().call(request, observe)
+
+    def _note(self, dispatch: str) -> None:
+        with Path(self._inherit["SWEEP_CALLS"]).open("a", encoding="utf-8") as file:
+            file.write(f"{dispatch}\n")
+
+
 def shell_agent(environ: Mapping[str, str]) -> CommandRunner:
-    return CommandRunner("shell", ["sh", "-c", AGENT], {}, environ)
+    return Counted("shell", ["sh", "-c", AGENT], {}, environ)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,12 @@ def journal(root: Path) -> Path:
     return known.folder.path / "journal.jsonl"
 
 
+def copied(source: Path, place: Path) -> None:
+    """A copy of the workspace as it is at this moment; layers that are being removed beside us may miss files."""
+    with suppress(shutil.Error):
+        shutil.copytree(source, place, symlinks=True)
+
+
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory):
     """One uninterrupted run, with a copy of the whole workspace taken at every point."""
@@ -36,7 +43,7 @@ def recording(tmp_path_factory):
 
     def copy(point: str) -> None:
         place = base / f"{len(copies):04d}"
-        shutil.copytree(root, place, symlinks=True)
+        copied(root, place)
         copies.append((point, place))
 
     runner = InProcess()
@@ -61,11 +68,13 @@ def resumed(place: Path, expected: Path) -> None:
 
 @pytest.mark.req("CM-22", "CM-03", "EN-10", "EN-13", "EN-14")
 @pytest.mark.parametrize("part", range(8))
-def test_every_cut_resumes_to_the_same_documents(recording, part):
+def test_every_cut_resumes_to_the_same_documents(recording, part, tmp_path):
     """After every line, before every sync and between every intent and its effect: nothing is lost or repeated."""
     expected, copies, _calls = recording
     assert {point for point, _ in copies} == set(POINTS)
-    for _point, place in copies[part::8]:
+    for number, (_point, original) in enumerate(copies[part::8]):
+        place = tmp_path / str(number)
+        copied(original, place)
         resumed(place, expected)
 
 
@@ -77,7 +86,7 @@ def test_power_loss_before_a_sync(recording, part, tmp_path):
     unsynced = [place for point, place in copies if point == "before-sync"]
     for number, original in enumerate(unsynced[part::4]):
         place = tmp_path / str(number)
-        shutil.copytree(original, place, symlinks=True)
+        copied(original, place)
         if not known_runs(place):
             continue
         file = journal(place)
@@ -85,8 +94,6 @@ def test_power_loss_before_a_sync(recording, part, tmp_path):
         start = raw.rfind(b"\n", 0, len(raw) - 1) + 1
         keep = start if number % 2 else start + (len(raw) - start) // 2
         file.write_bytes(raw[:keep])
-        if keep:
-            (place / ".interlock" / "runs" / file.parent.name / "head").unlink(missing_ok=True)
         resumed(place, expected)
 
 

@@ -8,12 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings as hypothesis_settings
 
 from tests.conformance.harness import Real
-
-hypothesis_settings.register_profile("interlock", deadline=None)
-hypothesis_settings.load_profile("interlock")
 
 
 @pytest.fixture(autouse=True)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.contracts import TRANSIENT, UNUSABLE, Artifact, Contract, Outcome, Reason
-from interlock.engine import DEADLINE, SESSION, AfterComplete, Dispatch, Kind, Quoted, Retries, Status, Table, out
-from interlock.engine.attribution import attribute
+from interlock.engine import DEADLINE, SESSION, AfterComplete, Dispatch, Kind, Quoted, Retries, Status, Table
 from interlock.engine.brief import SAID_TO_BE_DATA, Heading, quoted, render
+from interlock.engine.examination import sort_changes
 from interlock.engine.keys import Keys, canonical, checked_name, difference, digest_of, shown
 from interlock.engine.lifecycle import START, Standing, Start, standing
 from interlock.engine.model import EXIT_CODES
 from interlock.engine.retry import Move, Used, delay_s, next_move
-from interlock.errors import EngineFault
-from interlock.workspace import Change, ChangeKind
+from interlock.errors import EngineFault, NameRefused
+from interlock.workspace import Change, ChangeKind, Found
 from tests.engine.toys import producing
 
 # -- keys
@@ -43,12 +45,31 @@ def test_a_key_that_would_be_given_out_twice_is_a_fault() -> None:
         keys.next("a/b", "b")
 
 
-@pytest.mark.req("EN-01")
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a#1", "a\\b", "a\nb", "x" * 101])
+@pytest.mark.req("EN-01", "LY-31")
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a#1", "a\\b", "a\nb", "x" * 201, "ä" * 101, "\ud800"])
 def test_names_that_cannot_stand_in_a_key_are_refused(name: str) -> None:
-    """A name may not look like two names, nor leave the run folder."""
-    with pytest.raises(EngineFault):
+    """A name may not look like two names, leave the run folder, or be longer than a folder's may be."""
+    with pytest.raises(NameRefused) as caught:
         checked_name(name)
+    assert caught.value.exit_code == 2
+    assert caught.value.expected is not None
+    assert len(caught.value.what) < 200
+
+
+@pytest.mark.req("LY-31", "LY-42")
+@pytest.mark.parametrize("name", ["x" * 120, "x" * 200, "ä" * 100, "[id]", "a b", "*?", "caf\udce9"])
+def test_names_of_any_kind_have_a_folder_of_their_own(name: str, tmp_path: Path) -> None:
+    """With its number behind it, a name is still one that a file system takes."""
+    key = Keys().next(f"{name}/{name}-{10**9}", checked_name(name))
+    (tmp_path / key).mkdir(parents=True)
+    assert os.fsencode(key) == os.fsencode(os.path.relpath(next((tmp_path / name).glob("*/*")), tmp_path))
+
+
+@pytest.mark.req("LY-31")
+def test_names_that_are_too_long_together_are_refused() -> None:
+    """A key is the path of its records; a path has a length that it may not have."""
+    with pytest.raises(NameRefused, match="too long together"):
+        Keys().next("/".join("x" * 200 for _ in range(5)), "read")
 
 
 @pytest.mark.req("EN-04")
@@ -171,49 +192,38 @@ def test_only_a_failure_is_repeated(outcome: Outcome) -> None:
 # -- attribution
 
 
-@pytest.mark.req("CM-17", "EN-35", "EN-37")
-@pytest.mark.parametrize("change", ChangeKind)
-@pytest.mark.parametrize("kind", Kind)
-def test_every_change_is_in_exactly_one_place(kind: Kind, change: ChangeKind) -> None:
-    """All combinations of scope, state, own write and company; worst case first."""
-    for covered, state, beside, own in itertools.product((False, True), repeat=4):
-        found = attribute(
-            [Change("f", change)],
+@pytest.mark.req("EN-35", "LY-02")
+def test_every_change_in_a_layer_is_in_exactly_one_place() -> None:
+    """All combinations of scope, state, kind of agent and kind of change; what cannot be imported is never work."""
+    options = (False, True)
+    for covered, state, refused, kind, change in itertools.product(options, options, options, Kind, ChangeKind):
+        found = sort_changes(
+            Found((Change("f", change),), refused={"f": "a pipe"} if refused else {}),
             covers=lambda _path, covered=covered: covered,
             is_state=lambda _path, state=state: state,
             kind=kind,
-            beside_others=beside,
-            own={"f": "digest"} if own else {},
-            digest_now=lambda _path: "digest",
         )
-        places = {name: getattr(found, name) for name in ("mine", "foreign", "violations", "byproducts", "left")}
-        where = [name for name, paths in places.items() if paths]
-        if own:
-            assert where == []
-        elif covered and not state:
-            assert where == ["mine"]
-        elif beside:
-            assert where == ["left"]
-        elif state:
+        where = [name for name, paths in vars(found).items() if paths]
+        if state:
             assert where == ["foreign"]
+        elif covered and not refused:
+            assert where == ["mine"]
         elif kind is Kind.JUDGE and change is ChangeKind.ADDED:
-            assert where == ["byproducts"]
+            assert where == ["dropped"]
         else:
             assert where == ["violations"]
 
 
-def test_what_the_engine_wrote_and_an_agent_changed_again_is_the_agents() -> None:
-    """Only the engine's own bytes are its own."""
-    found = attribute(
-        [Change("f", ChangeKind.MODIFIED)],
-        covers=lambda _path: False,
-        is_state=lambda _path: True,
-        kind=Kind.PRODUCER,
-        beside_others=False,
-        own={"f": "engine's"},
-        digest_now=lambda _path: "agent's",
-    )
-    assert found.foreign == ("f",)
+def test_caches_are_by_products_only_where_they_are_new() -> None:
+    """A tracked file of such a name that was changed is a change like any other."""
+    for change, place in ((ChangeKind.ADDED, "byproducts"), (ChangeKind.MODIFIED, "violations")):
+        found = sort_changes(
+            Found((Change("a/__pycache__/b.pyc", change),)),
+            covers=lambda _path: False,
+            is_state=lambda _path: False,
+            kind=Kind.PRODUCER,
+        )
+        assert [name for name, paths in vars(found).items() if paths] == [place]
 
 
 # -- briefs
@@ -249,12 +259,12 @@ def test_a_brief_has_its_parts_in_order() -> None:
 
 
 @pytest.mark.req("EN-04", "EN-47")
-def test_session_deadline_and_places_are_put_in_by_the_engine() -> None:
-    """The playbook writes marks; the digest never sees what stands for them."""
-    spec = replace(producing("a.md"), task=f"Write {out('a.md')} by {DEADLINE} as {SESSION}.")
-    text = render(spec, HEADING, places={"a.md": ".interlock/outbox/1/a.md"})
-    assert "Write .interlock/outbox/1/a.md by 2026-01-04T12:30:00Z as sess_20260104_abcdef." in text
-    assert "Write a.md by" in render(spec, HEADING)
+def test_session_and_deadline_are_put_in_by_the_engine() -> None:
+    """The playbook writes marks; the digest never sees what stands for them. Outputs are named by their real places."""
+    spec = replace(producing("a.md"), task=f"Write a.md by {DEADLINE} as {SESSION}.")
+    text = render(spec, HEADING)
+    assert "Write a.md by 2026-01-04T12:30:00Z as sess_20260104_abcdef." in text
+    assert "## Outputs\n\n- `a.md`" in text
 
 
 @given(st.text())

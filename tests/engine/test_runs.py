@@ -80,7 +80,7 @@ async def interrupted(played: Real) -> None:
 def test_a_run_that_died_before_its_first_line_was_whole_goes_on(real: Start, left: bytes) -> None:
     """run.json is there and the journal is not, or is torn in its first line: an open run all the same."""
     played = real(CHAINED, Work(), {})
-    played.dies(Death("dispatch.start", key="one#1", lost=False))
+    played.dies(Death("run.start"))
     played.overwrite(left)
     assert played.go().status is Status.COMPLETE
     assert len(known_runs(played.root)) == 1
@@ -331,11 +331,12 @@ def test_a_commit_whose_record_was_lost_is_made_once(real: Start, workspace: Pat
 
     async def body(run: Run, _work: Work) -> Ending:
         await run.write("a.txt", "a\n")
-        await run.command(("git", "add", "a.txt"), name="add")
+        await run.command(("git", "add", "a.txt"), name="add", direct=True)
         made = await run.command(
             ("git", "commit", "-q", "-m", f"work\n\nInterlock-Key: {KEY}"),
             probe=("git", "log", "--all", "--fixed-strings", "--grep", f"Interlock-Key: {KEY}", "--format=%H"),
             name="commit",
+            direct=True,
         )
         return Ending.complete(str(made.probed))
 

@@ -9,7 +9,7 @@ import pytest
 from interlock.agents import AgentRequest, Usage
 from interlock.contracts import Artifact, Contract
 from interlock.engine import Act, Dispatch, Ending, Options, Retries, Run, SimulatedWorld, Simulation, best, playbook
-from interlock.engine.dispatch import spent_usd
+from interlock.engine.budget import spent
 from interlock.engine.simulation import Crash
 from interlock.telemetry import totals
 from tests.crash.process import Inputs
@@ -38,7 +38,7 @@ def test_the_cost_of_a_dispatch_is_that_of_all_its_tries() -> None:
     assert simulation.go().exit_code == 0
     found = totals(simulation.lines)
     assert (found.cost_usd, found.input_tokens, found.output_tokens) == (1.0, 200, None)
-    assert spent_usd(simulation.lines) == 1.0
+    assert spent(simulation.lines).cost_usd == 1.0
 
 
 @pytest.mark.req("EN-45")
@@ -48,7 +48,7 @@ def test_a_crash_does_not_hide_what_a_try_cost() -> None:
     simulation = Simulation(single, Inputs(), world)
     with pytest.raises(Crash):
         simulation.go()
-    assert spent_usd(simulation.lines) == 0.5
+    assert spent(simulation.lines).cost_usd == 0.5
     waiting = simulation.go(options=Options(budget_usd=0.5))
     assert waiting.exit_code == 4
     world.agent = costly
@@ -56,14 +56,14 @@ def test_a_crash_does_not_hide_what_a_try_cost() -> None:
     assert totals(simulation.lines).cost_usd == 1.0
 
 
-@pytest.mark.req("EN-36", "CM-22")
+@pytest.mark.req("LY-03", "CM-22")
 @pytest.mark.parametrize("point", range(1, 12))
-def test_a_merge_that_a_crash_interrupts_is_finished_not_paid_again(point: int) -> None:
-    """In a worktree by settings: once the work of the agent is recorded, no crash makes it be called again."""
+def test_an_import_that_a_crash_interrupts_is_finished_not_paid_again(point: int) -> None:
+    """Once the work of the agent is recorded, no crash makes it be called again."""
     world = SimulatedWorld(
         {"src/a.py": "old"}, lambda request: replace(best(request), files={"src/a.py": "new", "plan.md": "# p"})
     )
-    simulation = Simulation(single, Inputs(), world, options=Options(isolate=True))
+    simulation = Simulation(single, Inputs(), world)
     count = 0
 
     def tripwire(_point: str) -> None:
@@ -75,7 +75,7 @@ def test_a_merge_that_a_crash_interrupts_is_finished_not_paid_again(point: int) 
     try:
         simulation.go(tripwire=tripwire)
     except Crash:
-        recorded = any(line.event == "dispatch.merging" for line in simulation.lines)
+        recorded = any(line.event == "dispatch.importing" for line in simulation.lines)
         calls = len(world.calls)
         assert simulation.go().exit_code == 0
         if recorded:

@@ -156,9 +156,9 @@ COMMAND_FILES = {
 async def commanded(run: Run, _work: Work) -> Ending:
     """A command that can be asked whether it has happened, and one that cannot."""
     with run.step("probed"):
-        first = await run.command(EFFECT, probe=PROBE)
+        first = await run.command(EFFECT, probe=PROBE, direct=True)
     with run.step("blind"):
-        second = await run.command(EFFECT)
+        second = await run.command(EFFECT, direct=True)
     await run.write("report.txt", f"{first.exit} {second.exit}\n")
     return Ending.complete()
 
@@ -192,24 +192,6 @@ def state_edited(_work: Work, past: Past, documents: Any) -> str | None:
 
 COUNTED = toy(counted, name="counted", state=lambda _work: ("state.json",))
 EDITED = toy(counted, name="edited", state=lambda _work: ("state.json",), edited=state_edited)
-
-
-# -- worktrees
-
-
-async def isolated(run: Run, _work: Work) -> Ending:
-    """Two agents change code in trees of their own; their work is merged in declared order."""
-    specs = {
-        name: Dispatch("coder", f"Change code as {name}.", writes=("src/**",), member=name, isolate=True)
-        for name in "ab"
-    }
-    reports = await run.cluster("code", {name: (lambda spec=spec: run.dispatch(spec)) for name, spec in specs.items()})
-    merged = {name: await run.merge(report) for name, report in reports.items()}
-    told = {name: [list(done.paths), sorted(done.conflicts)] for name, done in merged.items()}
-    return Ending.complete(json.dumps(told))
-
-
-ISOLATED = toy(isolated, name="isolated")
 
 
 # -- ended runs

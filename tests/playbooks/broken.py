@@ -27,6 +27,7 @@ from typing import Any
 import pytest
 
 from interlock.engine import Ending, Options, Playbook, Played, Rehearsal, Run, Simulation, best, explore
+from interlock.engine.exploration import PEOPLES_FILE
 from interlock.engine.simulation import Agent
 
 
@@ -148,8 +149,20 @@ def never_ends(playbook: Playbook) -> Playbook:
     return replace(playbook, function=function)
 
 
+def overwrites_a_persons_file(playbook: Playbook) -> Playbook:
+    """A copy that writes where a person did."""
+
+    async def function(run: Run, inputs: Any) -> Ending:
+        ending = await playbook.function(run, inputs)
+        await run.write(PEOPLES_FILE, "ours\n")
+        return ending
+
+    return replace(playbook, function=function)
+
+
 ALWAYS_FAULTS: Mapping[str, Fault] = {
     "the chain is whole": Fault(copy=edits_its_journal),
     "no dispatch is paid twice": Fault(copy=calls_behind_the_back),
+    "what people write meanwhile is theirs": Fault(copy=overwrites_a_persons_file, most=1, by=("a person works on",)),
 }
 """For the invariants that `interlock.engine.ALWAYS` has."""

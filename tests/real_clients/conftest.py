@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -69,3 +70,10 @@ def model_server(request: pytest.FixtureRequest, serve: Serve) -> Serving:
 def client_env(model_server: Serving, tmp_path: Path) -> ClientEnv:
     """The environment in which a client knows nobody but the scripted model, with a home of its own."""
     return lambda name: clients.environment(name, model_server.url, tmp_path / "homes" / name)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A folder that is neither the workspace's nor the system's for temporary files, which agents may use as well."""
+    with TemporaryDirectory(prefix="interlock-elsewhere-", dir="/var/tmp") as place:
+        yield Path(place)

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import psutil
+import pytest
 
 from interlock.agents import AgentExit, AgentNews, AgentRequest, CommandRunner, Runner, Scenario, ScriptedRunner
 from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.catalogue import Mode, make_runner
+from interlock.workspace import Confinement, Layer, Network, Workspace, open_layers
 from tools.clients import client, environment
 from tools.model_server import Serving, directives
 from tools.model_server.steps import Refuse, Say, Shell, Sleep, Write
@@ -37,10 +39,10 @@ class Subject:
     tokens: bool = True
     longest: int = 2_000_000
     """Bytes of a final message that surely come back."""
-    refuses: bool = True
-    """It holds the write scope by itself; for all others the comparison afterwards does."""
     role: Literal["system", "prompt"] = "system"
     """Where the model finds the role."""
+    keeps: bool = True
+    """It can go on with a session that was cut off in its first turn."""
 
     @property
     def label(self) -> str:
@@ -59,8 +61,8 @@ class Subject:
 
 
 SUBJECTS = (
-    Subject("command", tokens=False, refuses=False, role="prompt"),
-    Subject("scripted", tokens=False, refuses=False, role="prompt"),
+    Subject("command", tokens=False, role="prompt"),
+    Subject("scripted", tokens=False, role="prompt"),
     # It exits without waiting until its output is read: what does not fit into the pipe is lost (and is no success).
     Subject("headless", "claude", cost=True, longest=400_000),
     Subject("headless", "codex"),
@@ -71,7 +73,7 @@ SUBJECTS = (
     Subject("acp", "claude", cost=True),
     Subject("acp", "codex"),
     Subject("acp", "opencode"),
-    Subject("acp", "gemini", role="prompt"),
+    Subject("acp", "gemini", role="prompt", keeps=False),
     Subject("acp", "qwen"),
     Subject("acp", "copilot"),
 )
@@ -101,9 +103,10 @@ class Bench:
         return self
 
     def files(self) -> dict[str, str]:
-        """What is in the workspace, but git's own."""
+        """What is in the workspace, but git's own and the engine's."""
         found = {path.relative_to(self.workspace): path for path in self.workspace.rglob("*") if path.is_file()}
-        return {str(inside): path.read_text().strip() for inside, path in found.items() if inside.parts[0] != ".git"}
+        ours = {inside: path for inside, path in found.items() if inside.parts[0] not in (".git", ".interlock")}
+        return {str(inside): path.read_text().strip() for inside, path in ours.items()}
 
     def request(self, task: str, **more: Any) -> AgentRequest:
         facts: dict[str, Any] = {
@@ -121,13 +124,28 @@ class Bench:
             "instructions": ROLE,
             "timeout_s": 120.0,
             "marker": self.marker,
-            "writes": ("docs/**",),
         }
         return AgentRequest(**{**facts, **more})
 
     async def call(self, task: str, **more: Any) -> AgentExit:
         request = self.request(task, **more)
         return await self.runner(task).call(request, self.news.append)
+
+    async def layer(self, task: str, *, maker: str = "namespaces", network: Network = Network.OPEN) -> Layer:
+        """A layer over the workspace with what the subject needs; skips the test where there can be none."""
+        needs = self.runner(task).needs()
+        confinement = Confinement(
+            network=network, home=needs.home, login=needs.login, shown=needs.shown, hosts=needs.hosts
+        )
+        workspace = Workspace(self.workspace, self.workspace / ".interlock")
+        layers = open_layers(workspace, environ=os.environ, maker=maker)
+        if layers.probe().maker != maker:
+            pytest.skip(layers.probe().why)
+        return await layers.make(f"run-{secrets.token_hex(4)}", confinement)
+
+    def inside(self, layer: Layer) -> dict[str, Any]:
+        """The fields of a request that works in a layer."""
+        return {"within": layer, "workspace": layer.root, "exchange": layer.exchange}
 
     def begin(self, task: str, **more: Any) -> asyncio.Task[AgentExit]:
         return asyncio.ensure_future(self.call(task, **more))

@@ -5,7 +5,6 @@ What holds for every runner, deadlines and leftovers among it, is in `test_every
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +16,8 @@ import pytest
 from interlock.agents import process_table
 from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.catalogue import make_runner
-from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Runner
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Allowance, Runner
 from interlock.contracts import Reason
-from interlock.workspace import Scope
 from tools.clients import MODELS, Client, client
 from tools.model_server import Serving
 
@@ -65,7 +63,6 @@ class Spoken:
             "instructions": ROLE,
             "timeout_s": 120.0,
             "marker": self.marker,
-            "writes": ("docs/**", "!docs/private.md"),
         }
         request = AgentRequest(**{**given, **changes})
         return await self.runner.call(request, self.news.append)
@@ -118,43 +115,21 @@ async def test_role_task_and_model_arrive_and_the_work_is_done(name: str, speak:
     assert agent.left() == []
 
 
-@agents("claude", "opencode", "gemini", "qwen")
-async def test_an_edit_outside_of_the_scope_is_refused_and_the_work_goes_on(name: str, speak: Speak) -> None:
-    """By the exact scope, exclusions included; commands are not held."""
+@agents("claude", "codex", "opencode", "gemini", "qwen", "copilot")
+async def test_without_a_layer_an_edit_outside_of_the_folder_is_not_made(
+    name: str, speak: Speak, elsewhere: Path
+) -> None:
+    """By its own rules, or by our answer to its question; edits inside and commands are."""
     agent = speak(name)
-    ended = await agent(
-        "@write @here/docs/private.md :: no",
-        "@write @here/outside.md :: no",
+    await agent(
         "@write @here/docs/a.md :: yes",
         "@shell echo x > @here/by-shell.txt",
+        f"@write {elsewhere}/outside.md :: no",
         "@say tried",
     )
-    assert (ended.fault, ended.output.read()) == (None, b"tried")
     assert agent.files() == ["by-shell.txt", "docs/a.md"]
-    assert agent.tools("refused") == ["private.md", "outside.md"]
-
-
-@agents("codex", "copilot")
-async def test_agents_that_stop_at_a_refusal_have_not_done_their_part(name: str, speak: Speak) -> None:
-    """They end their turn as if all were well; codex asks only where its commands must leave nothing behind."""
-    agent = speak(name)
-    (agent.workspace / "docs").mkdir()
-    lines = ("@write @here/docs/a.md :: yes", "@write @here/outside.md :: no", "@say never said")
-    ended = await agent(*lines, shell_writes=False)
-    assert agent.files() == ["docs/a.md"]
-    assert ended.fault is not None
-    assert ended.fault.reason is Reason.AGENT_ERROR
-    assert "gave up when it was refused" in ended.fault.text
-    assert "outside.md" in ended.fault.text
-
-
-@agents("codex")
-async def test_codex_can_be_kept_from_writing_by_commands(name: str, speak: Speak) -> None:
-    """Its sandbox is read-only then, edits in scope are allowed one by one, into new folders too."""
-    agent = speak(name)
-    lines = ("@shell echo x > @here/by-shell.txt", "@write @here/docs/new/a.md :: yes", "@say done")
-    ended = await agent(*lines, shell_writes=False)
-    assert (ended.fault, agent.files()) == (None, ["docs/new/a.md"])
+    assert list(elsewhere.iterdir()) == []
+    assert agent.left() == []
 
 
 @agents("claude", "codex")
@@ -175,27 +150,15 @@ async def test_a_wrong_key_is_said(name: str, speak: Speak) -> None:
     assert ended.fault.reason is Reason.AGENT_ERROR
 
 
-@agents("claude")
-async def test_what_a_person_always_allows_is_still_asked(
-    name: str, speak: Speak, client_env: ClientEnv, tmp_path: Path
-) -> None:
-    """Settings of the user's own, made for working beside the agent, do not widen a role's scope."""
+@pytest.mark.req("LY-16")
+@agents("claude", "codex")
+async def test_it_stops_by_itself_at_its_limit_of_cost(name: str, speak: Speak) -> None:
+    """In what it counts itself: dollars or tokens."""
     agent = speak(name)
-    settings = Path(client_env(PACKAGES[name])["HOME"]) / ".claude" / "settings.json"
-    settings.parent.mkdir(parents=True, exist_ok=True)
-    allowed = {"allow": ["Write", "Edit"], "defaultMode": "acceptEdits"}
-    settings.write_text(json.dumps({"permissions": allowed}))
-    ended = await agent("@write @here/outside.md :: no", "@say tried")
-    assert (ended.fault, agent.files()) == (None, [])
-
-
-@agents("claude")
-async def test_the_engine_s_own_word_on_the_scope_prevails(name: str, speak: Speak) -> None:
-    """An output that lies under an exclusion is the agent's to write."""
-    agent = speak(name)
-    scope = Scope(("docs/**", "!docs/private.md"), named=("docs/private.md",))
-    await agent("@write @here/docs/private.md :: yes", "@say done", covers=scope.covers)
-    assert agent.files() == ["docs/private.md"]
+    steps = [f"@write @here/docs/{number}.md :: x" for number in range(9)]
+    ended = await agent("@usage 1000 50", *steps, "@say late", allowance=Allowance(usd=0.005, tokens=1500))
+    assert ended.exhausted
+    assert len(agent.model.turns()) == 2
 
 
 @agents("claude", "codex", "gemini")

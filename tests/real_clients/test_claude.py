@@ -1,4 +1,4 @@
-"""Claude Code itself, behind its runner: role, rules, the tools of servers, and its list of tasks."""
+"""Claude Code itself, behind its runner: role, permissions, the tools of servers, its tasks and its limit of cost."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.agents import Allowance
 from tests.real_clients.subjects import ROLE, Bench, Subject, text
 from tools.model_server import Serving
 
@@ -42,66 +43,26 @@ async def test_a_role_too_long_for_the_command_line_stands_in_the_prompt(bench: 
     assert ROLE not in turn.system
 
 
-async def test_edits_outside_of_the_scope_are_refused_and_commands_run(bench: Bench) -> None:
-    """New files and edits, each told with its path; the shell is held by the comparison afterwards alone."""
+async def test_without_a_layer_it_works_in_its_folder_and_beside_its_brief(bench: Bench) -> None:
+    """Edits there are made, commands run, others are refused by itself, each told with its path."""
     task = f"""\
 @write docs/new.md :: in
 @write docs/keep.md :: changed
 @write {bench.workspace}/code.py :: changed
-@write sub/docs/new.md :: out
+@write {bench.home}/out.md :: out
+@write {bench.place}/records/answer.json :: {{}}
 @shell echo built > artifact.txt
 @say OK: tried"""
-    exit_ = await bench.call(task, writes=("docs/**", "!docs/keep.md"))
-    assert text(exit_) == "OK: tried"
-    assert bench.files() == {"docs/new.md": "in", "docs/keep.md": "kept", "code.py": "old", "artifact.txt": "built"}
+    exit_ = await bench.call(task)
+    assert (text(exit_), exit_.result) == ("OK: tried", b"{}\n")
+    assert bench.files() == {
+        "docs/new.md": "in",
+        "docs/keep.md": "changed",
+        "code.py": "changed",
+        "artifact.txt": "built",
+    }
     refused = [one.data for one in bench.news if one.kind == "tool" and one.data["state"] == "refused"]
-    assert [(one["name"], Path(str(one["subject"])).name) for one in refused] == [
-        ("Write", "keep.md"),
-        ("Write", "code.py"),
-        ("Write", "new.md"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("writes", "written"),
-    [
-        (("**", "!roadmap.json"), {"sub/roadmap.json", "other.md"}),
-        (("roadmap.json",), {"roadmap.json"}),
-    ],
-    ids=["exclusion", "allowance"],
-)
-async def test_a_name_without_a_slash_means_the_one_at_the_top(
-    bench: Bench, writes: tuple[str, ...], written: set[str]
-) -> None:
-    """Claude itself would take it for that name in every folder; also after a command has changed the folder."""
-    await bench.call(
-        f"""\
-@write roadmap.json :: x
-@shell mkdir sub && cd sub
-@write {bench.workspace}/sub/roadmap.json :: x
-@write {bench.workspace}/other.md :: x
-@say OK""",
-        writes=writes,
-    )
-    assert set(bench.files()) == written | {"docs/keep.md", "code.py"}
-
-
-async def test_a_workspace_behind_a_link_is_the_same_by_both_names(bench: Bench) -> None:
-    """What the agent calls it does not matter."""
-    link = bench.place / "link"
-    link.symlink_to(bench.workspace)
-    task = f"@write docs/a.md :: x\n@write {link}/docs/b.md :: x\n@write {bench.workspace}/docs/c.md :: x\n@say OK"
-    await bench.call(task, workspace=link)
-    assert {"docs/a.md", "docs/b.md", "docs/c.md"} <= set(bench.files())
-
-
-async def test_a_scope_of_hundreds_of_paths_is_held(bench: Bench) -> None:
-    """Far more than one argument holds."""
-    writes = tuple(f"src/a_rather_long_name_of_a_package_{number}/module.py" for number in range(1500))
-    task = "@write src/a_rather_long_name_of_a_package_1499/module.py :: in\n@write code.py :: out\n@say OK"
-    assert text(await bench.call(task, writes=writes)) == "OK"
-    assert bench.files()["src/a_rather_long_name_of_a_package_1499/module.py"] == "in"
-    assert bench.files()["code.py"] == "old"
+    assert [(one["name"], Path(str(one["subject"])).name) for one in refused] == [("Write", "out.md")]
 
 
 SERVER = """\
@@ -160,3 +121,30 @@ async def test_a_deadline_keeps_the_tokens_so_far(bench: Bench) -> None:
     assert exit_.timed_out
     assert exit_.usage is not None
     assert (exit_.usage.input_tokens, exit_.usage.output_tokens, exit_.usage.cost_usd) == (700, None, None)
+
+
+@pytest.mark.req("LY-16")
+async def test_it_stops_by_itself_at_its_limit_of_cost(bench: Bench) -> None:
+    """After the answer that used it up; what it cost is known then."""
+    steps = "".join(f"@write docs/{number}.md :: x\n" for number in range(9))
+    exit_ = await bench.call(f"@usage 1000 50\n{steps}@say late", allowance=Allowance(usd=0.005))
+    assert exit_.exhausted
+    assert exit_.usage is not None
+    assert exit_.usage.cost_usd is not None
+    # One answer costs 0.00375: the second one crosses the limit, and is the last.
+    assert 0.005 <= exit_.usage.cost_usd <= 0.0075
+    assert exit_.fault is not None
+    assert "used up" in exit_.fault.text
+
+
+@pytest.mark.req("LY-16")
+async def test_it_is_stopped_at_its_limit_of_tokens(bench: Bench) -> None:
+    """By what it says of each answer."""
+    steps = "".join(f"@write docs/{number}.md :: x\n" for number in range(99))
+    exit_ = await bench.call(f"@usage 1000 50\n{steps}@say late", allowance=Allowance(tokens=3000))
+    assert exit_.exhausted
+    assert exit_.usage is not None
+    assert exit_.usage.input_tokens is not None
+    assert exit_.usage.input_tokens >= 3000
+    assert "docs/98.md" not in bench.files()
+    assert bench.processes() == []

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.agents import Allowance
 from interlock.contracts import Reason
 from tests.real_clients.subjects import ROLE, Bench, Subject, text
 from tools.model_server import Serving
@@ -30,39 +31,28 @@ async def test_the_role_arrives_as_instructions_and_the_brief_as_the_task(bench:
     assert turn.model == "gpt-5.5"
 
 
-STEPS = """\
-@write docs/new.md :: in
+async def test_without_a_layer_its_sandbox_ends_at_its_folder(bench: Bench, elsewhere: Path) -> None:
+    """For commands as for edits, even where the user's settings switch it off; its answer may lie beside the brief."""
+    task = f"""\
 @write docs/keep.md :: changed
-@write code.py :: changed
-@shell echo in > docs/by-shell.md
-@shell echo out > by-shell.md
-@shell echo changed > docs/keep.md
+@shell echo built > by-shell.md
+@shell echo out > {elsewhere}/out.md
+@shell echo {{}} > {bench.place}/records/answer.json
 @say OK: tried"""
-
-
-async def test_an_agent_that_only_writes_its_outputs_writes_nothing_else(bench: Bench) -> None:
-    """Neither by its own tool nor by a command, even where the user's settings switch the sandbox off."""
-    runner = bench.runner(STEPS)
+    runner = bench.runner(task)
     config = bench.home / ".codex" / "config.toml"
     config.write_text('sandbox_mode = "danger-full-access"\n' + config.read_text())
-    request = bench.request(STEPS, writes=("docs/**", "!docs/keep.md"), shell_writes=False)
-    exit_ = await runner.call(request, bench.news.append)
-    assert text(exit_) == "OK: tried"
-    assert bench.files() == {"docs/new.md": "in", "docs/by-shell.md": "in", "docs/keep.md": "kept", "code.py": "old"}
+    exit_ = await runner.call(bench.request(task), bench.news.append)
+    assert (text(exit_), exit_.result) == ("OK: tried", b"{}\n")
+    assert bench.files() == {"docs/keep.md": "changed", "by-shell.md": "built", "code.py": "old"}
+    assert list(elsewhere.iterdir()) == []
 
 
-async def test_an_output_in_a_folder_that_is_not_there_yet_can_be_written(bench: Bench) -> None:
-    """The scope is one file: its folder is made, and commands still run."""
-    task = "@write docs/deep/plan.md :: made\n@shell echo more >> docs/deep/plan.md\n@say OK"
-    await bench.call(task, writes=("docs/deep/plan.md",), shell_writes=False)
-    assert bench.files() == {"docs/deep/plan.md": "made\nmore", "docs/keep.md": "kept", "code.py": "old"}
-
-
-async def test_an_agent_that_builds_may_leave_files_anywhere_in_the_workspace(bench: Bench) -> None:
-    """Its commands have the network of this machine too: tests start servers."""
+async def test_its_commands_have_the_network_of_this_machine(bench: Bench) -> None:
+    """Tests start servers."""
     url = bench.model.url.removeprefix("http://").replace(":", "/")
     task = f"@shell exec 3<>/dev/tcp/{url} && mkdir build && echo reached > build/net.txt\n@say OK"
-    await bench.call(task, writes=("docs/**",), shell_writes=True)
+    await bench.call(task)
     assert bench.files()["build/net.txt"] == "reached"
 
 
@@ -85,9 +75,16 @@ async def test_a_request_that_the_service_refuses_is_told_in_its_words(bench: Be
 
 async def test_a_deadline_leaves_no_process_and_no_trace_of_the_sandbox(bench: Bench) -> None:
     """In the middle of a command: codex puts placeholders into the folders that it guards while one runs."""
-    exit_ = await bench.call(
-        "@shell sleep 300\n@say late", writes=("docs/**", "!docs/none.md"), shell_writes=False, timeout_s=5.0
-    )
+    exit_ = await bench.call("@shell sleep 300\n@say late", timeout_s=5.0)
     assert exit_.timed_out
     assert bench.processes() == []
     assert bench.files() == {"docs/keep.md": "kept", "code.py": "old"}
+
+
+@pytest.mark.req("LY-16")
+async def test_it_stops_by_itself_at_its_limit_of_tokens(bench: Bench) -> None:
+    """After the answer that used it up: its stream would tell too late."""
+    steps = "".join(f"@write docs/{number}.md :: x\n" for number in range(9))
+    exit_ = await bench.call(f"@usage 1000 50\n{steps}@say late", allowance=Allowance(tokens=1500))
+    assert exit_.exhausted
+    assert len(bench.model.turns()) == 2

@@ -33,32 +33,6 @@ async def test_the_role_arrives_as_instructions_and_the_brief_as_the_task(bench:
     assert exit_.usage is not None
 
 
-async def test_edits_outside_of_the_scope_are_refused_and_commands_run(bench: Bench) -> None:
-    """New files and edits; the shell, redirections and all, is held by the comparison afterwards alone."""
-    task = f"""\
-@write docs/new.md :: in
-@edit {bench.workspace}/docs/keep.md :: kept => changed
-@edit {bench.workspace}/code.py :: old => changed
-@write sub/docs/new.md :: out
-@shell echo built > artifact.txt && ls / > /dev/null
-@say OK: tried"""
-    exit_ = await bench.call(task, writes=("docs/**", "!docs/keep.md"))
-    assert text(exit_) == "OK: tried"
-    assert bench.files() == {
-        "docs/new.md": "in",
-        "docs/keep.md": "kept",
-        "code.py": "old",
-        "artifact.txt": "built",
-    }
-    assert [one.data["state"] for one in bench.news if one.kind == "tool"].count("refused") == 3
-
-
-async def test_without_a_rule_everything_may_be_edited(bench: Bench) -> None:
-    """The comparison afterwards decides then."""
-    await bench.call("@write new.md :: in\n@say OK", writes=("**",))
-    assert bench.files()["new.md"] == "in"
-
-
 async def test_without_a_sign_in_nothing_is_tried_again(bench: Bench) -> None:
     """Copilot says so before there is any stream."""
     inherit = environment("copilot", bench.model.url, bench.home)

@@ -78,18 +78,6 @@ async def test_what_it_did_can_be_watched_and_looked_up(bench: Bench) -> None:
     assert (cost is not None) or not bench.subject.cost
 
 
-async def test_a_write_outside_of_the_scope_is_refused_by_agents_that_can(bench: Bench) -> None:
-    """The agent's own rules hold it back; the file inside of the scope is written all the same."""
-    if not bench.subject.refuses:
-        pytest.skip("has no rules of its own: the comparison after the call undoes it (tests/conformance)")
-    (bench.workspace / "docs").mkdir()
-    # In this order: some agents end their turn at the first refusal.
-    task = "@write docs/inside.md :: yes\n@write outside.md :: no\n@say OK: tried"
-    await bench.call(task, shell_writes=False)
-    assert (bench.workspace / "docs" / "inside.md").exists()
-    assert not (bench.workspace / "outside.md").exists()
-
-
 async def test_an_error_of_the_model_service_is_no_success(bench: Bench) -> None:
     """Whatever exit status and text the agent makes of it."""
     exit_ = await bench.call("@http 401 the key is wrong", timeout_s=60.0)

@@ -35,41 +35,31 @@ async def test_a_file_that_the_brief_names_after_an_at_sign_is_not_pasted_in(ben
     assert bench.model.turns()[0].human == "Look at \\@docs/keep.md\nand at \\@docs,\n  please.\n@say OK"
 
 
-async def test_edits_outside_of_the_scope_are_refused_and_commands_run(bench: Bench) -> None:
-    """By relative and absolute path, new files and edits; the shell is held by the comparison afterwards alone."""
+async def test_without_a_layer_it_works_in_its_folder(bench: Bench) -> None:
+    """Edits there are made and commands run; an edit elsewhere is not."""
     task = f"""\
 @write docs/new.md :: in
-@write {bench.workspace}/docs/deep/new.md :: in
-@write docs/../detour.md :: out
-@write docs/keep.md :: changed
 @edit {bench.workspace}/code.py :: old => changed
-@shell echo built > artifact.txt
+@write {bench.home}/out.md :: out
+@shell echo built > artifact.txt && ls / > /dev/null
 @say OK: tried"""
-    exit_ = await bench.call(task, writes=("docs/**", "!docs/keep.md"))
+    exit_ = await bench.call(task)
     assert text(exit_) == "OK: tried"
     assert bench.files() == {
         "docs/new.md": "in",
-        "docs/deep/new.md": "in",
         "docs/keep.md": "kept",
-        "code.py": "old",
+        "code.py": "changed",
         "artifact.txt": "built",
     }
-    states = [one.data["state"] for one in bench.news if one.kind == "tool" and one.data["state"] != "began"]
-    assert states == ["done", "done", "refused", "refused", "refused", "done"]
-
-
-async def test_a_judge_is_not_even_offered_the_tools_that_edit(bench: Bench) -> None:
-    """An empty scope: the model does not know of them."""
-    await bench.call("Judge.\n@say OK\n", writes=())
-    assert not {"write_file", "replace"} & set(bench.model.turns()[0].tools)
+    assert not (bench.home / "out.md").exists()
 
 
 async def test_what_the_user_has_forbidden_stays_forbidden(bench: Bench) -> None:
-    """Our policy adds prohibitions and lifts none."""
+    """Our policy lifts nothing."""
     own = bench.home / ".gemini" / "policies" / "mine.toml"
     own.parent.mkdir(parents=True)
     own.write_text('[[rule]]\ntoolName = "web_fetch"\ndecision = "deny"\npriority = 100\n')
-    await bench.call("@say OK\n", writes=("docs/**",))
+    await bench.call("@say OK\n")
     assert "web_fetch" not in bench.model.turns()[0].tools
 
 

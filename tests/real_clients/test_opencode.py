@@ -41,47 +41,6 @@ async def test_the_role_arrives_as_instructions_and_the_brief_as_the_task(bench:
     assert exit_.fault is None
 
 
-@pytest.mark.parametrize("place", ["repository", "below", "worktree", "nowhere"])
-async def test_edits_outside_of_the_scope_are_refused_and_commands_run(bench: Bench, place: str) -> None:
-    """Wherever the workspace stands: its paths are counted from there."""
-    match place:
-        case "repository":
-            git(bench.workspace, "init")
-        case "below":
-            git(bench.place, "init")
-        case "worktree":
-            git(bench.home, "init", "main")
-            git(bench.home / "main", "commit", "--allow-empty", "-m", "first")
-            git(bench.home / "main", "worktree", "add", "--detach", str(bench.place / "linked"))
-            (bench.place / "linked" / ".git").rename(bench.workspace / ".git")
-            git(bench.workspace, "worktree", "repair", str(bench.workspace))
-    task = f"""\
-@write docs/new.md :: in
-@write docs/keep.md :: changed
-@edit {bench.workspace}/code.py :: old => changed
-@shell echo built > artifact.txt
-@say OK: tried"""
-    exit_ = await bench.call(task, writes=("docs/**", "!docs/keep.md"))
-    assert text(exit_) == "OK: tried"
-    assert bench.files() == {
-        "docs/new.md": "in",
-        "docs/keep.md": "kept",
-        "code.py": "old",
-        "artifact.txt": "built",
-    }
-    states = [one.data["state"] for one in bench.news if one.kind == "tool"]
-    assert states.count("refused") == 2
-
-
-async def test_a_sub_agent_is_held_to_the_same_scope(bench: Bench) -> None:
-    """It works under rules of its own, which are ours too."""
-    arguments = (
-        r'{"description": "d", "subagent_type": "general", "prompt": "@write out.md :: no\n@write docs/in.md :: yes"}'
-    )
-    await bench.call(f"@tool task {arguments}\n@say OK")
-    assert set(bench.files()) == {"docs/keep.md", "docs/in.md", "code.py"}
-
-
 async def test_a_role_that_opencode_does_not_know_is_no_success(bench: Bench) -> None:
     """It would go on under another; here somebody's settings replaced ours."""
     inherit = environment("opencode", bench.model.url, bench.home)

@@ -66,7 +66,7 @@ def test_the_words_for_what_people_watch(make_line: Any, dispatch_end: Any) -> N
     undone = {"paths": ["x"], "patch": "p", "by": "a", "again": "git apply p"}
     violation = tell(make_line("scope.violation", data=undone))
     assert violation.weight is Weight.BAD
-    assert "apply it again: git apply p" in violation.text
+    assert violation.text == "a changed what it may not; not taken over: x (kept in p)"
     again = {"move": "repeat", "outcome": "FAIL", "reason": "timeout", "detail": "", "delay_s": 1.0}
     assert tell(make_line("dispatch.try", "k", "a", data=again)).text == "k: a failed (timeout); repeat after 1.0 s"
     assert tell(make_line("read", data={"in": {"path": "x.md"}})).weight is Weight.DETAIL

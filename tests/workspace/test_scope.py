@@ -1,16 +1,16 @@
-"""Write scopes: what is covered, and when two of them meet."""
+"""Write scopes: what is covered, and what is only covered by its name."""
 
 from __future__ import annotations
 
 import itertools
-import time
+from collections.abc import Collection
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from interlock.errors import PathRefused
-from interlock.workspace import Scope, overlap
+from interlock.workspace import DEFAULT_PROTECTED, Scope, protected_names
 
 
 @pytest.mark.parametrize(
@@ -63,36 +63,6 @@ def test_patterns_that_leave_the_workspace_are_refused(pattern: str) -> None:
         Scope((pattern,))
 
 
-@pytest.mark.req("CM-15", "EN-37")
-@pytest.mark.parametrize(
-    ("a", "b", "meets"),
-    [
-        (("docs/a.md",), ("docs/b.md",), False),
-        (("docs/a.md",), ("docs/a.md",), True),
-        (("docs/**",), ("docs/a.md",), True),
-        (("docs/**",), ("docsx/a.md",), False),
-        (("src/**",), ("src/lib/**",), True),
-        (("src/a/**",), ("src/b/**",), False),
-        (("**/test.py",), ("src/**",), True),
-        (("*.md",), ("docs/**",), False),
-        (("*.md",), ("*.txt",), False),
-        (("a*",), ("*b",), True),
-        (("docs/**", "!docs/own/**"), ("docs/own/**",), False),
-        (("docs/**", "!docs/own/*"), ("docs/own/**",), True),
-        (("**", "!*.md"), ("*.md",), False),
-        ((), ("**",), False),
-    ],
-)
-def test_overlap_is_found_exactly(a: tuple[str, ...], b: tuple[str, ...], meets: bool) -> None:
-    """Two scopes overlap only if some path is covered by both, and that path is named."""
-    for one, other in ((Scope(a), Scope(b)), (Scope(b), Scope(a))):
-        found = overlap(one, other)
-        assert (found is not None) is meets
-        if found is not None:
-            assert one.covers(found)
-            assert other.covers(found)
-
-
 @pytest.mark.req("EN-39")
 def test_a_nested_scope_is_never_wider_than_its_parent() -> None:
     """What a nested run may write is what both its own scope and its parent's dispatch cover."""
@@ -103,16 +73,85 @@ def test_a_nested_scope_is_never_wider_than_its_parent() -> None:
     assert not inner.covers("docs/state.json")
     assert not inner.covers("src/a.py")
     assert not inner.narrowed(Scope(("src/**",))).covers("src/a.py")
-    assert overlap(inner, Scope(("src/**",))) is None
-    assert overlap(inner, Scope(("**/a.md",))) == "docs/a.md"
 
 
-def test_two_hundred_members_are_compared_quickly() -> None:
-    """Telling 200 scopes of different files apart takes well under a second or two."""
-    scopes = [Scope((f"docs/{number}/report.md", f"src/part{number}/**")) for number in range(200)]
-    start = time.perf_counter()
-    assert all(overlap(a, b) is None for a, b in itertools.combinations(scopes, 2))
-    assert time.perf_counter() - start < 5
+EVERYTHING = Scope(("**",), protected=protected_names())
+
+
+@pytest.mark.req("LY-33")
+@pytest.mark.parametrize("name", DEFAULT_PROTECTED)
+def test_what_steers_agents_and_tools_is_in_no_scope_that_does_not_name_it(name: str) -> None:
+    """At any depth, as a file or a folder, in any case; the name spelled out opens it."""
+    for path in (name, f"{name}/x.md", f"docs/deep/{name}", f"docs/{name}/hooks/x", name.upper(), name.title()):
+        assert not EVERYTHING.covers(path)
+        assert Scope((path,), protected=EVERYTHING.protected).covers(path)
+    for beside in (f"{name}x", f"x{name}", f"docs/x{name}/y"):
+        assert EVERYTHING.covers(beside)
+
+
+@pytest.mark.req("LY-33")
+@pytest.mark.parametrize(
+    ("pattern", "path", "covered"),
+    [
+        (".opencode/specs/**", ".opencode/specs/TODO.md", True),
+        (".opencode/specs/**", ".opencode/agent/planner.md", False),
+        (".opencode/specs/**", ".opencode/specs/AGENTS.md", False),
+        (".opencode/specs/**", ".opencode/specs/.opencode/agent/x.md", False),
+        ("**/.github/**", "a/.github/workflows/ci.yml", True),
+        ("**/.github/**", ".github/.github/x", False),
+        ("**/.github/**/.github/**", ".github/a/.github/x", True),
+        (".github/", ".github/workflows/ci.yml", True),
+        (".git*/**", ".github/workflows/ci.yml", False),
+        ("CLAUDE.*", "CLAUDE.md", False),
+        ("CLAUDE.m?", "CLAUDE.md", False),
+        ("**/CLAUDE.md", "docs/CLAUDE.md", True),
+        ("**/CLAUDE.md", "docs/claude.md", False),
+        ("docs/*", "docs/ClAuDe.MD", False),
+        ("app/[id]/**", "app/[id]/CLAUDE.md", False),
+        ("app/[id]/CLAUDE.md", "app/[id]/CLAUDE.md", True),
+        ("app/[id]/**", "app/[id]/page.txt", True),
+    ],
+)
+def test_no_wildcard_stands_for_a_protected_name(pattern: str, path: str, covered: bool) -> None:
+    """Each protected part of a path must be spelled out where it stands."""
+    assert Scope((pattern,), protected=protected_names()).covers(path) is covered
+
+
+@pytest.mark.req("LY-33")
+def test_one_pattern_must_name_all_that_is_protected_in_a_path() -> None:
+    """Two patterns that name a part each open nothing together."""
+    scope = Scope((".github/**", "**/AGENTS.md"), protected=protected_names())
+    assert not scope.covers(".github/AGENTS.md")
+    assert Scope((".github/AGENTS.md",), protected=protected_names()).covers(".github/AGENTS.md")
+
+
+def test_what_somebody_must_produce_they_may_write_though_it_is_protected() -> None:
+    """A named file is covered; an exclusion still shuts out what a pattern names."""
+    protected = protected_names()
+    assert Scope((), named=("docs/AGENTS.md",), protected=protected).covers("docs/AGENTS.md")
+    assert not Scope((".github/**", "!.github/agents/**"), protected=protected).covers(".github/agents/x")
+    assert not Scope((".github/**", "!**/*.yml"), protected=protected).covers(".github/a.yml")
+
+
+@pytest.mark.req("LY-33", "EN-39")
+def test_a_nested_run_cannot_name_what_its_parent_does_not() -> None:
+    """What is protected must be named on every level."""
+    protected = protected_names()
+    inner = Scope((".github/**", "src/**"), protected=protected)
+    assert not inner.within(Scope(("**",))).covers(".github/ci.yml")
+    assert inner.within(Scope(("**",))).covers("src/a.py")
+    assert inner.within(Scope((".github/**",))).covers(".github/ci.yml")
+    assert not inner.within(Scope((), named=(".github/ci.yml",))).covers(".github/x.yml")
+
+
+@pytest.mark.req("LY-33")
+def test_a_list_of_ones_own_keeps_what_always_is_protected() -> None:
+    """The default list is replaced; git's and interlock's own stay; case does not count in the list either."""
+    own = Scope(("**",), protected=protected_names(["Policy", "STRASSE"]))
+    for path in ("interlock.toml", ".interlock/runs/x", "sub/.git/config", ".GIT/hooks/x", "policy/a", "x/straße"):
+        assert not own.covers(path)
+    assert own.covers("CLAUDE.md")
+    assert Scope(("**",)).covers("CLAUDE.md")
 
 
 _component = st.text("ab*?", min_size=1, max_size=3) | st.just("**")
@@ -125,14 +164,17 @@ _PATHS = [
 ]
 
 
-def _slowly_matches(pattern: list[str], path: list[str]) -> bool:
+def _slowly_matches(pattern: list[str], path: list[str], protected: Collection[str] = ()) -> bool:
     if not pattern:
         return not path
     if pattern[0] == "**":
+        free = len(list(itertools.takewhile(lambda part: part not in protected, path)))
         if len(pattern) == 1:
-            return bool(path)
-        return any(_slowly_matches(pattern[1:], path[skipped:]) for skipped in range(len(path) + 1))
-    return bool(path) and _name_matches(pattern[0], path[0]) and _slowly_matches(pattern[1:], path[1:])
+            return bool(path) and free == len(path)
+        return any(_slowly_matches(pattern[1:], path[skipped:], protected) for skipped in range(free + 1))
+    if not path or (path[0] in protected and pattern[0] != path[0]):
+        return False
+    return _name_matches(pattern[0], path[0]) and _slowly_matches(pattern[1:], path[1:], protected)
 
 
 def _name_matches(pattern: str, name: str) -> bool:
@@ -155,16 +197,14 @@ def test_covering_agrees_with_a_slow_reference(patterns: tuple[str, ...], path: 
     assert Scope(patterns).covers(path) == _slowly_covers(patterns, path)
 
 
-@given(_scope, _scope)
-@settings(max_examples=300, deadline=None)
-def test_overlap_agrees_with_trying_every_path(a: tuple[str, ...], b: tuple[str, ...]) -> None:
-    """No path is covered by both when there is no overlap; the named path is covered by both when there is one."""
-    common = [path for path in _PATHS if _slowly_covers(a, path) and _slowly_covers(b, path)]
-    found = overlap(Scope(a), Scope(b))
-    if found is None:
-        assert not common
-    else:
-        assert Scope(a).covers(found) and Scope(b).covers(found)
+@given(_scope, st.sampled_from(_PATHS), st.sets(st.sampled_from(("a", "b", "ab", "c"))))
+@settings(max_examples=400, deadline=None)
+def test_protection_agrees_with_a_slow_reference(patterns: tuple[str, ...], path: str, protected: set[str]) -> None:
+    """A protected name is met by the same name only, never by a wildcard."""
+    hit = [p for p in patterns if p.startswith("!") and _slowly_matches(p[1:].split("/"), path.split("/"))]
+    hit += [p for p in patterns if p[0] != "!" and _slowly_matches(p.split("/"), path.split("/"), protected)]
+    expected = bool(hit) and not any(p.startswith("!") for p in hit)
+    assert Scope(patterns, protected=frozenset(protected)).covers(path) == expected
 
 
 @given(_scope, _scope, st.sampled_from(_PATHS))

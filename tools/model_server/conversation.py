@@ -69,6 +69,8 @@ class Conversation:
     """The client's working folder, as far as it told the model."""
     answer_schema: JsonObject | None = None
     """The answer must be JSON of this schema: the client asks for its own bookkeeping."""
+    earlier: tuple[str, ...] = ()
+    """What the human said before, oldest first."""
 
 
 def conversation(
@@ -94,7 +96,14 @@ def conversation(
                     human, results = words, []
     instructions = "\n\n".join(system)
     return Conversation(
-        model, instructions, human, tuple(results), tuple(tools), _folder([instructions, *told]), answer_schema
+        model,
+        instructions,
+        human,
+        tuple(results),
+        tuple(tools),
+        _folder([instructions, *told]),
+        answer_schema,
+        tuple(filter(None, told)),
     )
 
 

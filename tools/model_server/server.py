@@ -37,6 +37,7 @@ class Entry:
     model: str = ""
     system: str = ""
     human: str = ""
+    earlier: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     answer: Mapping[str, Any] = field(default_factory=dict)
@@ -153,6 +154,7 @@ def _entry(request: Request, dialect: Dialect, talk: Conversation, answer: Answe
         model=talk.model,
         system=talk.system,
         human=talk.human,
+        earlier=talk.earlier,
         results=talk.results,
         tools=tuple(tool.name for tool in talk.tools),
         answer=_described(answer),

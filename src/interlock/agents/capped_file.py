@@ -7,6 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from interlock.agents.plain_files import open_plain
+
 OUTPUT_LIMIT: Final = 50 * 1000 * 1000
 """Bytes of one stream of an agent that are kept (CM-10)."""
 
@@ -23,7 +25,7 @@ class CappedFile:
         self.cut = False
         self._limit = limit
         self._size = 0
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        self._handle = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
 
     def write(self, chunk: bytes) -> None:
         if self.cut:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from interlock.agents import process_table, records
-from interlock.agents.environment import Redaction, agent_environment
+from interlock.agents.environment import Redaction, agent_environment, looks_secret
 from interlock.agents.process import run_process
-from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, FileOutput, Health, Observer
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, FileOutput, Health, Needs, Observer
+from interlock.agents.surroundings import beyond_system, home_of, hosts_of, named_places, program_places, real_start
 from interlock.errors import ConfigInvalid
 
 PLACEHOLDERS: Final = ("agent", "member", "step", "attempt", "model", "brief", "workspace")
@@ -73,12 +74,14 @@ class CommandRunner:
             stdin=request.brief.encode(),
             stdout=request.output_path,
             stderr=records.stderr_path(request),
+            clean=self._redact.bytes if self._redact.needed else None,
             timeout_s=request.timeout_s,
             grace_s=self._grace_s,
             marker=request.marker,
             on_start=on_start,
             partial=ask_for_partial,
             partial_grace_s=request.partial_grace_s,
+            within=request.within,
         )
         news(
             AgentNews(
@@ -87,7 +90,7 @@ class CommandRunner:
         )
         if ended.spawn_error is not None:
             return AgentExit(code=None, spawn_error=self._redact(ended.spawn_error))
-        result = records.read_result(request.result_path)
+        result = self._result(request)
         return AgentExit(
             code=ended.code,
             output=FileOutput(request.output_path, cut=ended.stdout_cut),
@@ -97,14 +100,39 @@ class CommandRunner:
             usage=records.usage_in(result),
         )
 
+    async def recall(self, request: AgentRequest, code: int) -> AgentExit | None:
+        output, result = FileOutput(request.output_path), self._result(request)
+        if not output.size and result is None:
+            return None
+        return AgentExit(code=code, output=output, result=result, usage=records.usage_in(result))
+
+    def needs(self) -> Needs:
+        """Its program, and what its command line and its own variables name; hosts by variables that name a service."""
+        env = self._environment()
+        named = (Path(argument) for argument in self._argv[1:] if argument.startswith("/"))
+        files = (place for place in named_places(env, self._env) if place.is_file())
+        return Needs(
+            shown=tuple(dict.fromkeys((*program_places(self._argv[0], env), *beyond_system(named), *files))),
+            home=home_of(env),
+            hosts=hosts_of(value for name, value in env.items() if name.endswith("_BASE_URL")),
+            secrets={name: value for name, value in self._env.items() if looks_secret(name)},
+        )
+
     async def health(self) -> Health:
         program = self._argv[0]
-        env = agent_environment(self._inherit, {}, self._env)
+        env = self._environment()
         looked_for = str(self._root / program) if self._root is not None and "/" in program else program
         found = shutil.which(looked_for, path=env.get("PATH"))
         if found is None:
             return Health(False, f"{program!r} is not found", f"Install it, or correct runners.{self.name}.argv.")
         return Health(True, f"starts {found}")
+
+    def _environment(self) -> dict[str, str]:
+        return agent_environment(self._inherit, {}, self._env)
+
+    def _result(self, request: AgentRequest) -> bytes | None:
+        result = records.read_result(request.result_path)
+        return self._redact.bytes(result) if result is not None else None
 
     def _command_line(self, request: AgentRequest) -> list[str]:
         values = {
@@ -116,7 +144,8 @@ class CommandRunner:
             "brief": str(request.brief_path),
             "workspace": str(request.workspace),
         }
-        return [self._fill(argument, values) for argument in self._argv]
+        program, *arguments = (self._fill(argument, values) for argument in self._argv)
+        return [program if request.within is None else real_start(program, self._environment()), *arguments]
 
     def _fill(self, argument: str, values: Mapping[str, str]) -> str:
         """The argument with its placeholders replaced; values are never looked into for placeholders."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 _REPOSITORY: Final = frozenset(
@@ -39,7 +40,7 @@ _SECRET_PARTS: Final = (
     "ACCESSKEY",
     "PRIVATEKEY",
 )
-_SHORTEST: Final = 8
+SHORTEST: Final = 8
 """Shorter values are flags and names; replacing them would make texts unreadable and protect nothing."""
 
 
@@ -69,15 +70,27 @@ def looks_secret(name: str) -> bool:
 
 
 class Redaction:
-    """Replaces the secrets of one environment in any number of texts."""
+    """Replaces the secrets of environments, and others that are named, in any number of texts."""
 
-    def __init__(self, env: Mapping[str, str]) -> None:
+    def __init__(self, *environments: Mapping[str, str]) -> None:
+        found = [(name, env[name]) for env in environments for name in sorted(env) if looks_secret(name)]
         self._names: dict[str, str] = {}
-        for name in sorted(env):
-            if looks_secret(name):
-                # A key from a file often ends in a newline that is not printed with it.
-                for value in (env[name], env[name].strip()):
-                    if len(value) >= _SHORTEST:
+        self._learn(found)
+
+    def with_values(self, values: Mapping[str, str]) -> Redaction:
+        """The same for these values too, whatever their names are."""
+        wider = Redaction()
+        wider._names = dict(self._names)
+        wider._learn(values.items())
+        return wider
+
+    def _learn(self, found: Iterable[tuple[str, str]]) -> None:
+        for name, secret in found:
+            # A key from a file often ends in a newline that is not printed with it, and one of several lines is
+            # printed line by line; in a stream of JSON some letters are written differently.
+            for plain in (secret, secret.strip(), *(line.strip() for line in secret.splitlines())):
+                for value in (plain, json.dumps(plain)[1:-1], json.dumps(plain, ensure_ascii=False)[1:-1]):
+                    if len(value) >= SHORTEST:
                         self._names.setdefault(value, name)
         # The longest first: a secret may contain another.
         values = sorted(self._names, key=lambda value: (-len(value), value))
@@ -85,7 +98,7 @@ class Redaction:
 
     @property
     def needed(self) -> bool:
-        """Whether the environment holds any secret."""
+        """Whether there is any secret."""
         return self._pattern is not None
 
     def bytes(self, raw: bytes) -> bytes:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import inspect
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,9 +22,15 @@ from pathlib import Path
 from typing import IO, Final, Protocol
 
 from interlock.agents.capped_file import OUTPUT_LIMIT, CappedFile
+from interlock.agents.plain_files import read_plain
+from interlock.agents.process_table import MARKER
 from interlock.agents.process_tree import ProcessTree
+from interlock.agents.runner import Enclosure
 from interlock.errors import WorkspaceFailed
 
+_LAUNCHER: Final = "interlock: "
+_LAUNCHERS_CODES: Final = (125, 126, 127)
+"""How the launcher of a layer speaks, and how it ends, when it could not start the program."""
 _CHUNK: Final = 64 * 1024
 _LARGEST_PIPE: Final = 1024 * 1024
 _LONGEST_LINE: Final = 1024 * 1024
@@ -31,6 +39,7 @@ _LAST_WORDS_S: Final = 0.3
 """How long output may stay open after the program has exited: a background child can keep it open for ever."""
 _LEFTOVER_GRACE_S: Final = 1.0
 """How long what a finished program left running has to end itself."""
+_TEMPORARY: Final = ("TMPDIR", "TMP", "TEMP")
 _FAREWELL_S: Final = 0.5
 """How long a program may take to exit by itself once nothing more is said to it."""
 
@@ -85,6 +94,8 @@ async def run_process(
     clean: Callable[[bytes], bytes] | None = None,
     partial: Callable[[], Awaitable[None] | None] | None = None,
     partial_grace_s: float = 0.0,
+    within: Enclosure | None = None,
+    enough: asyncio.Future[None] | None = None,
 ) -> ProcessExit:
     """Runs a program to its end, or to its deadline, and ends everything it started.
 
@@ -98,13 +109,15 @@ async def run_process(
         tap: gets all of the output, piece by piece, as it comes; also what the file has no room for. An empty piece
             says that the program has closed its output. An error of it ends the program and is raised.
         clean: what becomes of whole lines before they are stored.
+        within: where it runs; `cwd` is a folder there.
+        enough: done when the program is to be ended before it does so by itself.
     """
     began = time.monotonic()
     with contextlib.ExitStack() as cleanup:
         out, err = (cleanup.enter_context(_output_file(path, limit_bytes)) for path in (stdout, stderr))
         try:
             feed = subprocess.DEVNULL if stdin is None else subprocess.PIPE
-            tree = ProcessTree.start(argv, cwd=cwd, env=env, marker=marker, stdin=feed)
+            tree = _start(argv, cwd, {**env, MARKER: marker}, marker, feed, within)
         except (OSError, ValueError) as error:
             return ProcessExit(None, spawn_error=_why(error, argv), duration_s=time.monotonic() - began)
         cleanup.callback(tree.close)
@@ -121,7 +134,8 @@ async def run_process(
         try:
             if on_start is not None:
                 on_start(tree.pid, tree.pid)
-            timed_out = not await _first(timeout_s, exited, over, sinks[0].broken)
+            early = () if enough is None else (enough,)
+            timed_out = not await _first(timeout_s, exited, over, sinks[0].broken, *early)
             if timed_out and partial is not None and partial_grace_s > 0:
                 if inspect.isawaitable(asked := partial()):
                     await asked
@@ -139,6 +153,8 @@ async def run_process(
     code = tree.close()
     for sink, path in zip(sinks, (stdout, stderr), strict=True):
         sink.check(argv[0], path)
+    if within is not None and (why := _not_started(code, stderr)):
+        return ProcessExit(None, spawn_error=why, duration_s=time.monotonic() - began)
     return ProcessExit(
         code,
         timed_out=timed_out,
@@ -148,6 +164,33 @@ async def run_process(
         duration_s=time.monotonic() - began,
         survivors=survivors,
     )
+
+
+def _start(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], marker: str, stdin: int, within: Enclosure | None
+) -> ProcessTree:
+    if within is None:
+        return ProcessTree.start(argv, cwd=cwd, env=env, marker=marker, stdin=stdin)
+    _check_program(argv, env)
+    if within.confined:
+        # The user's own folder for temporary files is hidden there, and /tmp is private.
+        env = {name: value for name, value in env.items() if name not in _TEMPORARY or _lies_in(value, within.root)}
+    launcher = within.command_line(argv, cwd=cwd, env=env)
+    # The folder is the program's, and may be known to the launcher alone.
+    return ProcessTree.start(launcher, cwd=Path("/"), env=env, marker=marker, stdin=stdin, wrapped=True)
+
+
+def _lies_in(place: str, root: Path) -> bool:
+    return Path(place).is_relative_to(root)
+
+
+def _check_program(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """OSError for a program that is not there: its launcher starts well, and only a status would say so."""
+    program = argv[0] if argv else ""
+    relative = "/" in program and not program.startswith("/")  # counts from a folder that only the launcher knows
+    if not relative and shutil.which(program, path=env.get("PATH", os.defpath)) is None:
+        number = errno.EACCES if Path(program).exists() else errno.ENOENT
+        raise OSError(number, os.strerror(number), program)
 
 
 def _output_file(path: Path, limit: int) -> CappedFile:
@@ -184,6 +227,14 @@ async def _take_leave(dialogue: Dialogue | None, exited: asyncio.Future[None], o
         await dialogue.stop()
     dialogue.hang_up()
     await _within(_FAREWELL_S, exited)
+
+
+def _not_started(code: int, stderr: Path) -> str:
+    """What a launcher says of a program that it could not start; empty when it could."""
+    if code not in _LAUNCHERS_CODES:
+        return ""
+    said = (read_plain(stderr, _LONGEST_LINE) or b"").decode("utf-8", "replace").strip()
+    return said.removeprefix(_LAUNCHER) if said.startswith(_LAUNCHER) and "\n" not in said else ""
 
 
 def _why(error: OSError | ValueError, argv: Sequence[str]) -> str:

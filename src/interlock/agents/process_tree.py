@@ -52,8 +52,10 @@ _lock: Final = threading.RLock()
 class ProcessTree:
     """One started program with all its descendants; `close` it whatever happens."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], marker: str, since: float) -> None:
+    def __init__(self, popen: subprocess.Popen[bytes], marker: str, since: float, wrapped: bool = False) -> None:
         self.popen = popen
+        self.wrapped: Final = wrapped
+        """What was started is a launcher, and the program its descendant."""
         self.pid: Final = popen.pid
         """Also the number of its process group and session."""
         self.marker: Final = marker
@@ -72,10 +74,14 @@ class ProcessTree:
         stdin: int | IO[bytes] = subprocess.DEVNULL,
         stdout: int | IO[bytes] = subprocess.PIPE,
         stderr: int | IO[bytes] = subprocess.PIPE,
+        wrapped: bool = False,
     ) -> ProcessTree:
         """The program, running in a session of its own with the marker in its environment.
 
         OSError or ValueError if it cannot be started.
+
+        Args:
+            wrapped: `argv` is a launcher that lives as long as the program that it starts.
         """
         if not argv:
             raise ValueError("no program is named")
@@ -92,7 +98,7 @@ class ProcessTree:
                 bufsize=0,
                 start_new_session=True,
             )
-            tree = _live[popen.pid] = cls(popen, marker, since)
+            tree = _live[popen.pid] = cls(popen, marker, since, wrapped)
         return tree
 
     def exited(self) -> asyncio.Future[None]:
@@ -130,7 +136,8 @@ class ProcessTree:
         """
         try:
             left = _find([self])
-            _signal(left, signal.SIGTERM)
+            # A launcher would take everything with it at once, before the program could end as it wants to.
+            _signal((one for one in left if not (self.wrapped and one.pid == self.pid)), signal.SIGTERM)
             deadline, pause = time.monotonic() + patience, 0.005
             while left and (remaining := deadline - time.monotonic()) > 0:
                 await asyncio.sleep(min(pause, remaining))

@@ -1,17 +1,18 @@
-"""What a runner leaves in the folder of a dispatch, and takes from it."""
+"""What a runner leaves in the folders of a dispatch, and takes from them."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-import os
-import stat
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from interlock.agents.capped_file import OUTPUT_LIMIT
 from interlock.agents.environment import Redaction
+from interlock.agents.plain_files import append_plain, read_plain, set_aside, write_plain
 from interlock.agents.runner import AgentNews, AgentRequest, Observer, Usage
 
 RESULT_LIMIT: Final = 10 * 1000 * 1000
@@ -28,46 +29,38 @@ def stream_path(request: AgentRequest) -> Path:
 
 
 def prepare(request: AgentRequest) -> None:
-    """Makes room for a new call: nothing of an earlier one can be taken for its answer, and nothing is lost."""
+    """Makes room for a new call: nothing of an earlier one can be taken for its answer, and nothing is lost.
+
+    The agent finds its brief in the folder that both sides see, and may have left anything there before.
+    """
     request.folder.mkdir(parents=True, exist_ok=True)
-    request.partial_path.unlink(missing_ok=True)
+    if request.exchange is not None:
+        request.exchange.mkdir(parents=True, exist_ok=True)
+        request.exchange.chmod(0o700)
+        put(request.exchange, {request.brief_path: request.brief})
     for path in (request.output_path, request.result_path, stderr_path(request), stream_path(request)):
         set_aside(path)
+    set_aside(request.partial_path)
 
 
-def set_aside(path: Path) -> None:
-    """Nothing stands there any more; what did keeps its name, with a number."""
-    if path.is_symlink() or path.exists():
-        number = 1
-        while (aside := path.with_name(f"{path.name}.{number}")).exists():
-            number += 1
-        path.rename(aside)
+def put(folder: Path, files: Mapping[Path, str]) -> None:
+    """Writes files into a folder that both sides see. What stood in their place is set aside; no link is followed."""
+    for name in dict.fromkeys(path.relative_to(folder).parts[0] for path in files):
+        set_aside(folder / name)
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_plain(path, text.encode(errors="surrogateescape"))
 
 
 def ask_for_partial(request: AgentRequest) -> None:
-    """Creates the file that asks for partial results, whole at once."""
-    draft = request.partial_path.with_name(f"{request.partial_path.name}.new")
-    draft.write_text("The deadline has passed: write what you have and end.\n", encoding="utf-8")
-    draft.replace(request.partial_path)
+    """Creates the file that asks for partial results, whole at once; an agent that is in the way of it goes without."""
+    with contextlib.suppress(OSError):
+        write_plain(request.partial_path, b"The deadline has passed: write what you have and end.\n")
 
 
 def read_result(path: Path) -> bytes | None:
-    """The bytes of a result file; ``None`` if there is none, or it is too large or no plain file.
-
-    The agent chose what stands there: a link could lead anywhere, and a pipe would never end.
-    """
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
-        with open(handle, "rb", closefd=False) as file:
-            content = file.read(RESULT_LIMIT + 1)
-    finally:
-        os.close(handle)
-    return content if len(content) <= RESULT_LIMIT else None
+    """The bytes of a result file; ``None`` if there is none, or it is too large or no plain file."""
+    return read_plain(path, RESULT_LIMIT)
 
 
 def usage_in(result: bytes | None) -> Usage | None:
@@ -120,6 +113,5 @@ class Transcript:
         raw = line.encode("utf-8", "replace")
         self._room -= len(raw)
         if self._room >= 0:
-            with self._path.open("ab") as file:
-                file.write(raw)
+            append_plain(self._path, raw)
         self._observe(news)

@@ -8,10 +8,15 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import io
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+from interlock.agents.capped_file import OUTPUT_LIMIT
+from interlock.agents.plain_files import open_plain
 
 if TYPE_CHECKING:
     from interlock.agents.roles import Role
@@ -52,20 +57,29 @@ class MemoryOutput:
 
 @dataclass(frozen=True)
 class FileOutput:
+    """An output in a file; one that is not there, or no plain file any more, is empty."""
+
     path: Path
     cut: bool = False
 
     @property
     def size(self) -> int:
-        return self.path.stat().st_size
+        with self._opened() as file:
+            return file.seek(0, os.SEEK_END)
 
     def tail(self, limit: int) -> bytes:
-        with self.path.open("rb") as file:
-            file.seek(max(0, self.size - limit))
+        with self._opened() as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
             return file.read(limit)
 
     def read(self) -> bytes:
-        return self.path.read_bytes()
+        return self.tail(OUTPUT_LIMIT)
+
+    def _opened(self) -> IO[bytes]:
+        try:
+            return os.fdopen(open_plain(self.path, os.O_RDONLY), "rb")
+        except OSError:
+            return io.BytesIO()
 
 
 @dataclass(frozen=True)
@@ -87,6 +101,57 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class Allowance:
+    """What a call may cost; None: no limit is set. The agent is ended when it has used it up."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    """Read and written together, for agents that know no price."""
+
+    def used_up(self, usage: Usage) -> bool:
+        """Whether what the agent said of its cost so far reaches it; what was not said does not count."""
+        said = [number for number in (usage.input_tokens, usage.output_tokens) if number is not None]
+        dear = self.usd is not None and usage.cost_usd is not None and usage.cost_usd >= self.usd
+        return dear or (self.tokens is not None and bool(said) and sum(said) >= self.tokens)
+
+
+class Enclosure(Protocol):
+    """A place in which a program runs so that its writes stay apart from everything else."""
+
+    @property
+    def root(self) -> Path:
+        """The workspace, as the program sees it."""
+        ...
+
+    @property
+    def confined(self) -> bool:
+        """Whether the kernel keeps the program from everything else."""
+        ...
+
+    def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
+        """What to start instead of `argv`, with the same environment, so that it runs there, in that folder."""
+        ...
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a runner's program must find where everything else is hidden. Paths are absolute and there."""
+
+    login: tuple[Path, ...] = ()
+    """Files with which it is signed in, and its settings; it may write them."""
+    shown: tuple[Path, ...] = ()
+    """The program itself and what it is started with, as far as that lies outside of the system's folders."""
+    home: Path | None = None
+    """Its HOME."""
+    hosts: tuple[str, ...] = ()
+    """Where its model answers: ``host``, ``host:port``, or ``*.domain`` for all below it."""
+    can_resume: bool = False
+    """Whether it can go on with a session of its own that was cut off (`AgentRequest.resume`)."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values that must be in no record, by a name that may be: of its own environment and of its login files."""
+
+
+@dataclass(frozen=True)
 class AgentRequest:
     """One call of one agent, complete: brief, environment of the protocol, working tree. Nothing else reaches it."""
 
@@ -100,9 +165,9 @@ class AgentRequest:
     """The dispatch's key in the journal."""
     session: str
     workspace: Path
-    """The folder the agent works in: the workspace itself or the dispatch's worktree (INTERLOCK_WORKSPACE)."""
+    """The folder the agent works in, as it sees it (INTERLOCK_WORKSPACE)."""
     folder: Path
-    """The dispatch's record folder: brief.md is there already; output.md and transcript.jsonl are the runner's."""
+    """The dispatch's record folder, which the agent need not see: output.md and transcript.jsonl are the runner's."""
     brief: str
     timeout_s: float
     partial_grace_s: float = 0.0
@@ -115,14 +180,16 @@ class AgentRequest:
     """Random, bound to depth and path in the journal (INTERLOCK_TOKEN)."""
     env: Mapping[str, str] = field(default_factory=dict)
     model: str | None = None
-    writes: tuple[str, ...] = ()
-    covers: Callable[[str], bool] | None = None
-    """Whether a path, relative to the workspace, lies in the scope: exactly, where `writes` are its patterns alone."""
+    within: Enclosure | None = None
+    """Where its program is started; None: in the workspace as it is."""
+    exchange: Path | None = None
+    """A folder that the agent sees at this path and may write to, for brief, answer and requests; None: `folder`."""
+    resume: str | None = None
+    """The agent's own session of a call that was cut off, to go on with in the same place."""
+    allowance: Allowance | None = None
     role: Role | None = None
     instructions: str = ""
     """The role's text as it stands at the head of the brief, for agents that take it apart from the task."""
-    shell_writes: bool = True
-    """Whether the commands that it runs may leave files anywhere in the workspace, as builds and tests do."""
     contract: Contract | None = None
     """What will be checked; only the scripted player looks at it."""
 
@@ -133,8 +200,18 @@ class AgentRequest:
         return self.brief.removeprefix(head) if self.instructions else self.brief
 
     @property
+    def confined(self) -> bool:
+        """Whether the kernel holds it: then it needs no permissions and no sandbox of its own."""
+        return self.within is not None and self.within.confined
+
+    @property
+    def shared(self) -> Path:
+        """The folder that both sides see."""
+        return self.exchange or self.folder
+
+    @property
     def brief_path(self) -> Path:
-        return self.folder / "brief.md"
+        return self.shared / "brief.md"
 
     @property
     def output_path(self) -> Path:
@@ -142,11 +219,11 @@ class AgentRequest:
 
     @property
     def result_path(self) -> Path:
-        return self.folder / "answer.json"
+        return self.shared / "answer.json"
 
     @property
     def partial_path(self) -> Path:
-        return self.folder / "PARTIAL_REQUEST"
+        return self.shared / "PARTIAL_REQUEST"
 
     def environment(self) -> dict[str, str]:
         """The variables of the protocol (DESIGN 5)."""
@@ -205,6 +282,8 @@ class AgentExit:
     """The agent's own name for its session, to look into or go on with by its own program."""
     fault: Fault | None = None
     limited: Limited | None = None
+    exhausted: bool = False
+    """It was ended, or ended itself, because its allowance was used up; `fault` says so in words."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +291,8 @@ class AgentNews:
     """Something that happened while the agent runs, for journal and live view: a kind and its facts."""
 
     kind: str
-    """``started`` (pid, pgid), ``partial.requested``, ``waiting``; of coding agents also those of `coding.events`."""
+    """``started`` (pid, pgid), ``partial.requested``, ``waiting``; of coding agents also those of `coding.events`,
+    among them ``session`` (session) as soon as there is one that can be resumed."""
     data: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -234,5 +314,14 @@ class Runner(Protocol):
     name: str
 
     async def call(self, request: AgentRequest, observe: Observer) -> AgentExit: ...
+
+    async def recall(self, request: AgentRequest, code: int) -> AgentExit | None:
+        """What an earlier call of this request came to, when its program ended but nobody was there to be told.
+
+        From what it left in its folders, and its exit status; None where that does not show its end.
+        """
+        ...
+
+    def needs(self) -> Needs: ...
 
     async def health(self) -> Health: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 from typer.core import TyperGroup
 
-from interlock.cli import doctor, looking, people, rehearsing, running, setting_up, showing
+from interlock.cli import doctor, looking, people, recovering, rehearsing, running, setting_up, showing
 from interlock.cli.options import before
 from interlock.cli.panels import RUNNING
 from interlock.cli.playbooks import doors
@@ -40,7 +40,7 @@ def build() -> typer.Typer:
         door.add(run)
     top.add_typer(run, name="run", rich_help_panel=RUNNING)
     running.add_resume(top)
-    for part in (looking, showing, people, setting_up, rehearsing, doctor):
+    for part in (looking, showing, people, setting_up, rehearsing, doctor, recovering):
         part.add(top)
     return top
 

@@ -18,7 +18,7 @@ def complete_run(context: typer.Context, incomplete: str) -> list[str]:
         names = [known.identity.run_id for known in reversed(known_runs(root))]
     except (InterlockError, OSError):
         return []
-    return [name for name in ("latest", *names) if name.startswith(incomplete)] if names else []
+    return [name for name in ("latest", *names) if name.startswith(incomplete) and name.isprintable()] if names else []
 
 
 def complete_playbook(incomplete: str) -> list[str]:

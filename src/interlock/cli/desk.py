@@ -63,7 +63,13 @@ class Desk:
 
     @cached_property
     def root(self) -> Path:
-        return find_workspace(Path.cwd(), self.workspace)
+        try:
+            here = Path.cwd()
+        except FileNotFoundError:
+            raise ConfigInvalid(
+                "the folder you are in is gone", expected="a folder", remedy="Change into the workspace again: cd DIR"
+            ) from None
+        return find_workspace(here, self.workspace)
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -109,4 +115,7 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
     """The result of asynchronous work: async inside, sync at the door."""
     import asyncio
 
-    return asyncio.run(work)
+    try:
+        return asyncio.run(work)
+    finally:
+        work.close()  # it was never begun if there was no descriptor left for the loop

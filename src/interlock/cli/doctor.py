@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from interlock.agents.coding.catalogue import Known
     from interlock.agents.coding.probing import Failure
     from interlock.app import Application
-    from interlock.settings import Settings
+    from interlock.settings import SandboxSettings, Settings
+    from interlock.workspace import Probe
 
 BROKEN = 2
 OLDEST_PYTHON, OLDEST_GIT = (3, 11), (2, 38)
@@ -59,7 +60,7 @@ def add(app: typer.Typer) -> None:
             bool, typer.Option("--ask/--no-ask", help="Ask each coding agent that runs would use a one-line question.")
         ] = True,
     ) -> int:
-        """Check Python, git, settings, agents, roles, snapshots, locks and journals of this workspace."""
+        """Check Python, git, settings, sandbox, agents, roles, snapshots, locks and journals of this workspace."""
         checks = finish(examine(desk, ask=ask))
         broken = any(check.state is State.BROKEN for check in checks)
         if desk.json:
@@ -83,6 +84,7 @@ async def examine(desk: Desk, *, ask: bool) -> list[Check]:
         place = desk.root / "interlock.toml"
         found = "interlock.toml" if place.exists() else "no interlock.toml: all defaults"
         checks.append(Check("settings", State.OK, found))
+        checks += sandbox(probed(desk), settings, Path(desk.environ.get("HOME") or Path.home()))
         checks += await runners(application, ask=ask)
         checks += roles(application)
         checks.append(await uncovered(desk.root, settings))
@@ -114,7 +116,7 @@ def workspace(root: Path) -> Iterator[Check]:
     inside = any(is_repository(folder) for folder in (root, *root.parents))
     yield Check("workspace", State.OK, str(root))
     if not inside:
-        text = "no git repository: runs work, but worktrees have no history and commits are not possible"
+        text = "no git repository: runs work, but commits are not possible"
         yield Check("workspace", State.NOTE, text, "git init")
 
 
@@ -125,6 +127,64 @@ def settings_problems(error: ConfigInvalid) -> Iterator[Check]:
         yield Check("settings", State.BROKEN, f"{where}{error.what}", error.remedy)
     for problem in problems or ():
         yield Check("settings", State.BROKEN, str(problem))
+
+
+def probed(desk: Desk) -> Probe:
+    """Which maker of layers is used here."""
+    from interlock.engine.folder import HOME
+    from interlock.workspace import Workspace, open_layers
+
+    return open_layers(Workspace(desk.root, desk.root / HOME), environ=desk.environ).probe()
+
+
+def sandbox(probe: Probe, settings: Settings, home: Path) -> Iterator[Check]:
+    """How agents and commands are kept apart here; for each runner with settings of its own too (LY-10, LY-12)."""
+    own = {
+        name: settings.sandbox_for(name) for name, table in settings.runners.items() if table.sandbox.model_fields_set
+    }
+    yield maker(probe, settings.sandbox)
+    for name, table in {"": settings.sandbox, **own}.items():
+        yield from limits(probe, table, home, runner=name)
+    from interlock.workspace import UNPROMISED
+
+    if not probe.confined or any(table.mode == "off" for table in (settings.sandbox, *own.values())):
+        yield Check("sandbox", State.NOTE, UNPROMISED)
+
+
+def maker(probe: Probe, table: SandboxSettings) -> Check:
+    """Who makes the layers, why this one, and how to get a better one."""
+    if table.mode == "off":
+        text = "copy: switched off, so agents work in a private copy and are not confined."
+        return Check("sandbox", State.NOTE, text, 'Set mode = "auto" in [sandbox].')
+    if probe.confined:
+        text = " ".join(filter(None, (f"{probe.maker}: agents are confined by the kernel.", probe.why, probe.remedy)))
+        return Check("sandbox", State.OK, text)
+    if table.mode == "strict":
+        text = f"mode strict, and agents cannot be confined here: no run will start. {probe.why}"
+        remedy = " ".join(filter(None, (probe.remedy, 'Or allow a private copy: mode = "auto" in [sandbox].')))
+        return Check("sandbox", State.BROKEN, text, remedy)
+    text = f"{probe.maker}: agents work in a private copy and are not confined. {probe.why}"
+    return Check("sandbox", State.NOTE, text, probe.remedy or None)
+
+
+def limits(probe: Probe, table: SandboxSettings, home: Path, *, runner: str) -> Iterator[Check]:
+    """What programs are allowed to see and reach, and what of it cannot be held here."""
+    whose, key = (f"runner {runner}: ", f"runners.{runner}.sandbox") if runner else ("", "sandbox")
+    shown = ", ".join(("logins, tool chains", *(printable(place, 60) for place in table.home)))
+    text = f"{whose}mode {table.mode}, network {table.network}, of HOME: {shown}"
+    confined = probe.confined and table.mode != "off"
+    if confined or (table.mode == "strict" and not runner):  # the maker's line has said that nothing starts
+        yield Check("sandbox", State.OK, text)
+    elif table.mode == "strict":
+        yield Check("sandbox", State.BROKEN, f"{text}; it cannot be confined here, so it is not called", probe.remedy)
+    elif table.network != "open":
+        remedy = f'To have no run rather than an open network: mode = "strict" in [{key}].'
+        yield Check("sandbox", State.NOTE, f"{text}; without confinement the network stays open", remedy)
+    else:
+        yield Check("sandbox", State.OK, text)
+    for place in table.home:
+        if not (home / place).exists():
+            yield Check("sandbox", State.NOTE, f"{key}.home: {printable(place, 60)} is not there", "Correct the path.")
 
 
 async def runners(application: Application, *, ask: bool) -> list[Check]:
@@ -220,7 +280,7 @@ def roles(application: Application) -> Iterator[Check]:
 
 
 async def uncovered(root: Path, settings: Settings) -> Check:
-    """Ignored files that snapshots do not cover: neither checked nor undone (EN-33)."""
+    """Ignored files that snapshots do not cover: what is done to them in a layer is not held to a scope (EN-33)."""
     import tempfile
 
     from interlock.workspace import Scope, Workspace
@@ -234,7 +294,7 @@ async def uncovered(root: Path, settings: Settings) -> Check:
     return Check(
         "snapshots",
         State.NOTE,
-        f"ignored by git, so neither checked nor undone: {_some(names)}",
+        f"ignored by git, so held to no scope (judges' changes are dropped, code writers' are kept): {_some(names)}",
         "Cover those that agents must not change: [workspace] watch = [...] in interlock.toml.",
     )
 

@@ -8,6 +8,7 @@ import platform
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ import typer
 from interlock import __version__
 from interlock.cli.desk import Occasion
 from interlock.cli.envelope import envelope
-from interlock.cli.output import complain, print_json, quiet
-from interlock.errors import EngineFault, InterlockError, Locked
-from interlock.telemetry import printable
+from interlock.cli.output import complain, fill_standard_streams, print_json, quiet
+from interlock.errors import BadInput, EngineFault, InterlockError, Locked, WorkspaceFailed
+from interlock.telemetry.lines import harmless
 
 INTERRUPTED, BROKEN_PIPE, FAULT, USAGE = 130, 141, 5, 2
 
@@ -36,9 +37,18 @@ def guarded(arguments: Sequence[str]) -> int:
     """Run the command line; whatever happens, the answer is an exit code and never a traceback."""
     from interlock.cli.main import app
 
+    fill_standard_streams()
     occasion = Occasion(json="--json" in _options(arguments))
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a locale without our characters is no fault
-        sys.stdout.reconfigure(errors="backslashreplace")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a locale without our characters is no fault
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        return _answered(app, arguments, occasion)
+    finally:
+        _flush()
+
+
+def _answered(app: typer.Typer, arguments: Sequence[str], occasion: Occasion) -> int:
     try:
         code = typer.main.get_command(app).main(
             list(arguments), prog_name="interlock", standalone_mode=False, obj=occasion
@@ -52,13 +62,44 @@ def guarded(arguments: Sequence[str]) -> int:
         return _known(error, occasion, log)
     except (Interrupted, KeyboardInterrupt, typer.Abort):
         if occasion.json:
-            print_json(failed(occasion, "interrupted", INTERRUPTED, "interrupted", {"what": "interrupted"}))
+            _print(failed(occasion, "interrupted", INTERRUPTED, "interrupted", {"what": "interrupted"}))
         return INTERRUPTED
     except (ReaderGone, BrokenPipeError):
         quiet(sys.stdout, sys.stderr)
         return BROKEN_PIPE
+    except OSError as error:
+        return _known(WorkspaceFailed.of(error), occasion, None)
+    except (RecursionError, MemoryError, UnicodeError) as error:
+        return _known(too_much(error), occasion, keep_log(error))
     except Exception as error:  # noqa: BLE001 - the last line: a bug is said in one sentence, the rest is in the log
         return _fault(error, occasion)
+
+
+def too_much(error: Exception) -> InterlockError:
+    """What is no bug of ours and was not said better where it came from: something odd that we were given."""
+    remedy = "The log says where it was met. Then call interlock again: what is done is not done again."
+    if isinstance(error, UnicodeError):
+        return BadInput(f"a text is not valid Unicode: {error}", expected="UTF-8", remedy=remedy)
+    if isinstance(error, MemoryError):
+        return WorkspaceFailed("there is not enough memory", remedy="Free some memory. " + remedy)
+    return BadInput(
+        "something is nested too deeply", expected="documents and answers with at most 100 levels", remedy=remedy
+    )
+
+
+def _print(value: Mapping[str, Any]) -> None:
+    """The one JSON object; where stdout itself is what failed, stderr has the words all the same."""
+    with suppress(OSError):
+        print_json(value)
+
+
+def _flush() -> None:
+    """Say what is still to be said now; later, when Python shuts down, it would be an error of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            quiet(stream)
 
 
 def _options(arguments: Sequence[str]) -> Sequence[str]:
@@ -71,7 +112,7 @@ def _usage(error: typer.TyperException, occasion: Occasion) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":  # the help was the message
         return code
     if occasion.json:
-        print_json(failed(occasion, "invalid", code, error.format_message(), {"what": error.format_message()}))
+        _print(failed(occasion, "invalid", code, error.format_message(), {"what": error.format_message()}))
     context = getattr(error, "ctx", None)
     hint = [f"  to do: see {context.command_path} --help"] if context is not None else []
     complain(f"Error: {error.format_message()}", *hint)
@@ -86,7 +127,7 @@ def _known(error: InterlockError, occasion: Occasion, log: Path | str | None) ->
         facts: dict[str, Any] = {"what": error.what, **parts}
         if isinstance(error, Locked) and error.holder:
             facts["holder"] = error.holder
-        print_json(failed(occasion, STATUS_OF.get(error.exit_code, "failed"), error.exit_code, error.what, facts))
+        _print(failed(occasion, STATUS_OF.get(error.exit_code, "failed"), error.exit_code, error.what, facts))
     complain(*told(error.what, parts))
     return error.exit_code
 
@@ -97,16 +138,11 @@ def told(what: str, parts: Mapping[str, str]) -> list[str]:
     return [harmless(text) for text in (headline, *(f"  {label}: {text}" for label, text in parts.items()))]
 
 
-def harmless(text: str) -> str:
-    """The text with its lines, but without anything that would move a terminal's cursor."""
-    return "\n".join(printable(line, len(line)) for line in text.split("\n"))
-
-
 def _fault(error: Exception, occasion: Occasion) -> int:
     what = f"interlock has a fault: {type(error).__name__}: {error}"
     parts = {"log": str(keep_log(error)), "to do": "Please report it, with this log."}
     if occasion.json:
-        print_json(failed(occasion, "failed", FAULT, what, {"what": what, **parts}))
+        _print(failed(occasion, "failed", FAULT, what, {"what": what, **parts}))
     complain(what, *(f"  {label}: {text}" for label, text in parts.items()))
     return FAULT
 
@@ -134,7 +170,7 @@ def keep_log(error: BaseException) -> Path | str:
     base = os.environ.get("XDG_STATE_HOME")
     folder = (Path(base) if base else Path.home() / ".local" / "state") / "interlock"
     now = datetime.now(UTC)
-    place = folder / f"fault-{now:%Y%m%d-%H%M%S}-{os.getpid()}.log"
+    place = folder / f"fault-{now:%Y%m%d-%H%M%S-%f}-{os.getpid()}.log"
     text = "".join(traceback.format_exception(error))
     about = f"interlock {__version__}, Python {platform.python_version()}, {platform.platform()}\n{now.isoformat()}\n\n"
     try:

@@ -19,7 +19,7 @@ from interlock.cli.overview import typical_seconds
 from interlock.cli.pipeline import Stand
 from interlock.cli.views import PlainView, title
 from interlock.playbooks import load
-from interlock.telemetry import Told, Weight, spent
+from interlock.telemetry import Told, Weight, printable, spent
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
@@ -87,7 +87,7 @@ class LiveView(PlainView):
         super().close(failed=failed)
 
     def write(self, at: str, told: Told) -> None:
-        text = Text.assemble((f"{at}  ", "dim"), (told.text, STYLES.get(told.weight, "")))
+        text = Text.assemble((f"{at}  ", "dim"), (shown(told.text), STYLES.get(told.weight, "")))
         with suppress(OSError):
             self._console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
 
@@ -102,7 +102,7 @@ class Picture:
         # No line is padded to the full width: a terminal that gets narrower would wrap it, and rich could not
         # take back what it drew.
         board, now = self._board, self._board.clock()
-        head = Text.assemble((board.title, "bold"), ("  " + "  ".join(self._facts()), "dim"))
+        head = Text.assemble((shown(board.title), "bold"), ("  " + "  ".join(self._facts()), "dim"))
         head.truncate(options.max_width, overflow="ellipsis")
         yield head
         if steps := board.steps():
@@ -119,11 +119,11 @@ class Picture:
         cells = [
             (
                 spin,
-                one.name,
+                shown(one.name),
                 "" if one.attempt is None else f"attempt {one.attempt}",
                 minutes(now - one.since),
                 "" if one.tokens is None else f"{amount(one.tokens)} tokens",
-                one.doing,
+                shown(one.doing),
             )
             for one in working
         ]
@@ -137,7 +137,8 @@ class Picture:
         for mark, name, attempt, time, tokens, doing in cells:
             cut = Text(doing, "dim")
             cut.truncate(max(0, left), overflow="ellipsis")
-            rows.add_row(Text(mark, "cyan"), name, Text(attempt, "dim"), time, Text(tokens, "dim"), cut)
+            # As texts, not as markup: a name may have brackets.
+            rows.add_row(Text(mark, "cyan"), Text(name), Text(attempt, "dim"), Text(time), Text(tokens, "dim"), cut)
         return rows
 
     def _facts(self) -> Iterator[str]:
@@ -150,6 +151,11 @@ class Picture:
             yield f"{counts.failed} failed"
         if counts.cost_usd is not None:
             yield f"{spent(counts.cost_usd)} + {spent(None)}" if counts.unknown_cost else spent(counts.cost_usd)
+
+
+def shown(text: str) -> str:
+    """The edge of this view: whatever was told, in one line that the terminal prints as it is."""
+    return printable(text, max(2, len(text)))
 
 
 def minutes(seconds: float) -> str:

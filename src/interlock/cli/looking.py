@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +13,13 @@ import typer
 
 from interlock.cli.desk import Desk
 from interlock.cli.options import RunName, command
-from interlock.cli.output import columns, complain, print_json
+from interlock.cli.output import columns, complain, print_journal_line, print_json, print_lines
 from interlock.cli.overview import Glance, glances, started_shown
 from interlock.cli.panels import LOOKING
-from interlock.engine.folder import Known, find_run
+from interlock.documents.files import open_plain, replace_file
+from interlock.engine.folder import Known, find_run, unreadable_runs
 from interlock.errors import ConfigInvalid, JournalDamaged
-from interlock.telemetry import clock, html, in_words, markdown, printable, read_report, tell
+from interlock.telemetry import dated, html, in_words, markdown, printable, read_report
 
 if TYPE_CHECKING:
     from interlock.engine.journal import Line
@@ -37,7 +38,9 @@ def add(app: typer.Typer) -> None:
             complain("This workspace has no runs yet. Start one with: interlock run PLAYBOOK ...")
         else:
             head = ("RUN", "PLAYBOOK", "KEY", "STATUS", "STARTED", "DURATION", "DISPATCHES")
-            typer.echo("\n".join(columns([head, *map(_row, found)])))
+            print_lines(columns([head, *map(_row, found)]))
+        for error in unreadable_runs(desk.root):
+            complain(f"{error.where}: {error.what}", f"  to do: {error.remedy}")
         return 0
 
     @command(app, "logs", example="interlock logs latest --follow", panel=LOOKING)
@@ -50,10 +53,10 @@ def add(app: typer.Typer) -> None:
         known = find_run(desk.root, run)
         for raw, line in journal(known, follow=follow):
             if desk.json:
-                sys.stdout.buffer.write(raw + b"\n")
-                sys.stdout.buffer.flush()
+                print_journal_line(raw)
             else:
-                typer.echo(f"{clock(line.ts)}  {tell(line).text}")
+                print_lines([dated(line)])
+        known.folder.lines()  # what was shown is what the file has; whether that is all, the run folder knows
         return 0
 
     @command(app, "report", example="interlock report latest --html report.html", panel=LOOKING)
@@ -69,20 +72,31 @@ def add(app: typer.Typer) -> None:
         known = find_run(desk.root, run)
         found = read_report(known.folder)
         if page is not None:
-            try:
-                page.write_text(html(found), "utf-8")
-            except OSError as error:
-                raise ConfigInvalid(
-                    f"the page cannot be written: {error.strerror}", where=str(page), expected="a file in a folder"
-                ) from error
+            _write_page(page, html(found))
             complain(f"Written: {page}")
         if desk.json:
             facts = {"run_id": known.identity.run_id, "status": found.status, "reason": found.reason}
             rows = [{**one.facts, "changes": list(one.changes)} for one in found.dispatches]
             print_json({**facts, "seconds": found.seconds, "totals": vars(found.totals), "dispatches": rows})
         elif page is None:
-            typer.echo(markdown(found), nl=False)
+            print_lines(markdown(found).splitlines())
         return 0
+
+
+def _write_page(place: Path, text: str) -> None:
+    """Write the page, whole or not at all; to what is no plain file (a pipe, a terminal), as to a stream."""
+    try:
+        if place.exists() and not place.is_file():
+            place.write_text(text, "utf-8")
+        else:
+            replace_file(place.resolve(), text.encode(), sync=False)
+    except OSError as error:
+        raise ConfigInvalid(
+            f"the page cannot be written: {error.strerror}",
+            where=str(place),
+            expected="a file in a folder that is there, on a disk with room",
+            remedy="Name another place: --html FILE",
+        ) from error
 
 
 def _row(one: Glance) -> tuple[str, ...]:
@@ -118,11 +132,19 @@ def journal(known: Known, *, follow: bool) -> Iterator[tuple[bytes, Line]]:
 
 def _fresh(path: Path, position: int) -> list[bytes]:
     """The whole lines behind a position; a line that is still being written comes with the next look."""
-    if not path.exists():
-        return []
-    with path.open("rb") as file:
-        file.seek(position)
-        return file.read().split(b"\n")[:-1]
+    try:
+        descriptor = open_plain(path)
+    except FileNotFoundError:
+        size = 0
+    else:
+        with os.fdopen(descriptor, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size >= position:
+                file.seek(position)
+                return file.read().split(b"\n")[:-1]
+    if position:
+        raise JournalDamaged(f"the journal is shorter than it was: {size} bytes of {position}", path=str(path))
+    return []
 
 
 def _parsed(raw: bytes, path: Path, number: int) -> Line:
@@ -130,5 +152,5 @@ def _parsed(raw: bytes, path: Path, number: int) -> Line:
 
     try:
         return Line(**json.loads(raw))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise JournalDamaged(f"journal line {number} is not a journal line", path=str(path), line=number) from error

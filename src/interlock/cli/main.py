@@ -14,14 +14,21 @@ if TYPE_CHECKING:
     app: typer.Typer
 
 
+VERSION = (["--version"], ["-V"])
+
+
 def main() -> None:
     """Run the command line of this process, and leave with its exit code."""
+    if sys.argv[1:] not in VERSION:
+        from interlock.cli.asides import keep_asides
+
+        keep_asides()
     sys.exit(answer(sys.argv[1:]))
 
 
 def answer(arguments: Sequence[str]) -> int:
     """Do what the arguments ask for; the exit code."""
-    if list(arguments) in (["--version"], ["-V"]):
+    if list(arguments) in VERSION:
         print(f"interlock {__version__}")
         return 0
     from interlock.cli.failures import guarded

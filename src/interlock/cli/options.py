@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +13,9 @@ import typer
 from interlock.cli.completion import complete_playbook, complete_run, complete_runner
 from interlock.cli.desk import Desk, Occasion
 from interlock.cli.failures import Interrupted, ReaderGone
+from interlock.cli.output import print_lines
+from interlock.errors import ConfigInvalid
+from interlock.telemetry.lines import printable
 
 Workspace = Annotated[
     Path | None,
@@ -90,6 +93,7 @@ def command(
         def run(**given: Any) -> int:
             occasion: Occasion = given.pop("context").obj
             own = {one: given.pop(one) for one in kinds}
+            check_words(given)
             try:
                 code = function(Desk.of(occasion, own), **given)
                 sys.stdout.flush()
@@ -104,6 +108,22 @@ def command(
         return function
 
     return register
+
+
+def check_words(given: Mapping[str, Any]) -> None:
+    """Refuse text that no document could hold. Paths are no text: a file may be called as it likes."""
+    for name, value in given.items():
+        for word in value if isinstance(value, list) else [value]:
+            try:
+                word.encode() if isinstance(word, str) else None
+            except UnicodeEncodeError:
+                raise ConfigInvalid(
+                    f"{name.strip('_').upper()} is not valid UTF-8",
+                    where="command line",
+                    expected="text in UTF-8",
+                    found=printable(word),
+                    remedy="Type it anew, in a terminal with a UTF-8 locale.",
+                ) from None
 
 
 def _dress(run: Any, function: Callable[..., int], kinds: dict[str, Any]) -> None:
@@ -136,7 +156,7 @@ def before(
     if version:
         from interlock import __version__
 
-        typer.echo(f"interlock {__version__}")
+        print_lines([f"interlock {__version__}"])
         raise typer.Exit
     context.obj = context.obj or Occasion()
     given = {"workspace": workspace, "json": json, "runner": runner, "dry_run": dry_run}

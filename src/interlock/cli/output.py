@@ -1,32 +1,50 @@
-"""Where words go: the playbook's own output to stdout, byte for byte; everything else to stderr."""
+"""Where words go: the playbook's own output to stdout, byte for byte; everything else to stderr.
+
+This is the edge: all that the command line prints goes through here, and what a terminal would obey ends here.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TextIO
+
+from interlock.telemetry.lines import harmless
 
 
 def write_output(text: str | bytes) -> None:
     """Put the playbook's output on stdout: bytes exactly as they are, text with a newline at its end.
 
-    If nobody reads it any more, that is no reason to lose the run's exit code.
+    A terminal gets it without what would move its cursor: an agent may have written it.  If nobody reads it any more,
+    that is no reason to lose the run's exit code.
     """
     if isinstance(text, str):
         text = (text if text.endswith("\n") or not text else text + "\n").encode("utf-8", "surrogateescape")
+    if sys.stdout.isatty():
+        text = harmless(text.decode("utf-8", "surrogateescape")).encode()
     try:
-        sys.stdout.flush()
-        stream = getattr(sys.stdout, "buffer", None)
-        if stream is None:  # a captured stdout that takes text only
-            sys.stdout.write(text.decode("utf-8", "replace"))
-        else:
-            stream.write(text)
-        sys.stdout.flush()
+        _put(text)
     except BrokenPipeError:
         quiet(sys.stdout)
+
+
+def _put(raw: bytes) -> None:
+    sys.stdout.flush()
+    stream = getattr(sys.stdout, "buffer", None)
+    if stream is None:  # a captured stdout that takes text only
+        sys.stdout.write(raw.decode("utf-8", "replace"))
+    else:
+        stream.write(raw)
+    sys.stdout.flush()
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Text of our own on stdout, with what agents, files and people put into it: nothing in it moves a cursor."""
+    _put((harmless("\n".join(lines)) + "\n").encode())
 
 
 def as_text(output: str | bytes) -> str:
@@ -36,14 +54,54 @@ def as_text(output: str | bytes) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on stdout, in UTF-8 whatever the locale says."""
-    write_output((json.dumps(value, ensure_ascii=False, default=str) + "\n").encode("utf-8", "replace"))
+    """One JSON value on stdout, in UTF-8 whatever the locale says; what is not printable is escaped in it."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:  # a number that JSON has no name for
+        text = json.dumps(_finite(value), ensure_ascii=False, default=str)
+    try:
+        _put((escaped_json(text) + "\n").encode())
+    except BrokenPipeError:
+        quiet(sys.stdout)
+
+
+def print_journal_line(raw: bytes) -> None:
+    """A line of a journal on stdout: byte for byte, but for a terminal."""
+    _put((escaped_json(raw.decode("utf-8", "replace")).encode() if sys.stdout.isatty() else raw) + b"\n")
+
+
+def escaped_json(text: str) -> str:
+    """The same JSON without characters that a terminal would obey: they can only stand in its texts."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1].replace("\x7f", "\\u007f") for char in text)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def complain(*lines: str) -> None:
     """Say something on stderr; if nobody listens there, that is no reason to stop."""
     with suppress(OSError, ValueError):
-        print("\n".join(lines), file=sys.stderr, flush=True)
+        print(harmless("\n".join(lines)), file=sys.stderr, flush=True)
+
+
+def fill_standard_streams() -> None:
+    """Stand-ins for standard streams that are closed: a file opened later must not get one of their numbers."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.set_inheritable(number, True)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - for as long as we live
 
 
 def quiet(*streams: TextIO) -> None:

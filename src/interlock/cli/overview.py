@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import statistics
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,13 +11,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from interlock.documents.files import read_plain
 from interlock.engine.folder import HOME, Known, known_runs
+from interlock.engine.head import HeadFile
 from interlock.telemetry import seconds_between
 
 TELLING = (b'"event":"run.', b'"event":"gate.')
 """In lines that tell how a run stands; members of a cluster may write any number of others after them."""
 DISPATCH_END = b'"event":"dispatch.end","key":'
 LAST_RUNS = 10
+NOTE_BYTES = 10_000
 ENDED_WELL = ("complete", "degraded")
 
 
@@ -51,9 +53,12 @@ def glances(root: Path) -> list[Glance]:
 def glance(known: Known, holders: Mapping[str, tuple[Path, Mapping[str, Any]]] | None = None) -> Glance:
     """How one run stands, from the end of its journal and from its lock."""
     identity, folder = known.identity, known.folder
-    lines, dispatches = _telling_lines(folder.path / "journal.jsonl")
+    known_lines = HeadFile(folder.path).read()
+    count, lines, dispatches = _telling_lines(folder.path / "journal.jsonl")
     notes = lock_notes(folder.root) if holders is None else holders
     status, how = standing(lines, _live(notes.get(identity.run_id)))
+    if known_lines is not None and count < known_lines.settled.seq:
+        status, how = "damaged", f"lines of its journal are missing: interlock show {identity.run_id} --verify"
     last = str(lines[-1]["ts"]) if lines else identity.started_at
     now = datetime.now(UTC).isoformat() if status == "running" else last
     return Glance(
@@ -104,22 +109,23 @@ def typical_seconds(root: Path, playbook: str) -> float | None:
     return statistics.median(took) if took else None
 
 
-def _telling_lines(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The lines that tell how the run stands, and the last one whatever it tells; how many dispatches are recorded."""
+def _telling_lines(path: Path) -> tuple[int, list[dict[str, Any]], int]:
+    """How many lines there are; those that tell how the run stands, and the last one whatever it tells; how many
+    dispatches are recorded."""
     try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        return [], 0
+        raw = read_plain(path)
+    except OSError:
+        return 0, [], 0
     *before, last = raw.split(b"\n")[:-1] or [b""]  # what no line end follows is torn
     lines = []
     for text in (*(text for text in before if any(mark in text for mark in TELLING)), last):
         try:
             line = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(line, dict) and "event" in line:
+        if isinstance(line, dict) and {"event", "ts", "key", "data"} <= set(line) and isinstance(line["data"], dict):
             lines.append(line)
-    return lines, raw.count(DISPATCH_END)
+    return raw.count(b"\n"), lines, raw.count(DISPATCH_END)
 
 
 def lock_notes(root: Path) -> dict[str, tuple[Path, Mapping[str, Any]]]:
@@ -127,8 +133,8 @@ def lock_notes(root: Path) -> dict[str, tuple[Path, Mapping[str, Any]]]:
     notes: dict[str, tuple[Path, Mapping[str, Any]]] = {}
     for place in sorted((root / HOME / "locks").glob("*.json")):
         try:
-            note = json.loads(place.read_bytes())
-        except (OSError, ValueError):
+            note = json.loads(read_plain(place, limit=NOTE_BYTES))
+        except (OSError, ValueError, RecursionError):
             continue
         if isinstance(note, dict) and place.stem != "workspace":
             notes[str(note.get("run"))] = (place, note)
@@ -139,8 +145,10 @@ def _live(entry: tuple[Path, Mapping[str, Any]] | None) -> str | None:
     """The living process behind a note; None for a dead one."""
     if entry is None:
         return None
+    from interlock.engine.locks import Holder
+
     place, note = entry
-    if note.get("host") != socket.gethostname():
+    if (holder := Holder.read(place)) is not None and holder.elsewhere:
         return f"process {note.get('pid')} on {note.get('host')}, as far as is known here"
     return None if is_dead(place) else f"process {note.get('pid')}"
 

@@ -16,7 +16,7 @@ import typer
 
 from interlock.cli.desk import Desk
 from interlock.cli.options import PlaybookName, command
-from interlock.cli.output import complain, print_json
+from interlock.cli.output import complain, print_json, print_lines
 from interlock.cli.panels import WORKSHOP
 from interlock.cli.rooms import room_of
 from interlock.errors import InterlockError, Refused
@@ -72,7 +72,7 @@ def add(app: typer.Typer) -> None:
         if desk.json:
             print_json({"playbook": playbook, **vars(result)})
         else:
-            typer.echo("\n".join(_told(playbook, result)))
+            print_lines(_told(playbook, result))
         for problem in result.broken[:SHOWN]:
             complain(f"Broken: {problem}")
         return BROKEN if result.broken else 0

@@ -10,7 +10,7 @@ import typer
 from interlock.cli.desk import Desk, finish
 from interlock.cli.envelope import envelope
 from interlock.cli.options import RUNS, RunName, command
-from interlock.cli.output import as_text, print_json
+from interlock.cli.output import as_text, print_json, print_lines
 from interlock.cli.panels import RUNNING
 from interlock.cli.result import deliver, gate_lines
 from interlock.cli.views import view_for
@@ -135,7 +135,7 @@ def _show_plan(desk: Desk, playbook: Playbook, inputs: Any) -> int:
             )
         )
     else:
-        typer.echo("\n".join(_plan_lines(desk, playbook, inputs, found)))
+        print_lines(_plan_lines(desk, playbook, inputs, found))
     return 0
 
 

@@ -25,6 +25,7 @@ BROKEN = 2
 
 HEAD = """\
 # Settings of interlock. Everything has a default; every key is in the reference of settings.
+# Agents work in layers, never in your tree. What they may see and reach beside it: [sandbox] mode, network, home.
 """
 
 NO_RUNNER = """\

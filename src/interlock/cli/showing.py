@@ -10,7 +10,7 @@ import typer
 from interlock.cli.desk import Desk
 from interlock.cli.envelope import gate_json
 from interlock.cli.options import RunName, command
-from interlock.cli.output import columns, complain, print_json
+from interlock.cli.output import columns, complain, print_json, print_lines
 from interlock.cli.overview import glance, shown_path, started_shown
 from interlock.cli.panels import LOOKING
 from interlock.cli.result import gate_lines
@@ -41,13 +41,17 @@ def add(app: typer.Typer) -> None:
         try:
             report = read_report(known.folder)
         except JournalDamaged as damage:
-            damage.remedy = f"See all that is wrong with: {desk.spoken(f'show {known.identity.run_id} --verify')}"
+            name = known.identity.run_id
+            damage.remedy = (
+                f"Nothing was changed. See all that is wrong: {desk.spoken(f'show {name} --verify')}. "
+                f"Then go on with what is whole; the rest is kept beside it: {desk.spoken(f'recover {name}')}."
+            )
             raise
         waiting = _gate(desk, known)
         if desk.json:
             print_json(_facts(known, report, waiting))
         else:
-            typer.echo("\n".join(page(desk, known, report, waiting)))
+            print_lines(page(desk, known, report, waiting))
         return 0
 
 
@@ -122,7 +126,7 @@ def _dispatches(report: Report) -> list[str]:
     for text, one in zip(table[1:], report.dispatches, strict=True):
         lines.append(f"  {text}")
         lines += [f"      {printable(complaint)}" for complaint in one.complaints[:3] if one.facts["outcome"] != "OK"]
-        lines += [f"      undone, outside its scope: {printable(path)}" for path in one.violations[:3]]
+        lines += [f"      not taken over, outside its scope: {printable(path)}" for path in one.violations[:3]]
     return lines
 
 
@@ -154,7 +158,11 @@ def _verify(desk: Desk, known: Known) -> int:
     if desk.json:
         print_json({"run_id": run_id, "whole": not findings, "findings": findings})
     elif findings:
-        complain(f"The records of {run_id} are damaged:", *(f"  {finding}" for finding in findings))
+        complain(
+            f"The records of {run_id} are damaged:",
+            *(f"  {finding}" for finding in findings),
+            f"  to do: {desk.spoken(f'recover {run_id}')}",
+        )
     else:
-        typer.echo(f"{run_id}: the journal's chain and its objects are whole.")
+        print_lines([f"{run_id}: the journal's chain and its objects are whole."])
     return BROKEN if findings else 0

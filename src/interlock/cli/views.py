@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from interlock.engine.journal import Line
 
 FIRST_EFFECTS = frozenset(
-    ("dispatch.start", "write.intent", "command.intent", "set_aside.intent", "merge.intent", "gate.opened", "run.end")
+    ("dispatch.start", "write.intent", "command.intent", "set_aside.intent", "gate.opened", "run.end")
 )
 """With one of these the run has come into being; lines before it are shown only if it does (a typo is no run)."""
 

@@ -36,6 +36,8 @@ class Artifact:
     """Players that satisfy contracts write a sample of it although it is not required."""
     beside: str = ""
     """... but only where they write their sample of this other artifact too, which refers to it."""
+    imported: bool = True
+    """Otherwise it stays out of the tree, and the playbook takes from the dispatch's report what it needs of it."""
 
     def played(self, told: Collection[str] = ()) -> bool:
         """Whether a player writes its sample; `told`: paths about which it was told something else."""

@@ -73,8 +73,8 @@ class Account:
     def waves(self) -> Told:
         waves = {number: tasks for line in self._of("waves") for number, tasks in line.data["waves"].items()}
         return Told(
-            f"{sum(map(len, waves.values()))} tasks ran in {len(waves)} waves, each task in a git worktree of its own, "
-            f"merged in the order of the plan. Never more than {most_at_once(self._lines)} agents worked at once.",
+            f"{sum(map(len, waves.values()))} tasks ran in {len(waves)} waves, each task in a layer of its own, "
+            f"taken over in the order of the plan. Never more than {most_at_once(self._lines)} agents worked at once.",
             tuple(f"wave {number}: {', '.join(tasks)}" for number, tasks in waves.items()),
         )
 
@@ -83,7 +83,7 @@ class Account:
         for line in self._of("scope.violation"):
             yield Told(
                 f"{line.data['by']} also changed {', '.join(line.data['paths'])}, which its task does not name. "
-                "That was undone, kept as a patch, and the agent was sent back with it.",
+                "That was not taken over but kept as a patch, and the agent was sent back with it.",
                 (f"{self._folder / line.data['patch']}",),
             )
 

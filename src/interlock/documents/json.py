@@ -16,12 +16,14 @@ from itertools import pairwise
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-from interlock.documents.plain import Key, changed, holds, lookup, pointer, removed
+from interlock.documents.plain import DEEPEST, Key, changed, half_character, holds, lookup, pointer, removed
 from interlock.errors import DocumentInvalid, EngineFault
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _INDENTED = re.compile(r"[\[{][ \t\r]*\n([ \t]+)\S")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]', re.DOTALL)
+_HALF = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+"""An escape of a surrogate, with its other half if that follows."""
 
 
 class Span(NamedTuple):
@@ -54,8 +56,9 @@ class DuplicateKey(DocumentInvalid):
 
 def load(text: str, path: str) -> Any:
     """The plain data of a JSON text; DocumentInvalid with line and column, or DuplicateKey."""
+    _check_depth(text, path)
     try:
-        return _READER.decode(text)
+        data = _READER.decode(text)
     except _Duplicate as duplicate:
         raise _locate(text, path, duplicate.key) from None
     except json.JSONDecodeError as error:
@@ -64,6 +67,36 @@ def load(text: str, path: str) -> Any:
         raise JsonInvalid(path, 1, 1, "nested too deeply") from None
     except ValueError as error:
         raise JsonInvalid(path, 1, 1, str(error)) from None
+    if _HALF.search(text) and (keys := half_character(data)) is not None:
+        raise JsonInvalid(path, *_half_at(text), f"{pointer(keys)} has half of a surrogate pair, which is no text")
+    return data
+
+
+def _check_depth(text: str, path: str) -> None:
+    """Refuse what is nested deeper than anybody can handle, before it fills the stack."""
+    if text.count("[") + text.count("{") <= DEEPEST:
+        return
+    depth = 0
+    for found in _TOKEN.finditer(text):
+        if found[0] in ("[", "{"):
+            depth += 1
+            if depth > DEEPEST:
+                line, column = _line_and_column(text, found.start())
+                raise JsonInvalid(path, line, column, f"nested too deeply: more than {DEEPEST} levels")
+        elif found[0] in ("]", "}"):
+            depth -= 1
+
+
+def _half_at(text: str) -> tuple[int, int]:
+    """Where the first escape stands that is half of a pair."""
+    for found in _HALF.finditer(text):
+        if len(found[0]) == len("\\ud800"):
+            return _line_and_column(text, found.start())
+    return 1, 1
+
+
+def _line_and_column(text: str, place: int) -> tuple[int, int]:
+    return text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
 
 
 @dataclass(frozen=True)

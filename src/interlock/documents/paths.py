@@ -51,6 +51,26 @@ def plain_parts(path: str) -> tuple[str, ...]:
     return tuple(part for part in path.split("/") if part not in ("", "."))
 
 
+def spoken(path: str) -> str:
+    """The path as any text can carry it: as it is, or in the quotes in which git shows odd names."""
+    if path.isprintable() and not set(path) & set('"\\`'):
+        return path
+    return '"' + "".join(_quoted(char) for char in path) + '"'
+
+
+def _quoted(char: str) -> str:
+    if char in _SHORT:
+        return _SHORT[char]
+    if char.isprintable():
+        return char
+    # What stands for a byte that is not UTF-8 is shown as that byte.
+    raw = char.encode("utf-8", "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass")
+    return "".join(f"\\{byte:03o}" for byte in raw)
+
+
+_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
 def escaping_link(root: Path, path: str) -> str | None:
     """The first part of the path that is a symlink out of the workspace, as a relative path."""
     return _escape(root, plain_parts(path))

@@ -9,6 +9,30 @@ from interlock.errors import DocumentInvalid
 
 Key = str | int
 """A mapping's key or a list's index; a path is a sequence of them."""
+DEEPEST = 100
+"""Levels that data may have: more is an attack or a mistake, and nobody could handle it further on."""
+
+
+def half_character(data: Any) -> tuple[Key, ...] | None:
+    """The path of the first text in the data that is no text (half of a surrogate pair); None when all are."""
+    if isinstance(data, str):
+        return None if is_text(data) else ()
+    entries = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in entries:
+        if isinstance(key, str) and not is_text(key):
+            return ()
+        if (found := half_character(value)) is not None:
+            return (key, *found)
+    return None
+
+
+def is_text(text: str) -> bool:
+    """Whether a text can be written as UTF-8."""
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def lookup(data: Any, keys: Sequence[Key], default: Any = None) -> Any:

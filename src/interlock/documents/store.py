@@ -2,7 +2,7 @@
 
 A write makes a temporary file beside its target, syncs it, renames it over the target, syncs the folder and
 reads the result back (CM-02).  Whoever is killed on the way leaves the old file or the new one, and at worst
-a temporary file, which `clean_leftovers` knows by its name.
+a temporary file, which the next one who writes in that folder removes (see `files`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,13 +19,15 @@ from pathlib import Path, PurePosixPath
 from interlock.documents import paths
 from interlock.documents.document import Document
 from interlock.documents.facts import FileFacts
+from interlock.documents.files import LEFTOVER, open_plain, read_plain, remove_leftovers, replacing, sync_folder
 from interlock.errors import DocumentInvalid, PathRefused, WorkspaceFailed
 
 LIMIT = 10 * 1024 * 1024
 """Bytes of the largest document that is read or written (CM-28)."""
 
-_LEFTOVER = re.compile(r"\..+\.interlock-[0-9a-f]{16}\.tmp", re.DOTALL)
-_NAME_ROOM = 255 - len("..interlock-.tmp") - 16
+_NAME_BYTES = 255
+_PATH_BYTES = 3500
+"""Of a place in the attic, below the root; the system's own limit is 4096 with all that leads to the workspace."""
 
 
 class EditedMeanwhile(DocumentInvalid):
@@ -59,6 +59,7 @@ class Store:
     def __init__(self, root: Path, attic: Path) -> None:
         self.root = root.absolute()
         self.attic = paths.relative(self.root, attic)
+        self._tidied: set[Path] = set()
 
     def read(self, path: str) -> Document:
         """The document, or a value that says why there is none."""
@@ -90,19 +91,22 @@ class Store:
             if expect is not None and before != expect:
                 raise EditedMeanwhile(path, expected_digest=expect, found_digest=before)
             target.parent.mkdir(parents=True, exist_ok=True)
-            temporary = target.with_name(_temporary_name(target.name))
-            try:
-                _write_synced(temporary, data, mode=None if seen is None else stat.S_IMODE(seen.st_mode))
+            self._tidy(target.parent)
+
+            def still_as_expected() -> None:
                 if expect is not None and _signature(_lstat(target)) != _signature(seen):
                     raise EditedMeanwhile(path, expected_digest=expect, found_digest=_current(target)[0])
-                temporary.replace(target)
-            except BaseException:
-                with suppress(OSError):
-                    temporary.unlink(missing_ok=True)
-                raise
-            _sync_folder(target.parent)
-            if target.read_bytes() != data:
-                raise WorkspaceFailed(f"{path} does not hold what was written to it", where=path)
+
+            mode = None if seen is None else stat.S_IMODE(seen.st_mode)
+            with replacing(target, mode=mode, check=still_as_expected) as file:
+                file.write(data)
+            if read_plain(target) != data:
+                raise WorkspaceFailed(
+                    f"{path} does not hold what was written to it",
+                    where=path,
+                    expected=f"sha256 {_digest(data)}",
+                    remedy="Another program writes to the same file: end it, then call interlock again.",
+                )
         return Written(path, _digest(data), before)
 
     def list(self, folder: str, pattern: str = "*") -> list[str]:
@@ -116,7 +120,7 @@ class Store:
         return sorted(
             path
             for path in found
-            if not _LEFTOVER.fullmatch(PurePosixPath(path).name)
+            if not LEFTOVER.fullmatch(PurePosixPath(path).name)
             and paths.escaping_link(self.root, path) is None
             and os.path.isfile(self.root / path)  # noqa: PTH113 - the method of Path raises below unreadable folders
         )
@@ -124,10 +128,13 @@ class Store:
     def place_aside(self, path: str, into: str) -> str:
         """Where `set_aside` would move the path to: a place in the attic that nothing has taken yet."""
         plain = PurePosixPath(self.attic, *paths.plain_parts(into), *paths.plain_parts(path))
+        if len(os.fsencode(plain)) > _PATH_BYTES:  # deep below something deep: by a name that stands for the whole
+            plain = PurePosixPath(self.attic, f"{_digest(os.fsencode(plain))[:16]}-{_cut(plain.name, 200)}")
         place, count = plain, 1
         while os.path.lexists(self.root / place):
             count += 1
-            place = plain.with_name(f"{plain.stem}-{count}{plain.suffix}")
+            behind = f"-{count}{plain.suffix}"
+            place = plain.with_name(_cut(plain.stem, _NAME_BYTES - len(os.fsencode(behind))) + behind)
         return place.as_posix()
 
     def set_aside(self, path: str, into: str) -> str:
@@ -149,19 +156,22 @@ class Store:
         with _failing(f"cannot set {path} aside", path):
             target.parent.mkdir(parents=True, exist_ok=True)
             source.rename(target)
-            _sync_folder(target.parent)
-            _sync_folder(source.parent)
+            sync_folder(target.parent)
+            sync_folder(source.parent)
         return destination
 
     def clean_leftovers(self, folder: str) -> tuple[str, ...]:
         """Remove the temporary files that killed writes left in the folder, nothing else; returns their paths."""
         start = paths.inside(self.root, folder)
         with _failing(f"cannot clean {folder}", folder):
-            entries = sorted(start.iterdir()) if start.is_dir() else []
-            left = [it for it in entries if _LEFTOVER.fullmatch(it.name) and it.is_file() and not it.is_symlink()]
-            for place in left:
-                place.unlink()
-        return tuple(place.relative_to(self.root).as_posix() for place in left)
+            return tuple(place.relative_to(self.root).as_posix() for place in remove_leftovers(start))
+
+    def _tidy(self, folder: Path) -> None:
+        """Once for each folder: whoever was killed while writing there left a temporary file."""
+        if folder not in self._tidied:
+            self._tidied.add(folder)
+            with suppress(OSError):  # a folder that may not be listed can still be written to
+                remove_leftovers(folder)
 
     def _bytes(self, path: str, content: str | bytes) -> bytes:
         try:
@@ -190,29 +200,31 @@ _NOT_PLAIN = frozenset({errno.EISDIR, errno.ELOOP, errno.ENXIO, errno.ENODEV})
 
 
 def _look(place: Path, path: str) -> FileFacts:
-    # Not blocking: a named pipe that an agent left would otherwise stop us here for ever.
-    descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = -1
     try:
-        status = os.fstat(descriptor)
+        status = place.stat()
         found = FileFacts(path, exists=True, size=status.st_size, mtime_ns=status.st_mtime_ns)
         if stat.S_ISDIR(status.st_mode):
             return replace(found, problem="is a directory")
         if not stat.S_ISREG(status.st_mode):
             return replace(found, problem="is not a plain file")
-        found = replace(found, plain=True)
+        descriptor = open_plain(place, follow=True)
+        status = os.fstat(descriptor)
+        found = FileFacts(path, exists=True, plain=True, size=status.st_size, mtime_ns=status.st_mtime_ns)
         if status.st_size > LIMIT:
             return replace(found, problem=_too_large(status.st_size))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             content = file.read(LIMIT)
     finally:
-        os.close(descriptor)
+        if descriptor >= 0:
+            os.close(descriptor)
     return replace(found, readable=True, size=len(content), digest=_digest(content), content=content)
 
 
 def _current(target: Path) -> tuple[str, os.stat_result | None]:
     """Digest and status of what is there now; the digest of nothing is empty."""
     status = _lstat(target)
-    return ("" if status is None else _digest(target.read_bytes())), status
+    return ("" if status is None else _digest(read_plain(target))), status
 
 
 def _lstat(target: Path) -> os.stat_result | None:
@@ -226,28 +238,9 @@ def _signature(status: os.stat_result | None) -> tuple[int, ...] | None:
     return None if status is None else (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _temporary_name(name: str) -> str:
-    short = os.fsdecode(os.fsencode(name)[:_NAME_ROOM])
-    return f".{short}.interlock-{secrets.token_hex(8)}.tmp"
-
-
-def _write_synced(place: Path, data: bytes, *, mode: int | None) -> None:
-    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    with os.fdopen(descriptor, "wb") as file:
-        if mode is not None:
-            os.fchmod(descriptor, mode)
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the renames in a folder durable, not only the bytes of its files."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _cut(name: str, room: int) -> str:
+    """The beginning of a name that has so many bytes at most."""
+    return os.fsdecode(os.fsencode(name)[:room])
 
 
 @contextmanager
@@ -255,7 +248,7 @@ def _failing(what: str, path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise WorkspaceFailed(f"{what}: {_reason(error)}", where=path) from error
+        raise WorkspaceFailed.of(error, what, where=path) from error
 
 
 def _reason(error: OSError) -> str:

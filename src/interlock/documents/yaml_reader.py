@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import warnings
 from functools import cache
 from typing import Any
 
+from interlock.documents.plain import DEEPEST, is_text
 from interlock.errors import DocumentInvalid
 
 _TAG = "tag:yaml.org,2002:"
 _MAX_REPEATS = 10_000
 """Values that aliases may add to those that were written; more is an attack or a mistake."""
-_MAX_FLOW_DEPTH = 100
+_MAX_FLOW_DEPTH = DEEPEST
 """Brackets open at the same time; the parser's time grows with the square of it."""
+_MAX_DIGITS = 1000
 _BASES = {"0x": 16, "0o": 8, "0b": 2}
 
 
@@ -35,7 +38,9 @@ class Reader:
         parser = YAML(typ="safe", pure=True)
         parser.Scanner = _scanner()
         try:
-            return parser.compose(text)
+            with warnings.catch_warnings():  # the parser quotes the text in them, for whatever terminal there is
+                warnings.simplefilter("ignore")
+                return parser.compose(text)
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             raise self._invalid(error.problem or "malformed", None if mark is None else mark.line) from None
@@ -76,6 +81,8 @@ class Reader:
         if str(node.tag) not in (_TAG + "map", _TAG + "seq"):
             raise self._invalid(f"tag {node.tag} is not allowed", node.start_mark.line)
         self._open.add(id(node))
+        if len(self._open) > DEEPEST:
+            raise self._invalid(f"nested too deeply: more than {DEEPEST} levels", node.start_mark.line)
         value = self._mapping(node) if node.id == "mapping" else [self._value(item) for item in node.value]
         self._open.discard(id(node))
         return value
@@ -92,6 +99,7 @@ class Reader:
             if name.value in own:
                 line = name.start_mark.line
                 raise self._invalid(f'key "{name.value}" appears twice', line)
+            self._check_text(name)
             own[name.value] = self._value(item)
         return {**{key: value for key, value in merged.items() if key not in own}, **own} if merged else own
 
@@ -107,6 +115,7 @@ class Reader:
         try:
             match str(node.tag).removeprefix(_TAG):
                 case "str" | "timestamp" | "value" | "merge":
+                    self._check_text(node)
                     return text
                 case "null":
                     return None
@@ -119,6 +128,10 @@ class Reader:
         except ValueError as error:
             raise self._invalid(str(error), node.start_mark.line) from None
         raise self._invalid(f"tag {node.tag} is not allowed", node.start_mark.line)
+
+    def _check_text(self, node: Any) -> None:
+        if not is_text(node.value):
+            raise self._invalid("half of a surrogate pair is no text", node.start_mark.line)
 
     def _invalid(self, reason: str, line: int | None) -> DocumentInvalid:
         number = None if line is None else line + self.first_line
@@ -141,6 +154,8 @@ def _scanner() -> Any:
 
 def _integer(text: str) -> int:
     digits = text.replace("_", "")
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits is too large")
     sign = -1 if digits.startswith("-") else 1
     digits = digits.lstrip("+-")
     base = _BASES.get(digits[:2].lower())

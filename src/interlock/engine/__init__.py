@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from interlock.agents.runner import AgentRequest
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
+    from interlock.engine.examination import BYPRODUCTS
     from interlock.engine.excerpts import Edit
     from interlock.engine.exploration import (
         ALWAYS,
@@ -42,28 +43,26 @@ if TYPE_CHECKING:
         Report,
         Retries,
         Status,
-        out,
     )
     from interlock.engine.options import Options
     from interlock.engine.run import KEY, Run
     from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
     from interlock.engine.tables import Table
-    from interlock.engine.world import Merged
     from interlock.workspace import Scope
 
 _HOMES = {
     "model": (
         "APPROVE DEADLINE REJECT SESSION TIMEOUT Changed Choice CommandResult Delegation Dispatch Ending GateDecision "
-        "Kind Quoted Report Retries Status out"
+        "Kind Quoted Report Retries Status"
     ),
     "definition": "AfterComplete Past Playbook playbook",
     "excerpts": "Edit",
     "run": "KEY Run",
     "simulation": "Act SimulatedWorld Simulation best",
     "exploration": "ALWAYS CRASH ENDS STANDARD Deviation Invariant Played Rehearsal explore",
+    "examination": "BYPRODUCTS",
     "options": "Options",
     "tables": "Table",
-    "world": "Merged",
 }
 _HOME = {name: f"interlock.engine.{home}" for home, names in _HOMES.items() for name in names.split()}
 _HOME["Scope"] = "interlock.workspace"
@@ -79,6 +78,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "ALWAYS",
     "APPROVE",
+    "BYPRODUCTS",
     "CRASH",
     "DEADLINE",
     "ENDS",
@@ -101,7 +101,6 @@ __all__ = [
     "GateDecision",
     "Invariant",
     "Kind",
-    "Merged",
     "Options",
     "Past",
     "Playbook",
@@ -118,6 +117,5 @@ __all__ = [
     "Table",
     "best",
     "explore",
-    "out",
     "playbook",
 ]

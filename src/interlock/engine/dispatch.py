@@ -1,40 +1,48 @@
 """One call of one agent, always in the same order (DESIGN 2).
 
-Brief, snapshot, synced start, agent with a deadline, end of its whole process tree, snapshot, attribution of the
-changes, scope check with undo, artifact contracts, verdict, synced end.  The snapshot comes before the start line,
-because the line names it: whoever finds a start without an end knows from what state to put things back.
+Brief, layer, synced start, agent in its layer with a deadline and its share of the budget, end of its whole process
+tree, then what the layer holds: scope check, artifact contracts, verdict; import of what is in scope and counts, synced
+end.  Nothing reaches the user's tree before the verdict is known, so that whoever finds a start without an end has
+nothing to put back: the layer is still there, and the work goes on in it (`recovery`).
 
 A dispatch is one verb with one outcome; the tries inside it (transient repeats, one repair, retries) have lines of
-their own, so that a crash in the second try does not pay for the first one again.
+their own, so that a crash in the second try does not pay for the first one again.  All of them work in one layer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from interlock.agents.runner import AgentNews, AgentRequest, Limited, Observer, Usage
-from interlock.contracts import Reason
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Limited, Observer, Usage
+from interlock.contracts import Contract, Outcome, Reason
 from interlock.engine import brief
-from interlock.engine.examination import Examiner
+from interlock.engine.budget import Budget, usage_in
+from interlock.engine.examination import SHOWN_OF_PATCH, Examiner
 from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
-from interlock.engine.model import Dispatch, Kind, Quoted, Report
+from interlock.engine.model import Dispatch, Quoted, Report
 from interlock.engine.places import given_up
-from interlock.engine.plan import Baseline, Plan, Preview, Try, make_plan, outbox_of, outbox_places, relocated, stamp
-from interlock.engine.recovery import recover
+from interlock.engine.plan import Plan, Preview, Try, make_plan, stamp
+from interlock.engine.recovery import Cut, Ground, cut_short, open_ground
 from interlock.engine.retry import Move, Used, delay_s, next_move, wait_s
-from interlock.engine.sharing import at_work, between_calls, holding_scope, shared_area
 from interlock.engine.slot import Slot
-from interlock.engine.world import Tree
-from interlock.workspace import Scope
+from interlock.engine.turns import at_once, in_turn
+from interlock.engine.world import Imported, Layer, redacted
+from interlock.workspace import Exit
 
 if TYPE_CHECKING:
     from interlock.engine.run import Run
 
-JOURNALED_NEWS = {"started": "dispatch.running", "partial.requested": "partial.requested", "waiting": "agent.waiting"}
+JOURNALED_NEWS = {
+    "started": "dispatch.running",
+    "session": "dispatch.session",
+    "partial.requested": "partial.requested",
+    "waiting": "agent.waiting",
+}
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,8 @@ class Tried:
     report: Report
     answer_bytes: int
     limited: Limited | None = None
+    exhausted: bool = False
+    """It was ended because its share of the budget was used up."""
 
 
 class Dispatcher:
@@ -52,7 +62,9 @@ class Dispatcher:
         self._run = run
         self._world = run.world
         self.examiner = Examiner(run)
-        self._spent_usd = spent_usd(run.journal.lines)
+        self._budget = Budget(run.journal.lines, usd=run.options.budget_usd, tokens=run.options.budget_tokens)
+        self._unfinished = dict[str, str]()
+        """By member: what its last attempt did that did not come into the tree (LY-04)."""
 
     async def perform(self, spec: Dispatch, slot: Slot) -> Report:
         """Call the agent, with the repeats that the playbook allows, and record the one outcome."""
@@ -62,12 +74,24 @@ class Dispatcher:
         self._check_budget()
         run.materialize()
         plan = self._plan(spec, slot, self._session(slot))
-        with holding_scope(plan):
-            return await self._tries(plan)
+        if (known := self._importing(plan)) is not None:
+            return await self._import_and_settle(plan, *known)
+        return await self._tries(plan)
+
+    def remember(self, report: Report) -> None:
+        """A later attempt of the same agent is told what this one did in vain."""
+        self._unfinished[report.member] = report.unfinished
 
     async def _tries(self, plan: Plan) -> Report:
-        if (merging := self._merging(plan)) is not None:
-            return await self._merge_and_settle(plan, *merging)
+        ground = await open_ground(self._run, plan, partial(self._recall, plan))
+        try:
+            return await self._until_end(plan, ground)
+        except BaseException:
+            await ground.layer.rest()
+            raise
+
+    async def _until_end(self, plan: Plan, ground: Ground) -> Report:
+        """Call until the table of repeats says that it is the end."""
         allowed = plan.spec.retries or self._run.playbook.retries
         past = plan.slot.intents("dispatch.try")
         used = Used(**past[-1].data["used"]) if past else Used()
@@ -75,51 +99,48 @@ class Dispatcher:
         usage = usage_of(past)
         waited = list[float]()
         while True:
-            tried = await self._one_try(plan, used, failure)
+            tried = await self._one_try(plan, ground, used, failure)
             report = tried.report
-            self._spent_usd += (report.usage.cost_usd or 0.0) if report.usage else 0.0
-            move = Move.WAIT if tried.limited else next_move(report.outcome, report.reason, used, allowed)
+            self._budget.settle(plan.slot.key, report.usage)
+            waits = tried.limited is not None or tried.exhausted
+            move = Move.WAIT if waits else next_move(report.outcome, report.reason, used, allowed)
             if move is Move.END:
                 if past or used.total or waited:
                     report = replace(report, usage=usage.plus(report.usage or Usage()))
                 facts = self._end_facts(tried.trial, report, tried.answer_bytes)
-                if plan.isolated and not plan.spec.isolate:
-                    return await self._merge_and_settle(plan, report, facts)
-                self._settle(plan, report, facts)
-                return report
+                return await self._import_and_settle(plan, report, facts)
             usage = usage.plus(report.usage or Usage())
             if tried.limited:
                 delay = self._wait_for(tried.limited, waited)
                 # An agent that waits for its service itself does so until the deadline.
                 waited.append((delay or 0.0) + (report.seconds if report.reason is Reason.TIMEOUT else 0.0))
+            elif tried.exhausted:
+                delay = 0.0  # it goes on with its session, as soon as there is a new share for it
             else:
                 failure = failure_context(report)
                 delay = delay_s(used) if move is Move.REPEAT else 0.0
             used = used.after(move)
-            self._record_try(plan, report, move, used, failure, delay or 0.0)
+            self._record_try(plan, report, move, used, failure, delay or 0.0, exhausted=tried.exhausted)
+            if tried.exhausted:
+                ground.cut = cut_short(self._run, plan, self._last_start(plan))
             if delay is None:
                 self._run.pause(f"{plan.bound.runner}: {report.detail}; resume goes on when its limit has passed")
             self._check_budget()
             if delay:
-                await self._rest(delay)
-
-    async def _rest(self, seconds: float) -> None:
-        """Wait between two calls: the place for an agent and the tree are free for others meanwhile."""
-        with between_calls():
-            await self._mark_idle()
-            async with given_up():
-                await self._world.sleep(seconds)
-
-    async def _mark_idle(self) -> None:
-        area = shared_area()
-        if area is not None and area.rests:
-            async with self._world.working():
-                area.idle = await self._world.tree.snapshot()
+                async with given_up():  # the place for an agent is free for others meanwhile
+                    await self._world.sleep(delay)
 
     def _wait_for(self, limited: Limited, waited: list[float]) -> float | None:
         return wait_s(limited.reset_s, len(waited), sum(waited), self._run.options.rate_limit_wait_s)
 
-    def _record_try(self, plan: Plan, report: Report, move: Move, used: Used, failure: str, delay: float) -> None:
+    def _last_start(self, plan: Plan) -> Line:
+        start = plan.slot.intent("dispatch.start")
+        assert start is not None
+        return start
+
+    def _record_try(
+        self, plan: Plan, report: Report, move: Move, used: Used, failure: str, delay: float, *, exhausted: bool
+    ) -> None:
         plan.slot.append(
             "dispatch.try",
             {
@@ -131,78 +152,101 @@ class Dispatcher:
                 "used": asdict(used),
                 "delay_s": delay,
                 "seconds": report.seconds,
+                "exhausted": exhausted,
                 **usage_facts(report.usage),
             },
             agent=plan.spec.agent,
             attempt=report.attempt,
         )
 
-    def _merging(self, plan: Plan) -> tuple[Report, dict[str, Any]] | None:
-        """What a process that died while merging had found: the agent's work is done, only the merge may be missing."""
-        line, start = plan.slot.intent("dispatch.merging"), plan.slot.intent("dispatch.start")
+    def _importing(self, plan: Plan) -> tuple[Report, dict[str, Any]] | None:
+        """What a process that died while importing had found: the agent's work is done and judged."""
+        line, start = plan.slot.intent("dispatch.importing"), plan.slot.intent("dispatch.start")
         if line is None or start is None or line.seq < start.seq:
             return None
         return Report.from_json(line.data["report"], self._world.records.objects.get), line.data["facts"]
 
-    async def _merge_and_settle(self, plan: Plan, report: Report, facts: dict[str, Any]) -> Report:
-        if self._merging(plan) is None:
-            plan.slot.append("dispatch.merging", {"report": report.to_json(), "facts": facts}, agent=plan.spec.agent)
-            self._run.journal.tripwire("effect")
-        report = await self.examiner.merge_at_once(plan, report)
-        self._settle(plan, report, facts | outcome_facts(report))
+    async def _import_and_settle(self, plan: Plan, report: Report, facts: dict[str, Any]) -> Report:
+        """Bring in what counts, after the members declared before this one, and record the end."""
+        paths = to_import(report, plan.spec.contract)
+        if paths or report.ignored:
+            if self._importing(plan) is None:
+                found = {"report": report.to_json(), "facts": facts}
+                plan.slot.append("dispatch.importing", found, agent=plan.spec.agent)
+            async with in_turn():
+                self._run.effect()
+                report = await self._bring_in(plan, report, paths)
+        self.remember(report)
+        value = report.to_json()
+        self._world.records.keep_json(plan.slot.key, "result.json", value)
+        facts = {**facts, **outcome_facts(report)}
+        plan.slot.settle("dispatch.end", value, facts=facts, agent=report.agent, attempt=report.attempt)
+        if (layer := await self._world.kept_layer(plan.layer, plan.bound)) is not None:
+            await layer.close()
         return report
 
-    async def _one_try(self, plan: Plan, used: Used, failure: str) -> Tried:
+    async def _bring_in(self, plan: Plan, report: Report, paths: tuple[str, ...]) -> Report:
         world = self._world
-        async with world.working():
-            baseline, before = await self._prepare(plan)
-            if not plan.isolated:
-                with at_work():
-                    tried = await self._call(plan, used, failure, world.tree, before, baseline)
-                await self._mark_idle()
-                return tried
-        tree = await world.isolated(before, plan.worktree)
-        try:
-            return await self._call(plan, used, failure, tree, before, baseline)
-        finally:
-            await tree.close()
+        imported = await world.bring_in(only(report.work, paths), plan.spec.name) if paths else Imported()
+        if not imported.ok:
+            difference = redacted(world, await world.patch_of(report.work))
+            plan.slot.append("dispatch.conflict", {"paths": list(imported.conflicts), "patch": report.patch})
+            said = tuple(f"conflict with an edit made meanwhile: {path}" for path in imported.conflicts)
+            return replace(
+                report,
+                outcome=Outcome.FAIL,
+                reason=Reason.CONTRACT_VIOLATION,
+                complaints=(*report.complaints, *said),
+                conflicts=dict(imported.conflicts),
+                outside_patch="\n".join(imported.conflicts.values())[:SHOWN_OF_PATCH],
+                ignored={},
+                accepted=False,
+                unfinished=difference[:SHOWN_OF_PATCH].decode("utf-8", "replace"),
+            )
+        if report.ignored and (layer := await world.kept_layer(plan.layer, plan.bound)) is not None:
+            await layer.take_ignored(list(report.ignored))
+            plan.slot.append("dispatch.came_along", {"ignored": dict(report.ignored)}, agent=plan.spec.agent)
+        return report
 
-    async def _prepare(self, plan: Plan) -> tuple[Baseline | None, Any]:
-        baseline = await recover(self._run, plan)
-        before = await self._world.tree.snapshot()
-        if (area := shared_area()) is not None:
-            if area.before is None:
-                area.before = before
-            if area.idle is not None:
-                changed = await self._world.tree.changes(area.idle, before)
-                area.spared |= {one.path: self._world.tree.facts(one.path).digest for one in changed}
-                area.idle = None
-        return baseline, before
-
-    async def _call(
-        self, plan: Plan, used: Used, failure: str, tree: Tree, before: Any, baseline: Baseline | None
-    ) -> Tried:
-        baseline = baseline or Baseline.of(tree, plan.spec.contract)
-        trial = self._start(plan, used, failure, tree, before, baseline)
+    async def _one_try(self, plan: Plan, ground: Ground, used: Used, failure: str) -> Tried:
+        if (cut := ground.taken_cut()) is not None and cut.ended is not None:
+            plan.slot.append("dispatch.recalled", {"code": cut.ended.code, "ended": stamp(cut.at)})
+            request = self._request(plan, ground.layer, "", cut.attempt, cut.marker, "")
+            trial = Try(plan, used, ground.layer, ground.baseline, request, cut.started)
+            return await self._examined(trial, cut.ended, cut.at)
+        await self._budget.something_free()
+        self._check_budget()
+        trial = self._start(plan, ground, used, failure, cut)
         exit_ = await self._world.call(plan.bound, trial.request, self._observer(plan))
-        report, size = await self.examiner.examine(trial, exit_)
-        return Tried(trial, report, size, exit_.limited if not report.ok else None)
+        return await self._examined(trial, exit_)
 
-    def _start(self, plan: Plan, used: Used, failure: str, tree: Tree, before: Any, baseline: Baseline) -> Try:
+    async def _recall(self, plan: Plan, layer: Layer, start: Line, ended: Exit) -> AgentExit | None:
+        request = self._request(plan, layer, "", start.attempt or plan.spec.attempt, start.data["marker"], "")
+        return await self._world.recall(plan.bound, request, ended)
+
+    async def _examined(self, trial: Try, exit_: AgentExit, ended: datetime | None = None) -> Tried:
+        report, size = await self.examiner.examine(trial, exit_, ended or self._world.now())
+        limited = exit_.limited if not report.ok else None
+        return Tried(trial, report, size, limited, exit_.exhausted and not report.ok)
+
+    def _start(self, plan: Plan, ground: Ground, used: Used, failure: str, cut: Cut | None) -> Try:
         """Record the start; when this returns, the agent may be called."""
         run, world, slot, spec = self._run, self._world, plan.slot, plan.spec
         number = len(slot.intents("dispatch.try")) + 1
         attempt = spec.attempt + used.total
+        session = cut.session if cut is not None else ""
+        timeout_s = cut.left_s if cut is not None and session else plan.timeout_s
         started = world.now()
-        deadline = stamp(started + timedelta(seconds=plan.timeout_s))
+        deadline = stamp(started + timedelta(seconds=timeout_s))
         token = world.draw(16)
         marker = f"{plan.marker}{number}"
-        # A worktree is a place of its own already.
-        places = outbox_places(spec.contract, marker) if run.options.outbox and not plan.isolated else {}
-        text = world.redact(plan.brief(attempt=attempt, deadline=deadline, places=places, failure=failure))
+        told = (earlier_work(self._unfinished.get(spec.name, "")) if spec.starts_from is None else "", failure)
+        failure = "\n\n".join(filter(None, told))
+        text = world.redact(plan.brief(attempt=attempt, deadline=deadline, failure=failure))
         raw = text.encode("utf-8", "surrogateescape")
         world.records.begin_try(slot.key, number)
         world.records.keep(slot.key, "brief.md", raw)
+        ground.layer.forget_exit()
         slot.append(
             "dispatch.start",
             {
@@ -216,28 +260,26 @@ class Dispatcher:
                 "path": list(plan.delegation.path),
                 "token": sha256(token.encode()),
                 "marker": marker,
-                "timeout_s": plan.timeout_s,
+                "timeout_s": timeout_s,
                 "deadline": deadline,
                 "brief": sha256(raw),
                 "brief_bytes": len(raw),
-                "snapshot": before,
-                "baseline": baseline.to_json(),
+                "baseline": ground.baseline.to_json(),
                 "writes": list(plan.scope.patterns),
-                "isolated": plan.isolated,
+                "layer": plan.layer,
+                "resumes": session,
             },
             agent=spec.agent,
             attempt=attempt,
         )
         run.journal.tripwire("effect")
-        request = self._request(plan, tree, text, attempt=attempt, marker=marker, token=token, places=places)
-        return Try(plan, used, tree, before, baseline, request, started)
+        request = self._request(plan, ground.layer, text, attempt, marker, token)
+        share = self._budget.reserve(slot.key, min(at_once(), run.at_once))
+        request = replace(request, timeout_s=timeout_s, allowance=share, resume=session or None)
+        return Try(plan, used, ground.layer, ground.baseline, request, started)
 
-    def _request(
-        self, plan: Plan, tree: Tree, text: str, *, attempt: int, marker: str, token: str, places: Mapping[str, str]
-    ) -> AgentRequest:
-        """What the runner gets; where agents write to an outbox, that is theirs to write too."""
+    def _request(self, plan: Plan, layer: Layer, text: str, attempt: int, marker: str, token: str) -> AgentRequest:
         world, spec = self._world, plan.spec
-        box = Scope((f"{outbox_of(marker)}/",) if places else ())
         return AgentRequest(
             run_id=plan.identity.run_id,
             playbook=plan.identity.playbook,
@@ -247,8 +289,10 @@ class Dispatcher:
             attempt=attempt,
             dispatch=plan.slot.key,
             session=plan.session,
-            workspace=tree.root,
+            workspace=layer.root,
             folder=world.records.folder(plan.slot.key),
+            exchange=layer.exchange,
+            within=layer,
             brief=text,
             timeout_s=plan.timeout_s,
             partial_grace_s=spec.partial_grace_s,
@@ -257,18 +301,17 @@ class Dispatcher:
             marker=marker,
             token=token,
             model=plan.bound.model,
-            writes=(*plan.scope.patterns, *box.patterns),
-            covers=lambda path: plan.scope.covers(path) or box.covers(path),
             role=plan.bound.role,
             instructions=world.redact(plan.instructions.strip()),
-            shell_writes=spec.kind is not Kind.PRODUCER or bool(spec.writes),
-            contract=relocated(spec.contract, places) if places else spec.contract,
+            contract=spec.contract,
         )
 
     def _observer(self, plan: Plan) -> Observer:
         def observe(news: AgentNews) -> None:
             if event := JOURNALED_NEWS.get(news.kind):
                 plan.slot.append(event, dict(news.data), agent=plan.spec.agent)
+            elif news.kind == "usage" and self._budget.is_news(plan.slot.key, usage_in(news.data)):
+                plan.slot.append("dispatch.spent", dict(news.data), agent=plan.spec.agent)
             self._run.on_news(plan.slot.key, news)
 
         return observe
@@ -290,13 +333,9 @@ class Dispatcher:
             "brief_bytes": len(trial.request.brief),
             "answer_bytes": answer_bytes,
             "changes": len(report.changes),
+            "accepted": report.accepted,
             **usage_facts(report.usage),
         }
-
-    def _settle(self, plan: Plan, report: Report, facts: dict[str, Any]) -> None:
-        value = report.to_json()
-        self._world.records.keep_json(plan.slot.key, "result.json", value)
-        plan.slot.settle("dispatch.end", value, facts=facts, agent=report.agent, attempt=report.attempt)
 
     def _plan(self, spec: Dispatch, slot: Slot, session: str) -> Plan:
         run = self._run
@@ -313,9 +352,8 @@ class Dispatcher:
                 return session
 
     def _check_budget(self) -> None:
-        budget = self._run.options.budget_usd
-        if budget is not None and self._spent_usd >= budget:
-            self._run.wait_for_budget(self._spent_usd, budget)
+        if self._budget.reached:
+            self._run.wait_for_budget(self._budget.reached, self._budget.facts())
 
 
 def failure_context(report: Report) -> str:
@@ -323,9 +361,35 @@ def failure_context(report: Report) -> str:
     said = [f"The attempt before this one did not count: {report.reason or report.outcome}."]
     said += [f"- {text}" for text in dict.fromkeys((*([report.detail] if report.detail else []), *report.complaints))]
     if report.outside_patch:
-        quoted = brief.quoted(Quoted("Undone changes", report.outside_patch, "diff"))
-        said += ["", "These changes were outside of what may be written. They were undone.", "", quoted]
+        quoted = brief.quoted(Quoted("Refused changes", report.outside_patch, "diff"))
+        said += ["", "These changes were outside of what may be written. They are not in your tree.", "", quoted]
     return "\n".join(said)
+
+
+def earlier_work(patch: str) -> str:
+    """What an attempt is told of the work of the one before it, which is not in its tree."""
+    if not patch:
+        return ""
+    quoted = brief.quoted(Quoted("Work of an earlier attempt", patch, "diff"))
+    said = "An earlier attempt did not count. What it had changed is not in your tree; use of it what is good."
+    return f"{said}\n\n{quoted}"
+
+
+def to_import(report: Report, contract: Contract) -> tuple[str, ...]:
+    """What of a dispatch's changes comes into the tree: all of them, or of a failed one the documents that hold.
+
+    A document that satisfies its contract is evidence, also when its author failed; the rest of a failed attempt is
+    kept in `Report.work`.
+    """
+    left_out = {artifact.path for artifact in contract.artifacts if not artifact.imported}
+    counting = (path for path in report.changes if report.accepted or path in report.artifacts)
+    return tuple(path for path in counting if path not in left_out)
+
+
+def only(work: Any, paths: Iterable[str]) -> Any:
+    """The part of changed files that concerns these paths."""
+    wanted = set(paths)
+    return {**work, "entries": [entry for entry in work["entries"] if entry[0] in wanted]}
 
 
 def outcome_facts(report: Report) -> dict[str, Any]:
@@ -340,20 +404,8 @@ def usage_of(tries: Iterable[Line]) -> Usage:
     """What the tries before this one cost together."""
     total = Usage()
     for line in tries:
-        total = total.plus(Usage(line.data["input_tokens"], line.data["output_tokens"], line.data["cost_usd"]))
+        total = total.plus(usage_in(line.data))
     return total
-
-
-def spent_usd(lines: Iterable[Line]) -> float:
-    """What a run has cost so far: ended dispatches with all their tries, and the tries of those that go on."""
-    ended: dict[str | None, float] = {}
-    open_: dict[str | None, float] = {}
-    for line in lines:
-        if line.event == "dispatch.end":
-            ended[line.key] = line.data["cost_usd"] or 0.0
-        elif line.event == "dispatch.try":
-            open_[line.key] = open_.get(line.key, 0.0) + (line.data["cost_usd"] or 0.0)
-    return sum(ended.values()) + sum(cost for key, cost in open_.items() if key not in ended)
 
 
 def usage_facts(usage: Usage | None) -> dict[str, Any]:

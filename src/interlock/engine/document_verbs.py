@@ -37,7 +37,6 @@ class DocumentVerbs(Recording):
             value = slot.value()
             if "conflict" in value:
                 raise EditedMeanwhile(path, **value["conflict"])
-            self.own_writes[path] = digest
             return Written(path, value["digest"], value["before"])
         self.materialize()
         facts = self.world.documents.facts(path)
@@ -54,7 +53,6 @@ class DocumentVerbs(Recording):
                     "write", {"conflict": {"expected_digest": edit.expected_digest, "found_digest": edit.found_digest}}
                 )
                 raise
-        self.own_writes[path] = digest
         slot.settle("write", {"path": path, "digest": digest, "before": written.before})
         return written
 
@@ -63,12 +61,12 @@ class DocumentVerbs(Recording):
         for _ in range(tries - 1):
             document = await self.read(path)
             try:
-                await self.write(path, change(document), expect=document.digest)
+                await self.write(path, document.encode(change(document)), expect=document.digest)
                 return document
             except EditedMeanwhile:
                 continue
         document = await self.read(path)
-        await self.write(path, change(document), expect=document.digest)
+        await self.write(path, document.encode(change(document)), expect=document.digest)
         return document
 
     async def look(self, path: str, view: Callable[[Document], Any]) -> Any:
@@ -93,7 +91,7 @@ class DocumentVerbs(Recording):
         log = completed(before.text, self.journal.lines, render)
         if log != before.text:
             self.effect()
-            self.own_writes[path] = self.world.documents.write(path, log, expect=before.digest).digest
+            self.world.documents.write(path, log, expect=before.digest)
         slot.settle("project", len(log))
 
     async def list(self, folder: str, pattern: str = "*") -> list[str]:
@@ -108,7 +106,6 @@ class DocumentVerbs(Recording):
     async def set_aside(self, path: str) -> str:
         """Move a file to the attic; returns where it is now."""
         slot = self.recall("set_aside", {"path": path})
-        self.own_writes[path] = None
         if slot.recorded:
             return str(slot.value())
         self.materialize()
@@ -131,8 +128,7 @@ class DocumentVerbs(Recording):
         if slot.recorded:
             return slot.value()
         self.materialize()
-        async with self.world.working():
-            token = await self.world.tree.snapshot()
+        token = await self.world.tree.snapshot()
         slot.settle("snapshot", token)
         return token
 
@@ -142,10 +138,9 @@ class DocumentVerbs(Recording):
         if slot.recorded:
             return Changed.from_json(slot.value())
         left_out, tree = PathScope(tuple(besides)), self.world.tree
-        async with self.world.working():
-            now = await tree.snapshot()
-            paths = [one.path for one in await tree.changes(since, now) if not left_out.covers(one.path)]
-            patch = await tree.patch(since, now, paths) if paths else b""
+        now = await tree.snapshot()
+        paths = [one.path for one in await tree.changes(since, now) if not left_out.covers(one.path)]
+        patch = await tree.patch(since, now, paths) if paths else b""
         lines = sum(line[:1] in (b"+", b"-") and line[:4] not in (b"+++ ", b"--- ") for line in patch.split(b"\n"))
         kept = self.world.records.keep(slot.key, "changes.patch", patch)
         found = Changed(tuple(paths), lines, kept)

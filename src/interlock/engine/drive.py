@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,11 +51,10 @@ async def drive(run: Run, *, resume: int = 0) -> Close:
             raise
         return _end(run, Ending.failed(error.what), error)
     except asyncio.CancelledError:
-        if not run.journal.held:
-            run.journal.append("run.interrupted", data={})
+        _note(run, "run.interrupted", {})
         return Close(Status.INTERRUPTED, "interrupted; the state is saved")
     except OSError as error:
-        raise _fault(run, WorkspaceFailed(f"the file system failed: {error}", where=error.filename)) from error
+        raise _fault(run, WorkspaceFailed.of(error)) from error
     except InterlockError as error:
         raise _fault(run, error) from None
     return _end(run, ending, None)
@@ -78,6 +78,12 @@ def _end(run: Run, ending: Ending, error: InterlockError | None) -> Close:
 
 def _fault(run: Run, error: InterlockError) -> InterlockError:
     """The run stays open: what failed is not its work, and `resume` goes on when it is mended."""
-    if not run.journal.held:
-        run.journal.append("run.fault", data={"what": error.what})
+    _note(run, "run.fault", {"what": error.what})
     return error
+
+
+def _note(run: Run, event: str, data: Mapping[str, Any]) -> None:
+    """Say in the journal why this process stops, if it still takes a line: the disk may be full."""
+    if not run.journal.held:
+        with suppress(InterlockError, OSError):
+            run.journal.append(event, data=data)

@@ -119,7 +119,7 @@ async def dry_run(host: Host, setup: Setup, playbook: Playbook, inputs: Any, *, 
         folder = RunFolder(host.root, identity.run_id)
         medium = MemoryMedium()
         genesis = sha256(identity_bytes(identity))
-    world: Any = setup.world(folder, playbook, inputs, nested=False, on_wait=lambda _text: None)
+    world: Any = setup.world(folder, playbook, inputs)
     world.documents = Overlay(world.documents)
     world.records = OverlayRecords(folder)
     journal = Journal(medium, run_id=identity.run_id, genesis=genesis, clock=stamp_now, held=last is None)

@@ -1,20 +1,19 @@
-"""What came back from an agent: whose changes, which artifacts, what verdict. Claims count for nothing here."""
+"""What came back from an agent: what its layer holds, which artifacts, what verdict. Claims count for nothing here."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from interlock.agents.runner import AgentExit, FileOutput
 from interlock.contracts import ArtifactCheck, Judgement, Outcome, Reason, check, judge, parse_answer
-from interlock.engine.attribution import Attribution, attribute
 from interlock.engine.model import Kind, Report
-from interlock.engine.plan import Plan, Try, outbox_of
-from interlock.engine.sharing import Area, shared_area
-from interlock.engine.slot import Slot
-from interlock.engine.world import Tree
+from interlock.engine.plan import Plan, Try
+from interlock.engine.world import redacted
+from interlock.workspace import ChangeKind, Found, Scope
 
 if TYPE_CHECKING:
     from interlock.engine.run import Run
@@ -22,6 +21,44 @@ if TYPE_CHECKING:
 READ_OF_ANSWER = 1_000_000
 """Bytes at the end of an answer in which its verdict is looked for."""
 SHOWN_OF_PATCH = 20_000
+
+
+BYPRODUCTS = Scope(("**/__pycache__/**", "**/.pytest_cache/**", "**/.mypy_cache/**", "**/.ruff_cache/**", "**/*.pyc"))
+"""What running tests leaves in projects that do not ignore it: neither a violation nor a part of the work."""
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """The changes of one dispatch, each in exactly one place (EN-35)."""
+
+    mine: tuple[str, ...] = ()
+    """In scope: the dispatch's own work."""
+    foreign: tuple[str, ...] = ()
+    """State documents: not taken and reported, the outcome stands."""
+    violations: tuple[str, ...] = ()
+    """Out of scope: kept as a patch, and the dispatch failed."""
+    dropped: tuple[str, ...] = ()
+    """New files that a judge's builds and tests left, the outcome stands."""
+    byproducts: tuple[str, ...] = ()
+    """Caches that the project does not ignore; nobody misses them."""
+
+
+def sort_changes(found: Found, *, covers: Callable[[str], bool], is_state: Callable[[str], bool], kind: Kind) -> Sorted:
+    """Whose is what, in what a layer holds. Pure."""
+    mine, foreign, violations, dropped, byproducts = [], [], [], [], []
+    for change in found.changes:
+        path = change.path
+        if change.kind is ChangeKind.ADDED and BYPRODUCTS.covers(path):
+            byproducts.append(path)
+        elif is_state(path):
+            foreign.append(path)
+        elif covers(path) and path not in found.refused:
+            mine.append(path)
+        elif kind is Kind.JUDGE and change.kind is ChangeKind.ADDED:
+            dropped.append(path)
+        else:
+            violations.append(path)
+    return Sorted(tuple(mine), tuple(foreign), tuple(violations), tuple(dropped), tuple(byproducts))
 
 
 @dataclass(frozen=True)
@@ -36,24 +73,25 @@ class Examiner:
         self._run = run
         self._world = run.world
 
-    async def examine(self, trial: Try, exit_: AgentExit) -> tuple[Report, int]:
+    async def examine(self, trial: Try, exit_: AgentExit, ended: datetime) -> tuple[Report, int]:
         """The report on one try, and the size of its answer."""
-        plan, tree, before = trial.plan, trial.tree, trial.before
+        plan, layer = trial.plan, trial.layer
         spec, slot = plan.spec, plan.slot
-        refused = self._import_outbox(trial) if trial.request.contract is not spec.contract else ()
-        after = await tree.snapshot()
-        found = attribute(
-            await tree.changes(before, after),
+        found = await layer.found()
+        changes = sort_changes(
+            found,
             covers=plan.scope.covers,
             is_state=lambda path: path not in spec.owed and self._run.state_scope.covers(path),
             kind=spec.kind,
-            beside_others=shared_area() is not None and not plan.isolated,
-            own=self._run.own_writes,
-            digest_now=lambda path: tree.facts(path).digest,
         )
-        patch = await self._undo(slot, tree, before, after, found, by=spec.name)
-        if found.mine:
-            self._world.records.keep(slot.key, "changes.patch", await tree.patch(before, after, found.mine))
+        guarded = tuple(path for path in found.ignored if self._is_planted(plan, path))
+        violations = (*changes.violations, *guarded)
+        outside_patch = await self._keep_outside(trial, changes, violations, found)
+        work = await layer.work(changes.mine) if changes.mine else None
+        difference, patch = b"", ""
+        if work is not None:
+            difference = redacted(self._world, await self._world.patch_of(work))
+            patch = self._world.records.keep(slot.key, "changes.patch", difference)
         artifacts, checks = self._artifacts(trial)
         answer = parse_answer(
             spec.contract.answer,
@@ -66,9 +104,9 @@ class Examiner:
             partial=exit_.partial,
             fault=(exit_.fault.reason, self._world.redact(exit_.fault.text)) if exit_.fault else None,
         )
-        violations = (*found.violations, *refused)
-        verdict = within_scope(judge(spec.contract, answer, checks), violations)
+        verdict = within_scope(judge(spec.contract, answer, checks), violations, found)
         kept = self._keep_answer(trial, exit_)
+        accepted = verdict.outcome is not Outcome.FAIL
         report = Report(
             key=slot.key,
             agent=spec.agent,
@@ -82,94 +120,56 @@ class Examiner:
             detail=answer.detail,
             complaints=verdict.complaints,
             artifacts=artifacts,
-            changes=found.mine,
+            flaws=tuple(found for found in checks if not found.ok),
+            changes=changes.mine,
             violations=violations,
-            foreign=found.foreign,
-            left=self._in_nobodys_scope(found.left, tree),
-            outside_patch=patch[:SHOWN_OF_PATCH].decode("utf-8", "replace"),
+            foreign=changes.foreign,
+            dropped=changes.dropped,
+            ignored=dict(found.ignored) if accepted and plan.writes_code else {},
+            repository=found.repository,
+            work=work,
+            accepted=accepted,
+            patch=patch,
+            unfinished="" if accepted else difference[:SHOWN_OF_PATCH].decode("utf-8", "replace"),
+            outside_patch=outside_patch[:SHOWN_OF_PATCH].decode("utf-8", "replace"),
             partial=exit_.partial,
             tries=trial.used.total + 1,
             exit_code=exit_.code,
-            seconds=round((self._world.now() - trial.started).total_seconds(), 3),
+            seconds=round((ended - trial.started).total_seconds(), 3),
             usage=exit_.usage,
             agent_session=exit_.session or "",
             answer_digest=kept.digest,
             answer_path=kept.path,
-            base=before if plan.isolated else None,
-            theirs=after if plan.isolated else None,
             load=self._world.records.objects.get,
         )
         return report, kept.size
 
-    async def clean_up(self, area: Area | None, slot: Slot) -> None:
-        """Undo what the members of a cluster changed in nobody's scope; it fails none of them."""
-        if area is None or area.commands or (area.before is None and not area.strays):
-            return
-        tree = self._world.tree
-        async with self._world.working():
-            after = await tree.snapshot()
-            if area.before is not None:
-                found = attribute(
-                    await tree.changes(area.before, after),
-                    covers=area.covers,
-                    is_state=lambda path: path not in area.owed and self._run.state_scope.covers(path),
-                    kind=Kind.PRODUCER,
-                    beside_others=False,
-                    own={**self._run.own_writes, **area.spared},
-                    digest_now=lambda path: tree.facts(path).digest,
-                )
-                await self._undo(slot, tree, area.before, after, found, by="nobody", event="scope.cleaned")
-            for path, (digest, before) in area.strays.items():
-                if not area.covers(path) and tree.facts(path).digest == digest:
-                    strays = Attribution(violations=(path,))
-                    await self._undo(slot, tree, before, after, strays, by="nobody", event="scope.cleaned")
+    def _is_planted(self, plan: Plan, path: str) -> bool:
+        """Whether something that the project ignores is still not to be changed: it steers agents and tools."""
+        return plan.writes_code and self._run.guarded(path) and not plan.scope.covers(path.rstrip("/"))
 
-    def _in_nobodys_scope(self, paths: Sequence[str], tree: Tree) -> dict[str, str | None]:
-        """Of the changes made beside others, those that no dispatch of the cluster may have made, with digests."""
-        area = shared_area()
-        return {path: tree.facts(path).digest for path in paths if area is not None and not area.covers(path)}
-
-    async def merge_at_once(self, plan: Plan, report: Report) -> Report:
-        """Bring over the work of a dispatch that settings, not the playbook, put into a worktree (EN-36)."""
-        async with self._world.working():
-            merged = await self._world.merge(report.base, report.theirs, report.changes, plan.spec.name)
-        if merged.ok:
-            return report
-        conflicts = tuple(f"conflict with an edit made meanwhile: {path}" for path in merged.conflicts)
-        return replace(
-            report,
-            outcome=Outcome.FAIL,
-            reason=Reason.CONTRACT_VIOLATION,
-            complaints=(*report.complaints, *conflicts),
-            outside_patch="\n".join(merged.conflicts.values())[:SHOWN_OF_PATCH],
-        )
-
-    async def _undo(
-        self,
-        slot: Slot,
-        tree: Tree,
-        before: Any,
-        after: Any,
-        found: Attribution,
-        *,
-        by: str,
-        event: str = "scope.violation",
-    ) -> bytes:
-        """Put back what was out of bounds; it is kept as a patch or in the attic, and said."""
-        outside = (*found.violations, *found.foreign)
+    async def _keep_outside(self, trial: Try, changes: Sorted, violations: Sequence[str], found: Found) -> bytes:
+        """Keep what was out of bounds as a patch, take it out of the layer, and say it; returns the patch."""
+        slot, layer, by = trial.plan.slot, trial.layer, trial.plan.spec.name
+        if found.repository:
+            slot.append("repository.touched", {"what": list(found.repository), "by": by})
+        if changes.dropped:
+            slot.append("scope.cleaned", {"paths": list(changes.dropped), "by": by})
+        outside = [path for path in (*changes.violations, *changes.foreign) if path not in found.refused]
         patch = b""
+        place = ""
         if outside:
-            patch = await tree.patch(before, after, outside)
-            kept = self._world.records.keep(slot.key, "outside.patch", patch)
-            await tree.restore(before, outside)
-            if found.violations:
-                again = f"git apply {shlex.quote(kept)}"
-                slot.append(event, {"paths": list(found.violations), "patch": kept, "by": by, "again": again})
-            if found.foreign:
-                slot.append("foreign_write", {"paths": list(found.foreign), "patch": kept, "by": by})
-        if found.byproducts:
-            moved = await tree.move_to_attic(found.byproducts, f"{self._run.identity.run_id}/{slot.key}")
-            slot.append("scope.cleaned", {"paths": list(found.byproducts), "attic": moved, "by": by})
+            patch = redacted(self._world, await self._world.patch_of(await layer.work(outside)))
+            start = slot.intent("dispatch.start")
+            place = self._world.records.keep(slot.key, f"outside-{start.seq if start else 0}.patch", patch)
+        if violations:
+            again = f"git apply {shlex.quote(place)}" if place else ""
+            facts = {"paths": list(violations), "patch": place, "by": by, "again": again}
+            slot.append("scope.violation", facts | ({"refused": dict(found.refused)} if found.refused else {}))
+        if changes.foreign:
+            slot.append("foreign_write", {"paths": list(changes.foreign), "patch": place, "by": by})
+        # A next try, which goes on in this layer, does not find them.
+        await layer.revert([*violations, *changes.foreign, *changes.dropped])
         return patch
 
     def _artifacts(self, trial: Try) -> tuple[dict[str, str], list[ArtifactCheck]]:
@@ -177,11 +177,11 @@ class Examiner:
         objects = self._world.records.objects
         kept, checks = {}, []
         for artifact in trial.plan.spec.contract.artifacts:
-            facts = trial.tree.facts(artifact.path)
+            facts = trial.layer.facts(artifact.path)
             found = check(artifact, facts, trial.baseline.facts.get(artifact.path))
             checks.append(found)
             if found.ok and facts.content is not None:
-                kept[artifact.path] = objects.put(facts.content)
+                kept[artifact.path] = objects.put(redacted(self._world, facts.content))
         return kept, checks
 
     def _keep_answer(self, trial: Try, exit_: AgentExit) -> KeptAnswer:
@@ -196,30 +196,20 @@ class Examiner:
             records.objects.put(content), records.keep(trial.plan.slot.key, "output.md", content), len(content)
         )
 
-    def _import_outbox(self, trial: Try) -> tuple[str, ...]:
-        """Bring what the agent put into its outbox to its real places; returns what it may not write."""
-        plan, documents = trial.plan, self._world.documents
-        box = outbox_of(trial.request.marker)
-        places = documents.list(box, "**/*")
-        refused = []
-        for place in places:
-            path = place[len(box) + 1 :]
-            content = documents.facts(place).content
-            if not plan.scope.covers(path):
-                refused.append(path)
-            elif content is not None:
-                documents.write(path, content)
-        if places:
-            attic = f".interlock/attic/{self._run.identity.run_id}/{plan.slot.key}/outbox-{trial.request.attempt}"
-            documents.set_aside_to(box, attic)
-        return tuple(refused)
 
-
-def within_scope(verdict: Judgement, violations: Sequence[str]) -> Judgement:
-    """A dispatch that wrote where it may not has failed, whatever it says (EN-35)."""
-    if not violations:
+def within_scope(verdict: Judgement, violations: Sequence[str], found: Found) -> Judgement:
+    """A dispatch that wrote where it may not, or without measure, has failed, whatever it says (EN-35, LY-34)."""
+    if not violations and not found.over:
         return verdict
-    complaints = (*verdict.complaints, *(f"changed outside its scope: {path}" for path in violations))
+    complaints = (*verdict.complaints, *(_complaint(path, found.refused) for path in violations))
+    if found.over:
+        complaints = (*complaints, found.over)
     if verdict.outcome is Outcome.FAIL:
         return replace(verdict, complaints=complaints)
     return Judgement(Outcome.FAIL, Reason.SCOPE_VIOLATION, complaints)
+
+
+def _complaint(path: str, refused: Mapping[str, str]) -> str:
+    if path in refused:
+        return f"cannot be taken over: {path} ({refused[path]})"
+    return f"changed outside its scope: {path}"

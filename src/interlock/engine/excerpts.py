@@ -45,10 +45,7 @@ async def edit(run: Recording, path: str, what: Any, change: Callable[[Document]
     slot = run.recall("edit", {"path": path, "what": what})
     documents, objects = run.world.documents, run.world.records.objects
     if slot.recorded:
-        value = slot.value()
-        if "digest" in value:
-            run.own_writes[path] = value["digest"]
-        return unpack(value["told"], objects)
+        return unpack(slot.value()["told"], objects)
     intent = slot.intent("write.intent")
     if intent is not None and documents.facts(path).digest == intent.data["digest"]:
         return _settled(run, slot, path, intent.data["digest"], intent.data["before"], intent.data["told"])
@@ -73,7 +70,6 @@ async def edit(run: Recording, path: str, what: Any, change: Callable[[Document]
 
 
 def _settled(run: Recording, slot: Slot, path: str, digest: str, before: str, told: Any) -> Any:
-    run.own_writes[path] = digest
     packed = pack(told, run.world.records.objects)
     slot.settle("write", {"path": path, "digest": digest, "before": before, "told": packed})
     return told

@@ -42,6 +42,15 @@ def hung(request: AgentRequest, act: Act) -> Act:
     return replace(act, seconds=request.timeout_s + request.partial_grace_s + 60)
 
 
+PEOPLES_FILE, PEOPLES_WORDS = "people/notes.txt", "by a person\n"
+
+
+def interfered(request: AgentRequest, act: Act) -> Act:
+    """A person works on meanwhile: on a file of their own, and on one that the agent writes too."""
+    both = dict.fromkeys(list(act.files)[:1], PEOPLES_WORDS)
+    return replace(act, people={**act.people, PEOPLES_FILE: PEOPLES_WORDS, **both})
+
+
 STANDARD: tuple[Deviation, ...] = (
     Deviation("says nothing", lambda _request, act: replace(act, message="", result=None)),
     Deviation("dies", lambda _request, act: replace(act, code=-9, message="", files={})),
@@ -49,8 +58,9 @@ STANDARD: tuple[Deviation, ...] = (
     Deviation("cannot be started", lambda _request, act: replace(act, spawn_error="no such program")),
     Deviation("writes outside", lambda _request, act: replace(act, files={**act.files, "outside.txt": "x"})),
     Deviation("lies", lambda _request, act: replace(act, files={})),
+    Deviation("a person works on", interfered),
 )
-"""What any agent can do wrong, whatever the playbook."""
+"""What any agent can do wrong, and what people do meanwhile, whatever the playbook."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +88,24 @@ def paid_once(played: Played) -> str | None:
     return f"called and recorded differ for {', '.join(wrong)}" if wrong else None
 
 
+def people_are_spared(played: Played) -> str | None:
+    """What a person wrote while an agent worked is not overwritten by that agent's work, and their own file stays."""
+    files, lines = played.simulation.world.tree.files, played.simulation.lines
+    if PEOPLES_FILE in played.simulation.world.people and files.get(PEOPLES_FILE) != PEOPLES_WORDS.encode():
+        return f"{PEOPLES_FILE} is not as a person left it"
+    for line in lines:
+        if line.event == "dispatch.end" and isinstance(out := line.data["out"], Mapping) and out.get("accepted"):
+            theirs = played.simulation.world.people_during.get(str(line.key), {})
+            lost = [path for path in out["changes"] if path in theirs]
+            if lost:
+                return f"{line.key} took {', '.join(lost)} over although a person had changed it meanwhile"
+    return None
+
+
 ALWAYS: tuple[Invariant, ...] = (
     Invariant("the chain is whole", chain_is_whole),
     Invariant("no dispatch is paid twice", paid_once),
+    Invariant("what people write meanwhile is theirs", people_are_spared),
 )
 
 

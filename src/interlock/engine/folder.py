@@ -2,46 +2,61 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from interlock.documents.files import LEFTOVER, read_plain, remove_leftovers, replace_file, sync_folder
+from interlock.engine import head, journal_file
+from interlock.engine.head import Head, HeadFile, Mark, disagreements
 from interlock.engine.identity import Identity
-from interlock.engine.journal import (
-    FileMedium,
-    Journal,
-    Line,
-    Tripwire,
-    no_tripwire,
-    read_lines,
-    split_torn,
-    sync_folder,
-    verify,
-)
+from interlock.engine.journal import Journal, Line, Tripwire, no_tripwire, read_lines, split_torn, verify
+from interlock.engine.journal_file import FileMedium
 from interlock.engine.keys import sha256
 from interlock.engine.objects import FileObjects, MemoryObjects, Objects, unpack
-from interlock.errors import DocumentInvalid, JournalDamaged, Refused
+from interlock.errors import DocumentInvalid, InterlockError, JournalDamaged, Refused, WorkspaceFailed
 
 HOME = ".interlock"
 SHARED_WITH_TEAM = ("agents", "prompts", "playbooks")
 GITIGNORE = "/*\n" + "".join(f"!/{name}/\n" for name in SHARED_WITH_TEAM)
+HEARD = ("transcript.jsonl", "stream.jsonl", "output.md", "stderr.log")
 PER_TRY = ("brief.md", "output.md", "transcript.jsonl", "stderr.log", "answer.json", "PARTIAL_REQUEST", "changes.patch")
+IDENTITY = "run.json"
+UNBORN = frozenset({"objects", head.NAME})
+"""What a run folder has before its ``run.json``: whoever was killed there had not begun."""
+EARLIER_LEFTOVER = re.compile(r"\.(?:run\.json|head|report\.md|[0-9a-f]{16}(?:\.json)?)\.tmp")
+"""How earlier versions called their temporary files."""
+MESSAGE_BYTES = 1_000_000
 
 
 def prepare_home(root: Path) -> Path:
     """The engine's own folder in a workspace; hides itself from git but for what a team shares."""
     home = root / HOME
-    home.mkdir(exist_ok=True)
-    ignore = home / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text(GITIGNORE, "utf-8")
+    with failing("the folder of interlock cannot be made", home):
+        home.mkdir(exist_ok=True)
+        ignore = home / ".gitignore"
+        if not ignore.exists():
+            replace_file(ignore, GITIGNORE.encode())
     return home
+
+
+@contextmanager
+def failing(what: str, where: Path) -> Iterator[None]:
+    """Whatever the operating system refuses in here is said so that a person can do something about it."""
+    try:
+        yield
+    except OSError as error:
+        place = error.filename if isinstance(error.filename, str) else str(where)
+        raise WorkspaceFailed.of(error, what, where=place) from error
 
 
 class LateObjects:
@@ -82,82 +97,168 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
-        return (self.path / "run.json").exists()
+        return (self.path / IDENTITY).exists()
 
     def create(self, identity: bytes) -> None:
         """Bring the run into being: from here on it can be resumed."""
         prepare_home(self.root)
         self.before_create()
-        self.path.mkdir(parents=True, exist_ok=True)
-        assert isinstance(self.objects, LateObjects)
-        self.objects.settle()
-        temporary = self.path / ".run.json.tmp"
-        with temporary.open("wb") as file:
-            file.write(identity)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(self.path / "run.json")
-        sync_folder(self.path)
-        sync_folder(self.path.parent)
+        with failing("the run cannot be begun", self.path):
+            self._sweep_unborn()
+            with self._being_born():
+                assert isinstance(self.objects, LateObjects)
+                self.objects.settle()
+                self.objects.put(identity)  # under the name that the first line's link to it has
+                HeadFile(self.path).create(Head(Mark(0, sha256(identity))))
+                replace_file(self.path / IDENTITY, identity)
+            sync_folder(self.path.parent)
+
+    @contextmanager
+    def _being_born(self) -> Iterator[None]:
+        """The run's folder, held so that nobody takes it for one that was given up; gone again after a failure."""
+        while True:
+            self.path.mkdir(parents=True, exist_ok=True)
+            folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            if os.fstat(folder).st_nlink:
+                break
+            os.close(folder)
+        try:
+            yield
+        except BaseException:
+            if not self.exists:
+                shutil.rmtree(self.path, ignore_errors=True)
+            raise
+        finally:
+            os.close(folder)
+
+    def _sweep_unborn(self) -> None:
+        """Remove what is left of runs whose process was killed before they came into being."""
+        for path in self.path.parent.iterdir() if self.path.parent.is_dir() else ():
+            if path.name == self.run_id or (path / IDENTITY).exists() or path.is_symlink() or not path.is_dir():
+                continue
+            with suppress(OSError):
+                folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    names = {entry.name for entry in path.iterdir() if not is_leftover(entry.name)}
+                    if names <= UNBORN and not (path / IDENTITY).exists():
+                        shutil.rmtree(path)
+                finally:
+                    os.close(folder)
 
     def identity(self) -> Identity:
-        path = self.path / "run.json"
-        try:
-            value = json.loads(path.read_bytes())
-            return Identity(**value)
-        except FileNotFoundError:
-            raise Refused(f"there is no run {self.run_id}", where=str(path)) from None
-        except (ValueError, TypeError) as error:
-            raise DocumentInvalid(f"run.json of {self.run_id} is not readable: {error}", path=str(path)) from error
+        return self._read_identity()[0]
 
     def genesis(self) -> str:
-        return sha256((self.path / "run.json").read_bytes())
+        """The first link of the journal's chain."""
+        return self._read_identity()[1]
+
+    def _read_identity(self) -> tuple[Identity, str]:
+        path = self.path / IDENTITY
+        try:
+            raw = read_plain(path)
+        except (FileNotFoundError, NotADirectoryError):
+            if self._has_journal:
+                raise self._unreadable("is missing, but its journal is there") from None
+            raise Refused(f"there is no run {self.run_id}", where=str(path)) from None
+        except OSError as error:
+            raise self._unreadable(f"is not readable: {(error.strerror or '').lower()}") from error
+        try:
+            identity = Identity(**json.loads(raw))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise self._unreadable(f"is not readable: {error}") from error
+        texts = (identity.run_id, identity.playbook, identity.key, identity.version, identity.started_at)
+        if not all(isinstance(text, str) for text in texts) or type(identity.order) is not int:
+            raise self._unreadable("is not readable: a name, a time or a number is missing")
+        if identity.run_id != self.run_id:
+            raise self._unreadable(f"is that of another run, {identity.run_id}")
+        return identity, sha256(raw)
+
+    def _unreadable(self, what: str) -> DocumentInvalid:
+        return DocumentInvalid(
+            f"run.json of {self.run_id} {what}",
+            path=str(self.path / IDENTITY),
+            expected="the file that was written when the run began",
+            remedy=f"Nothing was changed. Put it back from what the run keeps: interlock recover {self.run_id}.",
+        )
+
+    @property
+    def _has_journal(self) -> bool:
+        return (self.path / journal_file.NAME).exists()
+
+    # -- the journal
 
     def medium(self) -> FileMedium:
-        return FileMedium(self.path / "journal.jsonl")
+        """Where the journal is; of a run that has come into being, it is held against the note of how far it went."""
+        return self._medium(self.identity() if self.exists or self._has_journal else None)
+
+    def _medium(self, identity: Identity | None) -> FileMedium:
+        needs_head = None if identity is None else identity.order > 0
+        return FileMedium(self.path / journal_file.NAME, needs_head=needs_head)
 
     def journal(self, clock: Any, *, tripwire: Tripwire = no_tripwire) -> Journal:
         """The journal for the process that holds the run's lock."""
-        return Journal(self.medium(), run_id=self.run_id, genesis=self.genesis(), clock=clock, tripwire=tripwire)
+        self.tidy()
+        identity, genesis = self._read_identity()
+        return Journal(self._medium(identity), run_id=self.run_id, genesis=genesis, clock=clock, tripwire=tripwire)
+
+    def tidy(self) -> None:
+        """Remove the temporary files of killed writes. Only for the process that holds the run's lock."""
+        for folder in (self.path, self.path / "objects", self.inbox):
+            with suppress(OSError):
+                remove_leftovers(folder)
+                remove_leftovers(folder, EARLIER_LEFTOVER)
 
     def lines(self) -> list[Line]:
         """What the journal says now; a torn last line is left for the run's own process to deal with."""
-        medium = self.medium()
-        whole, _torn = split_torn(medium.load())
-        return list(read_lines(whole, genesis=self.genesis(), name=medium.name))
+        identity, genesis = self._read_identity()
+        medium, before = self._medium(identity), HeadFile(self.path).read()
+        whole, torn = split_torn(medium.load())
+        after = HeadFile(self.path).read()
+        lines = list(read_lines(whole, genesis=genesis, name=medium.name))
+        if findings := disagreements(lines, torn, before, after, needed=identity.order > 0):
+            raise JournalDamaged(findings[0], path=medium.name)
+        return lines
 
     def verify(self) -> list[str]:
-        """What is wrong with the journal and its objects, as sentences."""
-        medium = self.medium()
-        findings = verify(medium.load(), genesis=self.genesis(), name=medium.name, head=self._head())
-        return findings or self._damaged_objects()
+        """What is wrong with the run's identity, its journal and its objects, as sentences."""
+        try:
+            identity, genesis = self._read_identity()
+            medium, before = self._medium(identity), HeadFile(self.path).read()
+            raw = medium.load()
+            after = HeadFile(self.path).read()
+            if findings := verify(raw, genesis=genesis, name=medium.name):
+                return findings
+            whole, torn = split_torn(raw)
+            lines = list(read_lines(whole, genesis=genesis, name=medium.name))
+            findings = disagreements(lines, torn, before, after, needed=identity.order > 0)
+            if not findings and identity.order:
+                self.objects.get(genesis)  # run.json once more
+            return findings or self._damaged_objects(lines)
+        except InterlockError as error:
+            return [error.what]
 
-    def _damaged_objects(self) -> list[str]:
+    def _damaged_objects(self, lines: list[Line]) -> list[str]:
         """What is wrong with the values that the journal stores elsewhere."""
         findings = dict[str, None]()
-        for line in self.lines():
+        for line in lines:
             try:
-                out = unpack(line.data, self.objects).get("out")
-                if line.event == "dispatch.end":
-                    for digest in filter(None, (*out["artifacts"].values(), out["answer_digest"])):
-                        self.objects.get(digest)
+                self.check_values(line)
             except JournalDamaged as damage:
                 findings[f"{damage.what} (line {line.seq}, {line.key})"] = None
         return list(findings)
 
-    def remember_head(self, journal: Journal) -> None:
-        """Note how far the journal went, so that lines missing at its end show."""
-        if not journal.held and journal.lines:
-            temporary = self.path / ".head.tmp"
-            temporary.write_text(f"{journal.lines[-1].seq} {journal.head}\n", "ascii")
-            temporary.replace(self.path / "head")
+    def check_values(self, line: Line) -> None:
+        """Raise `JournalDamaged` when a value that this line stores elsewhere is not what was stored."""
+        out = unpack(line.data, self.objects).get("out")
+        if line.event == "dispatch.end" and isinstance(out, Mapping):
+            for digest in filter(None, (*out.get("artifacts", {}).values(), out.get("answer_digest"))):
+                self.objects.get(digest)
 
-    def _head(self) -> tuple[int, str] | None:
-        try:
-            number, seal = (self.path / "head").read_text("ascii").split()
-            return int(number), seal
-        except (OSError, ValueError):
-            return None
+    def remember_head(self, journal: Journal) -> None:
+        """Note for good how far the journal went: no more lines come from this process for now."""
+        journal.close()
 
     # -- dispatches
 
@@ -166,22 +267,30 @@ class RunFolder:
 
     def keep(self, key: str, name: str, content: bytes) -> str:
         folder = self.folder(key)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
+        with failing("a record of the run cannot be kept", folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            replace_file(folder / name, content, sync=False)
         return self.shown(folder / name)
 
     def keep_json(self, key: str, name: str, value: Any) -> None:
         self.keep(key, name, (json.dumps(value, indent=2) + "\n").encode())
 
+    def last_sign(self, key: str) -> datetime | None:
+        """When the call that this dispatch made last was last heard of: its stream is written as it comes."""
+        times = [path.stat().st_mtime for name in HEARD if (path := self.folder(key) / name).is_file()]
+        return datetime.fromtimestamp(max(times), UTC) if times else None
+
     def begin_try(self, key: str, number: int) -> None:
         folder = self.folder(key)
-        folder.mkdir(parents=True, exist_ok=True)
-        leftovers = [folder / name for name in PER_TRY if (folder / name).exists()]
-        if leftovers:
-            aside = unused(folder / f"before-try-{number}")
-            aside.mkdir()
-            for path in leftovers:
-                path.rename(aside / path.name)
+        with failing("the records of a try cannot be begun", folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(folder)
+            leftovers = [folder / name for name in PER_TRY if os.path.lexists(folder / name)]
+            if leftovers:
+                aside = unused(folder / f"before-try-{number}")
+                aside.mkdir()
+                for path in leftovers:
+                    path.rename(aside / path.name)
 
     def shown(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
@@ -194,28 +303,36 @@ class RunFolder:
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Leave a message for the process that holds the run's lock (EN-15)."""
-        self.inbox.mkdir(exist_ok=True)
-        name = f"{secrets.token_hex(8)}.json"
-        temporary = self.inbox / f".{name}.tmp"
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(message, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(self.inbox / name)
-        sync_folder(self.inbox)
+        with failing("the message cannot be left for the process that works on the run", self.inbox):
+            self.inbox.mkdir(exist_ok=True)
+            replace_file(self.inbox / f"{secrets.token_hex(8)}.json", json.dumps(message).encode())
 
     def messages(self) -> Iterator[tuple[Path, dict[str, Any]]]:
         """Messages not taken yet, oldest first; whatever is not one of ours is passed over."""
-        if not self.inbox.is_dir():
-            return
-        paths = [path for path in self.inbox.iterdir() if re.fullmatch(r"[0-9a-f]{16}\.json", path.name)]
-        for path in sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name)):
+        for path in sorted(self._message_files(), key=_age):
             try:
-                value = json.loads(path.read_bytes())
-            except ValueError:
+                value = json.loads(read_plain(path, limit=MESSAGE_BYTES))
+            except (OSError, ValueError, RecursionError):
                 continue
             if isinstance(value, dict):
                 yield path, value
+
+    def _message_files(self) -> list[Path]:
+        try:
+            return [path for path in self.inbox.iterdir() if re.fullmatch(r"[0-9a-f]{16}\.json", path.name)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+
+def _age(path: Path) -> tuple[int, str]:
+    try:
+        return path.lstat().st_mtime_ns, path.name
+    except OSError:  # taken meanwhile
+        return 0, path.name
+
+
+def is_leftover(name: str) -> bool:
+    return LEFTOVER.fullmatch(name) is not None or EARLIER_LEFTOVER.fullmatch(name) is not None
 
 
 def unused(path: Path) -> Path:
@@ -234,22 +351,54 @@ class Known:
     folder: RunFolder
     identity: Identity
 
+    @property
+    def place(self) -> tuple[int, str, str]:
+        """Where it stands among all runs: those that nobody counted first, by the clock; then as they were counted."""
+        return self.identity.order, self.identity.started_at, self.identity.run_id
+
 
 def known_runs(root: Path) -> list[Known]:
     """All runs of a workspace, oldest first; folders without a readable ``run.json`` are no runs."""
-    runs = root / HOME / "runs"
-    if not runs.is_dir():
-        return []
     found = []
-    for path in runs.iterdir():
-        folder = RunFolder(root, path.name)
+    for folder in run_folders(root):
         with suppress(DocumentInvalid, Refused):
             found.append(Known(folder, folder.identity()))
-    return sorted(found, key=lambda known: (known.identity.started_at, known.identity.run_id))
+    return sorted(found, key=lambda known: known.place)
+
+
+def unreadable_runs(root: Path) -> list[DocumentInvalid]:
+    """What is wrong with the folders of runs of which nobody can say what they are."""
+    found = []
+    for folder in run_folders(root):
+        try:
+            folder.identity()
+        except DocumentInvalid as error:
+            found.append(error)
+        except Refused:
+            continue
+    return sorted(found, key=lambda error: error.path)
+
+
+def run_folders(root: Path) -> list[RunFolder]:
+    runs = root / HOME / "runs"
+    try:
+        return [RunFolder(root, path.name) for path in runs.iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise WorkspaceFailed.of(error, "the runs of this workspace cannot be listed", where=str(runs)) from error
+
+
+def next_order(root: Path) -> int:
+    """The number of a run that begins now: greater than that of every run there is, whatever the clock says."""
+    return 1 + max((known.identity.order for known in known_runs(root)), default=0)
 
 
 def find_run(root: Path, name: str) -> Known:
     """The run that a person means: its id, an unambiguous beginning of it, or ``latest``."""
+    for folder in run_folders(root):
+        if folder.run_id == name:
+            return Known(folder, folder.identity())  # or says what is wrong with it
     runs = known_runs(root)
     if not runs:
         raise Refused(
@@ -257,13 +406,9 @@ def find_run(root: Path, name: str) -> Known:
         )
     if name == "latest":
         return runs[-1]
-    fitting = [known for known in runs if known.identity.run_id == name] or [
-        known for known in runs if known.identity.run_id.startswith(name)
-    ]
+    fitting = [known for known in runs if name and known.identity.run_id.startswith(name)]
     if len(fitting) == 1:
         return fitting[0]
-    if (folder := RunFolder(root, name)).exists:
-        folder.identity()  # says what is wrong with it
     ids = ", ".join(known.identity.run_id for known in (fitting or runs)[-5:])
     if fitting:
         raise Refused(f"{name!r} fits {len(fitting)} runs", expected=f"one of {ids}", remedy="Give more of the id.")

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -32,14 +32,14 @@ from interlock.engine.people import (
     check_decision,
     decided_gates,
     how_it_stands,
+    overtaken,
     record_decision,
     waiting_gate,
 )
-from interlock.engine.real import worktree_cache
 from interlock.engine.run import Run
 from interlock.engine.world import World
 from interlock.errors import Locked, Refused
-from interlock.workspace import Workspace, sweep_worktrees
+from interlock.workspace import Workspace, open_layers
 
 DEEPEST = 3
 POLL_S = 0.3
@@ -98,9 +98,7 @@ class Finished:
 class Setup(Protocol):
     """Makes what a run needs, from settings; raises ConfigInvalid when something is not bound."""
 
-    def world(
-        self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Callable[[str], None]
-    ) -> World: ...
+    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> World: ...
 
     def options(self, playbook: Playbook) -> Options: ...
 
@@ -250,6 +248,10 @@ class Host:
                 self._view.remark(f"Run {identity.run_id} ends: {why} was edited. A new run starts from the document.")
             if holder is not None:
                 journal.append("lock.taken_over", data={"from": holder})
+            if ended_as(journal.lines) is None and (stale := overtaken(journal.lines, self._digest)) is not None:
+                why = f"{stale.path} changed after it was decided about"
+                journal.append("run.reopened", data={"forgotten": list(stale.keys), "because": why})
+                self._view.remark(f"{why}: the gate is opened anew.")
             if ended_as(journal.lines) is None:
                 return await self._process(
                     folder, identity, journal, playbook, call, parent, resume=1 + resumes(journal.lines)
@@ -275,11 +277,8 @@ class Host:
         resume: int,
     ) -> Finished:
         inputs = playbook.parse_inputs(identity.inputs)
-        nested = parent is not None and parent.root == self.root
-        if call.take_over:
-            with contextlib.suppress(Locked):  # somebody here works in the tree: that is waited for, not taken over
-                workspace_lock(self.root).take_over(identity.run_id)
-        world = self._setup.world(folder, playbook, inputs, nested=nested, on_wait=self._view.remark)
+        nested = parent is not None and parent.is_around(self.root)
+        world = self._setup.world(folder, playbook, inputs)
         options = replace(
             self._setup.options(playbook),
             accept_recorded=call.accept_recorded,
@@ -308,6 +307,8 @@ class Host:
         finally:
             if not journal.held:
                 folder.remember_head(journal)
+                if ended_as(journal.lines) is not None:
+                    await self._clear_up(identity.run_id)
 
     async def _watched(self, run: Run, folder: RunFolder, resume: int) -> Close:
         """Drive the run, and meanwhile listen to signals and to the inbox."""
@@ -367,7 +368,7 @@ class Host:
     async def _bring_up_to_date(self, known: Known, playbook: Playbook, journal: Journal) -> None:
         identity, folder = known.identity, known.folder
         inputs = playbook.parse_inputs(identity.inputs)
-        world = self._setup.world(folder, playbook, inputs, nested=False, on_wait=self._view.remark)
+        world = self._setup.world(folder, playbook, inputs)
         options = replace(self._setup.options(playbook), stop_before_work=True)
         run = Run(playbook, identity, journal, world, options=options, say=self._view.say)
         await drive(run)
@@ -398,9 +399,9 @@ class Host:
         raise Locked(f"run {identity.run_id} was asked to stop, but its process still works on it")
 
     async def _clear_up(self, run_id: str) -> None:
-        """End what a process that died left running, and remove its worktrees: nobody will take this run up again."""
+        """End what a process that died left running, and drop its layers: nobody will take this run up again."""
         end_leftovers(f"{run_id}:")
-        await sweep_worktrees(Workspace(self.root, self.root / HOME), worktree_cache(self._environ), run_id)
+        await open_layers(Workspace(self.root, self.root / HOME), environ=self._environ).sweep(run_id)
 
     def reopen_gate(self, known: Known, playbook: Playbook) -> Waiting | None:
         """The gate at which the run waits; opened anew when what it shows has changed (EN-29)."""
@@ -469,7 +470,7 @@ class Host:
         parent = find_parent(self._environ, self.root)
         if parent is None:
             return None
-        if parent.root == self.root and (parent.playbook, parent.run_key) == (playbook.name, playbook.key(inputs)):
+        if parent.is_around(self.root) and (parent.playbook, parent.run_key) == (playbook.name, playbook.key(inputs)):
             raise Refused(
                 f"an agent of run {parent.run_id} may not start a run of the same key ({parent.run_key})",
                 where=" -> ".join(parent.delegation.path),
@@ -510,10 +511,6 @@ def finished(
 
 def first_facts(identity: Identity) -> dict[str, Any]:
     return {"playbook": identity.playbook, "key": identity.key, "version": identity.version}
-
-
-def workspace_lock(root: Path) -> Lock:
-    return Lock(root / HOME / "locks", "workspace")
 
 
 def is_decided(gate: Mapping[str, Any] | None, lines: list[Line]) -> bool:

@@ -21,6 +21,9 @@ class Identity:
     started_at: str
     continues: str | None = None
     parent: Mapping[str, Any] | None = None
+    order: int = 0
+    """Greater than that of every run before it in its workspace, whatever the clock says; 0 in runs that began when
+    nobody counted."""
 
 
 def identity_bytes(identity: Identity) -> bytes:

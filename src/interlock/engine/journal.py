@@ -3,10 +3,13 @@
 Theory of operation.  A line is appended and synced before the playbook sees its outcome.  Each line holds
 the hash of the one before it; the first holds the digest of ``run.json``, so that a changed, missing or
 reordered line shows, and so do changed inputs.  The hash is the last member of the line and covers every byte
-before it, so that checking needs no second way of spelling JSON.
+before it, so that checking needs no second way of spelling JSON.  How far the chain went is noted beside it
+(see `head`), so that a missing end shows as well.
 
 A crash can tear only the last line.  A last line that is whole but for its newline is kept; anything less is cut
-off and noted.  Damage before the last line is reported, never repaired.
+off and noted.  Any other damage is reported, never repaired in passing.  The process that holds a journal looks
+before each line whether the file still is what it wrote; if not, it takes nothing more.  A second file beside it,
+``journal.copy``, has every line once more: from that, a person can let the run go on (see `salvage`).
 
 Until a run has its first effect (EN-24) its lines are held in memory and no file exists.
 """
@@ -14,13 +17,13 @@ Until a run has its first effect (EN-24) its lines are held in memory and no fil
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
+from interlock.engine.head import Mark
 from interlock.engine.keys import sha256
-from interlock.errors import JournalDamaged
+from interlock.errors import InterlockError, JournalDamaged, WorkspaceFailed
 
 Tripwire = Callable[[str], None]
 """Called where a crash matters, with ``before-sync``, ``after-sync`` or ``effect``; a test lets it raise."""
@@ -32,7 +35,12 @@ def no_tripwire(_point: str) -> None:
 
 LONG = 4096
 """Bytes from which on a line's large values are stored elsewhere."""
-_spell = json.JSONEncoder(separators=(",", ":")).encode
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _spell(fields: Mapping[str, Any]) -> bytes:
+    """Fields as the one line that they are; ASCII without any control character, whoever looks at the file."""
+    return _encode(fields).replace("\x7f", "\\u007f").encode("ascii")
 
 
 class Line(NamedTuple):
@@ -59,6 +67,19 @@ class Line(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         return self._asdict()
 
+    def to_bytes(self) -> bytes:
+        """The line as it stands in its file."""
+        fields = self._asdict()
+        seal = fields.pop("hash")
+        body = _spell(fields)
+        if sha256(body) != seal:  # earlier versions spelled one character otherwise
+            body = _encode(fields).encode("ascii")
+        return sealed(body, seal)
+
+
+def sealed(body: bytes, seal: str) -> bytes:
+    return body[:-1] + b',"hash":"' + seal.encode() + b'"}\n'
+
 
 class Medium(Protocol):
     """Where the bytes of a journal are."""
@@ -67,11 +88,35 @@ class Medium(Protocol):
 
     def load(self) -> bytes: ...
 
+    def confirm(self, lines: Sequence[Line], torn: bytes) -> None:
+        """Raise `JournalDamaged` when these cannot be all the lines that were written."""
+        ...
+
+    def untouched(self) -> bool:
+        """Whether what was loaded or written last surely still is what is there. Cheap; False means: look closely."""
+        ...
+
+    def announce(self, settled: Mark, coming: Mark, chunk: bytes) -> None:
+        """Note which line is safe and which one is written next, and keep a second copy of that."""
+        ...
+
     def write(self, chunk: bytes) -> None: ...
 
     def sync(self) -> None: ...
 
+    def settle(self, settled: Mark) -> None:
+        """Note that what was written is safe."""
+        ...
+
     def truncate(self, size: int) -> None: ...
+
+    def keep(self, content: bytes) -> None:
+        """Make the second copy this one: what the process knows that holds the journal."""
+        ...
+
+    def close(self, settled: Mark) -> None:
+        """Note that nothing is being written any more."""
+        ...
 
 
 class MemoryMedium:
@@ -94,53 +139,23 @@ class MemoryMedium:
     def truncate(self, size: int) -> None:
         del self.content[size:]
 
+    def confirm(self, lines: Sequence[Line], torn: bytes) -> None:
+        return None
 
-class FileMedium:
-    """A journal on disk; opened at the first write, so that reading leaves no trace."""
+    def untouched(self) -> bool:
+        return True
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.name = str(path)
-        self._file: int | None = None
+    def announce(self, settled: Mark, coming: Mark, chunk: bytes) -> None:
+        return None
 
-    def load(self) -> bytes:
-        try:
-            return self.path.read_bytes()
-        except FileNotFoundError:
-            return b""
+    def settle(self, settled: Mark) -> None:
+        return None
 
-    def write(self, chunk: bytes) -> None:
-        if self._file is None:
-            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            sync_folder(self.path.parent)
-        while chunk:
-            chunk = chunk[os.write(self._file, chunk) :]
+    def keep(self, content: bytes) -> None:
+        return None
 
-    def sync(self) -> None:
-        if self._file is not None:
-            sync_data(self._file)
-
-    def truncate(self, size: int) -> None:
-        with self.path.open("r+b") as file:
-            file.truncate(size)
-            os.fsync(file.fileno())
-
-    def close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-
-sync_data = getattr(os, "fdatasync", os.fsync)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power loss."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    def close(self, settled: Mark) -> None:
+        return None
 
 
 class Journal:
@@ -162,10 +177,13 @@ class Journal:
         self._clock = clock
         self._held: list[bytes] | None = [] if held else None
         self._broken: BaseException | None = None
+        self._genesis = genesis
         raw = medium.load()
         whole, torn = split_torn(raw)
         self.lines: list[Line] = list(read_lines(whole, genesis=genesis, name=medium.name))
+        medium.confirm(self.lines, torn)
         self._head = self.lines[-1].hash if self.lines else genesis
+        self._settled = Mark(len(self.lines), self._head)
         self._listeners: list[Callable[[Line], None]] = []
         if torn:
             medium.truncate(len(whole))
@@ -207,14 +225,14 @@ class Journal:
             "data": data if data is not None else {},
             "prev": prev,
         }
-        body = _spell(fields).encode("ascii")
+        body = _spell(fields)
         if shrink is not None and len(body) > LONG:
             fields["data"] = data = shrink(fields["data"])
-            body = _spell(fields).encode("ascii")
+            body = _spell(fields)
         seal = sha256(body)
-        chunk = body[:-1] + b',"hash":"' + seal.encode() + b'"}\n'
+        chunk = sealed(body, seal)
         if self._held is None:
-            self._commit(chunk)
+            self._commit(chunk, Mark(seq, seal))
         else:
             self._held.append(chunk)
         line = Line(seq, ts, self.run_id, event, key, agent, attempt, iteration, digest, data or {}, prev, seal)
@@ -229,20 +247,64 @@ class Journal:
         if self._held is None:
             return
         held, self._held = self._held, None
-        self._commit(b"".join(held))
+        if held:
+            self._commit(b"".join(held), Mark(len(self.lines), self._head))
 
-    def _commit(self, chunk: bytes) -> None:
-        """Write and sync. After a failure nobody knows what is on the disk: this journal takes nothing more."""
+    def check(self) -> None:
+        """Raise `JournalDamaged` when the file is not what this process wrote; cheap while nobody touched it."""
         if self._broken is not None:
             raise self._broken
+        if self._held is not None or self._medium.untouched():
+            return
         try:
+            self._look_closely()
+        except InterlockError as damage:
+            self._broken = damage
+            with suppress(OSError):
+                self._medium.keep(b"".join(line.to_bytes() for line in self.lines))
+            raise
+
+    def _look_closely(self) -> None:
+        whole, torn = split_torn(self._medium.load())
+        name = self._medium.name
+        found = list(read_lines(whole, genesis=self._genesis, name=name))
+        known, count = len(self.lines), len(found)
+        if count < known:
+            what = f"lines {count + 1} to {known} are missing at the end"
+        elif count > known:
+            what = f"lines {known + 1} to {count} were not written by the process that works on the run"
+        elif torn:
+            what = f"{len(torn)} bytes were added behind its last line"
+        elif found and found[-1].hash != self._head:
+            what = f"journal line {count} is not the one that was written"
+        else:
+            return
+        raise JournalDamaged(f"the journal was changed while the run was going on: {what}", path=name)
+
+    def close(self) -> None:
+        """Note how far the journal went, for good. More lines may follow all the same."""
+        if self._held is None and self._broken is None and self.lines:
+            with suppress(OSError):  # the lines are safe; the note of the last one says so, too
+                self._medium.close(self._settled)
+
+    def _commit(self, chunk: bytes, coming: Mark) -> None:
+        """Write and sync. After a failure nobody knows what is on the disk: this journal takes nothing more."""
+        self.check()
+        try:
+            self._medium.announce(self._settled, coming, chunk)
             self._medium.write(chunk)
             self.tripwire("before-sync")
             self._medium.sync()
             self.tripwire("after-sync")
+        except OSError as error:
+            self._broken = WorkspaceFailed.of(error, "the journal cannot be written", where=self._medium.name)
+            raise self._broken from error
         except BaseException as failure:
             self._broken = failure
             raise
+        self._settled = coming
+        with suppress(OSError):  # the line is safe
+            self._medium.settle(coming)
 
     @property
     def held(self) -> bool:
@@ -264,7 +326,7 @@ def split_torn(raw: bytes) -> tuple[bytes, bytes]:
 def is_whole(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -284,7 +346,9 @@ def check_line(text: bytes, number: int, prev: str, name: str) -> Line:
     try:
         fields = json.loads(text)
         line = Line(**fields)
-    except (ValueError, TypeError) as error:
+        if type(line.seq) is not int:
+            raise TypeError
+    except (ValueError, TypeError, RecursionError) as error:
         raise damaged("is not a journal line") from error
     if line.seq > number:
         raise damaged(f"has number {line.seq}: lines {number} to {line.seq - 1} are missing")
@@ -317,3 +381,12 @@ def verify(raw: bytes, *, genesis: str, name: str, head: tuple[int, str] | None 
         elif number and hashes[number] != seal:
             findings.append(f"journal line {number} is not the one that was written")
     return findings
+
+
+def whole_beginning(raw: bytes, *, genesis: str, name: str) -> list[Line]:
+    """The lines from the first up to the last before any damage."""
+    lines: list[Line] = []
+    with suppress(JournalDamaged):
+        for line in read_lines(split_torn(raw)[0], genesis=genesis, name=name):
+            lines.append(line)
+    return lines

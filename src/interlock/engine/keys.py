@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from interlock.errors import EngineFault
+from interlock.errors import EngineFault, NameRefused
 
-_NAME = re.compile(r"[^/#\\\x00-\x1f]{1,100}")
+_NAME = re.compile(r"[^/#\\\x00-\x1f]+")
+NAME_BYTES = 200
+"""Of one name in a key; a file system allows 255 for a folder, and numbers come behind."""
+KEY_BYTES = 1000
+"""Of a whole key: the path of its records is longer by that of the workspace, and may have 4096."""
 SHOWN = 120
 """Inputs up to this many characters stand in the journal as they are, longer ones as a digest."""
 
@@ -61,12 +66,27 @@ def difference(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 def checked_name(name: str) -> str:
     """A scope or verb name that can stand in a key and in a folder's path."""
-    if not _NAME.fullmatch(name) or name in (".", ".."):
-        raise EngineFault(
-            f"{name!r} cannot be the name of a step, loop, member or verb",
-            expected="1 to 100 characters without '/', '#', '\\' or control characters",
+    size = _size(name)
+    if not _NAME.fullmatch(name) or name in (".", "..") or not 0 < size <= NAME_BYTES:
+        raise NameRefused(
+            f"{_short(name)!r} cannot be the name of a step, loop, member or verb",
+            expected=f"1 to {NAME_BYTES} bytes of text without '/', '#', '\\' or control characters",
+            found=f"{size} bytes" if size > NAME_BYTES else f"{name!r}",
+            remedy="Give what is named so (a task, an item, an agent) a shorter and plain name.",
         )
     return name
+
+
+def _size(text: str) -> int:
+    """Bytes of a name on disk; 0 for what cannot be one."""
+    try:
+        return len(os.fsencode(text))
+    except UnicodeEncodeError:
+        return 0
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 60 else f"{name[:57]}..."
 
 
 class Keys:
@@ -79,6 +99,14 @@ class Keys:
     def next(self, scope: str, name: str) -> str:
         """The next key for `name` in `scope`; a dispatch named like its member needs no second name."""
         checked_name(name)
+        if _size(scope) + _size(name) > KEY_BYTES:
+            raise NameRefused(
+                f"names nested as deeply as {_short(scope)!r} are too long together",
+                where=_short(scope),
+                expected=f"at most {KEY_BYTES} bytes",
+                found=f"{_size(scope) + _size(name)} bytes",
+                remedy="Give what is named so (a task, an item, an agent) a shorter name.",
+            )
         base = scope if scope and scope.rsplit("/", 1)[-1] == name else f"{scope}/{name}" if scope else name
         count = self._uses.get(base, 0) + 1
         self._uses[base] = count

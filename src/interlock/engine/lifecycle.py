@@ -92,7 +92,8 @@ def was_read(line: Line) -> bool:
 def forgotten(lines: Sequence[Line]) -> list[str]:
     """The keys that a retry of an ended run does again: the failed dispatches that decided the end, and all that was
     recorded after them (EN-20)."""
-    named = set(lines[-1].data.get("because") or ())
+    end = next(line for line in reversed(lines) if line.event == "run.end")
+    named = set(end.data.get("because") or ())
     ends = [line for line in lines if line.event == "dispatch.end"]
     failed = [line.key for line in ends if line.data["outcome"] == "FAIL"]
     deciding = {line.key for line in ends if line.key in named} or set(failed[-1:])

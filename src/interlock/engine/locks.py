@@ -1,35 +1,84 @@
 """One live run per key, one worker at a time in a tree (CM-01, EN-39).
 
 The operating system's lock says whether the holder lives; a note beside it says who it is.  A note without a lock
-is a process that died: its lock is taken over with a warning.  A note from another host proves nothing here, so
-taking that over needs a person's word.
+is a process that died: its lock is taken over with a warning.  That holds for every process of this start of this
+machine, in whatever container or pid namespace, and for earlier ones of this host.  A note of another machine proves
+nothing here, so taking that over needs a person's word.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
-from interlock.errors import Locked
+from interlock.documents.files import read_plain, remove_leftovers, replace_file
+from interlock.engine.processes import Process, boot_id, seen, this_process
+from interlock.errors import Locked, WorkspaceFailed
+
+LOOKS = 10
+"""Times that a lock without a living holder is tried."""
+_NOTE_BYTES = 10_000
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds, or held, a lock."""
+    """Who holds, or held, a lock. Notes of earlier versions lack the last three: then nobody knows."""
 
     pid: int
     host: str
     started: str
+    """When it took the lock."""
     run: str
+    boot: str = ""
+    namespace: str = ""
+    start: str = ""
+
+    @classmethod
+    def me(cls, run_id: str) -> Self:
+        process = this_process()
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(process.pid, process.host, now, run_id, process.boot, process.namespace, process.start)
+
+    @classmethod
+    def read(cls, note: Path) -> Self | None:
+        """What the note says; None when there is none, or none that can be read."""
+        try:
+            said = json.loads(read_plain(note, limit=_NOTE_BYTES))
+            known = {field.name for field in fields(cls)}
+            return cls(**{name: value for name, value in said.items() if name in known})
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            return None
+
+    @property
+    def process(self) -> Process | None:
+        """The process that is meant; None where the note does not say it beyond doubt."""
+        known = self.boot and self.start
+        return Process(self.host, self.boot, self.namespace, self.pid, self.start) if known else None
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it is a process of another machine, of which the lock here says nothing."""
+        return self.host != socket.gethostname() and self.boot != boot_id()
+
+    @property
+    def lives(self) -> bool:
+        """Whether it is seen from here that the process lives; not seeing it proves nothing in another namespace."""
+        return bool(self.start) and self.process == seen(self.pid)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}, since {self.started} (run {self.run})"
@@ -46,27 +95,43 @@ class Lock:
 
     def holder(self) -> Holder | None:
         """The one who last wrote its name here."""
-        try:
-            return Holder(**json.loads(self._note.read_text("utf-8")))
-        except (OSError, ValueError, TypeError):
-            return None
+        return Holder.read(self._note)
 
     def acquire(self, run_id: str, *, take_over: bool = False) -> Holder | None:
         """Take the lock or raise `Locked`; returns the dead holder it was taken over from, if there was one."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise self._locked(self.holder()) from None
-        dead = self.holder()
-        if dead is not None and dead.host != socket.gethostname() and not take_over:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._take()
+            dead = self.holder()
+        except OSError as error:
+            raise self._failed(error) from error
+        try:
+            if dead is not None and dead.elsewhere and not take_over:
+                raise self._locked(dead, "If that machine is surely not working on it any more, add --take-over.")
+            remove_leftovers(self._folder)
+            replace_file(self._note, json.dumps(Holder.me(run_id).to_json()).encode())
+        except OSError as error:
             self._lock.release()
-            raise self._locked(dead, "If that machine is surely not working on it any more, add --take-over.")
-        note = Holder(os.getpid(), socket.gethostname(), datetime.now(UTC).isoformat(timespec="seconds"), run_id)
-        temporary = self._note.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(note)), "utf-8")
-        temporary.replace(self._note)
+            raise self._failed(error) from error
+        except BaseException:
+            self._lock.release()
+            raise
         return dead
+
+    def _take(self) -> None:
+        """The operating system's lock. Whoever merely looks whether it is free holds it for a moment, too."""
+        for _ in range(LOOKS):
+            try:
+                self._lock.acquire(timeout=0)
+                return
+            except Timeout:
+                if (holder := self.holder()) is not None and holder.lives:
+                    break
+                time.sleep(0.01)
+        raise self._locked(self.holder())
+
+    def _failed(self, error: OSError) -> WorkspaceFailed:
+        return WorkspaceFailed.of(error, f"the lock {self.name} cannot be taken", where=str(self._note.parent))
 
     def take_over(self, run_id: str) -> None:
         """Forget a holder that is gone, of whatever host."""
@@ -75,18 +140,23 @@ class Lock:
 
     def is_free(self) -> bool:
         """Whether nobody alive holds it right now."""
-        if not self._folder.exists():
-            return True
         try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
+            descriptor = os.open(self._lock.lock_file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        except OSError:  # a lock of another user: its note has to do
+            return (holder := self.holder()) is None or not holder.lives
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
             return False
-        self._lock.release()
+        finally:
+            os.close(descriptor)
         return True
 
     def release(self) -> None:
         if self._lock.is_locked:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):  # a note without a lock is that of a process that is gone
                 self._note.unlink()
             self._lock.release()
 
@@ -94,7 +164,7 @@ class Lock:
         who = str(holder) if holder else "another process"
         return Locked(
             f"{self.name} is locked by {who}",
-            holder=asdict(holder) if holder else None,
+            holder=holder.to_json() if holder else None,
             remedy=remedy or "Wait until it has ended, or end it with: interlock cancel RUN.",
         )
 
@@ -130,7 +200,7 @@ class SharedLock:
                 self._lock.acquire(self._run_id)
                 return
             except Locked as busy:
-                if busy.holder and busy.holder["host"] != socket.gethostname():
+                if (holder := self._lock.holder()) is not None and holder.elsewhere:
                     raise  # nobody here will ever release it
                 if not waiting:
                     self._on_wait(busy.what)

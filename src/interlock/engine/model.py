@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from interlock.agents.runner import Usage
-from interlock.contracts import Contract, Outcome, Reason
+from interlock.contracts import ArtifactCheck, ArtifactClass, Contract, Outcome, Reason
 
 
 class Status(StrEnum):
@@ -120,8 +120,8 @@ class Dispatch:
     """One call of one agent, as a playbook asks for it.
 
     `task`, `inputs`, `outputs`, `context`, `rules` and `failure` make the brief and the digest; they name files by
-    workspace-relative paths only. Session, deadline and the real output paths are put in by the engine, where the
-    text has `SESSION`, `DEADLINE`, `TIMEOUT` or `out(path)`.
+    workspace-relative paths only. Session and deadline are put in by the engine, where the text
+    has `SESSION`, `DEADLINE` or `TIMEOUT`.
     """
 
     agent: str
@@ -144,8 +144,8 @@ class Dispatch:
     """The playbook's own time limit stands, whatever settings say."""
     partial_grace_s: float = 0.0
     retries: Retries | None = None
-    isolate: bool = False
-    """Work in a worktree of its own; the changes are merged when the cluster ends."""
+    starts_from: Any = None
+    """The work of an earlier attempt (`Report.work`) that this one finds in its tree and goes on with (LY-04)."""
     delegation: Delegation | None = None
     """Where it stands in a tree of delegations; None: one below the dispatch that started this run."""
     instructions: str = ""
@@ -185,11 +185,6 @@ TIMEOUT = "\u27e6timeout\u27e7"
 """The time limit in whole seconds; in quotes it stands for the bare number, so that JSON can hold it."""
 
 
-def out(path: str) -> str:
-    """Stands in a brief for the place where the agent writes this output (EN-47)."""
-    return f"\u27e6out:{path}\u27e7"
-
-
 @dataclass(frozen=True)
 class Report:
     """What is known of a dispatch after it: facts and the verdict, never a claim."""
@@ -207,13 +202,29 @@ class Report:
     complaints: tuple[str, ...] = ()
     artifacts: Mapping[str, str] = field(default_factory=dict)
     """Path to digest of each artifact as this dispatch left it."""
+    flaws: tuple[ArtifactCheck, ...] = ()
+    """The artifacts that did not pass their check."""
     changes: tuple[str, ...] = ()
     violations: tuple[str, ...] = ()
-    """Out-of-scope changes; they were undone."""
+    """Out-of-scope changes; they stayed in its layer and are kept as a patch."""
     foreign: tuple[str, ...] = ()
-    """State documents the agent had changed; they were undone."""
-    left: Mapping[str, str | None] = field(default_factory=dict)
-    """Path to digest of what changed in nobody's scope while others worked beside it; the cluster's end undoes it."""
+    """State documents the agent had changed in its layer; that is kept as a patch."""
+    dropped: tuple[str, ...] = ()
+    """New files that a judge's builds and tests left in its layer; nobody gets them."""
+    ignored: Mapping[str, int] = field(default_factory=dict)
+    """Folders and files that the project ignores and that came along, with the number of files in each."""
+    repository: tuple[str, ...] = ()
+    """What the agent did to git in its layer: commits, branches, hooks. None of it reached the repository."""
+    conflicts: Mapping[str, str] = field(default_factory=dict)
+    """Path to conflict text, where its work could not be merged with what people or other agents did meanwhile."""
+    work: Any = None
+    """What it changed in its scope, for `Dispatch.starts_from`."""
+    accepted: bool = True
+    """Whether its changes came into the tree; otherwise only the artifacts that passed their checks did."""
+    patch: str = ""
+    """Where the difference that it made lies, relative to the workspace; empty when there is none."""
+    unfinished: str = ""
+    """The beginning of that difference, where it did not come into the tree: a later attempt is told."""
     outside_patch: str = ""
     partial: bool = False
     tries: int = 1
@@ -225,9 +236,6 @@ class Report:
     answer_digest: str = ""
     answer_path: str = ""
     """Where the answer lies, relative to the workspace."""
-    base: Any = None
-    theirs: Any = None
-    """Snapshots before and after, of a dispatch in a worktree of its own."""
     load: Callable[[str], bytes] = field(default=lambda _digest: b"", repr=False, compare=False)
 
     @property
@@ -245,22 +253,28 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "load"}
         fields["usage"] = dict(vars(self.usage)) if self.usage else None
-        fields["complaints"] = list(self.complaints)
-        for name in ("changes", "violations", "foreign"):
+        for name in LISTED:
             fields[name] = list(fields[name])
-        fields["artifacts"], fields["left"] = dict(self.artifacts), dict(self.left)
+        for name in ("artifacts", "ignored", "conflicts"):
+            fields[name] = dict(fields[name])
+        fields["flaws"] = [asdict(flaw) for flaw in self.flaws]
         fields["data"] = dict(self.data) if self.data is not None else None
         return fields
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], load: Callable[[str], bytes]) -> Report:
-        fields = dict(value)
+        fields = {name: given for name, given in value.items() if name in cls.__dataclass_fields__}  # of older runs too
         fields["outcome"] = Outcome(fields["outcome"])
         fields["reason"] = Reason(fields["reason"]) if fields["reason"] else None
         fields["usage"] = Usage(**fields["usage"]) if fields["usage"] else None
-        for name in ("complaints", "changes", "violations", "foreign"):
-            fields[name] = tuple(fields[name])
+        for name in LISTED:
+            fields[name] = tuple(fields.get(name, ()))
+        found = fields.get("flaws", ())
+        fields["flaws"] = tuple(ArtifactCheck(one["path"], ArtifactClass(one["cls"]), one["detail"]) for one in found)
         return cls(**fields, load=load)
+
+
+LISTED = ("complaints", "changes", "violations", "foreign", "dropped", "repository")
 
 
 @dataclass(frozen=True)
@@ -303,6 +317,8 @@ class CommandResult:
     """Why it could not be started."""
     probed: bool = False
     """The effect was found done after a crash; the command was not run again."""
+    changed: tuple[str, ...] = ()
+    """Files that it changed: brought into the tree where it was declared to write, else dropped."""
 
     @property
     def ok(self) -> bool:
@@ -310,7 +326,7 @@ class CommandResult:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> CommandResult:
-        return cls(**value)
+        return cls(**{**value, "changed": tuple(value.get("changed", ()))})
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,8 @@
 """Whether this process was started inside a dispatch, and of which run (CM-37, EN-39).
 
+Inside a confined layer the engine's folder has a file that says so, which nobody in there can change or remove.  In a
+mere copy there is no such wall, and the environment has to do.
+
 The environment says so; an agent can change its environment, so what it says is checked against the journal of the
 run it names: the token given to the dispatch is bound there to its depth and path.  An agent that drops the
 variables is still found by its ancestors: each process keeps the environment it was started with, and what an agent
@@ -8,6 +11,7 @@ sends into the background is adopted by the engine's process.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +19,17 @@ from typing import Any
 
 import psutil
 
+from interlock.documents.files import read_plain
+from interlock.engine import processes
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.keys import sha256
-from interlock.engine.locks import Lock
+from interlock.engine.locks import Holder
 from interlock.engine.model import Delegation
 from interlock.engine.objects import unpack
 from interlock.errors import InterlockError, Refused
 
 MARK = "INTERLOCK_DISPATCH"
+OUTER = "parent.json"
 
 
 @dataclass(frozen=True)
@@ -36,14 +43,21 @@ class Parent:
     delegation: Delegation
     writes: tuple[str, ...]
 
+    def is_around(self, root: Path) -> bool:
+        """Whether this workspace is the one of the outer run, or a copy of it that a dispatch works in."""
+        return root == self.root or root.is_relative_to(self.root / HOME)
+
 
 def is_nested(environ: Mapping[str, str], root: Path) -> bool:
     """Whether anything says that an agent started us; enough to refuse what only a person may do."""
-    return MARK in environ or any(MARK in other for other in ancestors()) or bool(engines_above(root))
+    named = MARK in environ or any(MARK in other for other in ancestors())
+    return told(root) is not None or named or bool(engines_above(root))
 
 
 def find_parent(environ: Mapping[str, str], root: Path) -> Parent | None:
-    """The dispatch we are inside of, proven by its journal; None for a person's call."""
+    """The dispatch we are inside of, proven by its layer or its journal; None for a person's call."""
+    if (parent := told(root)) is not None:
+        return parent
     claimed = environ if MARK in environ else next((other for other in ancestors() if MARK in other), None)
     if claimed is not None:
         return proven(claimed)
@@ -53,6 +67,25 @@ def find_parent(environ: Mapping[str, str], root: Path) -> Parent | None:
             remedy="Let the agent keep the INTERLOCK_* variables that it was started with.",
         )
     return None
+
+
+def told(root: Path) -> Parent | None:
+    """What the layer that we are in says of its dispatch; None outside of one."""
+    try:
+        facts = json.loads(read_plain(root / HOME / OUTER))
+        return Parent(
+            root=root,
+            run_id=facts["run"],
+            playbook=facts["playbook"],
+            run_key=facts["key"],
+            delegation=Delegation(facts["depth"], tuple(facts["path"])),
+            writes=tuple(facts["writes"]),
+        )
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        place = f"{HOME}/{OUTER}"
+        raise Refused(f"what the layer says of its dispatch cannot be read: {error}", where=place) from error
 
 
 def proven(environ: Mapping[str, str]) -> Parent:
@@ -83,12 +116,12 @@ def proven(environ: Mapping[str, str]) -> Parent:
 
 
 def run_folder(environ: Mapping[str, str]) -> RunFolder:
-    """The run folder, found by the path of the brief: the workspace may be a worktree elsewhere."""
+    """The run folder, found by the path of the brief, which lies in the engine's folder: the workspace is a copy."""
     place, run_id = Path(environ.get("INTERLOCK_BRIEF", "")), environ.get("INTERLOCK_RUN_ID", "")
     for folder in place.parents:
-        if folder.name == run_id and folder.parent.name == "runs" and folder.parent.parent.name == HOME:
-            return RunFolder(folder.parents[2], run_id)
-    raise Refused("INTERLOCK_BRIEF does not lie in the folder of the run INTERLOCK_RUN_ID", found=str(place))
+        if folder.name == HOME and (found := RunFolder(folder.parent, run_id)).exists:
+            return found
+    raise Refused("INTERLOCK_BRIEF does not lie in the workspace of the run INTERLOCK_RUN_ID", found=str(place))
 
 
 def starts(folder: RunFolder, key: str) -> Iterator[Mapping[str, Any]]:
@@ -111,10 +144,7 @@ def ancestors() -> Iterator[dict[str, str]]:
 
 
 def engines_above(root: Path) -> list[str]:
-    """Runs of this workspace whose engine is an ancestor of ours."""
-    folder = root / HOME / "locks"
-    if not folder.is_dir():
-        return []
-    above = {process.pid for process in psutil.Process().parents()}
-    holders = (Lock(folder, note.stem).holder() for note in folder.glob("*.json"))
-    return [holder.run for holder in holders if holder is not None and holder.pid in above]
+    """Runs of this workspace whose engine is an ancestor of ours; the number of a process alone proves nothing."""
+    holders = [holder for note in (root / HOME / "locks").glob("*.json") if (holder := Holder.read(note)) is not None]
+    above = set(processes.ancestors()) if holders else set()
+    return [holder.run for holder in holders if holder.process in above]

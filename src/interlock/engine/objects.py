@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import json
 import os
-import secrets
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
+from interlock.documents.files import open_plain, read_plain, replace_file, replacing
 from interlock.engine.keys import canonical, sha256
-from interlock.errors import JournalDamaged
+from interlock.errors import JournalDamaged, WorkspaceFailed
 
 LIMIT = 4096
+_PART = 1 << 20
+_TRIES = 5
+_IN_THE_WAY = frozenset({errno.EISDIR, errno.ELOOP, errno.ENXIO, errno.ENOTDIR})
 
 
 class Objects(Protocol):
@@ -34,7 +38,7 @@ class MemoryObjects:
         return digest
 
     def put_file(self, path: Path) -> str:
-        return self.put(path.read_bytes())
+        return self.put(read_plain(path))
 
     def get(self, digest: str) -> bytes:
         return self._content[digest]
@@ -44,46 +48,82 @@ class MemoryObjects:
 
 
 class FileObjects:
-    """``objects/<sha256>`` of a run folder."""
+    """``objects/<sha256>`` of a run folder. What is there is checked before it is believed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._whole: set[str] = set()
+        """What this process has written, or found to be what its name says."""
 
     def put(self, content: bytes) -> str:
         digest = sha256(content)
-        if not (target := self._folder / digest).exists():
-            temporary = self._temporary()
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.rename(target)
+        if not self._holds(digest):
+            self._folder.mkdir(exist_ok=True)
+            replace_file(self._folder / digest, content)
+            self._whole.add(digest)
         return digest
 
     def put_file(self, path: Path) -> str:
-        """Keep a file's present content, without reading it into memory or storing it twice."""
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            os.fsync(file.fileno())
-        if not (target := self._folder / digest).exists():
-            temporary = self._temporary()
-            os.link(path, temporary)
-            temporary.rename(target)
-        return digest
+        """Keep a file's present content, without reading it into memory."""
+        with os.fdopen(open_plain(path), "rb") as file:
+            for _ in range(_TRIES):
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                file.seek(0)
+                if self._holds(digest) or self._copied(file, digest):
+                    return digest
+                file.seek(0)
+        raise WorkspaceFailed(
+            f"{path.name} changes while it is being kept",
+            where=str(path),
+            remedy="End the program that still writes to it, then call interlock again.",
+        )
 
-    def _temporary(self) -> Path:
+    def _copied(self, file: BinaryIO, digest: str) -> bool:
+        """Keep what the file holds under this name; False when it meanwhile holds something else."""
+        hashed = hashlib.sha256()
+
+        def is_the_same() -> None:
+            if hashed.hexdigest() != digest:
+                raise _Changed
+
         self._folder.mkdir(exist_ok=True)
-        return self._folder / f".{secrets.token_hex(8)}.tmp"
+        try:
+            with replacing(self._folder / digest, check=is_the_same) as kept:
+                while part := file.read(_PART):
+                    hashed.update(part)
+                    kept.write(part)
+        except _Changed:
+            return False
+        self._whole.add(digest)
+        return True
+
+    def _holds(self, digest: str) -> bool:
+        if digest not in self._whole:
+            try:
+                self.get(digest)
+            except (JournalDamaged, OSError):
+                return False
+        return (self._folder / digest).exists()
 
     def get(self, digest: str) -> bytes:
+        """The content of this name; `JournalDamaged` when it is gone or something else."""
         path = self._folder / digest
         try:
-            content = path.read_bytes()
+            content = read_plain(path)
         except FileNotFoundError:
             raise JournalDamaged(f"object {digest} of this run is missing", path=str(path)) from None
-        if sha256(content) != digest:
-            raise JournalDamaged(f"object {digest} of this run was changed", path=str(path))
+        except OSError as error:
+            if error.errno in _IN_THE_WAY:
+                raise JournalDamaged(f"object {digest} of this run was replaced", path=str(path)) from None
+            raise WorkspaceFailed.of(error, f"object {digest} of this run cannot be read", where=str(path)) from error
+        if (found := sha256(content)) != digest:
+            raise JournalDamaged(f"object {digest} of this run was changed (it is {found})", path=str(path))
+        self._whole.add(digest)
         return content
+
+
+class _Changed(Exception):
+    pass
 
 
 def pack(value: Any, objects: Objects) -> Any:
@@ -102,8 +142,10 @@ def pack_texts(value: Any, objects: Objects) -> Any:
 def _pack(value: Any, objects: Objects) -> Any:
     kind = type(value)
     if kind is str:
-        if len(value) * 4 > LIMIT and len(content := value.encode("utf-8", "surrogateescape")) > LIMIT:
-            return {"$text": objects.put(content)}
+        if len(value) * 4 > LIMIT and len(content := value.encode("utf-8", "surrogatepass")) > LIMIT:
+            # Names that are not UTF-8, and half characters of an agent, come back as they were.
+            kind_of_text = "$text" if _is_unicode(value) else "$loose"
+            return {kind_of_text: objects.put(content)}
     elif kind is dict:
         packed = {key: _pack(item, objects) for key, item in value.items()}
         return {"$dict": packed} if "$" in "".join(packed) and any(key[:1] == "$" for key in packed) else packed
@@ -116,13 +158,23 @@ def _pack(value: Any, objects: Objects) -> Any:
     return value
 
 
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def unpack(value: Any, objects: Objects) -> Any:
     """The value again; objects are read only here."""
     match value:
         case {"$json": digest, **rest} if not rest:
             return unpack(json.loads(objects.get(digest)), objects)
         case {"$text": digest, **rest} if not rest:
-            return objects.get(digest).decode("utf-8", "surrogateescape")
+            return objects.get(digest).decode("utf-8", "surrogateescape")  # which earlier versions stored so
+        case {"$loose": digest, **rest} if not rest:
+            return objects.get(digest).decode("utf-8", "surrogatepass")
         case {"$bytes": digest, **rest} if not rest:
             return objects.get(digest)
         case {"$base64": text, **rest} if not rest:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.engine.model import Delegation
+from interlock.workspace import protected_names
 
 
 @dataclass(frozen=True)
@@ -17,13 +18,14 @@ class Options:
     stop_before_work: bool = False
     """Stop before the first dispatch, command or new gate."""
     budget_usd: float | None = None
+    budget_tokens: int | None = None
     max_parallel: int | None = None
     rate_limit_wait_s: float = 0.0
     """How long one dispatch may wait in all for its agent's model service to take requests again."""
     parent: Delegation | None = None
     parent_scope: tuple[str, ...] | None = None
-    isolate: bool = False
-    outbox: bool = False
+    protected: frozenset[str] = field(default_factory=protected_names)
+    """Names of files and folders that are in no scope that does not name them (LY-33)."""
     settings: Any = None
     flags: Mapping[str, Any] = field(default_factory=dict)
 

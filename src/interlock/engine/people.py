@@ -88,6 +88,32 @@ def check_decision(
     return waiting
 
 
+WORK = frozenset(("dispatch.start", "command.intent"))
+"""With one of these a decision has begun to be carried out."""
+
+
+@dataclass(frozen=True)
+class Overtaken:
+    """A decision that nothing has followed yet, and whose documents are not any more what was decided about."""
+
+    path: str
+    keys: tuple[str, ...]
+    """What is to be forgotten: the decision, and what was recorded after it."""
+
+
+def overtaken(lines: Sequence[Line], digest_now: Callable[[str], str]) -> Overtaken | None:
+    """What was approved is what is carried out (LY-32): a document changed in between opens its gate anew."""
+    at = next((number for number, line in reversed(list(enumerate(lines))) if line.event == "gate.decided"), None)
+    if at is None or lines[at].key not in decided_gates(lines) or any(line.event in WORK for line in lines[at:]):
+        return None
+    opened = next(line for line in reversed(lines[:at]) if line.event == "gate.opened" and line.key == lines[at].key)
+    ours = {line.data.get("path") for line in lines[at:] if line.event == "write.intent"}
+    changed = [path for path, seen in opened.data["digests"].items() if path not in ours and digest_now(path) != seen]
+    if not changed:
+        return None
+    return Overtaken(changed[0], tuple(dict.fromkeys(str(line.key) for line in lines[at:] if line.key is not None)))
+
+
 def record_decision(journal: Journal, waiting: Waiting, decision: GateDecision, objects: Objects) -> Line:
     """The line that lets the run leave its gate."""
     opened = next(line for line in reversed(journal.lines) if line.event == "gate.opened" and line.key == waiting.key)

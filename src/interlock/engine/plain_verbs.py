@@ -8,10 +8,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from interlock.engine import commands
 from interlock.engine.document_verbs import DocumentVerbs
 from interlock.engine.model import CommandResult, plain
 from interlock.engine.recording import CODE_CHANGED
-from interlock.engine.sharing import shared_area
 from interlock.engine.tables import name_of, row_name
 from interlock.engine.world import KEPT_OF_OUTPUT, CommandCall
 from interlock.errors import Diverged
@@ -107,9 +107,20 @@ class PlainVerbs(DocumentVerbs):
         stdin: str | None = None,
         probe: Sequence[str] | None = None,
         name: str = "command",
+        writes: bool = False,
+        direct: bool = False,
     ) -> CommandResult:
-        """Run a build, test or git command. After a crash the probe says whether its effect is already there:
-        it is if the probe exits 0 and prints something; without a probe the command runs again (EN-10)."""
+        """Run a build, test or check over the workspace, confined like an agent (LY-09).
+
+        What the project ignores (caches, build outputs) is kept, so that the next build is incremental; other files
+        that it changed are in the result, and dropped.
+
+        Args:
+            writes: it is made to change files (a formatter, a generator): they are brought into the tree.
+            direct: it acts on the user's tree and repository themselves, as a person's git would. After a crash the
+                probe says whether its effect is already there: it is if the probe exits 0 and prints something;
+                without a probe the command runs again (EN-10).
+        """
         # The names of the variables say what was asked; their values may be secrets and stay out of the journal.
         parts = {
             "argv": [self.world.redact(word) for word in argv],
@@ -122,28 +133,16 @@ class PlainVerbs(DocumentVerbs):
             return CommandResult.from_json(slot.value())
         mark = f"{self.identity.run_id}/{slot.key}"
         call = CommandCall(tuple(word.replace(KEY, mark) for word in argv), cwd, timeout_s, dict(env or {}), stdin)
-        shown_argv = [self.world.redact(word) for word in call.argv]
         self.stop_here(slot.key, "command", lambda: call)
         self.materialize()
-        marker = f"{self.identity.run_id}:{slot.key}:"
-        if (area := shared_area()) is not None:
-            area.commands = True
-        async with self.world.working():
-            result = None
-            if slot.intent("command.intent"):
-                self.world.end_leftovers(marker, None, None)
-                if probe is not None:
-                    question = CommandCall(
-                        tuple(word.replace(KEY, mark) for word in probe), cwd, timeout_s, dict(env or {})
-                    )
-                    answer = await self.world.command(question, key=slot.key, marker=marker + "probe")
-                    if answer.ok and answer.stdout.strip():
-                        result = CommandResult(0, stdout=answer.stdout, probed=True)
-            else:
-                slot.append("command.intent", {"argv": shown_argv, "cwd": cwd})
-            if result is None:
-                self.effect()
-                result = await self.world.command(call, key=slot.key, marker=marker + "1")
+        if slot.intent("command.intent"):
+            self.world.end_leftovers(f"{self.identity.run_id}:{slot.key}:", None, None)
+        shown_argv = [self.world.redact(word) for word in call.argv]
+        if direct:
+            asked = tuple(word.replace(KEY, mark) for word in probe or ())
+            result = await commands.on_the_tree(self, slot, call, shown_argv, asked)
+        else:
+            result = await commands.in_a_layer(self, slot, call, shown_argv, writes=writes)
         slot.settle("command", asdict(result), facts={"argv": shown_argv[:20]})
         return result
 

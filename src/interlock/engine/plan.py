@@ -14,10 +14,10 @@ from interlock.contracts import Contract
 from interlock.documents import FileFacts
 from interlock.engine import brief
 from interlock.engine.keys import sha256
-from interlock.engine.model import Delegation, Dispatch
+from interlock.engine.model import Delegation, Dispatch, Kind
 from interlock.engine.options import Options
 from interlock.engine.retry import Used
-from interlock.engine.world import Tree
+from interlock.engine.world import Layer
 from interlock.workspace import Scope
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from interlock.engine.slot import Slot
 
 DEFAULT_TIMEOUT_S = 1800.0
-OUTBOX = ".interlock/outbox"
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,6 @@ class Plan:
     delegation: Delegation
     session: str
     timeout_s: float
-    isolated: bool
     instructions: str
     source: str
     """Where the instructions come from."""
@@ -55,10 +53,15 @@ class Plan:
         return f"{self.identity.run_id}:{self.slot.key}:"
 
     @property
-    def worktree(self) -> str:
-        return f"{self.identity.run_id}-{sha256(self.slot.key.encode())[:8]}"
+    def layer(self) -> str:
+        return layer_name(self.identity, self.slot)
 
-    def brief(self, *, attempt: int, deadline: str, places: Mapping[str, str] | None = None, failure: str = "") -> str:
+    @property
+    def writes_code(self) -> bool:
+        """Whether it is called to change the project, beside the documents that it owes."""
+        return bool(self.spec.writes) and self.spec.kind is not Kind.JUDGE
+
+    def brief(self, *, attempt: int, deadline: str, failure: str = "") -> str:
         heading = brief.Heading(
             run_key=self.identity.key,
             playbook=self.identity.playbook,
@@ -69,7 +72,7 @@ class Plan:
             timeout_s=self.timeout_s,
             role=self.source,
         )
-        return brief.render(self.spec, heading, instructions=self.instructions, places=places, failure=failure)
+        return brief.render(self.spec, heading, instructions=self.instructions, failure=failure)
 
 
 def make_plan(spec: Dispatch, slot: Slot, bound: Bound, identity: Identity, options: Options, *, session: str) -> Plan:
@@ -77,7 +80,8 @@ def make_plan(spec: Dispatch, slot: Slot, bound: Bound, identity: Identity, opti
     role = bound.role
     if bound.writes is not None:
         spec = replace(spec, writes=bound.writes)
-    scope = Scope(spec.scope, named=tuple(artifact.path for artifact in spec.contract.artifacts))
+    owed = tuple(artifact.path for artifact in spec.contract.artifacts)
+    scope = Scope(spec.scope, named=owed, protected=options.protected)
     if options.parent_scope is not None:
         scope = scope.within(Scope(options.parent_scope))
     limit = spec.timeout_s or DEFAULT_TIMEOUT_S
@@ -92,7 +96,6 @@ def make_plan(spec: Dispatch, slot: Slot, bound: Bound, identity: Identity, opti
         delegation=spec.delegation or place_of(spec.agent, options.parent, identity.playbook),
         session=session,
         timeout_s=limit,
-        isolated=spec.isolate or (options.isolate and bool(spec.writes)),
         instructions=spec.instructions or (role.body if role else ""),
         source=spec.role_source or (role.source if role else "no role file"),
     )
@@ -129,17 +132,9 @@ class Baseline:
     facts: Mapping[str, FileFacts]
 
     @classmethod
-    def of(cls, tree: Tree, contract: Contract) -> Baseline:
-        facts = (tree.facts(artifact.path) for artifact in contract.artifacts)
+    def of(cls, layer: Layer, contract: Contract) -> Baseline:
+        facts = (layer.facts(artifact.path) for artifact in contract.artifacts)
         return cls({one.path: one if one.content is None else replace(one, content=None) for one in facts})
-
-    def after_restoring(self, tree: Tree) -> Baseline:
-        """Putting a file back gives it a new time: with the old bytes it still counts as not rewritten."""
-
-        def same_bytes(before: FileFacts, now: FileFacts) -> FileFacts:
-            return replace(before, mtime_ns=now.mtime_ns) if before.digest == now.digest else before
-
-        return Baseline({path: same_bytes(facts, tree.facts(path)) for path, facts in self.facts.items()})
 
     def to_json(self) -> dict[str, Any]:
         return {path: facts.to_json() for path, facts in self.facts.items()}
@@ -155,26 +150,15 @@ class Try:
 
     plan: Plan
     used: Used
-    tree: Tree
-    before: Any
-    """The tree's snapshot before the call."""
+    layer: Layer
     baseline: Baseline
     request: AgentRequest
     started: datetime
 
 
-def outbox_of(marker: str) -> str:
-    """The folder into which a call writes where agents do not write to the real places (EN-47)."""
-    return f"{OUTBOX}/{sha256(marker.encode())[:12]}"
-
-
-def outbox_places(contract: Contract, marker: str) -> dict[str, str]:
-    return {artifact.path: f"{outbox_of(marker)}/{artifact.path}" for artifact in contract.artifacts}
-
-
-def relocated(contract: Contract, places: Mapping[str, str]) -> Contract:
-    """The contract as the agent sees it: its artifacts where it is told to write them."""
-    return replace(contract, artifacts=tuple(replace(a, path=places[a.path]) for a in contract.artifacts))
+def layer_name(identity: Identity, slot: Slot) -> str:
+    """The name of the layer in which a verb works: the same in every process that comes to it."""
+    return f"{identity.run_id}-{sha256(slot.key.encode())[:12]}"
 
 
 @lru_cache(maxsize=256)

@@ -19,8 +19,17 @@ def completed(log: str, lines: Iterable[Line], render: Render) -> str:
         shown += "\n"
     for line in lines:
         if line.seq > last.get(line.run, 0) and (entry := render(line)) is not None:
-            shown += json.dumps({"seq": line.seq, "run": line.run, **entry}, ensure_ascii=False) + "\n"
+            shown += _spelled({"seq": line.seq, "run": line.run, **entry}) + "\n"
     return shown
+
+
+def _spelled(entry: Mapping[str, Any]) -> str:
+    text = json.dumps(entry, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a file's name that is not UTF-8 can only be written as an escape
+        return json.dumps(entry)
+    return text
 
 
 def last_number(log: str) -> dict[str, int]:
@@ -30,7 +39,7 @@ def last_number(log: str) -> dict[str, int]:
         try:
             entry = json.loads(text)
             run, number = entry["run"], entry["seq"]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             continue
         if isinstance(run, str) and isinstance(number, int):
             last[run] = max(last.get(run, 0), number)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import secrets
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
+
+from filelock import FileLock, Timeout
 
 from interlock.agents import end_leftovers
 from interlock.agents.book import Bound
@@ -21,12 +24,24 @@ from interlock.agents.process import run_process
 from interlock.agents.runner import AgentExit, AgentRequest, Observer, Runner
 from interlock.documents import FileFacts, Store
 from interlock.engine.folder import RunFolder
-from interlock.engine.locks import Lock, SharedLock
 from interlock.engine.model import CommandResult
-from interlock.engine.world import CommandCall, Merged
-from interlock.workspace import Change, Scope, Snapshot, Workspace, Worktree, merge, open_worktree
+from interlock.engine.world import CommandCall, Imported, Layer
+from interlock.workspace import (
+    Change,
+    Confinement,
+    Exit,
+    Found,
+    Snapshot,
+    Work,
+    Workspace,
+    bring_in,
+    open_layers,
+    work_patch,
+)
+from interlock.workspace import Layer as DiskLayer
 
 T = TypeVar("T")
+POLL_S = 0.01
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -39,41 +54,96 @@ class AgentBook(Protocol):
 
 
 class RealTree:
-    """A workspace or worktree, with its snapshots as JSON data."""
+    """The user's tree, with its snapshots as JSON data."""
 
-    def __init__(self, tree: Workspace | Worktree, home: Path) -> None:
-        self._tree = tree
-        self._store = Store(tree.root, tree.root / ".interlock" / "attic")
-        self._home = home
+    def __init__(self, workspace: Workspace, documents: Store) -> None:
+        self._workspace = workspace
+        self._documents = documents
 
     @property
     def root(self) -> Path:
-        return self._tree.root
+        return self._workspace.root
 
     async def snapshot(self) -> Any:
-        return (await self._tree.snapshot()).to_json()
+        return (await self._workspace.snapshot()).to_json()
 
     async def changes(self, before: Any, after: Any) -> Sequence[Change]:
         if before == after:
             return ()
-        return await self._tree.changes(Snapshot.from_json(before), Snapshot.from_json(after))
+        return await self._workspace.changes(Snapshot.from_json(before), Snapshot.from_json(after))
 
     async def patch(self, before: Any, after: Any, paths: Sequence[str]) -> bytes:
-        return await self._tree.patch(Snapshot.from_json(before), Snapshot.from_json(after), paths)
-
-    async def restore(self, snapshot: Any, paths: Sequence[str]) -> None:
-        await self._tree.restore(Snapshot.from_json(snapshot), paths)
+        return await self._workspace.patch(Snapshot.from_json(before), Snapshot.from_json(after), paths)
 
     def facts(self, path: str) -> FileFacts:
-        return self._store.facts(path)
+        return self._documents.facts(path)
 
-    async def move_to_attic(self, paths: Sequence[str], into: str) -> list[str]:
-        places = [self._tree.attic.take(self.root, path, into) for path in paths]
-        return [place.relative_to(self._home.parent).as_posix() for place in places if place is not None]
+
+class RealLayer:
+    """A layer on disk, with the snapshot from which its program started.
+
+    That snapshot is taken while the program is being started: it costs as much as git needs to look at every file, and
+    no program changes anything in that time.  It lies among the run's records, for whoever opens the layer again.
+    """
+
+    def __init__(self, layer: DiskLayer, base: asyncio.Future[Snapshot], forget: Callable[[], None]) -> None:
+        self._layer = layer
+        self._base = base
+        self._forget = forget
+
+    @property
+    def root(self) -> Path:
+        return self._layer.root
+
+    @property
+    def exchange(self) -> Path:
+        return self._layer.exchange
+
+    @property
+    def confined(self) -> bool:
+        return self._layer.confined
+
+    def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
+        return self._layer.command_line(argv, cwd=cwd, env=env)
+
+    def exit(self) -> Exit | None:
+        return self._layer.exit()
+
+    def forget_exit(self) -> None:
+        self._layer.forget_exit()
+
+    def facts(self, path: str) -> FileFacts:
+        return self._layer.facts(path)
+
+    async def found(self) -> Found:
+        return await self._layer.found(await self._base)
+
+    async def work(self, paths: Sequence[str]) -> Any:
+        return (await self._layer.work(await self._base, paths)).to_json()
+
+    def show(self, path: str, content: bytes) -> None:
+        self._layer.show(path, content)
+
+    async def start_from(self, work: Any) -> None:
+        await self._layer.start_from(Work.from_json(work))
+
+    async def revert(self, paths: Sequence[str]) -> None:
+        if paths:
+            await self._layer.revert(await self._base, paths)
+
+    async def take_ignored(self, paths: Sequence[str]) -> None:
+        if paths:
+            await self._layer.take_ignored(paths)
+
+    async def rest(self) -> None:
+        # Seen through: a git that is cancelled while it starts makes asyncio wait for ever.
+        await asyncio.wait([self._base])
 
     async def close(self) -> None:
-        if isinstance(self._tree, Worktree):
-            await self._tree.close()
+        await self.rest()
+        await self._layer.bring_back_logins()
+        await self._layer.drop()
+        self._forget()
 
 
 class RealWorld:
@@ -84,21 +154,23 @@ class RealWorld:
         agents: AgentBook,
         *,
         environ: Mapping[str, str],
-        nested: bool = False,
-        on_wait: Callable[[str], None] = lambda _text: None,
+        confine: Callable[[Runner | None], Confinement] = lambda _runner: Confinement(),
+        redaction: Redaction | None = None,
     ) -> None:
         root = workspace.root
         self.records = folder
         self.documents = Store(root, root / ".interlock" / "attic")
-        self.tree = RealTree(workspace, workspace.home)
+        self.tree = RealTree(workspace, self.documents)
         self._workspace = workspace
         self._agents = agents
         self._environ = environ
-        self._redaction = Redaction(environ)
-        self._cache = worktree_cache(environ)
-        lock = Lock(workspace.home / "locks", "workspace")
-        # Inside a dispatch the outer run holds the tree for us; waiting for it would be waiting for ourselves.
-        self._shared = None if nested else SharedLock(lock, folder.run_id, on_wait=on_wait)
+        self._redaction = redaction or Redaction(environ)
+        self._layers = open_layers(workspace, environ=environ)
+        self._confine = confine
+        self._open: dict[str, RealLayer] = {}
+        self._bases = folder.path / "bases"
+        self._import_turn = asyncio.Lock()
+        self._import_lock = FileLock(workspace.home / "locks" / "import.lock", thread_local=False)
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -154,26 +226,102 @@ class RealWorld:
     async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit:
         return await self._agents.runner(binding).call(request, observe)
 
-    async def command(self, call: CommandCall, *, key: str, marker: str) -> CommandResult:
+    async def recall(self, binding: Bound, request: AgentRequest, ended: Exit) -> AgentExit | None:
+        return await self._agents.runner(binding).recall(request, ended.code)
+
+    def can_go_on(self, binding: Bound) -> bool:
+        return self._agents.runner(binding).needs().can_resume
+
+    async def layer(self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None) -> RealLayer:
+        base = asyncio.ensure_future(self._take_base(name))
+        try:
+            made = await self._layers.make(name, self._confinement(binding), parent=parent_file(outer))
+        except BaseException:
+            await asyncio.wait([base])
+            raise
+        return self._opened(name, made, base)
+
+    async def kept_layer(
+        self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None
+    ) -> RealLayer | None:
+        if name in self._open:
+            return self._open[name]
+        place = self._bases / f"{name}.json"
+        if not place.is_file():
+            return None
+        found = await self._layers.find(name, self._confinement(binding), parent=parent_file(outer))
+        if found is None:
+            return None
+        base: asyncio.Future[Snapshot] = asyncio.get_running_loop().create_future()
+        base.set_result(Snapshot.from_json(json.loads(place.read_bytes())))
+        return self._opened(name, found, base)
+
+    def _opened(self, name: str, layer: DiskLayer, base: asyncio.Future[Snapshot]) -> RealLayer:
+        def forget() -> None:
+            del self._open[name]
+            (self._bases / f"{name}.json").unlink(missing_ok=True)
+
+        self._open[name] = opened = RealLayer(layer, base, forget)
+        return opened
+
+    def _confinement(self, binding: Bound | None) -> Confinement:
+        return self._confine(self._agents.runner(binding) if binding is not None else None)
+
+    async def _take_base(self, name: str) -> Snapshot:
+        snapshot = await self._workspace.snapshot()
+        self._bases.mkdir(parents=True, exist_ok=True)
+        draft = self._bases / f".{name}.tmp"
+        draft.write_text(json.dumps(snapshot.to_json()), "utf-8")
+        draft.replace(self._bases / f"{name}.json")
+        return snapshot
+
+    async def bring_in(self, work: Any, label: str) -> Imported:
+        async with self._importing():
+            done = await bring_in(self._workspace, Work.from_json(work), label=label)
+        return Imported(done.paths, done.conflicts)
+
+    @asynccontextmanager
+    async def _importing(self) -> AsyncIterator[None]:
+        """One import at a time in a workspace, whatever runs there: each is merged with what the one before left."""
+        async with self._import_turn:
+            Path(self._import_lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+            while True:
+                try:
+                    self._import_lock.acquire(timeout=0)
+                    break
+                except Timeout:
+                    await asyncio.sleep(POLL_S)
+            try:
+                yield
+            finally:
+                self._import_lock.release()
+
+    async def patch_of(self, work: Any) -> bytes:
+        return await work_patch(self._workspace, Work.from_json(work))
+
+    async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer | None) -> CommandResult:
         folder = self.records.path / "commands" / key
         folder.mkdir(parents=True, exist_ok=True)
-        return await self._execute(call, folder, marker)
+        return await self._execute(call, folder, marker, within)
 
     async def inspect(self, call: CommandCall, *, marker: str) -> CommandResult:
         with tempfile.TemporaryDirectory(prefix="interlock-") as folder:
-            return await self._execute(call, Path(folder), marker)
+            return await self._execute(call, Path(folder), marker, None)
 
-    async def _execute(self, call: CommandCall, folder: Path, marker: str) -> CommandResult:
+    async def _execute(self, call: CommandCall, folder: Path, marker: str, within: Layer | None) -> CommandResult:
         stdout, stderr = folder / "stdout.log", folder / "stderr.log"
+        root = within.root if within is not None else self._workspace.root
         exit_ = await run_process(
             call.argv,
-            cwd=self._workspace.root / call.cwd,
+            cwd=root / call.cwd,
             env=agent_environment(self._environ, {"INTERLOCK_MARKER": marker}, call.env),
             stdin=call.stdin.encode() if call.stdin is not None else None,
             stdout=stdout,
             stderr=stderr,
             timeout_s=call.timeout_s,
             marker=marker,
+            clean=self._redaction.bytes if self._redaction.needed else None,
+            within=within,
         )
         return CommandResult(
             exit=exit_.code,
@@ -184,35 +332,12 @@ class RealWorld:
             error=exit_.spawn_error,
         )
 
-    def working(self) -> AbstractAsyncContextManager[None]:
-        return contextlib.nullcontext() if self._shared is None else self._shared.held()
-
-    async def isolated(self, snapshot: Any, name: str) -> RealTree:
-        worktree = await open_worktree(self._workspace, Snapshot.from_json(snapshot), name, self._cache)
-        return RealTree(worktree, self._workspace.home)
-
-    async def merge(self, base: Any, theirs: Any, paths: Sequence[str], label: str) -> Merged:
-        done = await merge(
-            self._workspace,
-            Snapshot.from_json(base),
-            Snapshot.from_json(theirs),
-            label=label,
-            paths=Scope(tuple(literal(path) for path in paths)),
-        )
-        return Merged(done.paths, {conflict.path: conflict.text for conflict in done.conflicts})
-
     def end_leftovers(self, prefix: str, group: int | None, started: float | None) -> list[int]:
         return end_leftovers(prefix, group, started)
 
 
-def worktree_cache(environ: Mapping[str, str]) -> Path:
-    """Where worktrees of dispatches are: in the user's cache folder (EN-38)."""
-    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "interlock" / "worktrees"
-
-
-def literal(path: str) -> str:
-    """A path as a pattern that covers nothing but itself."""
-    return "".join(f"[{char}]" if char in "*?[" else char for char in path)
+def parent_file(outer: Mapping[str, Any] | None) -> bytes | None:
+    return None if outer is None else json.dumps(outer).encode()
 
 
 def tail(path: Path, kept: int) -> str:

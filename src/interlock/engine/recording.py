@@ -57,9 +57,8 @@ class Recording:
         self._keys = Keys()
         self._say = say
         self._open_members: set[str] = set()
-        self.own_writes: dict[str, str | None] = {}
-        """Path to digest of what the engine itself wrote in this process: never taken for an agent's change."""
         self.state_scope = PathScope(playbook.state(playbook.parse_inputs(identity.inputs)))
+        self._unguarded = PathScope(("**",), protected=options.protected)
         self.on_live: Callable[[], None] = lambda: None
         """Called before a verb really happens; delivers what people sent meanwhile."""
         self.on_news: Callable[[str, AgentNews], None] = lambda _key, _news: None
@@ -81,6 +80,10 @@ class Recording:
         """Whether all that is recorded has been replayed: the next verb will really happen. For bounded stops only
         (EN-21); nothing that is recorded may depend on it."""
         return self.record.replayed
+
+    def guarded(self, path: str) -> bool:
+        """Whether a path is one that no program may change unless its scope names it (LY-33)."""
+        return not self._unguarded.covers(path.rstrip("/"))
 
     @property
     def parent(self) -> Delegation | None:

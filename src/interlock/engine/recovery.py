@@ -1,66 +1,178 @@
-"""What a dispatch that never ended left behind, and how it is cleared up before the next try (EN-13, EN-14)."""
+"""The layer in which a dispatch works: a new one, or the one that a process which is gone left with all its work.
+
+What was cut off is not started over where that can be helped (LY-15, LY-38).  Did its program end, the launcher has
+left how, and the call is examined as if the engine had seen it.  Was it cut off in the middle and can it go on with a
+session of its own, it does so in the same layer, with the time that it had left.  Otherwise what it did is kept as a
+patch and it starts anew.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from interlock.agents.runner import AgentExit
+from interlock.engine.folder import HOME
 from interlock.engine.journal import Line
-from interlock.engine.plan import Baseline, Plan, outbox_of
+from interlock.engine.plan import Baseline, Plan
+from interlock.engine.world import Layer, redacted
+from interlock.workspace import Exit
 
 if TYPE_CHECKING:
     from interlock.engine.run import Run
 
+SHORTEST_S = 60.0
+"""What a call that goes on gets at least, if its time limit was that long at all."""
 
-async def recover(run: Run, plan: Plan) -> Baseline | None:
-    """End the processes of an unfinished try, keep its changes as a patch and put back its scope.
 
-    A person may have edited other files since: those stay as they are and are listed. Returns what the artifacts were
-    before the first try; None when this dispatch never started before.
-    """
+@dataclass(frozen=True)
+class Cut:
+    """A call that an engine left without a recorded end."""
+
+    attempt: int
+    marker: str
+    started: datetime
+    ended: AgentExit | None
+    """What it came to, where its program had ended; None when it was ended with its engine."""
+    at: datetime
+    """When it was last heard of."""
+    session: str
+    """The agent's own session, to go on with; empty when it cannot."""
+    left_s: float
+
+
+@dataclass
+class Ground:
+    """What the tries of a dispatch stand on."""
+
+    layer: Layer
+    baseline: Baseline
+    cut: Cut | None = None
+
+    def taken_cut(self) -> Cut | None:
+        cut, self.cut = self.cut, None
+        return cut
+
+
+Recall = Callable[[Layer, Line, Exit], Awaitable[AgentExit | None]]
+"""What a call came to, from its start, its layer and the exit of its program."""
+
+
+async def open_ground(run: Run, plan: Plan, recall: Recall) -> Ground:
+    """The dispatch's layer, with what there is to know of an unfinished try in it."""
     slot = plan.slot
     starts = slot.intents("dispatch.start")
     if not starts:
-        return None
+        return await fresh_ground(run, plan)
     baseline, start = Baseline.from_json(starts[0].data["baseline"]), starts[-1]
-    if is_closed(plan, start):
-        return baseline
-    running = slot.intent("dispatch.running")
-    process = running.data if running is not None and running.seq > start.seq else {}
-    facts: dict[str, Any] = {
-        "try": start.data["try"],
-        "ended": run.world.end_leftovers(plan.marker, process.get("pgid"), process.get("started")),
-    }
-    if not start.data["isolated"]:
-        facts |= await put_back(run, plan, start)
-        clear_outbox(run, plan, start)
-        baseline = baseline.after_restoring(run.world.tree)
+    if "layer" not in start.data:
+        text = (
+            f"{plan.spec.name} was cut off under a version of interlock that let agents write into the tree: what it "
+            "had changed is still there. Look at it with: git diff. The agent starts anew."
+        )
+        slot.append("warning", {"text": text}, agent=plan.spec.agent)
+        return await fresh_ground(run, plan)
+    layer = await run.world.kept_layer(plan.layer, plan.bound, outer=outer_facts(plan))
+    if (closing := later(plan, start, "dispatch.try")) is not None:
+        if layer is None:
+            return await fresh_ground(run, plan)
+        return Ground(layer, baseline, cut_short(run, plan, start) if closing.data.get("exhausted") else None)
+    running = later(plan, start, "dispatch.running")
+    process = running.data if running is not None else {}
+    ended = run.world.end_leftovers(plan.marker, process.get("pgid"), process.get("started"))
+    facts: dict[str, Any] = {"try": start.data["try"], "ended": ended}
+    ground = await _taken_up(run, plan, start, layer, baseline, recall, facts)
     slot.append("dispatch.recovered", facts, agent=plan.spec.agent)
-    return baseline
+    return ground
 
 
-def is_closed(plan: Plan, start: Line) -> bool:
-    """Whether something after this start says how it went."""
-    later = (plan.slot.intent("dispatch.try"), plan.slot.intent("dispatch.recovered"))
-    return any(line is not None and line.seq > start.seq for line in later)
+async def _taken_up(
+    run: Run,
+    plan: Plan,
+    start: Line,
+    layer: Layer | None,
+    baseline: Baseline,
+    recall: Recall,
+    facts: dict[str, Any],
+) -> Ground:
+    if layer is None:
+        facts["how"] = "nothing was left of it: it starts anew"
+        return await fresh_ground(run, plan)
+    exit_ = layer.exit()
+    if exit_ is not None and (ended := await recall(layer, start, exit_)) is not None:
+        facts["how"] = "it had ended: its answer is examined"
+        cut = _cut(run, plan, start, session="")
+        return Ground(layer, baseline, replace(cut, ended=ended, at=datetime.fromisoformat(exit_.at)))
+    if session := _session(run, plan, start):
+        facts["how"] = "its session goes on in its layer"
+        return Ground(layer, baseline, _cut(run, plan, start, session=session))
+    facts |= await _kept(run, plan, start, layer)
+    await layer.close()
+    return await fresh_ground(run, plan)
 
 
-def clear_outbox(run: Run, plan: Plan, start: Line) -> None:
-    """What the unfinished try had put there would pass for the work of the next one."""
-    documents, box = run.world.documents, outbox_of(start.data["marker"])
-    if documents.list(box, "**/*"):
-        place = f".interlock/attic/{plan.identity.run_id}/{plan.slot.key}/interrupted-{start.seq}"
-        documents.set_aside_to(box, place)
+def _cut(run: Run, plan: Plan, start: Line, *, session: str) -> Cut:
+    started, limit = datetime.fromisoformat(start.ts), float(start.data["timeout_s"])
+    heard = max(started, run.world.records.last_sign(plan.slot.key) or started)
+    return Cut(
+        attempt=start.attempt or plan.spec.attempt,
+        marker=start.data["marker"],
+        started=started,
+        ended=None,
+        at=heard,
+        session=session,
+        left_s=max(limit - (heard - started).total_seconds(), min(SHORTEST_S, limit)),
+    )
 
 
-async def put_back(run: Run, plan: Plan, start: Line) -> dict[str, Any]:
-    tree, before = run.world.tree, start.data["snapshot"]
-    now = await tree.snapshot()
-    changed = [change.path for change in await tree.changes(before, now)]
-    by_engine = {path for path in changed if path in run.own_writes and tree.facts(path).digest == run.own_writes[path]}
-    mine = [path for path in changed if path not in by_engine and plan.scope.covers(path)]
-    facts: dict[str, Any] = {"restored": mine, "left": [p for p in changed if p not in mine and p not in by_engine]}
-    if mine:
-        patch = await tree.patch(before, now, mine)
-        facts["patch"] = run.world.records.keep(plan.slot.key, f"interrupted-{start.seq}.patch", patch)
-        await tree.restore(before, mine)
-    return facts
+async def fresh_ground(run: Run, plan: Plan) -> Ground:
+    layer = await run.world.layer(plan.layer, plan.bound, outer=outer_facts(plan))
+    for path in plan.spec.inputs:
+        if path.startswith(f"{HOME}/") and (content := run.world.documents.facts(path).content) is not None:
+            layer.show(path, content)
+    if plan.spec.starts_from is not None:
+        await layer.start_from(plan.spec.starts_from)
+    return Ground(layer, Baseline.of(layer, plan.spec.contract))
+
+
+async def _kept(run: Run, plan: Plan, start: Line, layer: Layer) -> dict[str, Any]:
+    """What an unfinished try did, as a patch among the dispatch's records."""
+    found = await layer.found()
+    paths = [change.path for change in found.changes if change.path not in found.refused]
+    if not paths:
+        return {"how": "it starts anew"}
+    patch = redacted(run.world, await run.world.patch_of(await layer.work(paths)))
+    kept = run.world.records.keep(plan.slot.key, f"interrupted-{start.seq}.patch", patch)
+    return {"how": "it starts anew; what it had done is kept as a patch", "paths": paths[:200], "patch": kept}
+
+
+def outer_facts(plan: Plan) -> dict[str, Any]:
+    """What a run that the agent starts inside its layer is told of where it is (EN-39)."""
+    return {
+        "run": plan.identity.run_id,
+        "playbook": plan.identity.playbook,
+        "key": plan.identity.key,
+        "dispatch": plan.slot.key,
+        "depth": plan.delegation.depth,
+        "path": list(plan.delegation.path),
+        "writes": list(plan.scope.patterns),
+    }
+
+
+def cut_short(run: Run, plan: Plan, start: Line) -> Cut | None:
+    """A call that was ended because its share of the budget was used up: it goes on with its session, if it can."""
+    session = _session(run, plan, start)
+    return _cut(run, plan, start, session=session) if session else None
+
+
+def _session(run: Run, plan: Plan, start: Line) -> str:
+    """The agent's own session of this call, if the agent can go on with one."""
+    told = later(plan, start, "dispatch.session")
+    return str(told.data["session"]) if told is not None and run.world.can_go_on(plan.bound) else ""
+
+
+def later(plan: Plan, start: Line, event: str) -> Line | None:
+    line = plan.slot.intent(event)
+    return line if line is not None and line.seq > start.seq else None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict
@@ -21,8 +22,8 @@ from interlock.engine.options import Halted, Options
 from interlock.engine.places import start_without, taking
 from interlock.engine.plain_verbs import KEY, PlainVerbs
 from interlock.engine.scopes import current
-from interlock.engine.sharing import shared_area, side_by_side
-from interlock.engine.world import Merged, World
+from interlock.engine.turns import Lane, take_place, through
+from interlock.engine.world import World
 from interlock.errors import AgentFailed, EngineFault
 
 T = TypeVar("T")
@@ -42,7 +43,9 @@ class Run(PlainVerbs):
         say: Callable[[str | bytes], None] = lambda _text: None,
     ) -> None:
         super().__init__(playbook, identity, journal, world, options=options, say=say)
-        self._serial = asyncio.Semaphore(self.options.max_parallel or playbook.max_parallel)
+        self.at_once = self.options.max_parallel or playbook.max_parallel
+        """How many agents may work side by side."""
+        self._serial = asyncio.Semaphore(self.at_once)
         self._dispatcher = Dispatcher(self)
 
     # -- people
@@ -105,11 +108,10 @@ class Run(PlainVerbs):
             return decision
         raise Halted(f"waiting for a decision: {question}", gate={"key": slot.key, **opening.data})
 
-    def wait_for_budget(self, spent: float, budget: float) -> None:
+    def wait_for_budget(self, reason: str, facts: Mapping[str, Any]) -> None:
         """Park the run because its money is used up (EN-45)."""
         self.materialize()
-        reason = f"budget reached: {spent:.2f} of {budget:.2f} USD spent"
-        self.journal.append("run.paused", data={"reason": reason, "spent_usd": spent, "budget_usd": budget})
+        self.journal.append("run.paused", data={"reason": reason, **facts})
         raise Halted(f"{reason}; go on with: interlock resume {self.identity.run_id} --budget USD")
 
     def pause(self, reason: str) -> None:
@@ -125,41 +127,26 @@ class Run(PlainVerbs):
         slot = self.recall(spec.name, spec.parts())
         if slot.recorded:
             report = Report.from_json(slot.value(), self.world.records.objects.get)
-            if (area := shared_area()) is not None and report.left:
-                area.remember(report, slot.intents("dispatch.start")[0].data["snapshot"])
-            return report
-        async with taking(self._serial):
-            return await self._dispatcher.perform(spec, slot)
+            self._dispatcher.remember(report)
+        else:
+            async with taking(self._serial):
+                report = await self._dispatcher.perform(spec, slot)
+        through()
+        return report
 
     async def cluster(
         self, name: str, members: Mapping[str, Callable[[], Awaitable[T]]], *, cap: int | None = None
     ) -> dict[str, T]:
-        """Members side by side, at most `cap` at a time; their results in declared order."""
+        """Members side by side, at most `cap` at a time; results come, and work is imported, in declared order."""
         for member in members:
             checked_name(member)
-        limit = cap or self.options.max_parallel or self.playbook.max_parallel
-        with side_by_side(len(members)) as area, self.step(name) if name else nullcontext():
+        limit = cap or self.at_once
+        with self.step(name) if name else nullcontext():
             results = await self._run_members(members, limit)
             slot = self.recall("cluster", {"members": list(members)})
             if not slot.recorded:
-                await self._dispatcher.examiner.clean_up(area, slot)
                 slot.settle("cluster.end", None, facts={"members": list(members)})
         return results
-
-    async def merge(self, report: Report) -> Merged:
-        """Bring the changes of an isolated dispatch into the shared tree; a conflict leaves the tree as it was."""
-        slot = self.recall("merge", {"dispatch": report.key})
-        if slot.recorded:
-            return Merged.from_json(slot.value())
-        self.materialize()
-        if not slot.intent("merge.intent"):
-            slot.append("merge.intent", {"dispatch": report.key, "paths": list(report.changes)})
-        async with self.world.working():
-            self.effect()
-            merged = await self.world.merge(report.base, report.theirs, report.changes, report.member)
-        self.own_writes |= {path: self.world.documents.facts(path).digest for path in merged.paths}
-        slot.settle("merge", merged.to_json(), facts={"dispatch": report.key, "conflicts": len(merged.conflicts)})
-        return merged
 
     async def _run_members(self, members: Mapping[str, Callable[[], Awaitable[T]]], cap: int) -> dict[str, T]:
         base = self.scope
@@ -168,15 +155,21 @@ class Run(PlainVerbs):
             raise EngineFault(f"two members would have the same keys: {sorted(taken)[0]}", where=base.path)
         self._open_members |= set(places.values())
         slots = asyncio.Semaphore(cap)
+        lanes = {member: Lane() for member in members}
 
         async def work(member: str, body: Callable[[], Awaitable[T]]) -> T:
             current.set(base.child(member))
             start_without()
-            async with taking(slots):
-                try:
-                    return await body()
-                finally:
-                    self._open_members.discard(places[member])
+            before = [lanes[other] for other in itertools.takewhile(member.__ne__, lanes)]
+            take_place(lanes[member], before, min(cap, len(lanes)))
+            try:
+                async with taking(slots):
+                    try:
+                        return await body()
+                    finally:
+                        self._open_members.discard(places[member])
+            finally:
+                lanes[member].end()
 
         tasks = {member: asyncio.ensure_future(work(member, body)) for member, body in members.items()}
         try:

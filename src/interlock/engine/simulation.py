@@ -13,7 +13,6 @@ import asyncio
 import random
 import selectors
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -22,7 +21,7 @@ from typing import Any, TypeVar
 
 from interlock.agents.book import Bound
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Fault, Limited, MemoryOutput, Observer, Usage
-from interlock.contracts import sample
+from interlock.contracts import Reason, sample
 from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
 from interlock.engine.definition import Playbook
 from interlock.engine.drive import Close, drive
@@ -33,9 +32,9 @@ from interlock.engine.model import CommandResult
 from interlock.engine.objects import MemoryObjects, Objects
 from interlock.engine.options import Options
 from interlock.engine.run import Run
-from interlock.engine.world import CommandCall, Merged
+from interlock.engine.world import CommandCall, Imported, Layer
 from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault
-from interlock.workspace import Change, ChangeKind, Scope
+from interlock.workspace import Change, ChangeKind, Exit, Found, Scope
 
 T = TypeVar("T")
 EPOCH = datetime(2026, 1, 4, 12, 0, 0, tzinfo=UTC)
@@ -61,6 +60,10 @@ class Act:
     usage: Usage | None = None
     fault: Fault | None = None
     limited: Limited | None = None
+    people: Mapping[str, str | bytes | None] = field(default_factory=dict)
+    """What a person changes in the user's tree while the agent works: path to content; None deletes."""
+    session: str = ""
+    """The agent's own session, which it tells when it begins, and with which it can go on after a crash."""
     crash: bool = False
     """The engine's process dies when the agent has done its work and nothing is recorded of it yet."""
 
@@ -84,24 +87,38 @@ def best(request: AgentRequest) -> Act:
 
 
 class MemoryTree:
-    """Files in memory, with snapshots that share what did not change."""
+    """Files in memory, with snapshots that share what did not change, and the layers over them."""
 
-    def __init__(self, files: Mapping[str, bytes], root: Path = ROOT, shared: MemoryTree | None = None) -> None:
-        self.root = root
+    root = ROOT
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
         self.files = dict(files)
+        self.layers: dict[str, MemoryLayer] = {}
         self._times = dict.fromkeys(files, 1)
         self._clock = 1
-        self._snapshots: list[dict[str, bytes]] = shared._snapshots if shared else []
+        self._snapshots: list[dict[str, bytes]] = []
         self._latest: int | None = None
+        self._kept: list[bytes | None] = []
+
+    def tick(self) -> int:
+        self._clock += 1
+        return self._clock
 
     def put(self, path: str, content: bytes | None) -> None:
-        self._clock += 1
         self._latest = None
         if content is None:
             self.files.pop(path, None)
         else:
             self.files[path] = content
-            self._times[path] = self._clock
+            self._times[path] = self.tick()
+
+    def keep(self, content: bytes | None) -> int:
+        """Store a content, as the shadow repository does; its number."""
+        self._kept.append(content)
+        return len(self._kept) - 1
+
+    def kept(self, number: int) -> bytes | None:
+        return self._kept[number]
 
     async def snapshot(self) -> int:
         if self._latest is None:
@@ -128,34 +145,95 @@ class MemoryTree:
             b"%s\n-%s\n+%s\n" % (path.encode(), old.get(path, b"(none)"), new.get(path, b"(none)")) for path in paths
         )
 
-    async def restore(self, snapshot: int, paths: Sequence[str]) -> None:
-        for path in paths:
-            self.put(path, self._snapshots[snapshot].get(path))
-
     def facts(self, path: str) -> FileFacts:
         content = self.files.get(path)
-        if content is None:
-            return FileFacts.absent(path)
-        return FileFacts(
-            path,
-            exists=True,
-            plain=True,
-            readable=True,
-            size=len(content),
-            mtime_ns=self._times[path],
-            digest=sha256(content),
-            content=content,
-        )
+        return FileFacts.absent(path) if content is None else memory_facts(path, content, self._times[path])
 
-    async def move_to_attic(self, paths: Sequence[str], into: str) -> list[str]:
-        places = [f".interlock/attic/{into}/{path}" for path in paths]
-        for path, place in zip(paths, places, strict=True):
-            self.put(place, self.files[path])
-            self.put(path, None)
-        return places
+
+class MemoryLayer:
+    """A layer in memory: what its agent wrote, over the tree as it is."""
+
+    exchange = ROOT / ".interlock/layers/exchange"
+    confined = True
+
+    def __init__(self, tree: MemoryTree, base: int) -> None:
+        self._tree = tree
+        self._base = base
+        self._written: dict[str, bytes | None] = {}
+        self._times: dict[str, int] = {}
+
+    @property
+    def root(self) -> Path:
+        return self._tree.root
+
+    def put(self, path: str, content: bytes | None) -> None:
+        self._written[path] = content
+        self._times[path] = self._tree.tick()
+
+    def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
+        return list(argv)
+
+    def exit(self) -> Exit | None:
+        return None
+
+    def forget_exit(self) -> None:
+        return None
+
+    def facts(self, path: str) -> FileFacts:
+        if path not in self._written:
+            return self._tree.facts(path)
+        content = self._written[path]
+        return FileFacts.absent(path) if content is None else memory_facts(path, content, self._times[path])
+
+    async def found(self) -> Found:
+        base = self._tree.at(self._base)
+        changed = [
+            Change(path, change_kind(base.get(path), now))
+            for path, now in sorted(self._written.items())
+            if now not in (base.get(path), self._tree.files.get(path)) and not path.startswith(".interlock/")
+        ]
+        return Found(tuple(changed), files=len(changed))
+
+    async def work(self, paths: Sequence[str]) -> dict[str, Any]:
+        return {"base": self._base, "entries": [[path, 0o100644, self._tree.keep(self._now(path))] for path in paths]}
+
+    def _now(self, path: str) -> bytes | None:
+        return self._written[path] if path in self._written else self._tree.files.get(path)
+
+    def show(self, path: str, content: bytes) -> None:
+        return None
+
+    async def start_from(self, work: Mapping[str, Any]) -> None:
+        base = self._tree.at(work["base"])
+        for path, _mode, kept in work["entries"]:
+            if self._tree.files.get(path) == base.get(path):  # else it cannot be merged, and is left as the tree has it
+                self.put(path, self._tree.kept(kept))
+
+    async def revert(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self._written.pop(path, None)
+
+    async def take_ignored(self, paths: Sequence[str]) -> None:
+        return None
+
+    async def rest(self) -> None:
+        return None
 
     async def close(self) -> None:
-        return None
+        self._tree.layers = {name: layer for name, layer in self._tree.layers.items() if layer is not self}
+
+
+def memory_facts(path: str, content: bytes, time: int) -> FileFacts:
+    return FileFacts(
+        path,
+        exists=True,
+        plain=True,
+        readable=True,
+        size=len(content),
+        mtime_ns=time,
+        digest=sha256(content),
+        content=content,
+    )
 
 
 def change_kind(old: bytes | None, new: bytes | None) -> ChangeKind:
@@ -222,6 +300,9 @@ class MemoryRecords:
     def begin_try(self, key: str, number: int) -> None:
         return None
 
+    def last_sign(self, key: str) -> datetime | None:
+        return None
+
     def shown(self, path: Path) -> str:
         return path.as_posix()
 
@@ -245,13 +326,15 @@ class SimulatedWorld:
         self.commands: list[CommandCall] = []
         self.inspections: list[CommandCall] = []
         self.calls: list[AgentRequest] = []
+        self.people: dict[str, str | bytes | None] = {}
+        """What people changed while agents worked, by path; and by the dispatch during which."""
+        self.people_during: dict[str, Mapping[str, str | bytes | None]] = {}
         self.most_at_once = 0
         self._at_once = 0
         self._command = command
         self._bound = bound
         self._random = random.Random(seed)
         self._sessions: set[str] = set()
-        self._trees: dict[Path, MemoryTree] = {}
 
     def now(self) -> datetime:
         return _moment(asyncio.get_running_loop().time())
@@ -290,7 +373,10 @@ class SimulatedWorld:
     async def _play(self, request: AgentRequest, act: Act, observe: Observer) -> AgentExit:
         if act.spawn_error is not None:
             return AgentExit(None, spawn_error=act.spawn_error)
-        tree = self._trees.get(request.workspace, self.tree)
+        layer = request.within
+        assert isinstance(layer, MemoryLayer)
+        if act.session:
+            observe(AgentNews("session", {"session": act.session}))
         if act.seconds > request.timeout_s:
             await asyncio.sleep(request.timeout_s)
             if request.partial_grace_s:
@@ -302,10 +388,23 @@ class SimulatedWorld:
             await asyncio.sleep(late)
         else:
             await asyncio.sleep(act.seconds)
-        for path, content in act.files.items():
-            tree.put(path, content.encode() if isinstance(content, str) else content)
+        if act.people:
+            self.people |= act.people
+            there = self.tree.files
+            self.people_during[request.dispatch] = {  # of its last try; who saves what is there changes nothing
+                path: text
+                for path, text in act.people.items()
+                if there.get(path) != (text.encode() if isinstance(text, str) else text)
+            }
+        for put, files in ((self.tree.put, act.people), (layer.put, act.files)):
+            for path, content in files.items():
+                put(path, content.encode() if isinstance(content, str) else content)
         if act.crash:
             raise Crash
+        if request.allowance is not None and act.usage is not None and request.allowance.used_up(act.usage):
+            return AgentExit(
+                -15, usage=act.usage, exhausted=True, fault=Fault(Reason.AGENT_ERROR, "its share is used up")
+            )
         late_answer = act.seconds > request.timeout_s
         return AgentExit(
             act.code,
@@ -323,30 +422,47 @@ class SimulatedWorld:
         await asyncio.sleep(0.01)
         return self._command(call)
 
-    async def command(self, call: CommandCall, *, key: str, marker: str) -> CommandResult:
+    async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer | None) -> CommandResult:
         self.commands.append(call)
         await asyncio.sleep(1.0)
         return self._command(call)
 
-    def working(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext()
+    async def recall(self, binding: Bound, request: AgentRequest, ended: Exit) -> AgentExit | None:
+        return None
 
-    async def isolated(self, snapshot: int, name: str) -> MemoryTree:
-        root = ROOT / "worktrees" / name
-        self._trees[root] = MemoryTree(self.tree.at(snapshot), root, shared=self.tree)
-        return self._trees[root]
+    def can_go_on(self, binding: Bound) -> bool:
+        return True
 
-    async def merge(self, base: int, theirs: int, paths: Sequence[str], label: str) -> Merged:
-        old, new = self.tree.at(base), self.tree.at(theirs)
+    async def layer(self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None) -> MemoryLayer:
+        self.tree.layers[name] = layer = MemoryLayer(self.tree, await self.tree.snapshot())
+        return layer
+
+    async def kept_layer(
+        self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None
+    ) -> MemoryLayer | None:
+        return self.tree.layers.get(name)
+
+    async def bring_in(self, work: Mapping[str, Any], label: str) -> Imported:
+        base, now = self.tree.at(work["base"]), self.tree.files
+        theirs = {path: self.tree.kept(kept) for path, _mode, kept in work["entries"]}
         conflicts = {
             path: f"<<<<<<< now\n=======\n>>>>>>> {label}\n"
-            for path in paths
-            if self.tree.files.get(path) not in (old.get(path), new.get(path))
+            for path, content in theirs.items()
+            if now.get(path) not in (base.get(path), content)
         }
-        if not conflicts:
-            for path in paths:
-                self.tree.put(path, new.get(path))
-        return Merged(() if conflicts else tuple(paths), conflicts)
+        if conflicts:
+            return Imported(conflicts=conflicts)
+        for path, content in theirs.items():
+            self.tree.put(path, content)
+        return Imported(tuple(theirs))
+
+    async def patch_of(self, work: Mapping[str, Any]) -> bytes:
+        old = self.tree.at(work["base"])
+        return b"".join(
+            b"%s\n-%s\n+%s\n"
+            % (path.encode("utf-8", "surrogateescape"), old.get(path, b"(none)"), self.tree.kept(kept) or b"(none)")
+            for path, _mode, kept in work["entries"]
+        )
 
     def end_leftovers(self, prefix: str, group: int | None, started: float | None) -> list[int]:
         return []

@@ -7,7 +7,6 @@ its dispatch procedure and its clusters are the same code in both; that is what 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,15 +17,19 @@ from interlock.agents.runner import AgentExit, AgentRequest, Observer
 from interlock.documents import Document, FileFacts, Written
 from interlock.engine.model import CommandResult
 from interlock.engine.objects import Objects
-from interlock.workspace import Change
+from interlock.workspace import Change, Exit, Found
 
 T = TypeVar("T")
 SnapshotToken = Any
 """A snapshot as JSON data; only its tree can read it."""
 
 
+WorkToken = Any
+"""Changed files as JSON data; only its world can read it."""
+
+
 class Tree(Protocol):
-    """A folder in which a dispatch works: the workspace, or a worktree of its own."""
+    """The user's tree. Nothing but people and accepted work ever changes it."""
 
     @property
     def root(self) -> Path: ...
@@ -37,13 +40,56 @@ class Tree(Protocol):
 
     async def patch(self, before: SnapshotToken, after: SnapshotToken, paths: Sequence[str]) -> bytes: ...
 
-    async def restore(self, snapshot: SnapshotToken, paths: Sequence[str]) -> None: ...
+    def facts(self, path: str) -> FileFacts: ...
+
+
+class Layer(Protocol):
+    """Where one dispatch or command works: it sees the workspace at `root`, and all that it writes stays in here."""
+
+    @property
+    def root(self) -> Path: ...
+
+    @property
+    def exchange(self) -> Path:
+        """A folder that the program and the engine share: brief in, answer out."""
+        ...
+
+    @property
+    def confined(self) -> bool: ...
+
+    def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]: ...
+
+    def exit(self) -> Exit | None:
+        """How the program that was started here ended, as its launcher left it; for whoever resumes."""
+        ...
+
+    def forget_exit(self) -> None: ...
 
     def facts(self, path: str) -> FileFacts: ...
 
-    async def move_to_attic(self, paths: Sequence[str], into: str) -> list[str]: ...
+    async def found(self) -> Found:
+        """What changed since the layer was made, whatever people did to the tree meanwhile."""
+        ...
 
-    async def close(self) -> None: ...
+    async def work(self, paths: Sequence[str]) -> WorkToken: ...
+
+    def show(self, path: str, content: bytes) -> None:
+        """Lay a file of the engine's own folder before the program, which does not see the real one."""
+        ...
+
+    async def start_from(self, work: WorkToken) -> None: ...
+
+    async def revert(self, paths: Sequence[str]) -> None: ...
+
+    async def take_ignored(self, paths: Sequence[str]) -> None: ...
+
+    async def rest(self) -> None:
+        """Nothing of ours is at work on it any more; it stays for whoever opens it again."""
+        ...
+
+    async def close(self) -> None:
+        """Drop the layer; a login that its client refreshed is kept."""
+        ...
 
 
 class Documents(Protocol):
@@ -84,6 +130,10 @@ class Records(Protocol):
         """Make room for try `number`: the records of the one before move into a folder of their own."""
         ...
 
+    def last_sign(self, key: str) -> datetime | None:
+        """When the call that this dispatch made last was last heard of."""
+        ...
+
     def shown(self, path: Path) -> str:
         """A path below the run folder as a person in the workspace would write it."""
         ...
@@ -105,8 +155,8 @@ class CommandCall:
 
 
 @dataclass(frozen=True)
-class Merged:
-    """What a merge did: the paths it wrote, or the conflicts that kept it from writing anything."""
+class Imported:
+    """What an import did: the paths it wrote, or the conflicts that kept it from writing anything."""
 
     paths: tuple[str, ...] = ()
     conflicts: Mapping[str, str] = field(default_factory=dict)
@@ -115,13 +165,6 @@ class Merged:
     @property
     def ok(self) -> bool:
         return not self.conflicts
-
-    def to_json(self) -> dict[str, Any]:
-        return {"paths": list(self.paths), "conflicts": dict(self.conflicts)}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Merged:
-        return cls(tuple(value["paths"]), value["conflicts"])
 
 
 class World(Protocol):
@@ -160,20 +203,41 @@ class World(Protocol):
 
     async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit: ...
 
-    async def command(self, call: CommandCall, *, key: str, marker: str) -> CommandResult: ...
+    async def recall(self, binding: Bound, request: AgentRequest, ended: Exit) -> AgentExit | None:
+        """What a call came to that ended before its engine could record it; None when that cannot be told."""
+        ...
+
+    def can_go_on(self, binding: Bound) -> bool:
+        """Whether this agent can go on with a session of its own in a new process."""
+        ...
+
+    async def layer(self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None) -> Layer:
+        """A new layer, for an agent or (without one) for a command. `outer`: what a nested run is told of it."""
+        ...
+
+    async def kept_layer(
+        self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None
+    ) -> Layer | None:
+        """The layer of that name that a process which is gone left behind."""
+        ...
+
+    async def bring_in(self, work: WorkToken, label: str) -> Imported:
+        """Merge changed files into the user's tree, all or none; done again after a crash it finishes."""
+        ...
+
+    async def patch_of(self, work: WorkToken) -> bytes: ...
+
+    async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer | None) -> CommandResult: ...
 
     async def inspect(self, call: CommandCall, *, marker: str) -> CommandResult:
         """A command that only looks; leaves no file behind, not even among the run's records."""
         ...
 
-    def working(self) -> AbstractAsyncContextManager[None]:
-        """Held while something works in the shared tree (EN-39)."""
-        ...
-
-    async def isolated(self, snapshot: SnapshotToken, name: str) -> Tree: ...
-
-    async def merge(self, base: SnapshotToken, theirs: SnapshotToken, paths: Sequence[str], label: str) -> Merged: ...
-
     def end_leftovers(self, prefix: str, group: int | None, started: float | None) -> list[int]:
         """End what a dead process left of a dispatch or command; the ids that were ended."""
         ...
+
+
+def redacted(world: World, raw: bytes) -> bytes:
+    """Bytes for a record, without the secrets that are known (LY-39)."""
+    return world.redact(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")

@@ -23,7 +23,7 @@ class Setting:
     meaning: str
     is_text: bool
     kinds: tuple[str, ...] = ()
-    """For a key of `runners.NAME`: the types of runner that have it; empty elsewhere."""
+    """For a key of `runners.NAME` that not all types of runner have: those that do."""
 
     @property
     def dotted(self) -> str:
@@ -32,7 +32,11 @@ class Setting:
     @property
     def variable(self) -> str:
         """Its environment variable; tables with names of their own have one variable for the whole table."""
-        return "INTERLOCK_" + "_".join(self.key[:1] if ANY_NAME in self.key else self.key).upper()
+        return variable_of(self.key)
+
+
+def variable_of(key: tuple[str, ...]) -> str:
+    return "INTERLOCK_" + "_".join(key[:1] if ANY_NAME in key else key).upper()
 
 
 def json_schema() -> dict[str, Any]:
@@ -77,14 +81,15 @@ def _walk(schema: Mapping[str, Any], models: Mapping[str, Any], above: tuple[str
 def _walk_runners(rows: Mapping[str, Any], models: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[Setting]:
     """The settings of all types of runner; one that several types have in the same way is one setting."""
     kinds: dict[Setting, tuple[str, ...]] = {}
-    for kind, model in rows["discriminator"]["mapping"].items():
+    models_by_kind = rows["discriminator"]["mapping"]
+    for kind, model in models_by_kind.items():
         for setting in _walk(_resolved({"$ref": model}, models), models, above):
             if setting.key[-1] != "type":
                 kinds[setting] = (*kinds.get(setting, ()), kind)
-    types = {"enum": list(rows["discriminator"]["mapping"]), "description": "Kind of runner."}
+    types = {"enum": list(models_by_kind), "description": "Kind of runner."}
     yield _setting((*above, "type"), types, required=True)
     for setting, group in kinds.items():
-        yield replace(setting, kinds=group)
+        yield replace(setting, kinds=() if len(group) == len(models_by_kind) else group)
 
 
 def _resolved(field: Mapping[str, Any], models: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from interlock.errors import ConfigInvalid
 from interlock.settings.inventory import ANY_NAME, catalogue
 from interlock.settings.location import FILE_NAME
-from interlock.settings.models import Settings, quoted
+from interlock.settings.models import REMOVED, Settings, quoted
 from interlock.settings.sources import Places, environment, merged_over, nested, parse, read
 
 
@@ -63,10 +63,7 @@ def load_settings(
     text = read(workspace / FILE_NAME)
     in_file = parse(text)
     from_variables, strays = environment(environ)
-    problems = [
-        Problem(f"unknown setting {name}", "environment", remedy=f"Did you mean {near}?")
-        for name, near in strays.items()
-    ]
+    problems = [Problem(what, "environment", remedy=remedy) for what, remedy in strays.items()]
     from_options = nested({key: value for key, value in overrides.items() if value is not None})
     places = Places(text, from_variables, from_options)
     merged = merged_over(merged_over(in_file, from_variables), from_options)
@@ -91,6 +88,8 @@ def _problem(detail: dict[str, Any], merged: Mapping[str, Any], places: Places) 
         path = path[:-1]
     where, dotted = places.of(path), ".".join(quoted(part) for part in path)
     match detail["type"]:
+        case "extra_forbidden" if path in REMOVED:
+            return Problem(f"{dotted} is no setting any more", where, remedy=REMOVED[path])
         case "extra_forbidden":
             return Problem(f"unknown setting {dotted}", where, remedy=_advice(path, kind))
         case "missing" | "union_tag_not_found":

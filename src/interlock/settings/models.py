@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
@@ -29,6 +30,25 @@ def _glob(value: str) -> str:
     return value
 
 
+def _place(value: str) -> str:
+    path = PurePosixPath(value.removeprefix("~/"))
+    if not path.name or ".." in path.parts or path.parts[0].startswith("~"):
+        raise ValueError("expected a file or folder below HOME, or an absolute path, without '..'; not HOME as a whole")
+    return str(path)
+
+
+def _file_name(value: str) -> str:
+    if not value or value in (".", "..") or "/" in value:
+        raise ValueError("expected the name of a file or folder, without '/'")
+    return value
+
+
+def _host(value: str) -> str:
+    if not re.fullmatch(r"(\*\.)?[\w-]+(\.[\w-]+)*(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", value, re.ASCII):
+        raise ValueError("expected HOST, HOST:PORT or *.DOMAIN, without a scheme and a path")
+    return value
+
+
 def _variable(value: str) -> str:
     if not value or "=" in value or value.startswith("INTERLOCK_"):
         raise ValueError("a variable needs a name without '=' that does not begin with INTERLOCK_")
@@ -45,6 +65,9 @@ Text = Annotated[str, AfterValidator(_text)]
 Name = Annotated[Text, Field(min_length=1)]
 Texts = Annotated[tuple[Text, ...], Strict(False)]  # TOML has lists; strict mode would want a tuple
 Globs = Annotated[tuple[Annotated[Text, AfterValidator(_glob)], ...], Strict(False)]
+Places = Annotated[tuple[Annotated[Text, AfterValidator(_place)], ...], Strict(False)]
+Hosts = Annotated[tuple[Annotated[Text, AfterValidator(_host)], ...], Strict(False)]
+FileNames = Annotated[tuple[Annotated[Text, AfterValidator(_file_name)], ...], Strict(False)]
 Environment = Annotated[
     Mapping[Annotated[Text, AfterValidator(_variable)], Text], AfterValidator(MappingProxyType), PlainSerializer(dict)
 ]
@@ -55,6 +78,57 @@ class Table(BaseModel):
     """A table of `interlock.toml`: immutable, strictly typed, without room for unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class RunnerSandbox(Table):
+    """What one runner's programs may do; what is unset comes from `[sandbox]`."""
+
+    mode: Literal["auto", "strict", "off"] | None = Field(
+        default=None, description="How much confinement this runner needs; unset: as `sandbox.mode`."
+    )
+    network: Literal["open", "model", "none"] | None = Field(
+        default=None, description="What this runner's programs reach; unset: as `sandbox.network`."
+    )
+    hosts: Hosts | None = Field(
+        default=None, description="What this runner reaches beside its model; instead of `sandbox.hosts`."
+    )
+    home: Places | None = Field(
+        default=None, description="What this runner's programs may read of HOME; instead of `sandbox.home`."
+    )
+
+
+class SandboxSettings(Table):
+    """What agents and commands may see, reach and change, beside their layer."""
+
+    mode: Literal["auto", "strict", "off"] = Field(
+        default="auto",
+        description="Confined by the kernel where it allows that; confined or not at all; or merely a private copy.",
+    )
+    network: Literal["open", "model", "none"] = Field(
+        default="open", description="What confined programs reach: everything, the hosts of their model, or nothing."
+    )
+    hosts: Hosts = Field(
+        default=(),
+        description="Hosts that `model` lets through beside the model's own: `HOST`, `HOST:PORT` or `*.DOMAIN`.",
+    )
+    home: Places = Field(
+        default=(),
+        description="Further files and folders of HOME (or absolute paths) that confined programs may read.",
+    )
+    max_bytes: int = Field(
+        default=4_000_000_000, ge=1, description="Most bytes that a layer may hold; over it, nothing is imported."
+    )
+    max_files: int = Field(
+        default=400_000, ge=1, description="Most files that a layer may hold; over it, nothing is imported."
+    )
+    protected: FileNames | None = Field(
+        default=None,
+        description="Names of files and folders that no scope covers without naming them; `.git`, `.interlock` and "
+        "`interlock.toml` always are; unset: interlock's own list.",
+    )
+
+
+_SANDBOX: Final = "What this runner's programs may do."
 
 
 class CodingAgent(Table):
@@ -71,6 +145,7 @@ class CodingAgent(Table):
     mode: Literal["headless", "acp"] = Field(
         default="headless", description="How the agent is spoken to: one call per dispatch, or a protocol session."
     )
+    sandbox: RunnerSandbox = Field(default_factory=RunnerSandbox, description=_SANDBOX)
 
 
 class AcpAgent(Table):
@@ -81,6 +156,7 @@ class AcpAgent(Table):
     args: Texts = Field(default=(), description="Its arguments.")
     model: Name | None = Field(default=None, description="Model to ask for; unset: the agent's own choice.")
     env: Environment = Field(default_factory=dict, description="Environment variables added for this runner.")
+    sandbox: RunnerSandbox = Field(default_factory=RunnerSandbox, description=_SANDBOX)
 
 
 class Command(Table):
@@ -91,6 +167,7 @@ class Command(Table):
         description="Program and arguments; `{agent}` and the other fields of the call are filled in."
     )
     env: Environment = Field(default_factory=dict, description="Environment variables added for this runner.")
+    sandbox: RunnerSandbox = Field(default_factory=RunnerSandbox, description=_SANDBOX)
 
 
 class Scripted(Table):
@@ -100,6 +177,7 @@ class Scripted(Table):
     scenario: Name | None = Field(
         default=None, description="YAML scenario, relative to the workspace; unset: every agent does its part well."
     )
+    sandbox: RunnerSandbox = Field(default_factory=RunnerSandbox, description=_SANDBOX)
 
 
 RunnerSettings = CodingAgent | AcpAgent | Command | Scripted
@@ -147,11 +225,9 @@ class Limits(Table):
 
 
 class WorkspaceSettings(Table):
-    """How the working tree is watched and shared."""
+    """How the working tree is watched."""
 
     watch: Globs = Field(default=(), description="Ignored files that snapshots cover all the same.")
-    isolate: bool = Field(default=False, description="Give every dispatch that writes code a worktree of its own.")
-    outbox: bool = Field(default=False, description="Let agents write to an outbox; files in scope are imported.")
 
 
 class RoadmapSettings(Table):
@@ -254,6 +330,7 @@ class Settings(Table):
     agents: Agents = Field(default_factory=dict, description="Agents by `role` or `playbook/role`.")
     limits: Limits = Field(default_factory=Limits)
     workspace: WorkspaceSettings = Field(default_factory=WorkspaceSettings)
+    sandbox: SandboxSettings = Field(default_factory=SandboxSettings)
     roadmap: RoadmapSettings = Field(default_factory=RoadmapSettings)
     harness: HarnessSettings = Field(default_factory=HarnessSettings)
     feature: FeatureSettings = Field(default_factory=FeatureSettings)
@@ -264,6 +341,11 @@ class Settings(Table):
         """What is set for a role in a playbook: `playbook/role` over `role`, field by field (EN-43)."""
         general, own = (self.agents.get(name, AgentSettings()) for name in (role, f"{playbook}/{role}"))
         return general.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+
+    def sandbox_for(self, runner: str | None = None) -> SandboxSettings:
+        """What this runner's programs may do, its own table over `[sandbox]`; without a runner, what commands may."""
+        own = self.runner_named(runner).sandbox.model_dump(exclude_none=True) if runner is not None else {}
+        return self.sandbox.model_copy(update=own)
 
     def runner_named(self, name: str) -> RunnerSettings:
         """The runner's table, or the defaults of a known agent; `ConfigInvalid` names the runners there are."""
@@ -279,6 +361,15 @@ class Settings(Table):
             found=name,
             remedy=f"Add [runners.{quoted(name)}] with its type to {FILE_NAME}, or choose one of these.",
         )
+
+
+REMOVED: Final[Mapping[tuple[str, ...], str]] = MappingProxyType(
+    dict.fromkeys(
+        (("workspace", "isolate"), ("workspace", "outbox")),
+        "Every dispatch has a layer of its own now, from which only accepted work is imported: delete this line.",
+    )
+)
+"""Settings that older files may still have, and what to do about each."""
 
 
 def quoted(name: str) -> str:

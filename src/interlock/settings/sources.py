@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from interlock.errors import ConfigInvalid
-from interlock.settings.inventory import ANY_NAME, Setting, catalogue
+from interlock.settings.inventory import ANY_NAME, Setting, catalogue, variable_of
 from interlock.settings.location import FILE_NAME
+from interlock.settings.models import REMOVED
 
 LARGEST_FILE: Final = 10_000_000
 
@@ -74,11 +75,12 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def environment(environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """What the environment sets, and the variables that were meant as settings but are none, with the nearest one.
+    """What the environment sets; and what is wrong with variables that were meant as settings, with what to do.
 
     Text is taken as it stands, everything else is written as in TOML; an empty variable is unset.
     """
     known = {setting.variable: setting for setting in catalogue()}
+    removed = {variable_of(key): remedy for key, remedy in REMOVED.items()}
     tree: dict[str, Any] = {}
     strays: dict[str, str] = {}
     for name in sorted(name for name in environ if name.startswith("INTERLOCK_") and environ[name]):
@@ -86,8 +88,10 @@ def environment(environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, s
             by_name = ANY_NAME in setting.key
             value = environ[name] if setting.is_text and not by_name else _toml_value(environ[name])
             tree = merged_over(tree, nested({setting.key[0] if by_name else setting.dotted: value}))
+        elif name in removed:
+            strays[f"{name} is no setting any more"] = removed[name]
         elif name not in PROTOCOL_VARIABLES and (near := _nearest_variable(name, known)):
-            strays[name] = near
+            strays[f"unknown setting {name}"] = f"Did you mean {near}?"
     return tree, strays
 
 

@@ -36,10 +36,25 @@ class Told:
 
 
 def printable(text: object, limit: int = LONGEST) -> str:
-    """The text in one line that a terminal prints as it is: control characters escaped, long texts cut."""
+    """The text in one line that a terminal prints as it is: control characters escaped, long texts cut.
+
+    What Python calls printable is what is wanted here: no control character of either kind, no mark that turns the
+    direction of writing, nothing invisible, no half of a character.
+    """
     spelled = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False, default=str)
     cut = spelled if len(spelled) <= limit else spelled[: limit - 1] + "…"
     return "".join(char if char.isprintable() else _escape(char) for char in cut)
+
+
+def harmless(text: str) -> str:
+    """The text with its lines and tabs, but without anything else that a terminal would obey."""
+    if text.isprintable():
+        return text
+    kept = text.replace("\r\n", "\n")
+    return "".join(char if char in _KEPT or char.isprintable() else _escape(char) for char in kept)
+
+
+_KEPT = frozenset("\t\n")
 
 
 def _escape(char: str) -> str:
@@ -129,31 +144,50 @@ def _try(line: LineLike, data: Mapping[str, Any]) -> Told:
 
 
 def _recovered(line: LineLike, data: Mapping[str, Any]) -> Told:
-    restored, left = len(data["restored"]), len(data["left"])
-    text = f"{_at(line)}: clearing up behind the interrupted try: {restored} changes put back, {left} left alone"
-    return Told(text, Weight.ATTENTION)
+    how = data.get("how") or f"{len(data.get('restored', ()))} changes put back"  # as older runs said it
+    return Told(f"{_at(line)}: the try that was cut off: {how}{_kept(data)}", Weight.ATTENTION)
 
 
 def _scope(line: LineLike, data: Mapping[str, Any]) -> Told:
-    return Told(f"{data['by']} changed what it may not; undone: {_listing(data['paths'])} {_kept(data)}", Weight.BAD)
+    text = f"{data['by']} changed what it may not; not taken over: {_listing(data['paths'])}{_kept(data)}"
+    return Told(text, Weight.BAD)
 
 
 def _cleaned(line: LineLike, data: Mapping[str, Any]) -> Told:
-    paths = _listing(data["paths"])
-    if "patch" in data:
-        return Told(f"changed in nobody's scope; undone: {paths} {_kept(data)}", Weight.ATTENTION)
-    return Told(f"by-products of {data['by']} cleared away: {paths} (kept in {_listing(data['attic'])})")
+    return Told(
+        f"by-products of {data['by']} were not taken over: {_listing(data['paths'])}{_kept(data)}", Weight.DETAIL
+    )
 
 
 def _kept(data: Mapping[str, Any]) -> str:
-    """Where undone changes are; they may have been a person's, who then wants them back (EN-36)."""
-    again = data.get("again")
-    return f"(if that was you, apply it again: {again})" if again else f"(kept in {data['patch']})"
+    """Where changes are that were not taken over."""
+    return f" (kept in {data['patch']})" if data.get("patch") else ""
 
 
 def _foreign(line: LineLike, data: Mapping[str, Any]) -> Told:
-    text = f"{data['by']} changed a document of the engine; undone: {_listing(data['paths'])} (kept in {data['patch']})"
-    return Told(text, Weight.BAD)
+    paths = _listing(data["paths"])
+    return Told(f"{data['by']} changed a document of the engine; not taken over: {paths}{_kept(data)}", Weight.BAD)
+
+
+def _conflict(line: LineLike, data: Mapping[str, Any]) -> Told:
+    paths = _listing(data["paths"])
+    return Told(
+        f"{_at(line)}: both it and somebody else changed {paths}; nothing was taken over{_kept(data)}", Weight.BAD
+    )
+
+
+def _came_along(line: LineLike, data: Mapping[str, Any]) -> Told:
+    folders = [f"{path} ({count})" for path, count in data["ignored"].items()]
+    return Told(f"{_at(line)}: came along, ignored by the project: {_listing(folders)}")
+
+
+def _repository(line: LineLike, data: Mapping[str, Any]) -> Told:
+    return Told(f"{data['by']} used git in its layer; the repository is as it was: {_listing(data['what'])}")
+
+
+def _dropped(line: LineLike, data: Mapping[str, Any]) -> Told:
+    text = f"{_at(line)}: what the command changed was not taken over ({data['why']}): {_listing(data['paths'])}"
+    return Told(text, Weight.ATTENTION)
 
 
 # -- decisions and people
@@ -267,7 +301,9 @@ class _Gaps(dict[str, Any]):
 _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "run.start": _said("run started: {playbook} {key}"),
     "run.resumed": _said("run resumed ({n})"),
-    "run.reopened": _said("run opened again: what failed will be done again", Weight.ATTENTION),
+    "run.reopened": lambda _line, data: Told(
+        f"run opened again: {data.get('because') or 'what failed will be done again'}", Weight.ATTENTION
+    ),
     "run.end": _run_end,
     "run.paused": _said("run paused: {reason}", Weight.ATTENTION),
     "run.interrupted": _said("run interrupted; its state is saved", Weight.ATTENTION),
@@ -275,6 +311,10 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "lock.taken_over": _said("lock taken over from {from}", Weight.ATTENTION),
     "divergence.accepted": _said("going on with what was recorded, although the playbook differs", Weight.ATTENTION),
     "journal.cut": _said("a torn last line of {bytes} bytes was cut off the journal", Weight.ATTENTION),
+    "journal.recovered": _said(
+        "the journal was damaged; it goes on with the {lines} lines that are whole ({dropped} are gone)",
+        Weight.ATTENTION,
+    ),
     "dispatch.start": _start,
     "dispatch.running": lambda line, data: Told(
         f"{_at(line)}: running" + (f" as process {data['pid']}" if "pid" in data else ""), Weight.DETAIL
@@ -287,6 +327,13 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "scope.violation": _scope,
     "scope.cleaned": _cleaned,
     "foreign_write": _foreign,
+    "dispatch.session": _said("{at}: session {session}", Weight.DETAIL),
+    "dispatch.importing": _said("{at}: its work is being taken over", Weight.DETAIL),
+    "dispatch.recalled": _said("{at}: it had ended before the engine died, and is not called again", Weight.ATTENTION),
+    "dispatch.conflict": _conflict,
+    "dispatch.came_along": _came_along,
+    "repository.touched": _repository,
+    "command.dropped": _dropped,
     "decide": _decide,
     "gate.opened": _gate,
     "gate.decided": _decided,
@@ -301,8 +348,6 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "schedule": lambda line, data: Told(
         f"{data['part']}: {len(data['needs'])} to be done, {data['policy']}, at most {data['at_once']} at once"
     ),
-    "merge.intent": _said("{at}: merging", Weight.DETAIL),
-    "merge": _said("changes of {dispatch} merged, {conflicts} conflicts"),
     "say": _said("{at}: output", Weight.DETAIL),
     "now": _said("{at}: clock read", Weight.DETAIL),
     "new_id": _said("{at}: id drawn", Weight.DETAIL),

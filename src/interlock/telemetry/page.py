@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from interlock.telemetry.facts import LineLike
-from interlock.telemetry.lines import clock, printable, tell
+from interlock.telemetry.lines import clock, harmless, printable, tell
 from interlock.telemetry.report import (
     SCHEDULE_COLUMNS,
     SCHEDULE_NOTE,
@@ -40,7 +40,9 @@ def html(report: Report) -> str:
 
     from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown
+    )
     environment.filters |= {"clock": clock, "printable": printable}
     template = environment.from_string(resources.files(__package__).joinpath("page.html.j2").read_text("utf-8"))
     bars = list(_bars(report))
@@ -56,6 +58,11 @@ def html(report: Report) -> str:
         tokens=f"{counted(report.totals.input_tokens)} in, {counted(report.totals.output_tokens)} out",
         log=[(line.ts, tell(line)) for line in report.lines],
     )
+
+
+def _shown(value: object) -> object:
+    """Whatever the page shows: no control character gets into it, whoever opens it with what."""
+    return harmless(value) if isinstance(value, str) else value
 
 
 def _bars(report: Report) -> Iterator[Bar]:

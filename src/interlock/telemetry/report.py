@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from interlock.documents.files import read_plain, replace_file
 from interlock.telemetry.facts import LineLike, Totals, dispatch_rows, totals
-from interlock.telemetry.lines import Weight, compact, decision, in_words, outcome_word, printable, tell
+from interlock.telemetry.lines import Weight, compact, decision, harmless, in_words, outcome_word, printable, tell
 from interlock.telemetry.schedule import Scheduled, schedules
 
 REPORT = "report.md"
@@ -130,16 +132,22 @@ def read_report(record: RunRecord) -> Report:
 def write_report(record: RunRecord) -> Path:
     """Bring ``report.md`` of the run folder up to date; returns where it is."""
     place = record.path / REPORT
-    text = markdown(read_report(record))
-    if not place.exists() or place.read_text("utf-8") != text:
-        temporary = place.with_name(f".{REPORT}.tmp")
-        temporary.write_text(text, "utf-8")
-        temporary.replace(place)
+    content = markdown(read_report(record)).encode()
+    try:
+        fresh = read_plain(place) == content
+    except OSError:
+        fresh = False
+    if not fresh:
+        replace_file(place, content, sync=False)
     return place
 
 
 def markdown(report: Report) -> str:
-    """The report as a Markdown page."""
+    """The report as a Markdown page, which a terminal can show as it is."""
+    return harmless("\n".join(_page(report)) + "\n")
+
+
+def _page(report: Report) -> list[str]:
     identity, sums = report.identity, report.totals
     page = [
         f"# {identity.playbook} {_cell(identity.key)}",
@@ -148,7 +156,7 @@ def markdown(report: Report) -> str:
         f"- Status: {report.status}" + (f" ({_cell(report.reason)})" if report.reason else ""),
         f"- Started: {identity.started_at}",
         f"- Last event: {report.ended_at}, {report.took} after the start",
-        f"- Inputs: `{printable(dict(identity.inputs), 400)}`",
+        f"- Inputs: {_code(printable(dict(identity.inputs), 400))}",
         f"- Version: {identity.version}",
     ]
     if identity.continues:
@@ -187,13 +195,14 @@ def markdown(report: Report) -> str:
     )
     page += ["", "## Changes", ""]
     changed = [(one, path) for one in report.dispatches for path in one.changes]
-    page += [f"- `{printable(path)}` by {one.facts['member']} (`{one.facts['key']}`)" for one, path in changed] or [
-        "None."
-    ]
+    page += [
+        f"- {_code(printable(path))} by {_cell(one.facts['member'])} ({_code(printable(one.facts['key']))})"
+        for one, path in changed
+    ] or ["None."]
     if report.incidents:
         page += ["", "## Incidents", ""]
         page += [f"- {line.ts[11:19]} {_cell(tell(line).text)}" for line in report.incidents]
-    return "\n".join(page) + "\n"
+    return page
 
 
 SCHEDULE_COLUMNS = ("work", "scheduling", "agents", "at once", "took", "critical path", "ratio", "at least", "chain")
@@ -260,10 +269,12 @@ def _how_it_stands(lines: Sequence[LineLike]) -> tuple[str, str]:
 
 def _dispatched(row: Mapping[str, Any], folder: Path) -> Dispatched:
     try:
-        result = json.loads((folder / "dispatches" / row["key"] / "result.json").read_bytes())
-    except (OSError, ValueError):
+        result = json.loads(read_plain(folder / "dispatches" / row["key"] / "result.json"))
+    except (OSError, ValueError, RecursionError):
         result = {}
-    return Dispatched(row, *(tuple(map(str, result.get(name, ()))) for name in ("changes", "violations", "complaints")))
+    said = result if isinstance(result, dict) else {}
+    lists = (said.get(name) for name in ("changes", "violations", "complaints"))
+    return Dispatched(row, *(tuple(map(str, one)) if isinstance(one, list) else () for one in lists))
 
 
 def _decided(line: LineLike) -> Decided | None:
@@ -290,6 +301,13 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
         return ["None."]
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     return lines + [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
+
+
+def _code(text: str) -> str:
+    """The text as code that it cannot end."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    mark = "`" * (longest + 1)
+    return f"{mark} {text} {mark}" if longest else f"{mark}{text}{mark}"
 
 
 def _cell(value: object) -> str:

@@ -127,12 +127,13 @@ def critical_path(seconds: Mapping[str, float], needs: Needs) -> Path:
 
 
 def dispatch_spans(lines: Iterable[LineLike]) -> dict[str, Span]:
-    """When each finished dispatch was under way, by its key: from the start of its first try to its end.
+    """When each finished dispatch was under way, by its key: from the start of its first try to the agent's end.
 
     A dispatch that a person had done again counts as it was done last, and one whose process died from its recovery
     on: the time in which nobody worked is not work.
     """
     started: dict[str, float] = {}
+    judged: dict[str, float] = {}
     spans: dict[str, Span] = {}
     for line in lines:
         key = str(line.key)
@@ -140,9 +141,11 @@ def dispatch_spans(lines: Iterable[LineLike]) -> dict[str, Span]:
             started.setdefault(key, _seconds(line.ts))
         elif line.event == "dispatch.recovered":
             started.pop(key, None)
+        elif line.event == "dispatch.importing":  # in the turn of its member, which may come much later
+            judged[key] = _seconds(line.ts)
         elif line.event == "dispatch.end" and key in started:
             spans.pop(key, None)
-            spans[key] = Span(started.pop(key), _seconds(line.ts))
+            spans[key] = Span(started.pop(key), judged.pop(key, _seconds(line.ts)))
     return dict(sorted(spans.items(), key=lambda item: item[1].start))
 
 

@@ -6,7 +6,9 @@ import errno
 import os
 import shutil
 import stat
+from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 _FICLONE = 0x40049409
 """Linux: make one file share another's blocks."""
@@ -59,15 +61,37 @@ def _share_blocks(source: Path, target: Path) -> bool:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder and all below it, read-only folders too (package caches make them)."""
-
+    """Remove a folder and all below it, or a file, whatever modes and depth it has."""
     if folder.is_symlink() or not folder.is_dir():
         folder.unlink(missing_ok=True)
         return
     try:
         shutil.rmtree(folder)
-    except PermissionError:
-        for place, _, _ in os.walk(folder):
-            Path(place).chmod(stat.S_IRWXU)
-            # The walk lists a folder before it comes to those below, which it can now read.
-        shutil.rmtree(folder)
+    except (OSError, RecursionError):
+        # Folders without rights (package caches and overlays make them), or deeper than a path may be long; or somebody
+        # else, another run that clears up, is removing it as well.
+        while folder.exists():
+            with suppress(FileNotFoundError):
+                _remove_flat(folder)
+
+
+def _remove_flat(folder: Path) -> None:
+    """Bring every folder to the top before it is emptied: no right and no depth is in the way there."""
+    folder.chmod(stat.S_IRWXU)
+    while inner := [Path(entry.path) for entry in os.scandir(folder) if _emptied_of_files(entry)]:
+        for place in inner:
+            place.chmod(stat.S_IRWXU)
+            for entry in os.scandir(place):
+                if _emptied_of_files(entry):
+                    Path(entry.path).chmod(stat.S_IRWXU)
+                    Path(entry.path).rename(folder / uuid4().hex)
+            place.rmdir()
+    folder.rmdir()
+
+
+def _emptied_of_files(entry: os.DirEntry[str]) -> bool:
+    """Remove what is no folder; whether it is one."""
+    if entry.is_dir(follow_symlinks=False):
+        return True
+    Path(entry.path).unlink()
+    return False

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -139,6 +139,19 @@ class Git:
             await _end(process)
             await errors
 
+    @asynccontextmanager
+    async def talk(self, *args: str, globs: bool = False) -> AsyncIterator[Talk]:
+        """A command that answers question by question; it is ended afterwards."""
+        process = await self._start(args, reads=True, globs=globs)
+        assert process.stdout is not None and process.stderr is not None and process.stdin is not None
+        errors = asyncio.ensure_future(process.stderr.read())
+        try:
+            yield Talk(args, process.stdin, process.stdout, errors)
+        finally:
+            process.stdin.close()
+            await _end(process)
+            await errors
+
     async def _start(self, args: Sequence[str], *, reads: bool, globs: bool) -> asyncio.subprocess.Process:
         extra: dict[str, str] = {}
         if self.index is not None:
@@ -176,7 +189,50 @@ class Git:
                 raise WorkspaceFailed(
                     "git cannot be started", expected="the program git on PATH", remedy="Install git 2.38 or later."
                 ) from error
-            raise WorkspaceFailed(f"folder {str(self.work_tree)!r} is gone", where=str(self.work_tree)) from error
+            raise WorkspaceFailed(
+                f"folder {str(self.work_tree)!r} is gone",
+                where=str(self.work_tree),
+                remedy="Put it back, then call interlock again: what is done is not done again.",
+            ) from error
+        except OSError as error:
+            place = str(self.folder or self.work_tree)
+            raise WorkspaceFailed.of(error, "git cannot be started", where=place) from error
+
+
+class Talk:
+    """Questions to a running git, and its answers. What it does not answer in time is a failure."""
+
+    def __init__(
+        self,
+        args: Sequence[str],
+        stdin: asyncio.StreamWriter,
+        stdout: asyncio.StreamReader,
+        errors: asyncio.Future[bytes],
+    ) -> None:
+        self._args = args
+        self._stdin = stdin
+        self._stdout = stdout
+        self._errors = errors
+
+    async def ask(self, question: bytes) -> None:
+        with suppress(ConnectionError):  # the answer that does not come tells more
+            self._stdin.write(question)
+            await self._stdin.drain()
+
+    async def until(self, mark: bytes) -> bytes:
+        """What comes up to a mark, without it."""
+        return (await self._taken(self._stdout.readuntil(mark)))[: -len(mark)]
+
+    async def exactly(self, count: int) -> bytes:
+        return await self._taken(self._stdout.readexactly(count))
+
+    async def _taken(self, reading: Awaitable[bytes]) -> bytes:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return await reading
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, TimeoutError) as error:
+            said = await self._errors if not isinstance(error, TimeoutError) else b"no answer"
+            raise _failed(self._args, None, said) from error
 
 
 async def _started(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:

@@ -1,29 +1,53 @@
-"""Write scopes: which paths an agent may change, and whether two agents could meet on one.
+"""Write scopes: which paths an agent may change.
 
 A pattern is a path with ``?`` (one character), ``*`` (any within a folder's name) and ``**`` (any folders, also
 none); all other characters, brackets too, stand for themselves.  ``dir/`` and ``dir/**`` are everything below a
 folder.  A leading ``!`` excludes; an exclusion wins over every other pattern, whatever the order.
 
-Whether two scopes overlap is decided exactly: both are read as automata over characters, and the pairs of states
-that one path can bring about are searched for one where both scopes cover the path.
+Some names are protected: what steers agents and tools, git's and interlock's own.  No wildcard stands for a protected
+name, at any depth and in whatever case it is written: ``**`` does not cover ``docs/CLAUDE.md``, ``docs/CLAUDE.md``
+does; ``.github/**`` covers ``.github/workflows/ci.yml`` and not ``.github/AGENTS.md``.
 """
 
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Final
 
 from interlock.errors import PathRefused
 from interlock.workspace.paths import normal
 
-_SEARCHED = 20_000
-"""Pairs of states looked at before an overlap is assumed; real scopes need a few hundred."""
+ALWAYS_PROTECTED: Final = ("interlock.toml", ".interlock", ".git")
+"""Protected whatever the settings say."""
 
-_FRESH = "\N{WHITE SQUARE}"
-"""Stands for every character that no pattern names."""
+DEFAULT_PROTECTED: Final = (
+    *ALWAYS_PROTECTED,
+    # what coding agents read by themselves: instructions, settings, hooks, tools
+    *("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENTS.override.md", "AGENT.md", "GEMINI.md", "QWEN.md"),
+    *("CRUSH.md", "WARP.md", ".agents", ".claude", ".codex", ".gemini", ".geminiignore", ".qwen", ".qwenignore"),
+    *(".opencode", "opencode.json", "opencode.jsonc", ".copilot", ".mcp.json", ".cursor", ".cursorrules"),
+    *(".cursorignore", ".windsurf", ".windsurfrules", ".clinerules", ".roo", ".roorules", ".roomodes", ".kiro"),
+    *(".amazonq", ".augment", ".factory", ".junie", ".goose", ".goosehints", ".continue", ".crush", ".rules"),
+    *(".aider.conf.yml", ".aiderignore", ".aiignore"),
+    # what a forge runs by itself
+    *(".github", ".gitlab", ".gitlab-ci.yml", ".forgejo", ".gitea", ".circleci", ".buildkite", ".woodpecker"),
+    *(".travis.yml", ".drone.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml", "Jenkinsfile"),
+    # what an editor, a shell or git runs by itself
+    *(".vscode", ".idea", ".zed", ".devcontainer", ".devcontainer.json", ".envrc", ".mise.toml", "mise.toml"),
+    *(".gitattributes", ".gitmodules", ".husky", ".githooks", "lefthook.yml", ".lefthook.yml"),
+    ".pre-commit-config.yaml",
+    # where package managers get programs from
+    *(".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "bunfig.toml", ".cargo", "uv.toml"),
+)
+"""Protected unless the settings have a list of their own."""
+
+
+def protected_names(given: Iterable[str] | None = None) -> frozenset[str]:
+    """The protected names for scopes: those given, else the default list; what always is protected in any case."""
+    return frozenset((*ALWAYS_PROTECTED, *(DEFAULT_PROTECTED if given is None else given)))
 
 
 @dataclass(frozen=True)
@@ -34,9 +58,12 @@ class Scope:
     bounds: tuple[Scope, ...] = ()
     named: tuple[str, ...] = ()
     """Files covered although an exclusion hits them: what somebody must produce, they may write."""
+    protected: frozenset[str] = frozenset()
+    """Names of files and folders that no wildcard stands for; their case does not count."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "patterns", tuple(_normal_pattern(pattern) for pattern in self.patterns))
+        object.__setattr__(self, "protected", frozenset(name.casefold() for name in self.protected))
 
     def covers(self, path: str) -> bool:
         """Whether the file `path` may be changed; never for a path that leaves the workspace."""
@@ -47,161 +74,62 @@ class Scope:
         return self._covers(path)
 
     def within(self, parent: Scope) -> Scope:
-        """The scope of what both cover: a nested run never gets more than its parent's dispatch has."""
-        return Scope(self.patterns, (*self.bounds, parent), self.named)
+        """The scope of what both cover: a nested run never gets more than its parent's dispatch has.
+
+        What is protected here must be named by the parent too.
+        """
+        bound = replace(parent, protected=parent.protected | self.protected)
+        return replace(self, bounds=(*self.bounds, bound))
 
     def narrowed(self, inner: Scope) -> Scope:
         """`inner`, cut down to this scope."""
         return inner.within(self)
 
     def _covers(self, path: str) -> bool:
-        included, excluded = self._regexes
-        hit = included is not None and included.fullmatch(path) and not (excluded and excluded.fullmatch(path))
-        if not hit and path not in self.named:
-            return False
-        return all(bound._covers(path) for bound in self.bounds)
+        return (path in self.named or self._hits(path)) and all(bound._covers(path) for bound in self.bounds)
 
-    @cached_property
-    def _regexes(self) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None]:
-        return _any_of(self._included), _any_of(self._excluded)
+    def _hits(self, path: str) -> bool:
+        included, excluded = self._expressions
+        return bool(included.fullmatch(self._marked(path))) and not excluded.fullmatch(path)
 
-    @cached_property
-    def _included(self) -> tuple[str, ...]:
-        return tuple(pattern for pattern in self.patterns if not pattern.startswith("!"))
-
-    @cached_property
-    def _excluded(self) -> tuple[str, ...]:
-        return tuple(pattern[1:] for pattern in self.patterns if pattern.startswith("!"))
-
-    def _layers(self) -> Iterator[Scope]:
-        """This scope and its bounds, each to be met by a path."""
-        yield self
-        for bound in self.bounds:
-            yield from bound._layers()
-
-
-def overlap(a: Scope, b: Scope) -> str | None:
-    """A path that both scopes cover, or None when there is provably none."""
-    for path in (*a.named, *b.named):
-        if a.covers(path) and b.covers(path):
+    def _marked(self, path: str) -> str:
+        """The path with a mark before every protected name."""
+        if not self.protected:
             return path
-    layers = (*a._layers(), *b._layers())
-    if _apart(a._included, b._included):
-        return None
-    start = tuple(_Reading.start(layer) for layer in layers)
-    seen = {(start, True)}
-    queue = deque([(start, "")])
-    while queue:
-        if len(seen) > _SEARCHED:
-            return f"{_literal_prefix(a._included[0])}... (too many patterns to tell apart)"
-        state, path = queue.popleft()
-        opening = not path or path.endswith("/")
-        if not opening and all(reading.accepts() for reading in state):
-            return path
-        letters = [*sorted({letter for reading in state for letter in reading.letters()}), _FRESH]
-        for letter in letters if opening else [*letters, "/"]:
-            after = tuple(reading.read(letter) for reading in state)
-            key = (after, letter == "/")
-            if all(reading.alive for reading in after) and key not in seen:
-                seen.add(key)
-                queue.append((after, path + letter))
-    return None
+        return "/".join(_MARK + part if part.casefold() in self.protected else part for part in path.split("/"))
+
+    @cached_property
+    def _expressions(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        included = tuple(pattern for pattern in self.patterns if not pattern.startswith("!"))
+        excluded = tuple(pattern[1:] for pattern in self.patterns if pattern.startswith("!"))
+        return _any_of(included), _any_of(excluded)
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """How far one scope's patterns have got with a path."""
-
-    included: frozenset[tuple[str, int]]
-    excluded: frozenset[tuple[str, int]]
-
-    @classmethod
-    def start(cls, scope: Scope) -> _Reading:
-        return cls(
-            frozenset(state for pattern in scope._included for state in _closure(pattern, 0)),
-            frozenset(state for pattern in scope._excluded for state in _closure(pattern, 0)),
-        )
-
-    @property
-    def alive(self) -> bool:
-        return bool(self.included)
-
-    def accepts(self) -> bool:
-        return any(_ends(*state) for state in self.included) and not any(_ends(*state) for state in self.excluded)
-
-    def letters(self) -> Iterator[str]:
-        for pattern, position in (*self.included, *self.excluded):
-            tokens = _tokens(pattern)
-            if position % 2 == 0 and position // 2 < len(tokens):
-                token = tokens[position // 2]
-                if token not in ("*", "?", "/", "**/"):
-                    yield token
-
-    def read(self, letter: str) -> _Reading:
-        return _Reading(
-            frozenset(after for state in self.included for after in _step(*state, letter)),
-            frozenset(after for state in self.excluded for after in _step(*state, letter)),
-        )
-
-
-# A state of a pattern's automaton is 2 * position, plus 1 while it is inside a folder's name that "**/" takes in.
+_MARK: Final = "\0"
+"""Before a protected name. No path has it, no wildcard stands for it; a name that is spelled out may follow it."""
 
 
 @lru_cache(maxsize=4096)
-def _tokens(pattern: str) -> tuple[str, ...]:
-    """Single characters, with ``**/`` as one token."""
-    tokens: list[str] = []
-    parts = pattern.split("/")
-    for number, part in enumerate(parts):
-        last = number == len(parts) - 1
-        if part == "**":
-            tokens.append("**/")
-            if last:
-                tokens.append("*")
-            continue
-        tokens.extend(re.sub(r"\*+", "*", part))
-        if not last:
-            tokens.append("/")
-    return tuple(tokens)
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    nothing = r"(?!)"
+    return re.compile("|".join(map(_expression, patterns)) or nothing)
 
 
-def _closure(pattern: str, state: int) -> Iterator[tuple[str, int]]:
-    tokens = _tokens(pattern)
-    yield pattern, state
-    while state % 2 == 0 and state // 2 < len(tokens) and tokens[state // 2] in ("*", "**/"):
-        state += 2
-        yield pattern, state
+def _expression(pattern: str) -> str:
+    *folders, last = pattern.split("/")
+    any_folders, any_name = r"(?:[^/\0]+/)*", r"[^/\0]*"
+    above = "".join(any_folders if part == "**" else f"{_name(part)}/" for part in folders)
+    return above + (any_folders + any_name if last == "**" else _name(last))
 
 
-@lru_cache(maxsize=65536)
-def _step(pattern: str, state: int, letter: str) -> tuple[tuple[str, int], ...]:
-    tokens = _tokens(pattern)
-    if state % 2:
-        return tuple(_closure(pattern, state - 1)) if letter == "/" else ((pattern, state),)
-    if state // 2 >= len(tokens):
-        return ()
-    token = tokens[state // 2]
-    if token == "**/":
-        return () if letter == "/" else ((pattern, state + 1),)
-    if token == "*":
-        return () if letter == "/" else tuple(_closure(pattern, state))
-    if token == letter or (token == "?" and letter != "/"):
-        return tuple(_closure(pattern, state + 2))
-    return ()
+_WILD: Final = {"*": r"[^/\0]*", "?": r"[^/\0]"}
 
 
-def _ends(pattern: str, state: int) -> bool:
-    return state == 2 * len(_tokens(pattern))
-
-
-@lru_cache(maxsize=4096)
-def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
-    return re.compile("|".join(_regex(pattern) for pattern in patterns), re.DOTALL) if patterns else None
-
-
-def _regex(pattern: str) -> str:
-    written = {"**/": "(?:[^/]+/)*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(written.get(token) or re.escape(token) for token in _tokens(pattern))
+def _name(part: str) -> str:
+    pieces = re.split(r"(\*+|\?)", part)
+    if len(pieces) == 1:
+        return r"\0?" + re.escape(part)
+    return "".join(_WILD.get(piece[:1]) or re.escape(piece) for piece in pieces)
 
 
 @lru_cache(maxsize=4096)
@@ -211,14 +139,3 @@ def _normal_pattern(pattern: str) -> str:
     if bare.endswith("/"):
         path += "/**"
     return "!" + path if pattern.startswith("!") else path
-
-
-def _literal_prefix(pattern: str) -> str:
-    return re.split(r"[*?]", pattern, maxsplit=1)[0]
-
-
-def _apart(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
-    """Whether the fixed beginnings alone tell every pattern of `a` from every pattern of `b`."""
-    ours = [_literal_prefix(pattern) for pattern in a]
-    theirs = [_literal_prefix(pattern) for pattern in b]
-    return not any(one.startswith(other) or other.startswith(one) for one in ours for other in theirs)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import time
 from collections.abc import AsyncIterator, Iterable
@@ -17,6 +18,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from interlock.documents.files import read_plain, remove_leftovers, replace_file
 from interlock.errors import WorkspaceFailed
 from interlock.workspace.git import Git
 
@@ -51,6 +53,8 @@ _CONTROL = {
 _FOREIGN = ("commondir", "config.worktree", "objects/info/alternates", "info/grafts", "shallow", "hooks")
 _FOLDERS = ("objects/info", "objects/pack", "refs/heads", "info", "indexes", "tmp")
 
+_EARLIER = re.compile(r"(?:HEAD|config|attributes|exclude)\.[0-9a-f]{32}")
+"""How earlier versions called their temporary files."""
 _LEFTOVER_S = 24 * 3600.0
 _PROCESSES = 8
 
@@ -121,22 +125,22 @@ class Shadow:
             if not self._tidied:
                 self._tidied = True
                 _remove_leftovers(self.path / "tmp")
+                for folder in (self.path, self.path / "info"):
+                    remove_leftovers(folder)
+                    remove_leftovers(folder, _EARLIER)
         except OSError as error:
-            raise WorkspaceFailed(
-                f"the shadow repository cannot be prepared: {error.strerror}",
-                where=str(error.filename or self.path),
-                remedy="Make the folder .interlock writable.",
-            ) from error
+            place = str(error.filename or self.path)
+            raise WorkspaceFailed.of(error, "the shadow repository cannot be prepared", where=place) from error
 
 
 def _keep(file: Path, content: bytes) -> None:
-    if not file.is_symlink() and file.is_file() and file.read_bytes() == content:
-        return
-    fresh = file.with_name(f"{file.name}.{uuid4().hex}")
-    fresh.write_bytes(content)
-    if file.is_dir() and not file.is_symlink():
-        shutil.rmtree(file)
-    fresh.replace(file)
+    try:
+        if read_plain(file) == content:
+            return
+    except OSError:
+        if file.is_dir() and not file.is_symlink():
+            shutil.rmtree(file)
+    replace_file(file, content, sync=False)
 
 
 def _remove_leftovers(folder: Path) -> None:

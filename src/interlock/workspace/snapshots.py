@@ -29,6 +29,7 @@ from typing import Self
 from interlock.errors import DocumentInvalid, WorkspaceFailed
 from interlock.workspace.attic import Attic
 from interlock.workspace.git import Git, together, user_settings, users_file
+from interlock.workspace.objects import Trees
 from interlock.workspace.paths import normal
 from interlock.workspace.repository import UserRepository, repository_around, repository_at
 from interlock.workspace.restore import look_up, restore_files
@@ -269,7 +270,10 @@ class Workspace(Tree):
         super().__init__(root, home, shadow, shadow.path / "indexes", shadow.path / "tmp")
         self.merging = asyncio.Lock()
         """Held while a result is merged in: one at a time, each against what the one before left."""
-        self._wanted = tuple(dict.fromkeys(normal(p) for p in (SETTINGS_FILE, *documents, *watch)))
+        self.wanted = tuple(dict.fromkeys(normal(p) for p in (SETTINGS_FILE, *documents, *watch)))
+        """Patterns of files that count even when the project ignores them."""
+        self.trees = Trees()
+        """Trees of snapshots that were looked at."""
         self._repository: UserRepository | None = None
         self._known_repository = False
         self._excludes: tuple[Path, ...] | None = None
@@ -305,11 +309,11 @@ class Workspace(Tree):
         place = root / folder if folder else root
         if folder:
             repository = repository_at(self.root / folder)
-            wanted = (rerooted(pattern, folder) for pattern in self._wanted)
+            wanted = (rerooted(pattern, folder) for pattern in self.wanted)
             patterns = tuple(dict.fromkeys(pattern for pattern in wanted if pattern is not None))
         else:
             repository = await self.user_repository()
-            patterns = self._wanted
+            patterns = self.wanted
         own = repository.exclude_file if repository is not None else None
         return Folder(
             root=place,

@@ -36,6 +36,7 @@ class SpeakingAgent:
         self.client: Any = None
         self.stopping = asyncio.Event()
         self.calls = 0
+        self.session = "sess-1"
         self.seen: dict[str, Any] = {"argv": sys.argv[1:]}
 
     def on_connect(self, conn: Any) -> None:
@@ -51,6 +52,7 @@ class SpeakingAgent:
         version = NATURE.get("protocol", protocol_version)
         return schema.InitializeResponse(
             protocol_version=version,
+            agent_capabilities=schema.AgentCapabilities(load_session="loads" in NATURE),
             agent_info=schema.Implementation(name="speaking", version="1.2.3"),
         )
 
@@ -77,6 +79,18 @@ class SpeakingAgent:
             modes = schema.SessionModeState(current_mode_id=NATURE["modes"][0], available_modes=known)
         return schema.NewSessionResponse(session_id="sess-1", config_options=options or None, modes=modes)
 
+    async def load_session(
+        self, cwd: str, session_id: str, additional_directories: Any = None, mcp_servers: Any = None, **meta: Any
+    ) -> Any:
+        if session_id not in NATURE["loads"]:
+            raise acp.RequestError.resource_not_found(session_id)
+        self.seen["loaded"] = session_id
+        if not NATURE.get("forgetful"):
+            for kind in ("user_message_chunk", "agent_message_chunk"):
+                chunk = {"sessionUpdate": kind, "content": {"type": "text", "text": "said long ago"}}
+                await self.client._conn.send_notification("session/update", {"sessionId": session_id, "update": chunk})
+        return schema.LoadSessionResponse()
+
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> Any:
         self.seen["mode"] = mode_id
         return schema.SetSessionModeResponse()
@@ -92,6 +106,10 @@ class SpeakingAgent:
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> Any:
         text = prompt[0].text
         self.seen["prompt"] = text
+        self.session = session_id
+        if "cut off" in text:
+            await self.do_confess()
+            await self.do_say("went on")
         for line in text.splitlines():
             if line.startswith("["):
                 word, *arguments = json.loads(line)
@@ -106,7 +124,7 @@ class SpeakingAgent:
             self.stopping.set()
 
     async def update(self, what: str, **fields: Any) -> None:
-        message = {"sessionId": "sess-1", "update": {"sessionUpdate": what, **fields}}
+        message = {"sessionId": self.session, "update": {"sessionUpdate": what, **fields}}
         await self.client._conn.send_notification("session/update", message)
 
     async def do_say(self, text: str, **fields: Any) -> None:

@@ -19,8 +19,9 @@ from interlock.agents.coding import acp_session
 from interlock.agents.coding.acp import AcpRunner
 from interlock.agents.coding.acp_profiles import PLAIN, Opening, Profile
 from interlock.agents.coding.asking import Configured
-from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Usage
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Allowance, Usage
 from interlock.contracts import Reason
+from tests.agents.conftest import Wrapped
 
 RequestFor = Callable[..., AgentRequest]
 AGENT = Path(__file__).parent / "acp_agent.py"
@@ -46,10 +47,6 @@ async def call(
     request = replace(request, brief=brief(*lines)) if lines else request
     observe = (news if news is not None else []).append
     return await runner(profile, nature, **changes).call(request, observe)
-
-
-def scoped(request_for: RequestFor, *patterns: str, **changes: Any) -> AgentRequest:
-    return request_for(writes=patterns, **changes)
 
 
 def told(news: list[AgentNews], kind: str) -> list[dict[str, Any]]:
@@ -78,7 +75,7 @@ def child_of() -> Callable[[AgentRequest], list[int]]:
 
 async def test_a_turn_gives_the_answer_the_usage_and_the_session(request_for: RequestFor) -> None:
     """The last message is the answer; events, raw stream and transcript are where those of other runners are."""
-    request, news = scoped(request_for, "**"), list[AgentNews]()
+    request, news = request_for(), list[AgentNews]()
     ended = await call(
         request,
         ["think", "hm"],
@@ -117,13 +114,13 @@ async def test_a_turn_gives_the_answer_the_usage_and_the_session(request_for: Re
 
 
 async def test_the_agent_gets_brief_workspace_and_environment(request_for: RequestFor) -> None:
-    """The whole brief where nothing takes the role apart, however long; no terminal, no reading through us."""
+    """The whole brief where nothing takes the role apart, however long; no terminal, no files by our hand."""
     request = request_for(instructions="# You are the implementer", env={"EXTRA": "1"})
     text = brief(["confess"], ["say", "ok"], head=f"{request.instructions}\n\n{'long ' * 60_000}\n")
     ended = await call(replace(request, brief=text))
     seen = json.loads((request.workspace / "seen.json").read_text())
     assert (ended.fault, seen["prompt"], seen["cwd"]) == (None, text, str(request.workspace))
-    assert seen["capabilities"]["fs"] == {"readTextFile": False, "writeTextFile": True}
+    assert seen["capabilities"]["fs"] == {"readTextFile": False, "writeTextFile": False}
     assert seen["capabilities"]["terminal"] is False
 
 
@@ -137,62 +134,33 @@ async def test_secrets_do_not_reach_the_transcript(request_for: RequestFor) -> N
 # -- what it may write
 
 
-async def test_edits_are_allowed_where_the_scope_covers_them_and_only_once_at_a_time(request_for: RequestFor) -> None:
+async def test_edits_are_allowed_in_its_folder_and_only_once_at_a_time(request_for: RequestFor) -> None:
     """A lasting yes would let the next edit through unasked, wherever it goes."""
-    request, news = scoped(request_for, "docs/**", "!docs/private/**"), list[AgentNews]()
+    request, news = request_for(), list[AgentNews]()
     ended = await call(
         request,
         ["edit", "docs/a.md", "yes"],
-        ["edit", "docs/private/b.md", "no"],
-        ["edit", "src/c.py", "no"],
         ["edit", "../d.md", "no"],
+        ["edit", str(request.result_path), "{}"],
         ["say", "done"],
         news=news,
     )
-    answers = [json.loads((request.workspace / f"call-{n}.answer").read_text()) for n in (1, 2, 3, 4)]
-    assert [answer["optionId"] for answer in answers] == ["allow_once", *["reject_once"] * 3]
-    assert {str(path.relative_to(request.workspace)) for path in request.workspace.rglob("*.md")} == {"docs/a.md"}
+    answers = [json.loads((request.workspace / f"call-{n}.answer").read_text()) for n in (1, 2, 3)]
+    assert [answer["optionId"] for answer in answers] == ["allow_once", "reject_once", "allow_once"]
+    assert not (request.workspace.parent / "d.md").exists()
     states = {one["subject"].rpartition("/")[2]: one["state"] for one in told(news, "tool") if one["state"] != "failed"}
-    assert states == {"a.md": "done", "b.md": "refused", "c.py": "refused", "d.md": "refused"}
-    assert ended.fault is None
+    assert states == {"a.md": "done", "d.md": "refused", "answer.json": "done"}
+    assert (ended.fault, ended.result) == (None, b"{}")
 
 
-async def test_files_are_written_through_us_inside_the_scope_alone(request_for: RequestFor) -> None:
-    """By where paths lead, not by how they are spelled; the result's file is the agent's wherever it is."""
-    request = scoped(request_for, "docs/**")
-    work = request.workspace
-    outside = work.parent / "outside"
-    outside.mkdir()
-    (work / "docs").mkdir()
-    (work / "docs/link").symlink_to(outside)
-    (work / "docs/up.md").symlink_to(work / "secret.md")
-    (work / "alias").symlink_to(work / "docs")
-    os.mkfifo(work / "docs/pipe")
-    paths = [
-        f"{work}/docs/new/a.md",
-        "docs/b.md",
-        str(request.result_path),
-        f"{work}/docs/../c.md",
-        f"{work}/docs/link/d.md",
-        f"{work}/docs/up.md",
-        f"{work}/alias/e.md",
-        f"{work}/docs/pipe",
-        f"{outside}/f.md",
-        "",
-        f"{work}/docs",
-    ]
-    writes = [["ask", "fs/write_text_file", {"path": path, "content": "ü"}] for path in paths]
-    ended = await call(request, *writes, ["ask", "fs/write_text_file", {"path": "docs/g.md"}], ["say", "done"])
-    answers = [json.loads(line) for line in (work / "answers").read_text().splitlines()]
-    assert answers[:3] == [{}, {}, {}]
-    assert all("error" in answer for answer in answers[3:])
-    assert "outside of the workspace" in answers[4]["message"]
-    assert "outside of the role's scope" in answers[5]["message"]
-    assert (work / "docs/new/a.md").read_text() == (work / "docs/b.md").read_text() == "ü"
-    assert ended.result == "ü".encode()
-    assert list(outside.iterdir()) == []
-    assert not (work / "secret.md").exists()
-    assert not (work / "c.md").exists()
+@pytest.mark.req("LY-13")
+async def test_in_a_layer_everything_it_asks_for_is_allowed(request_for: RequestFor, wrapped: Wrapped) -> None:
+    """The kernel holds it there; an answer of ours would only be in its way."""
+    request, news = request_for(within=wrapped), list[AgentNews]()
+    ended = await call(request, ["edit", "../d.md", "yes"], ["say", "done"], news=news)
+    assert (ended.fault, ended.output.read()) == (None, b"done")
+    assert (request.workspace.parent / "d.md").exists()
+    assert [one["state"] for one in told(news, "tool")] == ["began", "done"]
 
 
 async def test_what_we_do_not_offer_is_answered_with_that(request_for: RequestFor) -> None:
@@ -201,14 +169,6 @@ async def test_what_we_do_not_offer_is_answered_with_that(request_for: RequestFo
     await call(request, ["ask", "terminal/create", {"command": "ls"}], ["ask", "elicitation/create", {}], ["say", "ok"])
     answers = [json.loads(line) for line in (request.workspace / "answers").read_text().splitlines()]
     assert [answer["error"] for answer in answers] == [-32601, -32601]
-
-
-async def test_the_engine_s_own_word_on_the_scope_prevails_over_its_patterns(request_for: RequestFor) -> None:
-    """It knows of outputs and bounds that patterns alone do not say."""
-    request = scoped(request_for, "docs/**", covers=lambda path: path == "out/report.md")
-    await call(request, ["edit", "docs/a.md", "no"], ["edit", "out/report.md", "yes"], ["say", "done"])
-    assert not (request.workspace / "docs").exists()
-    assert (request.workspace / "out/report.md").exists()
 
 
 # -- mode, model and role
@@ -254,6 +214,89 @@ async def test_what_a_profile_opens_with_reaches_the_agent(request_for: RequestF
     assert (seen["argv"], seen["meta"], file.read_text()) == (["--flag"], {"role": "text"}, "a role")
 
 
+# -- going on with a session
+
+LOADS = {"loads": ["sess-0"]}
+
+
+@pytest.mark.req("LY-15")
+async def test_a_session_that_was_cut_off_goes_on(request_for: RequestFor) -> None:
+    """The agent is told to go on, and not the brief again; what it repeats of its history is not this call's."""
+    request, news = request_for(resume="sess-0"), list[AgentNews]()
+    ended = await call(request, ["say", "not asked again"], news=news, nature=LOADS)
+    seen = json.loads((request.workspace / "seen.json").read_text())
+    assert seen["loaded"] == "sess-0"
+    assert "cut off" in seen["prompt"]
+    assert str(request.brief_path) in seen["prompt"]
+    assert "not asked again" not in seen["prompt"]
+    assert (ended.fault, ended.output.read(), ended.session) == (None, b"went on", "sess-0")
+    assert told(news, "session") == [{"session": "sess-0", "model": None}]
+    assert told(news, "text") == [{"text": "went on"}]
+
+
+@pytest.mark.req("LY-15")
+@pytest.mark.parametrize("nature", [{}, {"loads": []}, {"loads": ["sess-0"], "forgetful": True}], ids=str)
+async def test_a_session_that_is_not_known_begins_anew_in_the_same_call(
+    request_for: RequestFor, nature: dict[str, Any]
+) -> None:
+    """It cannot load one, does not know this one, or took it for an empty one: then it gets its whole brief."""
+    request, news = request_for(resume="sess-0"), list[AgentNews]()
+    ended = await call(request, ["say", "from the beginning"], news=news, nature=nature)
+    assert (ended.fault, ended.output.read()) == (None, b"from the beginning")
+    assert ended.session == ("sess-0" if nature.get("forgetful") else "sess-1")
+    assert bool(told(news, "warning")) == (not nature.get("forgetful"))
+
+
+@pytest.mark.req("LY-15")
+async def test_a_role_that_stands_in_the_first_prompt_is_not_said_again(request_for: RequestFor) -> None:
+    """The session has it."""
+    request = request_for(resume="sess-0", instructions="# You write", brief="# You write\n\nWrite it.\n")
+    await call(request, nature=LOADS)
+    assert "# You write" not in json.loads((request.workspace / "seen.json").read_text())["prompt"]
+
+
+# -- an allowance
+
+
+@pytest.mark.req("LY-16")
+async def test_an_agent_that_has_used_up_its_allowance_is_told_to_stop(request_for: RequestFor) -> None:
+    """As soon as it says so, and with what it said."""
+    cost = {"used": 10, "size": 100, "cost": {"amount": 0.25, "currency": "USD"}}
+    request = request_for(allowance=Allowance(usd=0.2))
+    ended = await call(request, ["send", "usage_update", cost], ["hang"])
+    assert (ended.exhausted, ended.timed_out, ended.limited) == (True, False, None)
+    assert ended.usage == Usage(cost_usd=0.25)
+    assert ended.fault is not None
+    assert "0.2 USD" in ended.fault.text
+    assert (request.workspace / "told-to-stop").exists()
+    assert left(request) == []
+
+
+@pytest.mark.req("LY-16")
+async def test_an_agent_that_stopped_by_itself_for_that_reason_is_known(request_for: RequestFor) -> None:
+    """By its own words."""
+    ended = await call(request_for(), ["say", "half"], ["fail", -32603, "Reached maximum budget ($0.2)"])
+    assert ended.exhausted
+
+
+# -- looking at it afterwards
+
+
+@pytest.mark.req("LY-38")
+async def test_a_turn_that_ended_can_be_recalled_from_its_records(request_for: RequestFor) -> None:
+    """The same answer, session and tokens; not one that was never ended."""
+    request, news = request_for(), list[AgentNews]()
+    usage = {"usage": {"inputTokens": 7, "outputTokens": 5, "totalTokens": 12}}
+    lines = (["edit", "a.txt", "x"], ["say", "All "], ["say", "done."], ["stop", "end_turn", usage])
+    first = await call(request, *lines, news=news)
+    again = await runner().recall(replace(request, brief=""), 0)
+    assert again is not None
+    assert (again.output.read(), again.session, again.usage) == (first.output.read(), "sess-1", Usage(7, 5))
+    assert (again.code, again.fault) == (0, None)
+    await call(request, ["say", "half"], ["die", 7, "gone"])
+    assert await runner().recall(request, 7) is None
+
+
 # -- false success
 
 
@@ -295,12 +338,12 @@ async def test_a_limit_of_the_model_service_is_said(request_for: RequestFor) -> 
 
 async def test_an_agent_that_gives_up_at_a_refusal_has_not_done_its_part(request_for: RequestFor) -> None:
     """It ends its turn properly, with nothing after the refusal."""
-    request = scoped(request_for, "docs/**")
-    lines = (["say", "I will."], ["edit", "src/a.py", "x"], ["say", "never said"])
+    request = request_for()
+    lines = (["say", "I will."], ["edit", "../a.py", "x"], ["say", "never said"])
     ended = await call(request, *lines, nature={"easily discouraged": True})
     assert ended.fault is not None
     assert "gave up when it was refused" in ended.fault.text
-    assert "src/a.py" in ended.fault.text
+    assert "a.py" in ended.fault.text
 
 
 @pytest.mark.parametrize(
@@ -426,7 +469,7 @@ async def test_what_a_finished_turn_left_running_is_ended(
 
 async def test_an_observer_that_fails_is_heard(request_for: RequestFor) -> None:
     """A journal that cannot be written is our error, not silence; the agent is ended all the same."""
-    request = replace(scoped(request_for, "**"), brief=brief(["edit", "a.txt", "x"], ["say", "done"]))
+    request = replace(request_for(), brief=brief(["edit", "a.txt", "x"], ["say", "done"]))
 
     def observe(news: AgentNews) -> None:
         if news.kind == "tool":

@@ -1,23 +1,18 @@
-"""What an agent asks of us is answered by the scope of its role."""
+"""What an agent asks of us is answered without a person: by its folder, or with yes where the kernel holds it."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import acp
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from interlock.agents.coding.acp_client import AcpClient, Authority
 from interlock.agents.coding.acp_profiles import PLAIN, Profile
 from interlock.agents.coding.acp_stream import AcpStream
-from interlock.agents.coding.events import Event, ToolUsed
-from interlock.agents.coding.scopes import path_rules
-from interlock.workspace import Scope
+from interlock.agents.coding.events import Event, Said, ToolUsed
 
 KINDS = ("allow_always", "allow_once", "reject_once", "reject_always")
 
@@ -25,11 +20,10 @@ KINDS = ("allow_always", "allow_once", "reject_once", "reject_always")
 class Side:
     """Our side of a session, with the agent's questions put to it one by one."""
 
-    def __init__(self, workspace: Path, *scope: str, profile: Profile = PLAIN, always: tuple[Path, ...] = ()) -> None:
+    def __init__(self, *folders: Path, profile: Profile = PLAIN, everything: bool = False) -> None:
         self.events: list[Event] = []
         self.stream = AcpStream(profile)
-        authority = Authority(workspace, Scope(scope).covers if scope else None, always)
-        self.client = AcpClient(profile, authority, self.stream, self.events.extend)
+        self.client = AcpClient(profile, Authority(folders, everything), self.stream, self.events.extend)
 
     async def ask(self, call: Any, kinds: tuple[str, ...] = KINDS) -> str:
         """The kind of the answer that is chosen, or ``cancelled``."""
@@ -39,13 +33,9 @@ class Side:
         outcome = answer.model_dump(by_alias=True)["outcome"]
         return str(outcome.get("optionId", outcome["outcome"])).removeprefix("id of ")
 
-    async def write(self, path: str, content: Any = "text") -> str:
-        """Empty, or why it was refused."""
-        try:
-            await self.client.handle("fs/write_text_file", {"path": path, "content": content}, False)
-        except acp.RequestError as error:
-            return str(error)
-        return ""
+    async def hear(self, what: str, **fields: Any) -> None:
+        update = {"sessionUpdate": what, **fields}
+        await self.client.handle("session/update", {"sessionId": "s", "update": update}, True)
 
 
 def edit(*paths: str, **fields: Any) -> dict[str, Any]:
@@ -57,19 +47,17 @@ def edit(*paths: str, **fields: Any) -> dict[str, Any]:
     [
         (edit("docs/a.md"), "allow_once"),
         (edit("docs/a.md", kind="move"), "allow_once"),
-        (edit("docs/private/a.md"), "reject_once"),
-        (edit("src/a.py"), "reject_once"),
-        (edit("docs/a.md", "src/a.py"), "reject_once"),
-        (edit("docs/../src/a.py"), "reject_once"),
-        (edit("/etc/passwd"), "reject_once"),
+        (edit("docs/../src/a.py"), "allow_once"),
+        (edit(), "allow_once"),
+        (edit("../a.md"), "reject_once"),
+        (edit("docs/a.md", "/etc/passwd"), "reject_once"),
         (edit("docs/a\0.md"), "reject_once"),
-        (edit(), "reject_once"),
-        (edit(kind="delete", rawInput={"path": "src/a.py"}), "reject_once"),
-        (edit("docs/a.md", rawInput={"file_path": "src/a.py"}), "reject_once"),
-        (edit(kind="other", content=[{"type": "diff", "path": "src/a.py"}]), "reject_once"),
+        (edit(kind="delete", rawInput={"path": "/etc/passwd"}), "reject_once"),
+        (edit("docs/a.md", rawInput={"file_path": "/etc/passwd"}), "reject_once"),
+        (edit(kind="other", content=[{"type": "diff", "path": "/etc/passwd"}]), "reject_once"),
         (edit(kind="other", content=[{"type": "diff", "path": "docs/a.md"}]), "allow_once"),
         (edit(kind="switch_mode"), "reject_once"),
-        (edit("src/a.py", kind="read"), "allow_once"),
+        (edit("/etc/passwd", kind="read"), "allow_once"),
         (edit("src", kind="execute", rawInput={"command": "make"}), "allow_once"),
         (edit(kind="a kind to come"), "allow_once"),
         ({"toolCallId": "x"}, "allow_once"),
@@ -79,10 +67,19 @@ def edit(*paths: str, **fields: Any) -> dict[str, Any]:
 )
 async def test_each_question_has_its_answer(tmp_path: Path, call: Any, answer: str) -> None:
     """Reading and commands are allowed, edits by every path that they name, and nothing for longer than the call."""
-    side = Side(tmp_path, "docs/**", "!docs/private/**")
+    side = Side(tmp_path)
     assert await side.ask(call) == answer
     states = [event.state for event in side.events if isinstance(event, ToolUsed)]
     assert ("refused" in states) == (answer == "reject_once")
+
+
+@pytest.mark.req("LY-13")
+@pytest.mark.parametrize("kind", ["edit", "delete", "switch_mode", "execute", "read", "a kind to come"])
+async def test_whoever_is_held_by_the_kernel_is_allowed_everything(tmp_path: Path, kind: str) -> None:
+    """A refusal would only keep it from work that its layer keeps apart anyway."""
+    side = Side(tmp_path, profile=replace(PLAIN, asks_to_leave_sandbox=True), everything=True)
+    assert await side.ask(edit("/etc/passwd", kind=kind)) == "allow_once"
+    assert await side.ask(edit("/etc/passwd", kind=kind), ("allow_always", "reject_once")) == "allow_always"
 
 
 @pytest.mark.parametrize(
@@ -90,8 +87,8 @@ async def test_each_question_has_its_answer(tmp_path: Path, call: Any, answer: s
     [
         ("docs/a.md", ("allow_always", "reject_always", "reject_once"), "reject_once"),
         ("docs/a.md", ("allow_always",), "cancelled"),
-        ("src/a.py", ("allow_once", "reject_always"), "reject_always"),
-        ("src/a.py", ("allow_once", "allow_always"), "cancelled"),
+        ("../a.py", ("allow_once", "reject_always"), "reject_always"),
+        ("../a.py", ("allow_once", "allow_always"), "cancelled"),
         ("docs/a.md", (), "cancelled"),
     ],
 )
@@ -99,20 +96,34 @@ async def test_a_lasting_yes_is_never_given_to_an_edit(
     tmp_path: Path, path: str, kinds: tuple[str, ...], answer: str
 ) -> None:
     """It would let the next edit through unasked; a no is a no in whatever form it is offered."""
-    assert await Side(tmp_path, "docs/**").ask(edit(path), kinds) == answer
+    assert await Side(tmp_path).ask(edit(path), kinds) == answer
 
 
 async def test_a_lasting_yes_is_given_to_commands_where_there_is_no_other(tmp_path: Path) -> None:
     """They are allowed anyway."""
-    assert await Side(tmp_path, "docs/**").ask(edit(kind="execute"), ("allow_always", "reject_once")) == "allow_always"
+    assert await Side(tmp_path).ask(edit(kind="execute"), ("allow_always", "reject_once")) == "allow_always"
 
 
 async def test_what_was_said_of_a_call_before_counts(tmp_path: Path) -> None:
     """A question may be as short as the number of its call."""
-    side = Side(tmp_path, "docs/**")
-    update = {"sessionUpdate": "tool_call", **edit("src/a.py")}
-    await side.client.handle("session/update", {"sessionId": "s", "update": update}, True)
+    side = Side(tmp_path)
+    await side.hear("tool_call", **edit("/etc/passwd"))
     assert await side.ask({"toolCallId": "x"}) == "reject_once"
+
+
+@pytest.mark.req("LY-15")
+async def test_what_is_told_again_was_said_before(tmp_path: Path) -> None:
+    """A session that goes on repeats its history: nothing of it is news, but it shows that there is a memory."""
+    side = Side(tmp_path)
+    side.client.replaying = True
+    await side.hear("available_commands_update")
+    assert not side.client.remembers
+    await side.hear("agent_message_chunk", content={"type": "text", "text": "long ago"})
+    assert side.client.remembers
+    side.client.replaying = False
+    assert side.events == []
+    await side.hear("agent_message_chunk", content={"type": "text", "text": "now"})
+    assert list(side.stream.rest()) == [Said("now")]
 
 
 async def test_after_a_stop_every_question_is_answered_with_that(tmp_path: Path) -> None:
@@ -124,93 +135,39 @@ async def test_after_a_stop_every_question_is_answered_with_that(tmp_path: Path)
 
 async def test_a_command_that_would_leave_its_sandbox_is_refused(tmp_path: Path) -> None:
     """Some agents ask about commands only then; their edits are judged as everybody's."""
-    side = Side(tmp_path, "docs/**", profile=replace(PLAIN, asks_to_leave_sandbox=True))
+    side = Side(tmp_path, profile=replace(PLAIN, asks_to_leave_sandbox=True))
     assert await side.ask(edit(kind="execute", rawInput={"command": "curl x"})) == "reject_once"
     assert await side.ask(edit("docs/a.md", toolCallId="y")) == "allow_once"
 
 
-async def test_folders_are_made_for_an_agent_that_cannot(tmp_path: Path) -> None:
-    """Only where the edit was allowed."""
-    side = Side(tmp_path, "docs/**", profile=replace(PLAIN, lacks_folders=True))
-    await side.ask(edit("docs/new/a.md"))
-    await side.ask(edit("src/new/a.py", toolCallId="y"))
-    assert (tmp_path / "docs/new").is_dir()
-    assert not (tmp_path / "src").exists()
+async def test_paths_are_judged_by_where_they_lead(tmp_path: Path) -> None:
+    """Not by how they are spelled; the folder of brief and answer is the agent's too."""
+    work, outside, shared = tmp_path / "work", tmp_path / "outside", tmp_path / "shared"
+    for folder in (work, outside, shared):
+        folder.mkdir()
+    (work / "out").symlink_to(outside)
+    (tmp_path / "link").symlink_to(work)
+    authority = Authority((tmp_path / "link", shared))
+    for path in ("a.md", f"{work}/a.md", f"{tmp_path}/link/a.md", f"{shared}/answer.json", "x/../a.md"):
+        assert authority.objection(path) is None, path
+    for path in ("out/a.md", f"{outside}/a.md", "../a.md", "/etc/passwd", "", "a\0"):
+        assert authority.objection(path) is not None, path
 
 
-async def test_files_are_written_by_where_paths_lead(tmp_path: Path) -> None:
-    """Not by how they are spelled; a link is judged by where it stands and where it leads."""
-    work, outside = tmp_path / "work", tmp_path / "outside"
-    (work / "docs").mkdir(parents=True)
-    outside.mkdir()
-    (work / "docs/out").symlink_to(outside)
-    (work / "docs/up.md").symlink_to(work / "secret.md")
-    (work / "alias").symlink_to(work / "docs")
-    os.mkfifo(work / "docs/pipe")
-    side = Side(work, "docs/**", always=(outside / "answer.json",))
-    assert await side.write(f"{work}/docs/new/a.md", "ü") == ""
-    assert await side.write("docs/b.md") == ""
-    assert await side.write(f"{outside}/answer.json") == ""
-    assert (work / "docs/new/a.md").read_bytes() == "ü".encode()
-    for path, why in {
-        f"{work}/docs/../c.md": "outside of the role's scope",
-        f"{work}/docs/out/d.md": "outside of the workspace",
-        f"{work}/docs/up.md": "outside of the role's scope",
-        f"{work}/alias/e.md": "outside of the role's scope",
-        f"{outside}/f.md": "outside of the workspace",
-        "../g.md": "outside of the workspace",
-        "": "no path",
-        "docs/x\0": "no path",
-        "docs/pipe": "cannot be written",
-        "docs": "scope",
-        "docs/new": "cannot be written",
-    }.items():
-        assert why in await side.write(path), path
-    assert "Invalid params" in await side.write("docs/h.md", 7)
-    assert [path.name for path in outside.iterdir()] == ["answer.json"]
-    assert not (work / "secret.md").exists()
-
-
-async def test_a_workspace_behind_a_link_is_the_same_workspace(tmp_path: Path) -> None:
-    """Agents name files by the real path or by the one they were given."""
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    side = Side(tmp_path / "link", "docs/**")
-    for base in ("real", "link"):
-        assert await side.write(f"{tmp_path}/{base}/docs/{base}.md") == ""
-        assert await side.write(f"{tmp_path}/{base}/{base}.md") != ""
-
-
-async def test_without_a_scope_the_workspace_is_the_bound(tmp_path: Path) -> None:
-    """Everything in it may be written, nothing beside it."""
-    work = tmp_path / "work"
-    work.mkdir()
-    side = Side(work)
-    assert await side.write("a/b.txt") == ""
-    assert await side.write("../c.txt") != ""
-    assert await side.ask(edit()) == "allow_once"
-
-
-async def test_files_are_read_for_agents_that_ask(tmp_path: Path) -> None:
-    """Whole or by lines; what is none, or never ends, is an error and no standstill."""
-    (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
-    os.mkfifo(tmp_path / "pipe")
-    side = Side(tmp_path)
-
-    async def read(**asked: Any) -> Any:
-        return (await side.client.handle("fs/read_text_file", asked, False))["content"]
-
-    assert await read(path="a.txt") == "one\ntwo\nthree\n"
-    assert await read(path=f"{tmp_path}/a.txt", line=2, limit=1) == "two\n"
-    assert await read(path="a.txt", line=3) == "three\n"
-    for path in ("none", "pipe", ".", "a\0"):
-        with pytest.raises(acp.RequestError):
-            await read(path=path)
-
-
-@pytest.mark.parametrize("method", ["terminal/create", "elicitation/create", "_own/question", ""])
+@pytest.mark.req("LY-01")
+@pytest.mark.parametrize(
+    "method",
+    [
+        "fs/write_text_file",
+        "fs/read_text_file",
+        "terminal/create",
+        "elicitation/create",
+        "_own/question",
+        "",
+    ],
+)
 async def test_what_we_do_not_offer_is_answered_with_that(tmp_path: Path, method: str) -> None:
-    """No terminal, and no question that only a person could answer."""
+    """No file by our hand, which would be outside of its layer; no terminal, no question for a person."""
     with pytest.raises(acp.RequestError) as refused:
         await Side(tmp_path).client.handle(method, None, False)
     assert refused.value.code == -32601
@@ -227,17 +184,3 @@ async def test_our_own_errors_are_kept_and_not_the_agents(tmp_path: Path) -> Non
     with pytest.raises(acp.RequestError):
         await side.ask(edit("a.txt"))
     assert str(side.client.broken) == "the disk is full"
-
-
-WORDS = st.sampled_from(["a", "b", "docs", "*", "**", "?", "x*", "a.md"])
-PATHS = st.lists(st.sampled_from(["a", "b", "docs", "xy", "a.md"]), min_size=1, max_size=3).map("/".join)
-PATTERNS = st.tuples(st.sampled_from(["", "!"]), st.lists(WORDS, min_size=1, max_size=3), st.sampled_from(["", "/"]))
-
-
-@given(st.lists(PATTERNS.map(lambda one: one[0] + "/".join(one[1]) + one[2]), max_size=4), PATHS)
-def test_path_rules_cover_what_the_scope_covers(patterns: list[str], path: str) -> None:
-    """Where rules can say the scope, they say the same."""
-    rules = path_rules(patterns)
-    assume(rules is not None)
-    assert rules is not None
-    assert rules.covers(path) == Scope(tuple(patterns)).covers(path)

@@ -1,4 +1,4 @@
-"""How each agent is started and opened: role, model, and what makes it ask before it edits."""
+"""How each agent is started and opened: role, model, and how it is freed of its own permissions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from interlock.agents.coding.acp_profiles import PLAIN, profile_of
 from interlock.agents.coding.dialect import Ask, RoleText
+from interlock.agents.runner import Allowance
 
 ROLE = RoleText("interlock-roadmap-implement", "implements", 'You are "R".\nüñ')
 ASK = Ask("the task", Path("/w"), Path("/records"), role=ROLE, model="large", args=("--own", "1"))
@@ -47,37 +48,70 @@ def _in_json(place: str) -> bool:
     return json.dumps(ROLE.text, ensure_ascii=False)[1:-1] in place
 
 
-def test_files_lie_in_the_record_folder() -> None:
+def test_files_lie_in_the_folder_of_the_call() -> None:
     """Never in the workspace, never in the user's home."""
     for name in NAMES:
         for path in profile_of(name).opening(ASK).files:
             assert path.is_relative_to(ASK.folder)
 
 
-def test_claude_asks_before_every_edit_whatever_the_user_allows_himself() -> None:
-    """And starts in the mode that asks."""
+@pytest.mark.req("LY-13")
+@pytest.mark.parametrize(
+    ("name", "free", "held"),
+    [
+        ("claude", "bypassPermissions", "acceptEdits"),
+        ("codex", "agent-full-access", "workspace-write"),
+        ("gemini", "yolo", "default"),
+        ("qwen", "yolo", "default"),
+        ("acp", None, None),
+    ],
+)
+def test_the_mode_is_free_where_the_kernel_holds_the_agent(name: str, free: str | None, held: str | None) -> None:
+    """Else the one that ends at the workspace, or asks us."""
+    assert profile_of(name).opening(replace(ASK, confined=True)).mode == free
+    assert profile_of(name).opening(ASK).mode == held
+
+
+@pytest.mark.req("LY-13")
+def test_agents_without_such_a_mode_are_freed_in_their_own_way() -> None:
+    """By a permission in its settings, or on its command line; Claude as root only with a word that it is held."""
+    free = replace(ASK, confined=True)
+    assert "--allow-all" in profile_of("copilot").opening(free).args
+    assert "--allow-all" not in profile_of("copilot").opening(ASK).args
+    assert profile_of("claude").opening(free).env["IS_SANDBOX"] == "1"
+    assert "IS_SANDBOX" not in profile_of("claude").opening(ASK).env
+    settings = json.loads(profile_of("opencode").opening(free).env["OPENCODE_CONFIG_CONTENT"])
+    assert settings["agent"][ROLE.name]["permission"] == {"bash": "allow", "*": "allow"}
+
+
+def test_claude_gets_role_and_model_with_the_request_for_a_session() -> None:
+    """Beside what the protocol has."""
     opening = profile_of("claude").opening(ASK)
-    options = opening.meta["claudeCode"]["options"]
-    assert options["settings"]["permissions"]["ask"] == ["Edit", "Write", "NotebookEdit"]
-    assert (options["model"], opening.mode) == ("large", "default")
+    assert opening.meta["claudeCode"]["options"] == {"model": "large"}
     assert opening.meta["systemPrompt"] == {"append": ROLE.text}
 
 
-def test_codex_is_read_only_where_commands_must_leave_nothing() -> None:
-    """Then it asks before each edit; else its sandbox ends at the workspace."""
+def test_codex_gets_its_model_as_a_setting() -> None:
+    """None where none is chosen."""
     codex = profile_of("codex")
-    assert codex.opening(replace(ASK, shell_writes=False)).mode == "read-only"
-    assert codex.opening(ASK).mode == "workspace-write"
     assert json.loads(codex.opening(ASK).env["CODEX_CONFIG"]) == {"model": "large"}
     assert codex.opening(replace(ASK, model=None)).env == {}
 
 
+@pytest.mark.req("LY-16")
+def test_agents_that_know_a_limit_of_cost_are_given_theirs() -> None:
+    """Claude in dollars, Codex in tokens: each in what it counts itself."""
+    limited = replace(ASK, allowance=Allowance(usd=0.5, tokens=9000))
+    assert profile_of("claude").opening(limited).meta["claudeCode"]["options"]["maxBudgetUsd"] == 0.5
+    budget = json.loads(profile_of("codex").opening(limited).env["CODEX_CONFIG"])["features"]["rollout_budget"]
+    assert (budget["limit_tokens"], budget["enforce_limit"]) == (9000, True)
+
+
 def test_opencode_gets_its_role_as_an_agent_of_its_own() -> None:
-    """Which asks before edits, goes on after a refusal, and must be the session's mode."""
+    """Which goes on after a refusal, and must be the session's mode."""
     opening = profile_of("opencode").opening(ASK)
     config = json.loads(opening.env["OPENCODE_CONFIG_CONTENT"])
-    agent = config["agent"][ROLE.name]
-    assert (agent["prompt"], agent["permission"]["edit"], opening.mode) == (ROLE.text, "ask", ROLE.name)
+    assert (config["agent"][ROLE.name]["prompt"], opening.mode) == (ROLE.text, ROLE.name)
     assert config["experimental"]["continue_loop_on_deny"] is True
     assert config["model"] == "large"
     assert profile_of("opencode").opening(replace(ASK, role=None)).mode == "interlock"

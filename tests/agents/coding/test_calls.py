@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from interlock.agents import AgentNews, AgentRequest
 from interlock.agents.coding.asking import Configured
@@ -59,3 +62,29 @@ async def test_no_secret_is_kept_or_told(tmp_path: Path) -> None:
         assert OWN not in text, place
     for place in ("stream.jsonl", "stderr.log", "transcript.jsonl", "output.md"):
         assert "[redacted:ANTHROPIC_API_KEY] and [redacted:GATEWAY_TOKEN]" in kept[place], place
+
+
+@pytest.mark.req("LY-39")
+async def test_no_token_of_its_login_is_kept_or_told(request_for: Callable[..., AgentRequest], tmp_path: Path) -> None:
+    """It was let in for the agent to use; what the agent prints of it stays with nobody."""
+    login = tmp_path / "home" / ".claude" / ".credentials.json"
+    login.parent.mkdir(parents=True)
+    login.write_text(json.dumps({"claudeAiOauth": {"accessToken": "access-0123456789"}}))
+    program = """\
+import json, os, pathlib, sys
+token = json.loads(pathlib.Path(os.environ["HOME"], ".claude", ".credentials.json").read_text())
+print(f"using {token}", file=sys.stderr)
+pathlib.Path(os.environ["INTERLOCK_RESULT"]).write_text(json.dumps(token))
+print(json.dumps({"type": "assistant", "message": {"content": [{"type": "text", "text": str(token)}]}}))
+print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "result": str(token)}))
+"""
+    (tmp_path / "agent").write_text(f"#!{sys.executable}\n{program}")
+    (tmp_path / "agent").chmod(0o755)
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home")}
+    runner = HeadlessRunner(Claude(), Configured("claude", str(tmp_path / "agent")), env)
+    request, news = request_for(), list[AgentNews]()
+    exit_ = await runner.call(request, news.append)
+    kept = b"".join(path.read_bytes() for path in request.folder.iterdir() if path.name != "answer.json")
+    assert kept.count(b"[redacted:.credentials.json:claudeAiOauth.accessToken]") >= 4
+    for place in (kept, exit_.result or b"", repr(news).encode()):
+        assert b"access-0123456789" not in place

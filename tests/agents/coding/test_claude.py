@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from interlock.agents.coding.claude import Claude, ClaudeStream
 from interlock.agents.coding.dialect import Ask, RoleText
 from interlock.agents.coding.events import Planned, SessionBegan, Spent, ToolState, ToolUsed, Waits
-from interlock.agents.coding.scopes import PathRules
 from interlock.agents.coding.settling import settle
 from interlock.agents.coding.trouble import Kind
 from interlock.agents.runner import Usage
@@ -33,18 +32,23 @@ def read(lines: list[dict[str, Any]], role: str | None = None) -> tuple[ClaudeSt
 
 
 def ask(workspace: Path = Path("ws"), **more: Any) -> Ask:
-    return Ask(prompt="# task\n", workspace=workspace, folder=Path("records"), **more)
+    return Ask(prompt="# task\n", workspace=workspace, folder=Path("/records"), **more)
 
 
 def settings_in(asked: Ask) -> Any:
     call = Claude().invocation("claude", asked)
     path = Path(call.argv[call.argv.index("--settings") + 1])
-    assert path.is_absolute()
     return json.loads(call.files[path])
 
 
-def rules_in(asked: Ask) -> Any:
-    return settings_in(asked)["permissions"]
+def test_without_a_layer_it_works_in_its_folder_and_asks_nobody() -> None:
+    """Edits there and all that edits nothing are allowed; the folder of brief and answer is its own too."""
+    argv = Claude().invocation("claude", ask()).argv
+    assert argv[argv.index("--permission-mode") + 1] == "acceptEdits"
+    assert argv[argv.index("--add-dir") + 1] == "/records"
+    allowed = settings_in(ask())["permissions"]["allow"]
+    assert {"Bash", "Read", "WebFetch"} <= set(allowed)
+    assert not {"Edit", "Write"} & set(allowed)
 
 
 def test_the_brief_goes_in_whole_on_standard_input() -> None:
@@ -68,46 +72,9 @@ def test_role_model_and_further_arguments_are_handed_over() -> None:
     assert call.argv[-2:] == ("--add-dir", "..")
 
 
-def test_the_scope_becomes_permission_rules() -> None:
-    """Edits of the scope are allowed, exclusions denied, nobody is asked; reading and the shell are free."""
-    asked = ask(workspace=Path("/ws"), rules=PathRules(("docs/**",), ("docs/keep.md",)))
-    rules = rules_in(asked)
-    assert {"Edit(//ws/docs/**)", "Write(//ws/docs/**)", "Read", "Bash"} <= set(rules["allow"])
-    assert "Write" not in rules["allow"]
-    assert "Write(//ws/docs/keep.md)" in rules["deny"]
-    argv = Claude().invocation("claude", asked).argv
-    assert argv[argv.index("--permission-mode") + 1] == "dontAsk"
-
-
-def test_the_workspace_is_known_by_all_of_its_names(tmp_path: Path) -> None:
-    """By the path that was given, and by the one that a link stands for."""
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    allowed = rules_in(ask(workspace=tmp_path / "link", rules=PathRules(("a.md",))))["allow"]
-    assert {f"Write(/{tmp_path}/link/a.md)", f"Write(/{tmp_path}/real/a.md)"} <= set(allowed)
-
-
-@pytest.mark.parametrize(
-    ("rules", "workspace"),
-    [(None, "/ws"), (PathRules(("**",)), "/ws"), (PathRules(("docs/**",), ("docs/keep.md",)), "/a[b]")],
-    ids=["no rule can say it", "everything", "a workspace that is no plain pattern"],
-)
-def test_a_scope_that_no_rule_can_say_leaves_edits_to_the_diff(rules: PathRules | None, workspace: str) -> None:
-    """All edits are allowed rather than some of them wrongly refused."""
-    found = rules_in(ask(workspace=Path(workspace), rules=rules))
-    assert {"Edit", "Write"} <= set(found["allow"])
-    assert found["deny"] == []
-
-
-def test_an_empty_scope_allows_no_edit() -> None:
-    """A judge edits nothing."""
-    allowed = rules_in(ask(rules=PathRules(())))["allow"]
-    assert not any(rule.startswith(("Edit", "Write")) for rule in allowed)
-
-
 def test_tools_of_servers_are_free_by_a_hook() -> None:
     """Rules name servers one by one, and the user's are not known."""
-    (hook,) = settings_in(ask(rules=PathRules(())))["hooks"]["PreToolUse"]
+    (hook,) = settings_in(ask())["hooks"]["PreToolUse"]
     assert hook["matcher"] == "mcp__.*"
     said = subprocess.run(["sh", "-c", hook["hooks"][0]["command"]], check=True, capture_output=True).stdout
     assert json.loads(said)["hookSpecificOutput"]["permissionDecision"] == "allow"

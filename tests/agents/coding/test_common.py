@@ -1,4 +1,4 @@
-"""What all coding agents have in common: lines, troubles, path rules, and whether a call counts."""
+"""What all coding agents have in common: lines, troubles, and whether a call counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from interlock.agents.coding.asking import Configured, ask_of, version_of
 from interlock.agents.coding.dialect import Conclusion
 from interlock.agents.coding.events import Event, Planned, Said, SessionBegan, Spent, Thought, ToolUsed, Waits, Warned
-from interlock.agents.coding.scopes import path_rules
 from interlock.agents.coding.settling import settle
 from interlock.agents.coding.stream import JsonLines
 from interlock.agents.coding.trouble import Kind, Trouble, reset_in, trouble
@@ -153,29 +152,6 @@ def test_every_text_has_a_meaning(text: str, status: int | None) -> None:
     found = trouble(text, status=status, now=NOW)
     assert found.text
     assert found.reset_s is None or found.reset_s >= 0
-
-
-# -- path rules
-
-
-def test_a_scope_becomes_rules_only_where_agents_read_it_the_same() -> None:
-    """Brackets, spaces and commas mean more to them than to us: then there is no rule, and the diff holds alone."""
-    rules = path_rules(("docs/", "src/*.py", "docs/**", "!docs/keep.md"))
-    assert rules is not None
-    assert (rules.allowed, rules.denied, rules.everything) == (("docs/**", "src/*.py"), ("docs/keep.md",), False)
-    everything = path_rules(("**",))
-    assert everything is not None
-    assert everything.everything
-    for pattern in ("app/[id]/page.tsx", "a b.md", "a,b", "x(1).py", "a\\b"):
-        assert path_rules(("docs/**", pattern)) is None
-    nothing = path_rules(())
-    assert nothing is not None
-    assert nothing.allowed == ()
-
-
-def test_an_output_under_an_exclusion_is_not_forbidden_by_a_rule() -> None:
-    """Agents let a prohibition win over a permission; ours is the other way round for what must be produced."""
-    assert path_rules(("roadmap.json", "**", "!roadmap.json")) is None
 
 
 # -- does it count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from interlock.agents.coding.copilot import Copilot, CopilotStream, usage_in
 from interlock.agents.coding.dialect import Ask, LooksBack, RoleText
 from interlock.agents.coding.events import Said, SessionBegan, Thought, ToolState, ToolUsed, Waits, Warned
-from interlock.agents.coding.scopes import PathRules
 from interlock.agents.coding.settling import settle
 from interlock.agents.coding.trouble import Kind
 from interlock.agents.runner import Usage
@@ -70,63 +68,11 @@ def test_without_a_role_or_a_model_those_of_the_user_stay() -> None:
     assert not any(one.startswith(("--plugin-dir", "--agent", "--model")) for one in call.argv)
 
 
-def test_files_of_the_call_are_named_so_that_they_are_found_from_the_workspace() -> None:
-    """Copilot works in another folder than we do."""
-    call = Copilot().invocation("copilot", Ask("x", Path("ws"), Path("records"), role=ROLE))
-    assert all(path.is_absolute() for path in (*call.files, *call.leaves))
-
-
 def test_nobody_is_asked_and_nothing_is_sent_or_updated() -> None:
     """Neither questions nor updates nor telemetry."""
     call = Copilot().invocation("copilot", ask())
     assert {"--no-ask-user", "--disable-client-telemetry"} <= set(call.argv)
     assert call.env["COPILOT_AUTO_UPDATE"] == "false"
-
-
-@pytest.mark.parametrize("rules", [None, PathRules(("**",))])
-def test_a_scope_that_no_rule_can_say_leaves_edits_to_the_diff(rules: PathRules | None) -> None:
-    """Everything is allowed; there is no need for a hook."""
-    call = Copilot().invocation("copilot", ask(rules=rules))
-    assert "--allow-all" in call.argv
-    assert not call.files
-
-
-def test_edits_are_allowed_path_by_path_and_the_shell_as_a_whole() -> None:
-    """By absolute paths: a relative one would be found in every folder."""
-    call = Copilot().invocation("copilot", ask(rules=PathRules(("docs/**", "*.md"), ("docs/keep.md",))))
-    assert {"--allow-tool=shell", "--allow-all-paths", "--allow-all-urls"} <= set(call.argv)
-    assert [one for one in call.argv if "write(" in one] == [
-        "--allow-tool=write(/ws/docs/**)",
-        "--allow-tool=write(/ws/*.md)",
-        "--deny-tool=write(/ws/docs/keep.md)",
-    ]
-    assert not {"--allow-all", "--allow-all-tools"} & set(call.argv)
-
-
-def test_the_plugin_lets_commands_write_by_redirection() -> None:
-    """Copilot's own rule for the shell stops at those; a hook for the shell alone answers for us."""
-    call = Copilot().invocation("copilot", ask(rules=PathRules(("docs/**",))))
-    (hook,) = json.loads(call.files[PLUGIN / "hooks.json"])["hooks"]["permissionRequest"]
-    assert hook["matcher"] == "^(bash|powershell)$"
-    said = subprocess.run(["bash", "-c", hook["bash"]], capture_output=True, check=True).stdout
-    assert json.loads(said) == {"behavior": "allow"}
-    assert PLUGIN / "plugin.json" in call.files
-
-
-def test_the_workspace_is_known_by_all_of_its_names(tmp_path: Path) -> None:
-    """Also by the one that a link stands for."""
-    (tmp_path / "real").mkdir()
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / "real")
-    call = Copilot().invocation("copilot", ask(workspace=link, rules=PathRules(("docs/**",))))
-    assert {f"--allow-tool=write({tmp_path / name}/docs/**)" for name in ("link", "real")} <= set(call.argv)
-
-
-@pytest.mark.parametrize("name", ["a(b)", "a,b", "a*b", "[a]", "it's"])
-def test_a_workspace_whose_name_is_no_plain_pattern_leaves_edits_to_the_diff(name: str) -> None:
-    """A rule that says something else than the scope would forbid work that is allowed."""
-    call = Copilot().invocation("copilot", ask(workspace=Path("/ws", name), rules=PathRules(("docs/**",))))
-    assert "--allow-all" in call.argv
 
 
 def test_a_call_that_went_well_is_read_completely() -> None:

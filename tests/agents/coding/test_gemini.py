@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,17 +13,13 @@ from hypothesis import strategies as st
 
 from interlock.agents.coding.dialect import Ask, LooksBack, RoleText
 from interlock.agents.coding.events import Planned, Said, SessionBegan, Spent, ToolState, ToolUsed, Warned
-from interlock.agents.coding.gemini import Gemini, GeminiStream, forbidden_arguments, service_trouble, taken_literally
-from interlock.agents.coding.scopes import PathRules
+from interlock.agents.coding.gemini import Gemini, GeminiStream, service_trouble, taken_literally
 from interlock.agents.coding.settling import settle
 from interlock.agents.coding.trouble import Kind
 from interlock.agents.runner import Usage
-from interlock.workspace import Scope
 
 STREAMS = Path(__file__).parents[1] / "streams"
 CASES = sorted(path.stem for path in STREAMS.glob("gemini-*.jsonl"))
-NESTED = re.compile(r"\([^)]*[*+?{].*\)[*+?{]")
-"""What gemini's check of patterns refuses, as its source has it."""
 
 
 def recorded(case: str) -> list[dict[str, Any]]:
@@ -49,15 +44,6 @@ def policy_of(asked: Ask) -> list[dict[str, Any]]:
     path = Path(call.argv[call.argv.index("--admin-policy") + 1])
     rules: list[dict[str, Any]] = tomllib.loads(call.files[path])["rule"]
     return rules
-
-
-def refused(rules: list[dict[str, Any]], path: str, content: str = "x") -> bool:
-    """Whether gemini would refuse to write there: it searches the arguments, as JSON with sorted keys."""
-    arguments = ",".join(
-        f"\0{json.dumps(key)}:{json.dumps(value, ensure_ascii=False)}\0"
-        for key, value in (("content", content), ("file_path", path))
-    )
-    return any(re.search(rule["argsPattern"], f"{{{arguments}}}") for rule in rules if "argsPattern" in rule)
 
 
 def test_the_brief_goes_in_whole_on_standard_input() -> None:
@@ -87,14 +73,6 @@ def test_without_a_role_or_a_model_those_of_the_user_stay() -> None:
     assert "GEMINI_SYSTEM_MD" not in call.env
     assert "-m" not in call.argv
     assert not call.files
-
-
-def test_files_of_the_call_are_named_so_that_they_are_found_from_the_workspace() -> None:
-    """Gemini works in another folder than we do."""
-    asked = Ask("x", Path("ws"), Path("records"), role=RoleText("r", "d", "t"), rules=PathRules(("docs/**",)))
-    call = Gemini().invocation("gemini", asked)
-    assert all(path.is_absolute() for path in call.files)
-    assert len(call.files) == 2
 
 
 def test_nobody_is_asked() -> None:
@@ -130,100 +108,6 @@ def test_gemini_does_not_search_for_files_that_the_brief_seems_to_name() -> None
     """Its search for names that only contain the word needs a tool; without an ``@`` the agent keeps it."""
     assert policy_of(ask("@fixture\n")) == [{"toolName": ["glob"], "decision": "deny", "priority": 999}]
     assert policy_of(ask("no such sign\n")) == []
-
-
-@pytest.mark.parametrize("rules", [None, PathRules(("**",))])
-def test_a_scope_that_no_rule_can_say_leaves_edits_to_the_diff(rules: PathRules | None) -> None:
-    """No policy at all rather than one that forbids allowed work."""
-    assert policy_of(ask(rules=rules)) == []
-
-
-def test_an_empty_scope_takes_the_editing_tools_away() -> None:
-    """A judge edits nothing."""
-    (rule,) = policy_of(ask(rules=PathRules(())))
-    assert rule["toolName"] == ["write_file", "replace"]
-    assert "argsPattern" not in rule
-
-
-@pytest.mark.parametrize(
-    ("path", "outside"),
-    [
-        ("docs/a.md", False),
-        ("./docs/a.md", False),
-        ("/ws/docs/deep/er/a.md", False),
-        ("docs/keep.md", True),
-        ("/ws/docs/keep.md", True),
-        ("./docs/keep.md", True),
-        ("docs/./keep.md", True),
-        ("docs//keep.md", True),
-        ("docs/../src/a.py", True),
-        ("../docs/a.md", True),
-        ("..", True),
-        ("src/a.py", True),
-        ("xdocs/a.md", True),
-        ("/other/docs/a.md", True),
-        ("/wsx/docs/a.md", True),
-        ("docs", True),
-        ("", True),
-        ('docs/a.md","x":"', True),
-    ],
-)
-def test_an_edit_outside_of_the_scope_is_refused_however_its_path_is_spelt(path: str, outside: bool) -> None:
-    """Relative, absolute, with detours: the policy sees what is meant."""
-    rules = policy_of(ask(rules=PathRules(("docs/**",), ("docs/keep.md",))))
-    assert refused(rules, path) == outside
-
-
-def test_the_content_of_a_file_cannot_pass_for_its_path() -> None:
-    """What stands in quotes inside of a JSON text has backslashes."""
-    rules = policy_of(ask(rules=PathRules(("docs/**",))))
-    assert refused(rules, "src/a.py", content='"file_path":"docs/a.md"')
-    assert not refused(rules, "docs/a.md", content='"file_path":"src/a.py"')
-
-
-def test_the_agent_is_told_what_it_may_edit() -> None:
-    """The refusal carries the scope."""
-    rules = policy_of(ask(rules=PathRules(("docs/**",), ("docs/keep.md",))))
-    assert {rule["denyMessage"] for rule in rules} == {
-        "Only these may be edited, by their plain paths: docs/**; but not docs/keep.md"
-    }
-
-
-def test_the_workspace_is_known_by_all_of_its_names(tmp_path: Path) -> None:
-    """Also by the one that a link stands for, as gemini states it."""
-    (tmp_path / "real (1)+").mkdir()
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / "real (1)+")
-    rules = policy_of(ask(workspace=link, rules=PathRules(("docs/**",))))
-    assert not refused(rules, f"{link}/docs/a")
-    assert not refused(rules, f"{tmp_path}/real (1)+/docs/a")
-    assert refused(rules, f"{tmp_path}/docs/a")
-
-
-def test_a_pattern_longer_than_gemini_reads_is_left_out() -> None:
-    """One rule less, not a policy with an error in it."""
-    many = tuple(f"docs/chapter-{number}/**" for number in range(200))
-    rules = policy_of(ask(rules=PathRules(many, ("docs/keep.md",))))
-    assert refused(rules, "docs/keep.md")
-    assert not refused(rules, "src/a.py")
-    assert not refused(rules, "docs/chapter-7/a")
-
-
-names = st.lists(st.sampled_from(["a", "b", "ab", ".c", "a.b"]), min_size=1, max_size=3)
-globs = st.lists(st.sampled_from(["a", "*", "a*", "?", "**", ".c", "*.b", "a**"]), min_size=1, max_size=3)
-
-
-@given(names.map("/".join), st.lists(globs.map("/".join), min_size=1, max_size=3), st.lists(globs.map("/".join)))
-def test_the_policy_refuses_exactly_what_the_scope_does_not_cover(
-    path: str, allowed: list[str], denied: list[str]
-) -> None:
-    """For every plain path, and in a form that gemini accepts."""
-    patterns = list(forbidden_arguments(PathRules(tuple(allowed), tuple(denied)), ["/ws"]))
-    assert not any(NESTED.search(pattern) for pattern in patterns)
-    scope = Scope((*allowed, *(f"!{one}" for one in denied)))
-    for spelt in (path, f"/ws/{path}"):
-        assert refused([{"argsPattern": one} for one in patterns], spelt) == (not scope.covers(path))
-    assert refused([{"argsPattern": one} for one in patterns], f"/elsewhere/{path}")
 
 
 def test_a_call_that_went_well_is_read_completely() -> None:

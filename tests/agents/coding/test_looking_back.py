@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from interlock.agents.coding.asking import Configured, ask_of
+from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.dialect import Ask, Conclusion, Invocation
 from interlock.agents.coding.events import Event
 from interlock.agents.coding.headless import HeadlessRunner
@@ -76,18 +74,3 @@ async def test_what_an_earlier_call_left_is_not_taken_for_this_one(
     await called(dialect, request_for())
     assert dialect.last.seen == ("", {})
     assert (tmp_path / "left.json.1").read_text() == "old"
-
-
-@pytest.mark.parametrize("tops", [("",), ("workspace",), ("", "workspace")])
-def test_the_tops_around_a_workspace_are_found_from_inside_out(
-    request_for: Callable[..., AgentRequest], tmp_path: Path, tops: tuple[str, ...]
-) -> None:
-    """Folders and, as in linked work trees, files of that name; by the real path of a workspace that is a link."""
-    request = request_for()
-    for number, name in enumerate(tops):
-        place = tmp_path / name / ".git"
-        place.mkdir() if number else place.write_text("gitdir: elsewhere\n")
-    link = tmp_path / "link"
-    link.symlink_to(request.workspace)
-    found = ask_of(request_for(workspace=link), Configured("t", "t")).tops
-    assert [top for top in found if top.is_relative_to(tmp_path)] == [tmp_path / name for name in reversed(tops)]

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 
 from interlock.agents.coding.dialect import Ask, LooksBack, RoleText
 from interlock.agents.coding.events import Planned, Said, SessionBegan, Spent, Thought, ToolState, ToolUsed
-from interlock.agents.coding.opencode import Opencode, OpencodeStream, edit_rules
-from interlock.agents.coding.scopes import PathRules
+from interlock.agents.coding.opencode import Opencode, OpencodeStream
 from interlock.agents.coding.settling import settle
 from interlock.agents.coding.trouble import Kind
 from interlock.agents.runner import Usage
 from interlock.contracts import Reason
-from interlock.workspace import Scope
 
 STREAMS = Path(__file__).parents[1] / "streams"
 CASES = sorted(path.stem for path in STREAMS.glob("opencode-*.jsonl"))
@@ -45,17 +43,6 @@ def settings(asked: Ask) -> dict[str, Any]:
     text = Opencode().invocation("opencode", asked).env["OPENCODE_CONFIG_CONTENT"]
     found: dict[str, Any] = json.loads(re.sub(r"\{(env|file):[^}]*\}", "FILLED IN", text))
     return found
-
-
-def decided(rules: dict[str, str], path: str) -> str:
-    """As OpenCode decides: the last pattern that matches, with wildcards that cross folders."""
-    wild = {"*": ".*", "?": "."}
-    matching = [
-        decision
-        for pattern, decision in rules.items()
-        if re.fullmatch("".join(wild.get(one) or re.escape(one) for one in pattern), path, re.DOTALL)
-    ]
-    return matching[-1]
 
 
 def test_the_brief_goes_in_whole_on_standard_input() -> None:
@@ -89,12 +76,12 @@ def test_without_a_role_or_a_model_those_of_the_user_stay() -> None:
     call = Opencode().invocation("opencode", ask())
     assert "--agent" not in call.argv
     assert "--model" not in call.argv
-    assert not {"agent", "default_agent", "permission"} & set(settings(ask()))
+    assert not {"agent", "default_agent"} & set(settings(ask()))
 
 
 def test_nothing_is_written_or_asked_or_published() -> None:
     """No file beside the workspace, no question to a person, no update, no shared session."""
-    call = Opencode().invocation("opencode", ask(role=ROLE, rules=PathRules(("docs/**",))))
+    call = Opencode().invocation("opencode", ask(role=ROLE))
     assert not call.files
     assert "--auto" in call.argv
     assert settings(ask())["share"] == "disabled"
@@ -106,71 +93,6 @@ def test_a_role_arrives_to_the_letter_whatever_placeholders_it_seems_to_have(tex
     """OpenCode fills in variables and files wherever its settings seem to name one."""
     for role in (text, f"{{env:HOME}}{text}{{file:/etc/passwd}}"):
         assert settings(ask(role=RoleText("r", "d", role)))["agent"]["r"]["prompt"] == role
-
-
-@pytest.mark.parametrize("rules", [None, PathRules(("**",))])
-def test_a_scope_that_no_rule_can_say_leaves_edits_to_the_diff(rules: PathRules | None) -> None:
-    """No rule at all, so that those of the user hold."""
-    assert "permission" not in settings(ask(rules=rules))
-    assert not settings(ask(role=ROLE, rules=rules))["agent"][ROLE.name]["permission"]
-
-
-def test_the_rules_hold_for_the_role_and_for_its_sub_agents() -> None:
-    """For the role they come last, after whatever the user has set; for the others they are the settings'."""
-    found = settings(ask(role=ROLE, rules=PathRules(("docs/**",))))
-    assert found["permission"] == found["agent"][ROLE.name]["permission"]
-    assert decided(found["permission"]["edit"], "ws/docs/a.md") == "allow"
-    assert decided(found["permission"]["edit"], "ws/src/a.py") == "deny"
-    assert decided(found["permission"]["edit"], "../elsewhere") == "deny"
-
-
-@pytest.mark.parametrize("top", ["/", "/home", "/home/me", "/home/me/ws"])
-def test_paths_begin_where_opencode_begins_them(top: str) -> None:
-    """At the top of the repository; where a ``.git`` is none, or there is none, at the root."""
-    workspace = Path("/home/me/ws")
-    tops = (Path("/home/me/ws"), Path("/home/me"), Path("/home"))
-    rules = settings(ask(workspace=workspace, tops=tops, rules=PathRules(("docs/**",), ("docs/keep.md",))))
-    edit = rules["permission"]["edit"]
-    assert decided(edit, str((workspace / "docs/a.md").relative_to(top))) == "allow"
-    assert decided(edit, str((workspace / "docs/keep.md").relative_to(top))) == "deny"
-    assert decided(edit, str((workspace / "src/a.py").relative_to(top))) == "deny"
-
-
-names = st.lists(st.sampled_from(["a", "b", "ab", ".c", "a.b"]), min_size=1, max_size=3)
-globs = st.lists(st.sampled_from(["a", "*", "a*", "?", "**", ".c", "*.b", "a**"]), min_size=1, max_size=3)
-
-
-@given(names.map("/".join), st.lists(globs.map("/".join), min_size=1, max_size=3), st.lists(globs.map("/".join)))
-def test_no_rule_forbids_what_the_scope_covers(path: str, allowed: list[str], denied: list[str]) -> None:
-    """Whatever the patterns: an agent is never kept from its work."""
-    decisions = edit_rules(PathRules(tuple(allowed), tuple(denied)))
-    if Scope((*allowed, *(f"!{one}" for one in denied))).covers(path):
-        assert decided(decisions, path) == "allow"
-
-
-@pytest.mark.parametrize("path", ["a.md", "x/a.md", "x/y/a.md", "docs/b", "docs/x/b"])
-def test_two_stars_stand_for_no_folder_too(path: str) -> None:
-    """For OpenCode they need a slash: both readings are there, of allowances and of prohibitions."""
-    patterns = ("**/a.md", "docs/**/b")
-    assert decided(edit_rules(PathRules(patterns)), path) == "allow"
-    assert decided(edit_rules(PathRules(("**",), patterns)), path) == "deny"
-
-
-def test_a_prohibition_that_would_forbid_more_is_left_to_the_diff() -> None:
-    """In OpenCode a star crosses folders."""
-    decisions = edit_rules(PathRules(("**",), ("a*", "b**", "?", "c/**")))
-    assert [path for path in ("ax/y", "bx/y", "z/y", "c/y") if decided(decisions, path) == "deny"] == ["c/y"]
-
-
-exact = st.lists(st.sampled_from(["a", "b", "ab", ".c", "**"]), min_size=1, max_size=3).map("/".join)
-
-
-@given(names.map("/".join), st.lists(exact, min_size=1, max_size=3), st.lists(exact))
-def test_rules_without_wildcards_in_names_are_exact(path: str, allowed: list[str], denied: list[str]) -> None:
-    """They refuse all that the scope does not cover."""
-    decisions = edit_rules(PathRules(tuple(allowed), tuple(denied)))
-    covered = Scope((*allowed, *(f"!{one}" for one in denied))).covers(path)
-    assert decided(decisions, path) == ("allow" if covered else "deny")
 
 
 def test_a_call_that_went_well_is_read_completely() -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import settings as hypothesis_settings
 
 from interlock.agents.runner import AgentRequest
 from interlock.engine import Act, SimulatedWorld, Simulation, best
@@ -18,9 +17,6 @@ from interlock.errors import InterlockError
 from interlock.playbooks.feature import FeatureInputs, feature
 from interlock.playbooks.feature.layout import Layout
 from interlock.playbooks.feature.memory_file import sample_memory
-
-hypothesis_settings.register_profile("interlock", deadline=None)
-hypothesis_settings.load_profile("interlock")
 
 Change = Callable[[AgentRequest, Act], Act]
 AT = Layout("login")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings as hypothesis_settings
 
 from interlock.engine import Act, Options, SimulatedWorld, best
 from interlock.engine.drive import Close
@@ -23,8 +22,6 @@ from interlock.settings.models import HarnessSettings
 if TYPE_CHECKING:
     from tests.playbooks.harness.place import Place
 
-hypothesis_settings.register_profile("interlock", deadline=None)
-hypothesis_settings.load_profile("interlock")
 
 TASK = "TASK-001"
 TASK_FILE = f"harness/tasks/{TASK}.md"

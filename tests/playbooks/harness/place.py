@@ -15,6 +15,7 @@ from typing import Any
 
 from interlock.app import Application
 from interlock.cli.main import answer
+from interlock.engine.folder import known_runs
 from interlock.engine.host import NOTHING_SPECIAL, Call, Finished, Quiet
 from interlock.playbooks.harness import HarnessInputs, example_files, harness, run_report, run_state
 from interlock.playbooks.harness.run_state import RunState
@@ -27,8 +28,6 @@ name = os.environ["INTERLOCK_AGENT"]
 brief = Path(os.environ["INTERLOCK_BRIEF"]).read_text()
 output = Path(re.findall(r"^- `(.*)`$", brief.split("## Outputs")[1].split("## Context")[0], re.M)[0])
 good = {good!r}[name]
-with open("../calls.txt", "a") as calls:
-    calls.write(name + "\\n")
 
 def write(path, text):
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -84,8 +83,9 @@ class Place:
 
     @property
     def calls(self) -> list[str]:
-        file = self.root.parent / "calls.txt"
-        return file.read_text().split() if file.exists() else []
+        """The agents whose programs were started, in order, over all runs that there are records of."""
+        lines = (line for known in known_runs(self.root) for line in known.folder.lines())
+        return [str(line.agent) for line in lines if line.event == "dispatch.running"]
 
     def tree(self) -> dict[str, bytes]:
         files = (path for path in self.root.rglob("*") if path.is_file() and ".git" not in path.parts)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings as hypothesis_settings
 
 from interlock.cli.main import answer
 from interlock.documents import Document, FileFacts
@@ -19,9 +18,6 @@ from interlock.engine.keys import sha256
 from interlock.errors import InterlockError
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
 from interlock.settings.models import RoadmapSettings
-
-hypothesis_settings.register_profile("interlock", deadline=None)
-hypothesis_settings.load_profile("interlock")
 
 FILE = "roadmap.json"
 

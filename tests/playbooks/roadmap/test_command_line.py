@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -99,12 +100,12 @@ def test_settings_for_an_agent_that_the_roadmap_does_not_have_are_refused(termin
 
 @pytest.mark.req("RM-99", "CM-01")
 def test_a_second_start_while_one_runs_is_exit_6_with_pid_and_time(terminal: Terminal) -> None:
-    """The first one is named, and goes on undisturbed."""
-    terminal.scenario({"agent": "Implement", "delay_s": 2})
+    """The first one is named, and goes on undisturbed until a person ends it."""
+    terminal.scenario({"agent": "Implement", "delay_s": 600})
     environ = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}
     command = [sys.executable, "-m", "interlock", "run", "roadmap", "--once"]
     first = subprocess.Popen(command, cwd=terminal.root, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not list(terminal.root.glob(".interlock/runs/*/dispatches/**/brief.md")):
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -113,8 +114,10 @@ def test_a_second_start_while_one_runs_is_exit_6_with_pid_and_time(terminal: Ter
     assert str(first.pid) in err
     started = json.loads(next(terminal.root.glob(".interlock/runs/*/run.json")).read_text())["started_at"]
     assert started[:10] in err
-    first.communicate(timeout=30)
-    assert first.returncode == 0
+    assert first.poll() is None
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=120)
+    assert first.returncode == 130
 
 
 def test_init_gives_an_example_that_runs(terminal: Terminal) -> None:

@@ -360,7 +360,7 @@ def test_a_judge_that_changes_code_is_told_and_asked_again(bench: Bench) -> None
 
 @pytest.mark.req("EN-35")
 def test_what_a_judges_builds_leave_behind_is_cleared_away(bench: Bench) -> None:
-    """New files of Testing and Review go to the attic and the verdict stands."""
+    """New files of Testing and Review are dropped with their layers, and the verdict stands."""
     bench.reactions = {"testing": lambda request: replace(best(request), files={"dist/out.js": "x"})}
     assert bench.play().exit_code == 0
     assert bench.simulation is not None
@@ -370,7 +370,7 @@ def test_what_a_judges_builds_leave_behind_is_cleared_away(bench: Bench) -> None
 
 @pytest.mark.req("RM-88", "CM-04")
 @pytest.mark.parametrize("step", ["implement", "testing"])
-def test_an_agents_change_to_the_roadmap_is_undone_and_reported(bench: Bench, step: str) -> None:
+def test_an_agents_change_to_the_roadmap_is_not_taken_over_and_reported(bench: Bench, step: str) -> None:
     """The engine's version stands, the foreign one is kept, the outcome is not touched."""
     forged = spelled([item(7, **DONE)])
     bench.reactions = {step: lambda request: replace(best(request), files={FILE: forged})}
@@ -379,7 +379,10 @@ def test_an_agents_change_to_the_roadmap_is_undone_and_reported(bench: Bench, st
     (event,) = bench.events("roadmap.foreign_write")
     assert (event["item"], event["paths"]) == ("7", [FILE])
     (kept,) = bench.events("foreign_write")
-    assert kept["patch"].endswith("outside.patch")
+    assert bench.simulation is not None
+    name = kept["patch"].rpartition("/")[2]
+    patches = [text for (_key, record), text in bench.simulation.world.records.kept.items() if record == name]
+    assert [b'"done"' in patch for patch in patches] == [True]
     assert bench.steps == ["implement", "testing", "review"]
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import settings as hypothesis_settings
 
 from interlock.engine.drive import Close
 from interlock.engine.journal import Line
@@ -18,10 +17,6 @@ from interlock.engine.simulation import Act, SimulatedWorld, Simulation
 from interlock.errors import InterlockError
 from interlock.playbooks.router import RouterInputs, example_files, router
 from interlock.settings.models import RouterSettings
-
-hypothesis_settings.register_profile("interlock", deadline=None)
-hypothesis_settings.load_profile("interlock")
-
 
 DONE = Act(message="Done.\n\nStatus: completed\n")
 

@@ -219,11 +219,11 @@ def test_an_agent_that_cannot_be_started_fails_the_run(bench: Any) -> None:
 
 
 def test_changes_outside_the_scope_fail_the_run(bench: Any) -> None:
-    """They are undone and named; the answer is kept, not relayed."""
+    """They are not taken over, and named; the answer is kept, not relayed."""
     close = bench.play("/plan 196", Act(files={"src/x.py": "1"}, message="Status: completed"))
     assert (close.exit_code, close.output) == (5, b"")
     assert close.reason == (
-        f"Error: planner changed files outside its scope; they were put back: src/x.py. Raw answer: {RAW}"
+        f"Error: planner changed files outside its scope; they were not taken over: src/x.py. Raw answer: {RAW}"
     )
     assert "src/x.py" not in bench.simulation.world.tree.files
 

@@ -130,7 +130,7 @@ def test_the_agent_file_gives_instructions_and_scope() -> None:
     assert agent("---\nname: planner\nwrites: [docs/**, '!docs/a.md']\n---\nPlan.\n") == AgentFile(
         "planner", AGENT, "Plan.\n", ("docs/**", "!docs/a.md")
     )
-    assert agent("Plan.\n") == AgentFile("planner", AGENT, "Plan.\n", ("**",))
+    assert agent("Plan.\n") == AgentFile("planner", AGENT, "Plan.\n", ("**", ".opencode/specs/**"))
 
 
 def test_another_name_in_the_agent_file_is_only_remarked() -> None:

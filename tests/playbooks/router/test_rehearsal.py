@@ -55,6 +55,12 @@ def with_changed_line(played: Played) -> Played:
     return played
 
 
+def with_a_persons_file_overwritten(played: Played) -> Played:
+    """As an import would leave it that merges nothing."""
+    played.simulation.world.people_during["stage-3/lean-implementation-agent#1"] = {"src/work.txt": "theirs"}
+    return played
+
+
 def called_twice(played: Played) -> Played:
     played.simulation.world.calls.append(played.simulation.world.calls[0])
     return played
@@ -67,6 +73,7 @@ def called_twice(played: Played) -> Played:
         (with_changed_routing, {"the task list and the configuration stay as they were"}),
         (with_changed_line, {"the chain is whole"}),
         (called_twice, {"no dispatch is paid twice"}),
+        (with_a_persons_file_overwritten, {"what people write meanwhile is theirs"}),
     ],
 )
 def test_each_invariant_notices_when_it_is_broken(change: object, expected: set[str]) -> None:

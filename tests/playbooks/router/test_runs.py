@@ -140,7 +140,7 @@ def test_the_agent_ends_by_its_deadline_and_grace(bench: Any, grace: float) -> N
     assert bool(bench.events("partial.requested")) is (grace > 0)
 
 
-def test_a_change_of_the_routers_configuration_is_undone_and_said(bench: Any) -> None:
+def test_a_change_of_the_routers_configuration_is_not_taken_over_and_said(bench: Any) -> None:
     """An agent cannot send the next command elsewhere; its answer still counts."""
     path = ".opencode/command/plan.md"
     close = bench.play("/implement 196", Act(files={path: "---\nagent: evil\n---\n"}, message="ok"))

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings as hypothesis_settings
 
 from interlock.agents.runner import AgentRequest
 from interlock.documents import load_yaml
@@ -37,9 +36,6 @@ from interlock.playbooks.ticket.rehearsing import (
 from interlock.playbooks.ticket.simulated import SimulatedGit
 from interlock.settings.models import TicketSettings
 from tests.playbooks.ticket.place import Place
-
-hypothesis_settings.register_profile("interlock", deadline=None)
-hypothesis_settings.load_profile("interlock")
 
 Change = Callable[[AgentRequest, Act], Act]
 agents_for = cache(working)

@@ -7,21 +7,26 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from interlock.agents import records
+from interlock.agents.coding.accounts import coding_needs
 from interlock.agents.coding.acp_client import Authority
 from interlock.agents.coding.acp_profiles import Profile
 from interlock.agents.coding.acp_session import GREETING_S, AcpSession, Introduction, Met
+from interlock.agents.coding.acp_stream import retold
 from interlock.agents.coding.asking import Configured, ask_of
 from interlock.agents.coding.calls import Call
 from interlock.agents.coding.dialect import Ask
+from interlock.agents.coding.stream import JsonLines
 from interlock.agents.coding.trouble import Trouble
 from interlock.agents.environment import agent_environment
-from interlock.agents.process import run_process
-from interlock.agents.runner import AgentExit, AgentRequest, Health, Observer
+from interlock.agents.process import ProcessExit, run_process
+from interlock.agents.runner import AgentExit, AgentRequest, FileOutput, Health, Needs, Observer
 
 
 class AcpRunner:
-    """One process and one session per call; what the agent asks in between is answered by the scope of its role."""
+    """One process and one session per call; what the agent asks in between is answered without a person."""
 
     def __init__(
         self, profile: Profile, configured: Configured, inherit: Mapping[str, str], *, grace_s: float = 5.0
@@ -33,16 +38,16 @@ class AcpRunner:
         self._grace_s = grace_s
 
     async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
-        call = Call(request, observe, self._configured, self._inherit)
+        call = Call(request, observe, self._configured, self._inherit, self.needs())
         ask = ask_of(request, self._configured)
         opening = self._profile.opening(ask)
-        call.put(opening.files)
-        covers = request.covers or (ask.rules.covers if ask.rules else None)
-        authority = Authority(request.workspace, covers, always=(request.result_path,))
-        session = AcpSession(self._profile, opening, ask, request.brief, authority, call.tell)
+        call.prepare(opening.files)
+        authority = Authority((request.workspace, request.shared), everything=request.confined)
+        anew = ask_of(replace(request, resume=None), self._configured)
+        session = AcpSession(self._profile, opening, ask, authority, call.tell, anew=anew)
         try:
             ended = await call.run(
-                [self._configured.program, *opening.args],
+                [call.program, *opening.args],
                 env=opening.env,
                 stdin=session,
                 tap=session.transport.feed,
@@ -55,6 +60,22 @@ class AcpRunner:
             ended = replace(ended, partial=False)
         # What the process does after the end of its turn, and how we end it, says nothing about the turn.
         return call.exit(said, ended, code=0 if said.finished else ended.code, cut=session.transport.cut)
+
+    async def recall(self, request: AgentRequest, code: int) -> AgentExit | None:
+        messages: list[Mapping[str, Any]] = []
+        lines = JsonLines(messages.append)
+        lines.feed(FileOutput(records.stream_path(request)).read())
+        lines.close()
+        said = retold(messages, self._profile)
+        if not said.finished:
+            return None
+        call = Call(request, lambda _news: None, self._configured, self._inherit, self.needs())
+        said = replace(said, session=said.session or request.resume)
+        return call.exit(said, ProcessExit(code), code=0, cut=lines.cut)
+
+    def needs(self) -> Needs:
+        env = agent_environment(self._inherit, {}, self._configured.env)
+        return coding_needs(self._profile.name, self._configured.program, env, self._configured.env)
 
     async def health(self) -> Health:
         """Whether the program is there and returns a greeting; nothing is asked of a model."""

@@ -1,6 +1,6 @@
 """What is particular about each agent that speaks the Agent Client Protocol. Pure.
 
-The protocol says how a session goes; how an agent gets its role and model, what makes it ask before it edits, and
+The protocol says how a session goes; how an agent gets its role and model, how it is freed of its own permissions, and
 what its adapter mixes into the agent's own words, it does not.  An agent that needs nothing of this is `acp`.
 """
 
@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from interlock.agents.coding.claude import LEAST_USD
+from interlock.agents.coding.codex import token_budget
 from interlock.agents.coding.dialect import Ask, RoleText, fits, mapping_of, text_of, with_fitting_role
+from interlock.agents.coding.opencode import permissions
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Opening:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[Path, str] = field(default_factory=dict)
-    """Written before the start, outside of the workspace."""
+    """Written before the start, in the folder of the ask."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """What the request for a session carries beyond the protocol."""
     mode: str | None = None
@@ -53,8 +56,6 @@ class Profile:
     """It reports tokens for every turn that reached the model: without them the text is an error message."""
     asks_to_leave_sandbox: bool = False
     """A command that it asks about is one that its sandbox would not let through."""
-    lacks_folders: bool = False
-    """An edit that was allowed cannot make the folder of a new file."""
 
 
 def profile_of(kind: str) -> Profile:
@@ -67,53 +68,55 @@ def _plain(ask: Ask) -> Opening:
 
 
 def _claude(ask: Ask) -> Opening:
-    # Questions before permissions: a person's own "always allow" must not let edits through unasked.
-    permissions = {"ask": ["Edit", "Write", "NotebookEdit"]}
-    options: dict[str, Any] = {"settings": {"permissions": permissions}}
-    if ask.model:
-        options["model"] = ask.model
+    options: dict[str, Any] = {"model": ask.model} if ask.model else {}
+    if ask.allowance is not None and ask.allowance.usd is not None:
+        options["maxBudgetUsd"] = max(ask.allowance.usd, LEAST_USD)
     meta: dict[str, Any] = {"claudeCode": {"options": options}}
     if ask.role is not None:
         meta["systemPrompt"] = {"append": ask.role.text}
+    env = {
+        "DISABLE_AUTOUPDATER": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_MAX_RETRIES": "2",
+    }
+    if ask.confined:
+        env["IS_SANDBOX"] = "1"  # else it does not offer that mode to root
     return Opening(
         args=ask.args,
-        env={
-            "DISABLE_AUTOUPDATER": "1",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "CLAUDE_CODE_MAX_RETRIES": "2",
-        },
+        env=env,
         meta=meta,
-        mode="default",
+        mode="bypassPermissions" if ask.confined else "acceptEdits",
         role_given=ask.role is not None,
         model_given=bool(ask.model),
     )
 
 
 def _codex(ask: Ask) -> Opening:
-    """In its read-only mode codex asks before each edit, and commands leave nothing behind; else its sandbox ends at
-    the workspace. Its own default would ask a model for permission."""
-    config = {"model": ask.model} if ask.model else {}
+    """Its own default would ask a model for permission."""
+    config: dict[str, Any] = {"model": ask.model} if ask.model else {}
+    if ask.allowance is not None and ask.allowance.tokens is not None:
+        config["features"] = {"rollout_budget": token_budget(ask.allowance.tokens)}
     return Opening(
         args=ask.args,
         env={"CODEX_CONFIG": json.dumps(config, ensure_ascii=False)} if config else {},
-        mode="workspace-write" if ask.shell_writes else "read-only",
+        mode="agent-full-access" if ask.confined else "workspace-write",
         model_given=bool(ask.model),
     )
 
 
 def _opencode(ask: Ask) -> Opening:
-    role = with_fitting_role(ask, lambda one: f"{_OPENCODE}={_opencode_settings(one, ask.model)}").role
+    role = with_fitting_role(ask, lambda one: f"{_OPENCODE}={_opencode_settings(one, ask)}").role
     return Opening(
         args=("acp", *ask.args),
-        env={_OPENCODE: _opencode_settings(role, ask.model), "OPENCODE_DISABLE_AUTOUPDATE": "1"},
+        env={_OPENCODE: _opencode_settings(role, ask), "OPENCODE_DISABLE_AUTOUPDATE": "1"},
         mode=role.name if role else _NO_ROLE,
         role_given=role is not None,
         model_given=bool(ask.model),
     )
 
 
-def _opencode_settings(role: RoleText | None, model: str | None) -> str:
-    agent: dict[str, Any] = {"mode": "primary", "permission": {"edit": "ask", "bash": "allow"}}
+def _opencode_settings(role: RoleText | None, ask: Ask) -> str:
+    agent: dict[str, Any] = {"mode": "primary", "permission": {"bash": "allow", **permissions(ask)}}
     if role is not None:
         agent |= {"description": role.description, "prompt": role.text}
     config: dict[str, Any] = {
@@ -122,8 +125,8 @@ def _opencode_settings(role: RoleText | None, model: str | None) -> str:
         "autoupdate": False,
         "share": "disabled",
     }
-    if model:
-        config["model"] = model
+    if ask.model:
+        config["model"] = ask.model
     return json.dumps(config, ensure_ascii=False)
 
 
@@ -134,7 +137,8 @@ _NO_ROLE: Final = "interlock"
 def _gemini(ask: Ask) -> Opening:
     # No role: its variable for that replaces the whole of its own instructions, tools and all.
     model = ("--model", ask.model) if ask.model else ()
-    return Opening(args=("--acp", *model, *ask.args), mode="default", model_given=bool(ask.model))
+    mode = "yolo" if ask.confined else "default"
+    return Opening(args=("--acp", *model, *ask.args), mode=mode, model_given=bool(ask.model))
 
 
 def _qwen(ask: Ask) -> Opening:
@@ -142,7 +146,7 @@ def _qwen(ask: Ask) -> Opening:
     role = ("--append-system-prompt", ask.role.text) if ask.role and fits(ask.role.text) else ()
     return Opening(
         args=("--acp", *model, *role, *ask.args),
-        mode="default",
+        mode="yolo" if ask.confined else "default",
         role_given=bool(role),
         model_given=bool(ask.model),
     )
@@ -156,8 +160,9 @@ def _copilot(ask: Ask) -> Opening:
         folder = ask.folder / "copilot"
         files[folder / f"{ask.role.name}.instructions.md"] = f'---\napplyTo: "**"\n---\n{ask.role.text}\n'
         env["COPILOT_CUSTOM_INSTRUCTIONS_DIRS"] = str(folder)
+    freely = ("--allow-all",) if ask.confined else ()
     return Opening(
-        args=("--acp", *model, *ask.args),
+        args=("--acp", *freely, *model, *ask.args),
         env=env,
         files=files,
         role_given=ask.role is not None,
@@ -175,6 +180,11 @@ def _labelled(update: Mapping[str, Any], text: str) -> bool:
     return text.startswith(("Info: ", "Warning: ", "Error: ")) and not mapping_of(update.get("_meta"))
 
 
+def _mode_changed(_update: Mapping[str, Any], text: str) -> bool:
+    """Gemini says a change of its mode as if the model had."""
+    return text.startswith("[MODE_UPDATE]")
+
+
 PLAIN: Final = Profile("acp", _plain)
 _PROFILES: Final = {
     profile.name: profile
@@ -187,10 +197,9 @@ _PROFILES: Final = {
             warning=re.compile(r"(Config warning|Warning): |\*Context compacted"),
             counts_tokens=True,
             asks_to_leave_sandbox=True,
-            lacks_folders=True,
         ),
         Profile("opencode", _opencode),
-        Profile("gemini", _gemini),
+        Profile("gemini", _gemini, notice=_mode_changed, warning=re.compile(r"\[MODE_UPDATE\]")),
         Profile("qwen", _qwen),
         Profile(
             "copilot",

@@ -13,7 +13,7 @@ from interlock.agents.coding.acp_profiles import Opening, Profile
 from interlock.agents.coding.acp_stream import AcpStream
 from interlock.agents.coding.acp_transport import PipeTransport
 from interlock.agents.coding.dialect import Ask, Conclusion, list_of, mapping_of, text_of
-from interlock.agents.coding.events import Event
+from interlock.agents.coding.events import Event, Warned
 from interlock.agents.coding.trouble import Kind, Trouble
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ GREETING_S: Final = 60.0
 """How long an agent may take for its first answer; what says nothing until then does not speak the protocol."""
 _BREAK_OFF_S: Final = 2.0
 """How long an agent may take to break off; those that can need a quarter of a second."""
+_SIGN_IN: Final = -32000
+"""The protocol's number for an agent that is not signed in."""
 
 
 class AcpSession:
@@ -33,20 +35,21 @@ class AcpSession:
         profile: Profile,
         opening: Opening,
         ask: Ask,
-        whole: str,
         authority: Authority,
         tell: Callable[[Iterable[Event]], None],
+        *,
+        anew: Ask | None = None,
     ) -> None:
         """
         Args:
-            whole: the prompt with the role at its head, for agents that take no role apart from it.
             tell: gets the events as they come.
+            anew: what to ask instead where the session that `ask` would go on with is not known any more.
         """
         self.stream = AcpStream(profile)
         self.transport = PipeTransport()
         self._opening = opening
         self._ask = ask
-        self._whole = whole
+        self._anew = anew or ask
         self._client = AcpClient(profile, authority, self.stream, tell)
         self._tell = tell
         self._connection: Connection | None = None
@@ -111,17 +114,45 @@ class AcpSession:
         request: dict[str, Any] = {"cwd": str(self._ask.workspace), "mcpServers": []}
         if self._opening.meta:
             request["_meta"] = dict(self._opening.meta)
-        if by_protocol and role is not None:
-            request["systemPrompt"] = {"mode": "append", "content": [{"type": "text", "text": _text(role.text)}]}
-        offer = mapping_of(await connection.send_request("session/new", request))
+        offer = await self._loaded(connection, abilities, request)
+        if offer is None:
+            if by_protocol and role is not None:
+                request["systemPrompt"] = {"mode": "append", "content": [{"type": "text", "text": _text(role.text)}]}
+            offer = mapping_of(await connection.send_request("session/new", request))
         session = text_of(offer.get("sessionId"))
         self._tell(self.stream.opened(session, _current(offer, "model") or self._ask.model))
         if not await self._choose(connection, session, offer):
             return
+        asked = self._ask if self._client.remembers else self._anew
         apart = role is None or self._opening.role_given or by_protocol
-        prompt = [{"type": "text", "text": _text(self._ask.prompt if apart else self._whole)}]
+        prompt = [{"type": "text", "text": _text(asked.prompt if apart else asked.undivided.prompt)}]
         answer = await connection.send_request("session/prompt", {"sessionId": session, "prompt": prompt})
         self._tell(self.stream.answered(mapping_of(answer)))
+
+    async def _loaded(
+        self, connection: Connection, abilities: Mapping[str, Any], request: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        """The session that goes on, after it has told again what was said in it; None when there is none."""
+        from acp import RequestError
+
+        if self._ask.resume is None:
+            return None
+        lost = Warned("the agent does not know the session that it should go on with: it starts anew")
+        if abilities.get("loadSession") is not True:
+            self._tell([lost])
+            return None
+        self._client.replaying = True
+        try:
+            wanted = {**request, "sessionId": self._ask.resume}
+            offer = mapping_of(await connection.send_request("session/load", wanted))
+        except RequestError as error:
+            if error.code == _SIGN_IN:
+                raise
+            self._tell([lost])
+            return None
+        finally:
+            self._client.replaying = False
+        return {**offer, "sessionId": self._ask.resume}
 
     async def _choose(self, connection: Connection, session: str, offer: Mapping[str, Any]) -> bool:
         """Mode and model as they are wanted; false, and the reason in the stream, when the agent does not have them."""
@@ -185,8 +216,8 @@ async def greet(connection: Connection) -> Met | Trouble:
 
     from interlock import __version__
 
-    # Reading through us is not offered: agents read by themselves, and gemini gets lost where it may do both.
-    files = FileSystemCapabilities(read_text_file=False, write_text_file=True)
+    # Agents read and write by themselves: a file that we wrote for one would not be in its layer.
+    files = FileSystemCapabilities(read_text_file=False, write_text_file=False)
     greeting = InitializeRequest(
         protocol_version=PROTOCOL_VERSION,
         client_capabilities=ClientCapabilities(fs=files, terminal=False),

@@ -25,7 +25,7 @@ from interlock.agents.coding.events import (
     ToolUsed,
     Warned,
 )
-from interlock.agents.coding.trouble import Kind, Trouble, trouble
+from interlock.agents.coding.trouble import Kind, Trouble, trouble, used_up
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
 
@@ -160,13 +160,15 @@ class AcpStream:
     def conclude(self) -> Conclusion:
         """What was said in all; callable at any moment."""
         text = "".join(self._message) if self._message else self._final
+        found = self.trouble or (self._false_end(text) if self.stop_reason else None)
         return Conclusion(
             text=text,
             finished=self.stop_reason not in (None, "cancelled"),
             acted=self.acted,
             session=self.session,
             usage=self._usage(),
-            trouble=self.trouble or (self._false_end(text) if self.stop_reason else None),
+            trouble=found,
+            exhausted=found is not None and used_up(found.text),
         )
 
     def rest(self) -> Iterable[Event]:
@@ -247,6 +249,23 @@ class AcpStream:
         tokens = self._counted or self._added or Usage()
         usage = tokens.plus(Usage(cost_usd=self._cost))
         return None if usage == Usage() else usage
+
+
+def retold(messages: Iterable[Mapping[str, Any]], profile: Profile = PLAIN) -> Conclusion:
+    """What a conversation came to, by all that the agent printed in it: the turn follows what prepared it."""
+    stream = AcpStream(profile)
+    for message in messages:
+        given, result = mapping_of(message.get("params")), mapping_of(message.get("result"))
+        match message.get("method"):
+            case "session/update":
+                list(stream.take(mapping_of(given.get("update"))))
+            case "session/request_permission":
+                list(stream.tool(mapping_of(given.get("toolCall")), asked=True))
+            case None if "stopReason" in result:
+                list(stream.answered(result))
+            case None:
+                stream = AcpStream(profile, text_of(result.get("sessionId")) or stream.session)
+    return stream.conclude()
 
 
 def _tokens(answer: Mapping[str, Any]) -> Usage | None:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 from interlock.agents.coding.dialect import Ask, RoleText
-from interlock.agents.coding.scopes import path_rules
 from interlock.agents.environment import agent_environment
 from interlock.agents.process import run_process
 from interlock.agents.runner import AgentRequest, Health
@@ -32,21 +32,31 @@ class Configured:
 
 
 def ask_of(request: AgentRequest, configured: Configured) -> Ask:
-    """The role apart from the task where it stands at its head, the scope as path rules where they can say it."""
+    """The role apart from the task where it stands at its head; a session that goes on is told so, and no more."""
     apart = bool(request.instructions) and request.task != request.brief
     role = RoleText(role_name(request), _description(request), request.instructions) if apart else None
-    place = request.workspace.resolve()
+    prompt = request.task if apart else request.brief
     return Ask(
-        prompt=request.task if apart else request.brief,
+        prompt=prompt if request.resume is None else _GO_ON.format(brief=request.brief_path),
         workspace=request.workspace,
-        folder=request.folder,
+        folder=request.shared.absolute(),
         role=role,
         model=request.model or configured.model,
-        rules=path_rules(request.writes),
-        tops=tuple(folder for folder in (place, *place.parents) if (folder / ".git").exists()),
-        shell_writes=request.shell_writes,
         args=configured.args,
+        confined=request.confined,
+        resume=request.resume,
+        new_session=str(uuid4()),
+        allowance=request.allowance,
     )
+
+
+_GO_ON: Final = """\
+You were cut off in the middle of this task: the program that you run in was ended from outside.
+
+All files are as you left them; commands that were still running are gone. Look at what you have done already, then \
+finish what the brief asks for, and answer in the form that it asks for. The brief can be read again in this file: \
+{brief}
+"""
 
 
 def role_name(request: AgentRequest) -> str:

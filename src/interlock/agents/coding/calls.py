@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -10,42 +12,87 @@ from interlock.agents import process_table, records
 from interlock.agents.capped_file import CappedFile
 from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.dialect import Conclusion
-from interlock.agents.coding.events import Event, Planned, Said, Thought, ToolUsed, Waits
+from interlock.agents.coding.events import (
+    Event,
+    Planned,
+    Said,
+    SessionBegan,
+    Spent,
+    Thought,
+    ToolState,
+    ToolUsed,
+    Waits,
+)
 from interlock.agents.coding.settling import last_line, settle
 from interlock.agents.environment import Redaction, agent_environment
+from interlock.agents.plain_files import set_aside
 from interlock.agents.process import Dialogue, ProcessExit, run_process
-from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Fault, FileOutput, Limited, Observer
+from interlock.agents.runner import (
+    AgentExit,
+    AgentNews,
+    AgentRequest,
+    Fault,
+    FileOutput,
+    Limited,
+    Needs,
+    Observer,
+    Usage,
+)
+from interlock.agents.surroundings import real_start
+from interlock.contracts import Reason
 
 _LAST_WORDS: Final = 64_000
 """Bytes at the end of standard error in which an agent's last words are looked for."""
+_END_OF_TURN_S: Final = 1.0
+"""How long an agent that has used up its allowance may take to report the end of its turn, if it was at that."""
 
 
 class Call:
     """A call that is being made: what it does is told, kept without secrets, and in the end judged."""
 
     def __init__(
-        self, request: AgentRequest, observe: Observer, configured: Configured, inherit: Mapping[str, str]
+        self,
+        request: AgentRequest,
+        observe: Observer,
+        configured: Configured,
+        inherit: Mapping[str, str],
+        needs: Needs | None = None,
     ) -> None:
-        records.prepare(request)
         self._request = request
         self._configured = configured
         self._inherit = inherit
-        self._redact = Redaction({**inherit, **configured.env})
+        self._redact = Redaction({**inherit, **configured.env}).with_values(needs.secrets if needs else {})
         self._news = records.Transcript(request, observe, self._redact)
         self._waiting = ""
+        self._began = time.monotonic()
+        self._session = ""
+        self._purse = _Purse(request)
 
-    def put(self, files: Mapping[Path, str]) -> None:
-        """Files that the agent needs, written before it starts."""
-        for path, text in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    @property
+    def program(self) -> str:
+        """What is started."""
+        if self._request.within is None:
+            return self._configured.program
+        return real_start(self._configured.program, agent_environment(self._inherit, {}, self._configured.env))
+
+    def prepare(self, files: Mapping[Path, str], leaves: Iterable[Path] = ()) -> None:
+        """Makes room in the folders of the call, and puts files there that the agent needs."""
+        records.prepare(self._request)
+        records.put(self._request.shared.absolute(), files)
+        for path in leaves:
+            set_aside(path)
 
     def tell(self, events: Iterable[Event]) -> None:
         for event in events:
-            if isinstance(event, Waits):
+            if isinstance(event, SessionBegan):
+                if event.session == self._session:
+                    continue
+                self._session = event.session
+            elif isinstance(event, Waits):
                 self._waiting = event.why
             elif isinstance(event, Said | Thought | ToolUsed | Planned):
                 self._waiting = ""
+            self._purse.hear(event)
             self._news(event.news())
 
     async def run(
@@ -68,13 +115,15 @@ class Call:
             stdout=records.stream_path(request),
             stderr=records.stderr_path(request),
             clean=self._redact.bytes if self._redact.needed else None,
-            timeout_s=request.timeout_s,
+            timeout_s=max(0.0, request.timeout_s - (time.monotonic() - self._began)),
             grace_s=grace_s,
             marker=request.marker,
             on_start=self._started,
             tap=tap,
             partial=self._ask_for_partial,
             partial_grace_s=request.partial_grace_s,
+            within=request.within,
+            enough=self._purse.empty,
         )
         facts = {"code": ended.code, "timed_out": ended.timed_out, "duration_s": round(ended.duration_s, 3)}
         self._news(AgentNews("ended", facts))
@@ -89,6 +138,7 @@ class Call:
         request = self._request
         if ended.spawn_error is not None:
             return AgentExit(code=None, spawn_error=self._redact(ended.spawn_error))
+        set_aside(request.output_path)
         with CappedFile(request.output_path) as output:
             output.write(self._redact(said.text).encode(errors="replace"))
         settled = settle(
@@ -100,16 +150,19 @@ class Call:
             cut=cut,
         )
         result = records.read_result(request.result_path)
+        exhausted = said.exhausted or (self._purse.stopped and not said.finished)
+        fault = Fault(Reason.AGENT_ERROR, self._purse.text) if exhausted else settled.fault
         return AgentExit(
             code=code,
             output=FileOutput(request.output_path, cut=output.cut),
-            result=result,
+            result=self._redact.bytes(result) if result is not None else None,
             timed_out=ended.timed_out,
             partial=ended.partial,
             usage=said.usage or records.usage_in(result),
             session=said.session,
-            fault=self._fault(settled.fault),
-            limited=self._limited(settled.limited),
+            fault=self._fault(fault),
+            limited=None if exhausted else self._limited(settled.limited),
+            exhausted=exhausted,
         )
 
     def _fault(self, fault: Fault | None) -> Fault | None:
@@ -124,3 +177,56 @@ class Call:
     def _ask_for_partial(self) -> None:
         records.ask_for_partial(self._request)
         self._news(AgentNews("partial.requested", {"grace_s": self._request.partial_grace_s}))
+
+
+class _Purse:
+    """Follows what a call costs, as far as the agent says so, and says when its allowance is used up.
+
+    What an agent spends last may be its answer: then the end of its turn is there before we end it.
+    """
+
+    def __init__(self, request: AgentRequest) -> None:
+        self._allowance = request.allowance
+        self._working: set[str] = set()
+        self._over = False
+        self.empty: asyncio.Future[None] | None = None
+        """Done when the agent is to be ended; None where nothing is limited."""
+        if self._allowance is not None:
+            self.empty = asyncio.get_running_loop().create_future()
+
+    @property
+    def stopped(self) -> bool:
+        return self.empty is not None and self.empty.done()
+
+    @property
+    def text(self) -> str:
+        allowance = self._allowance
+        amounts = [f"{allowance.usd:g} USD"] if allowance and allowance.usd is not None else []
+        amounts += [f"{allowance.tokens} tokens"] if allowance and allowance.tokens is not None else []
+        return (
+            f"the agent was stopped: it has used up its share of the budget ({', '.join(amounts) or 'its own limit'})"
+        )
+
+    def hear(self, event: Event) -> None:
+        match event:
+            case ToolUsed(call=call, state=ToolState.BEGAN):
+                self._working.add(call)
+                if self._over:
+                    self._end()
+            case ToolUsed(call=call):
+                self._working.discard(call)
+            case Spent(usage=usage):
+                self._spend(usage)
+
+    def _spend(self, usage: Usage) -> None:
+        if self._allowance is None or self._over or not self._allowance.used_up(usage):
+            return
+        self._over = True
+        if self._working:
+            self._end()
+        else:
+            asyncio.get_running_loop().call_later(_END_OF_TURN_S, self._end)
+
+    def _end(self) -> None:
+        if self.empty is not None and not self.empty.done():
+            self.empty.set_result(None)

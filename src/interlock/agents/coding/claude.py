@@ -1,13 +1,8 @@
-"""Claude Code: ``claude -p`` with its stream of JSON lines.
-
-Its permissions are settings of this one call, in a file beside its records.  They name every path from the root: a
-pattern without a slash would hit that name in every folder, and one slash at its head does not stand for the workspace.
-"""
+"""Claude Code: ``claude -p`` with its stream of JSON lines."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -38,7 +33,6 @@ from interlock.agents.coding.events import (
     ToolUsed,
     Waits,
 )
-from interlock.agents.coding.scopes import PathRules
 from interlock.agents.coding.trouble import Kind, Trouble, trouble
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
@@ -70,8 +64,7 @@ _FREE_TOOLS: Final = (
     "WebFetch",
     "WebSearch",
 )
-"""What an agent may use without asking: everything that edits no file by itself. The shell is held by the diff."""
-_EDITING: Final = ("Edit", "Write", "NotebookEdit")
+"""What an agent may use without asking, besides editing in its folder."""
 _ALLOW: Final = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}
 _HOOKS: Final = {
     "PreToolUse": [
@@ -79,6 +72,8 @@ _HOOKS: Final = {
     ]
 }
 """No rule can name the tools of all servers at once. What the user has forbidden, this does not allow."""
+_SETTINGS: Final = {"permissions": {"allow": list(_FREE_TOOLS)}, "hooks": _HOOKS}
+LEAST_USD: Final = 0.000001
 
 
 class Claude:
@@ -87,20 +82,25 @@ class Claude:
 
     def invocation(self, program: str, ask: Ask) -> Invocation:
         ask = with_fitting_role(ask, _agents)
-        settings = ask.folder.absolute() / "claude-settings.json"
         argv = [program, "-p", "--output-format", "stream-json", "--verbose"]
-        # Nobody is there to be asked: what is not allowed is refused.
-        argv += ["--permission-mode", "dontAsk", "--settings", str(settings)]
+        env, files = dict(_ENVIRONMENT), {}
+        if ask.confined:
+            argv.append("--dangerously-skip-permissions")
+            env["IS_SANDBOX"] = "1"  # else it refuses that to root
+        else:
+            settings = ask.folder / "claude-settings.json"
+            files[settings] = json.dumps(_SETTINGS, indent=1)
+            # Nobody is there to be asked: what is not allowed is refused.
+            argv += ["--permission-mode", "acceptEdits", "--add-dir", str(ask.folder), "--settings", str(settings)]
+        if ask.resume:
+            argv += ["--resume", ask.resume]
+        if ask.allowance is not None and ask.allowance.usd is not None:
+            argv += ["--max-budget-usd", f"{max(ask.allowance.usd, LEAST_USD):.6f}"]
         if ask.model:
             argv += ["--model", ask.model]
         if ask.role is not None:
             argv += ["--agents", _agents(ask.role), "--agent", ask.role.name]
-        return Invocation(
-            (*argv, *ask.args),
-            stdin=ask.prompt,
-            env=_ENVIRONMENT,
-            files={settings: json.dumps(settings_of(ask), ensure_ascii=False, indent=1)},
-        )
+        return Invocation((*argv, *ask.args), stdin=ask.prompt, env=env, files=files)
 
     def reader(self, ask: Ask) -> ClaudeStream:
         role = with_fitting_role(ask, _agents).role
@@ -109,28 +109,6 @@ class Claude:
 
 def _agents(role: RoleText) -> str:
     return json.dumps({role.name: {"description": role.description, "prompt": role.text}}, ensure_ascii=False)
-
-
-def settings_of(ask: Ask) -> dict[str, Any]:
-    """Edits inside the scope are allowed, others refused by the agent itself."""
-    rules = rooted_paths(ask)
-    allowed = [f"{tool}({path})" for path in rules.allowed for tool in _EDITING] if rules else list(_EDITING)
-    denied = [f"{tool}({path})" for path in rules.denied for tool in _EDITING] if rules else []
-    return {"permissions": {"allow": [*_FREE_TOOLS, *allowed], "deny": denied}, "hooks": _HOOKS}
-
-
-def rooted_paths(ask: Ask) -> PathRules | None:
-    """The rules with paths from the root, which Claude writes with two slashes; None: all edits are allowed."""
-    if ask.rules is None or ask.rules.everything or any(_SPECIAL.search(place) for place in ask.places):
-        return None
-    return PathRules(
-        tuple(f"/{place}/{pattern}" for place in ask.places for pattern in ask.rules.allowed),
-        tuple(f"/{place}/{pattern}" for place in ask.places for pattern in ask.rules.denied),
-    )
-
-
-_SPECIAL: Final = re.compile(r"[\[\]\\]")
-"""What in the workspace's path would be more than a character of it."""
 
 
 def planned(entries: object) -> Planned:
@@ -188,6 +166,7 @@ class ClaudeStream:
             session=self.session,
             usage=self._usage(),
             trouble=self.wrong_role or self._trouble(result, text),
+            exhausted=result.get("subtype") == "error_max_budget_usd",
         )
 
     def _init(self, line: Mapping[str, Any]) -> Iterator[Event]:

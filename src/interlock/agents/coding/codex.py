@@ -1,8 +1,7 @@
 """Codex: ``codex exec --json``.
 
-Its sandbox is one of the operating system and holds every command that the agent runs, not only its own edits.  It
-thinks in folders: a single file cannot be made writable, and neither can a folder that is not there yet.  So a scope is
-given to it as the nearest folders that stand, which may be more than the scope; the comparison after the call holds.
+Its sandbox is one of the operating system and holds every command that the agent runs, not only its own edits.  Inside
+another sandbox it does not work: commands then fail, and codex ends with 0.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 from interlock.agents.coding.dialect import (
@@ -21,7 +19,6 @@ from interlock.agents.coding.dialect import (
     Invocation,
     RoleText,
     count_of,
-    fits,
     list_of,
     mapping_of,
     text_of,
@@ -39,9 +36,8 @@ from interlock.agents.coding.events import (
     Waits,
     Warned,
 )
-from interlock.agents.coding.scopes import PathRules
 from interlock.agents.coding.toml_text import inline_table, toml_string
-from interlock.agents.coding.trouble import Trouble, trouble
+from interlock.agents.coding.trouble import Trouble, trouble, used_up
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
 
@@ -52,8 +48,7 @@ _SETTINGS: Final = (
     "feedback.enabled=false",
 )
 _PROFILE: Final = "interlock"
-_WHOLE: Final = "."
-"""The workspace itself, in codex's rules."""
+_UNSANDBOXED: Final = "--dangerously-bypass-approvals-and-sandbox"
 
 
 class Codex:
@@ -62,14 +57,20 @@ class Codex:
 
     def invocation(self, program: str, ask: Ask) -> Invocation:
         ask = with_fitting_role(ask, _instructions)
-        argv = [program, "exec", "--json", "--color", "never", "--skip-git-repo-check"]
-        for setting in (*_SETTINGS, *_permissions(ask)):
+        argv = [program, "exec", "--color", "never"]
+        if ask.resume:
+            argv.append("resume")
+        argv += ["--json", "--skip-git-repo-check"]
+        if ask.confined:
+            argv.append(_UNSANDBOXED)
+        for setting in (*_SETTINGS, *_permissions(ask), *_budget(ask)):
             argv += ["-c", setting]
         if ask.role is not None:
             argv += ["-c", _instructions(ask.role)]
         if ask.model:
             argv += ["-m", ask.model]
-        return Invocation((*argv, *ask.args, "-"), stdin=ask.prompt)
+        session = (ask.resume,) if ask.resume else ()
+        return Invocation((*argv, *ask.args, *session, "-"), stdin=ask.prompt)
 
     def reader(self, ask: Ask) -> CodexStream:
         return CodexStream()
@@ -84,40 +85,32 @@ def _permissions(ask: Ask) -> Iterator[str]:
 
     Commands keep the network, which codex would take from them: builds and tests need it, if only on loopback.
     """
+    if ask.confined:
+        return
     yield f"default_permissions={toml_string(_PROFILE)}"
     yield f'permissions.{_PROFILE}.extends=":workspace"'
     yield f"permissions.{_PROFILE}.network.enabled=true"
-    if ask.rules is not None and not ask.shell_writes:
-        accesses = folder_accesses(ask.rules, ask.workspace)
-        setting = f'permissions.{_PROFILE}.filesystem={{":workspace_roots"={inline_table(accesses)}}}'
-        if fits(setting):  # else the sandbox ends at the workspace, and the comparison after the call holds
-            yield setting
+    yield f"permissions.{_PROFILE}.filesystem={inline_table({str(ask.folder): 'write'})}"
 
 
-def folder_accesses(rules: PathRules, workspace: Path) -> dict[str, str]:
-    """What the sandbox may write and what it may only read, by path in the workspace; the most specific path decides.
-
-    It looks at which folders stand.  An exclusion of something that is not there is left out: codex would put an empty
-    file in its place for as long as a command runs, and a command that is killed would leave it behind.
-    """
-    accesses = {_WHOLE: "read"}
-    for pattern in rules.allowed:
-        folder = _above(_WILD.split(pattern, maxsplit=1)[0])
-        while not (workspace / folder).is_dir() and folder != _WHOLE:
-            folder = _above(folder)
-        accesses[folder] = "write"
-    for pattern in rules.denied:
-        path = pattern.removesuffix("/**")
-        if not _WILD.search(path) and (workspace / path).exists():
-            accesses[path] = "read"
-    return accesses
+def _budget(ask: Ask) -> Iterator[str]:
+    """Codex counts by itself, after each answer of its model; it says what it took at the end of its turn alone."""
+    if ask.allowance is not None and ask.allowance.tokens is not None:
+        budget = ",".join(f"{name}={json.dumps(value)}" for name, value in token_budget(ask.allowance.tokens).items())
+        yield f"features.rollout_budget={{{budget}}}"
+        yield "suppress_unstable_features_warning=true"
 
 
-_WILD: Final = re.compile(r"[*?]")
-
-
-def _above(path: str) -> str:
-    return path.rpartition("/")[0] or _WHOLE
+def token_budget(tokens: int) -> dict[str, Any]:
+    """Codex's own limit: every token counts, read or written, and nobody is reminded of it."""
+    return {
+        "enabled": True,
+        "enforce_limit": True,
+        "limit_tokens": max(tokens, 1),
+        "sampling_token_weight": 1.0,
+        "prefill_token_weight": 1.0,
+        "reminder_at_remaining_tokens": [],
+    }
 
 
 @dataclass
@@ -157,6 +150,7 @@ class CodexStream:
             session=self.session,
             usage=self.usage,
             trouble=service_trouble(self.failure, datetime.now().astimezone()) if self.failure else None,
+            exhausted=self.failure is not None and used_up(self.failure),
         )
 
     def _completed(self, said: Mapping[str, Any]) -> Iterator[Event]:

@@ -1,8 +1,7 @@
 """GitHub Copilot CLI: ``copilot --output-format json`` with the brief on standard input.
 
-The role is a custom agent in a plugin of this one call; an agent that it does not know ends Copilot at once.  Edits
-are allowed path by path, and what nobody allowed is refused when there is nobody to ask.  That would include every
-command with a redirection, so the plugin brings a hook along that allows the shell.
+The role is a custom agent in a plugin of this one call; an agent that it does not know ends Copilot at once.  It names
+its session at the very end alone, so it is told a name at the beginning.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ from interlock.agents.coding.events import (
     Waits,
     Warned,
 )
-from interlock.agents.coding.scopes import PathRules
 from interlock.agents.coding.trouble import Kind, Trouble, trouble
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
@@ -42,19 +40,6 @@ from interlock.agents.runner import Usage
 _ENVIRONMENT: Final = {"COPILOT_AUTO_UPDATE": "false"}
 _QUIET: Final = ("--output-format=json", "--stream=off", "--no-color", "--no-ask-user", "--disable-client-telemetry")
 _PLUGIN: Final = "interlock"
-_SHELL_HOOK: Final = {
-    "version": 1,
-    "hooks": {
-        "permissionRequest": [
-            {
-                "type": "command",
-                "matcher": "^(bash|powershell)$",
-                "bash": """printf '{"behavior":"allow"}'""",
-                "powershell": """Write-Output '{"behavior":"allow"}'""",
-            }
-        ]
-    },
-}
 
 
 class Copilot:
@@ -62,68 +47,42 @@ class Copilot:
     program: Final = "copilot"
 
     def invocation(self, program: str, ask: Ask) -> Invocation:
-        scoped = held_paths(ask)
-        plugin, usage = ask.folder.absolute() / "copilot-plugin", usage_file(ask)
-        files = _plugin(plugin, ask.role, hooks=scoped is not None)
-        argv = [program, *_QUIET, *_permissions(scoped), f"--usage-output-file={usage}"]
-        if files:
-            argv.append(f"--plugin-dir={plugin}")
+        plugin, usage = ask.folder / "copilot-plugin", usage_file(ask)
+        files = _plugin(plugin, ask.role) if ask.role is not None else {}
+        # Its own check of paths would stop commands that name any other folder, and no edit that a command makes.
+        argv = [program, *_QUIET, "--allow-all", f"--usage-output-file={usage}"]
+        argv.append(f"--resume={ask.resume}" if ask.resume else f"--session-id={ask.new_session}")
         if ask.role is not None:
-            argv.append(f"--agent={_PLUGIN}:{ask.role.name}")
+            argv += [f"--plugin-dir={plugin}", f"--agent={_PLUGIN}:{ask.role.name}"]
         if ask.model:
             argv.append(f"--model={ask.model}")
         return Invocation((*argv, *ask.args), stdin=ask.prompt, env=_ENVIRONMENT, files=files, leaves=(usage,))
 
     def reader(self, ask: Ask) -> CopilotStream:
-        return CopilotStream(usage_file(ask))
+        return CopilotStream(usage_file(ask), ask.resume or ask.new_session)
 
 
 def usage_file(ask: Ask) -> Path:
     """Where Copilot writes how many tokens it used, which its stream does not say."""
-    return ask.folder.absolute() / "copilot-usage.json"
+    return ask.folder / "copilot-usage.json"
 
 
-def held_paths(ask: Ask) -> PathRules | None:
-    """The rules with absolute paths, since Copilot finds relative ones in every folder; None: all edits are allowed."""
-    if ask.rules is None or ask.rules.everything:
-        return None
-    if any(_SPECIAL.search(place) for place in ask.places):
-        return None
-    return PathRules(
-        tuple(f"{place}/{pattern}" for place in ask.places for pattern in ask.rules.allowed),
-        tuple(f"{place}/{pattern}" for place in ask.places for pattern in ask.rules.denied),
-    )
-
-
-_SPECIAL: Final = re.compile(r"[\[\]{}()*?!,\\\"']")
-"""What would be more than a character of a path inside of a rule."""
-
-
-def _permissions(rules: PathRules | None) -> list[str]:
-    if rules is None:
-        return ["--allow-all"]
-    allowed = [f"--allow-tool=write({pattern})" for pattern in rules.allowed]
-    denied = [f"--deny-tool=write({pattern})" for pattern in rules.denied]
-    return ["--allow-all-paths", "--allow-all-urls", "--allow-tool=shell", *allowed, *denied]
-
-
-def _plugin(folder: Path, role: RoleText | None, *, hooks: bool) -> dict[Path, str]:
-    files = {}
-    if hooks:
-        files[folder / "hooks.json"] = json.dumps(_SHELL_HOOK, indent=2)
-    if role is not None:
-        # A JSON string is a YAML string.
-        head = f"---\nname: {role.name}\ndescription: {json.dumps(role.description)}\n---\n"
-        files[folder / "agents" / f"{role.name}.agent.md"] = f"{head}{role.text}\n"
-    if files:
-        facts = {"name": _PLUGIN, "description": "One call of interlock", "version": "1.0.0"}
-        files[folder / "plugin.json"] = json.dumps(facts)
-    return files
+def _plugin(folder: Path, role: RoleText) -> dict[Path, str]:
+    facts = {"name": _PLUGIN, "description": "One call of interlock", "version": "1.0.0"}
+    # A JSON string is a YAML string.
+    head = f"---\nname: {role.name}\ndescription: {json.dumps(role.description)}\n---\n"
+    return {
+        folder / "plugin.json": json.dumps(facts),
+        folder / "agents" / f"{role.name}.agent.md": f"{head}{role.text}\n",
+    }
 
 
 @dataclass
 class CopilotStream:
     usage_path: Path | None = None
+    named: str = ""
+    """The session's name, as it was told to it."""
+    begun: bool = False
     said: str = ""
     acted: bool = False
     result: Mapping[str, Any] | None = None
@@ -136,6 +95,9 @@ class CopilotStream:
     def take(self, line: Mapping[str, Any]) -> Iterable[Event]:
         data = mapping_of(line.get("data"))
         match line.get("type"):
+            case "user.message" if self.named and not self.begun:
+                self.begun = True
+                return [SessionBegan(self.named)]
             case "assistant.turn_start":
                 self.error = None
             case "assistant.message" if not data.get("parentToolCallId"):
@@ -199,8 +161,7 @@ class CopilotStream:
             yield SessionBegan(session)
 
     def _session(self) -> str | None:
-        """Copilot names it at the very end."""
-        return text_of((self.result or {}).get("sessionId")) or None
+        return text_of((self.result or {}).get("sessionId")) or (self.named if self.begun else "") or None
 
 
 _NO_SUCH_AGENT: Final = re.compile(r"No such agent: [^\n]*")

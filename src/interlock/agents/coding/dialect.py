@@ -7,16 +7,14 @@ A dialect is pure: it makes a command line out of an `Ask` and events out of lin
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
 from interlock.agents.coding.events import Event
-from interlock.agents.coding.scopes import PathRules
 from interlock.agents.coding.trouble import Trouble
-from interlock.agents.runner import Usage
+from interlock.agents.runner import Allowance, Usage
 
 
 @dataclass(frozen=True)
@@ -34,32 +32,29 @@ class Ask:
     """One call of a coding agent, before it has any command line."""
 
     prompt: str
-    """The brief; without the role's text where `role` carries it."""
+    """The brief, without the role's text where `role` carries it; to a session that goes on, that it should."""
     workspace: Path
     folder: Path
-    """The dispatch's record folder: files that the call needs can be put there."""
+    """Where files that the call needs can be put: the agent sees it at this path."""
     role: RoleText | None = None
     model: str | None = None
-    rules: PathRules | None = None
-    """What may be edited, in path rules; None: no rule can say it."""
-    tops: tuple[Path, ...] = ()
-    """The workspace and the folders around it that have a ``.git``: from such a top some agents count their paths."""
-    shell_writes: bool = True
-    """Whether the commands it runs may leave files anywhere in the workspace, as builds and tests do."""
     args: tuple[str, ...] = ()
     """What the settings add to the command line."""
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """The workspace's path as it was named and, where that differs, as it really is."""
-        return tuple(dict.fromkeys((str(self.workspace.absolute()), os.path.realpath(self.workspace))))
+    confined: bool = False
+    """The kernel holds it: permissions and a sandbox of its own would only be in the way."""
+    resume: str | None = None
+    """A session of its own that was cut off, to go on with."""
+    new_session: str = ""
+    """A name for a new session, for agents that would tell theirs too late; a UUID."""
+    allowance: Allowance | None = None
 
     @property
     def undivided(self) -> Ask:
-        """The same with the role at the head of the prompt."""
+        """The same with the role at the head of the prompt, where a session that goes on has it already."""
         if self.role is None:
             return self
-        return replace(self, prompt=f"{self.role.text}\n\n{self.prompt}", role=None)
+        prompt = self.prompt if self.resume is not None else f"{self.role.text}\n\n{self.prompt}"
+        return replace(self, prompt=prompt, role=None)
 
 
 ARGUMENT_LIMIT: Final = 128 * 1024 - 1
@@ -84,7 +79,7 @@ class Invocation:
     stdin: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[Path, str] = field(default_factory=dict)
-    """Written before the start, outside of the workspace."""
+    """Written before the start, in the folder of the ask."""
     leaves: tuple[Path, ...] = ()
     """Files in which the agent says what its stream does not; for a reader that looks back."""
 
@@ -104,6 +99,8 @@ class Conclusion:
     trouble: Trouble | None = None
     waiting: str = ""
     """Why it waits for its model service, where that is the last that is known of it."""
+    exhausted: bool = False
+    """It stopped by itself, because its allowance was used up."""
 
 
 class StreamReader(Protocol):

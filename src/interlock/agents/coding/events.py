@@ -32,7 +32,7 @@ class SessionBegan:
     model: str | None = None
 
     def news(self) -> AgentNews:
-        return AgentNews("session", {"agent_session": self.session, "model": self.model})
+        return AgentNews("session", {"session": self.session, "model": self.model})
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Gemini CLI: ``gemini -o stream-json`` with the brief on standard input.
 
 Its settings come from files of the user and of the project alone; what a call can decide is on the command line, in
-the environment and in a policy file.  The policy only forbids, so that nothing the user has forbidden gets allowed.
+the environment and in a policy file.
 """
 
 from __future__ import annotations
@@ -24,16 +24,12 @@ from interlock.agents.coding.dialect import (
     text_of,
 )
 from interlock.agents.coding.events import Event, Planned, Said, SessionBegan, Spent, ToolState, ToolUsed, Warned
-from interlock.agents.coding.scopes import PathRules
-from interlock.agents.coding.toml_text import toml_string
 from interlock.agents.coding.trouble import Kind, Trouble, trouble
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
 
 _ENVIRONMENT: Final = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
-_EDITING: Final = ("write_file", "replace")
-_PATTERN_LIMIT: Final = 2048
-"""Characters of a pattern in a policy; gemini ignores a longer one."""
+_NO_SEARCH: Final = '[[rule]]\ntoolName = ["glob"]\ndecision = "deny"\npriority = 999\n'
 
 
 class Gemini:
@@ -44,12 +40,17 @@ class Gemini:
         argv = [program, "-o", "stream-json", "--approval-mode", "yolo", "--skip-trust"]
         env, files = dict(_ENVIRONMENT), {}
         stdin = taken_literally(ask.prompt, ask.workspace)
-        if policy := _policy(ask, stdin):
-            path = ask.folder.absolute() / "gemini-policy.toml"
+        if _MENTION.search(stdin):
+            # Where no file has the name after an "@", gemini searches for one that contains it, if it has this tool.
+            path = ask.folder / "gemini-policy.toml"
             argv += ["--admin-policy", str(path)]
-            files[path] = policy
+            files[path] = _NO_SEARCH
+        if ask.resume:
+            argv += ["--resume", ask.resume]
+        if not ask.confined:
+            argv += ["--include-directories", str(ask.folder)]
         if ask.role is not None:
-            path = ask.folder.absolute() / "gemini-role.md"
+            path = ask.folder / "gemini-role.md"
             env["GEMINI_SYSTEM_MD"] = str(path)
             # The role takes the place of gemini's own instructions; skills and sub-agents would be lost with them.
             files[path] = f"{ask.role.text}\n\n${{SubAgents}}\n\n${{AgentSkills}}\n"
@@ -87,68 +88,6 @@ def _stands(path: Path) -> bool:
         return path.exists()
     except OSError:  # too long for a name
         return False
-
-
-def _policy(ask: Ask, stdin: str) -> str:
-    """The prohibitions of this call in gemini's form; empty when there are none."""
-    rules = list(_scope_prohibitions(ask.rules, ask.places)) if ask.rules and not ask.rules.everything else []
-    if _MENTION.search(stdin):
-        # Where no file has the name after an "@", gemini searches for one that contains it, if it has this tool.
-        rules.append(_prohibition(("glob",)))
-    return "\n".join(rules)
-
-
-def _scope_prohibitions(rules: PathRules, workspaces: tuple[str, ...]) -> Iterator[str]:
-    if not rules.allowed:
-        yield _prohibition(_EDITING, message="This task edits no file.")
-        return
-    message = f"Only these may be edited, by their plain paths: {' '.join(rules.allowed)}"
-    if rules.denied:
-        message += f"; but not {' '.join(rules.denied)}"
-    for pattern in forbidden_arguments(rules, workspaces):
-        # Without it less is refused, and the comparison after the call holds.
-        if len(pattern) <= _PATTERN_LIMIT:
-            yield _prohibition(_EDITING, pattern, message)
-
-
-def forbidden_arguments(rules: PathRules, workspaces: Iterable[str]) -> Iterator[str]:
-    """Patterns for the JSON text of an editing tool's arguments: what one of them finds is outside of the scope.
-
-    Gemini refuses patterns in which a group with a repetition is repeated itself, so ``**`` is read as any text, and
-    paths with ``..`` or other detours are forbidden altogether.
-    """
-    names = [re.escape(json.dumps(place, ensure_ascii=False)[1:-1]) for place in workspaces]
-    place = "|".join([*(f"{name}/" for name in names), r"\./", "(?!/)"])
-    start = '"file_path":"'
-    allowed = "|".join(map(_path_pattern, rules.allowed))
-    yield f'{start}(?!(?:{place})(?:{allowed})")'
-    yield rf'{start}(?:\.\.[/"]|[^"]*/(?:\.\.|\.|)[/"])'
-    for denied in rules.denied:
-        yield f'{start}(?:{place})(?:{_path_pattern(denied)})"'
-
-
-def _path_pattern(pattern: str) -> str:
-    parts = pattern.split("/")
-    written = [_ANY_FOLDERS if part == "**" else _name_pattern(part) + "/" for part in parts[:-1]]
-    return "".join(written) + (_ANYTHING if parts[-1] == "**" else _name_pattern(parts[-1]))
-
-
-_ANY_FOLDERS: Final = r'(?:[^"\\]*/|)'
-_ANYTHING: Final = r'[^"\\]+'
-_WILD: Final = {"*": r'[^/"\\]*', "?": r'[^/"\\]'}
-
-
-def _name_pattern(name: str) -> str:
-    return "".join(_WILD.get(piece) or re.escape(piece) for piece in re.sub(r"\*+", "*", name))
-
-
-def _prohibition(tools: Iterable[str], arguments: str | None = None, message: str | None = None) -> str:
-    lines = ["[[rule]]", f"toolName = [{', '.join(map(toml_string, tools))}]", 'decision = "deny"', "priority = 999"]
-    if arguments is not None:
-        lines.append(f"argsPattern = {toml_string(arguments)}")
-    if message is not None:
-        lines.append(f"denyMessage = {toml_string(message)}")
-    return "\n".join(lines) + "\n"
 
 
 @dataclass

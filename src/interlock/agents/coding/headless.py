@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from interlock.agents import records
+from interlock.agents.coding.accounts import coding_needs
 from interlock.agents.coding.asking import Configured, ask_of, installed
 from interlock.agents.coding.calls import Call
-from interlock.agents.coding.dialect import Dialect, Invocation, LooksBack
+from interlock.agents.coding.dialect import Ask, Conclusion, Dialect, Invocation, LooksBack, StreamReader
+from interlock.agents.coding.events import Event, Warned
+from interlock.agents.coding.settling import forgot_session
 from interlock.agents.coding.stream import JsonLines
-from interlock.agents.runner import AgentExit, AgentRequest, Health, Observer
+from interlock.agents.environment import agent_environment
+from interlock.agents.process import ProcessExit
+from interlock.agents.runner import AgentExit, AgentRequest, FileOutput, Health, Needs, Observer
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """What one process said, and how it ended."""
+
+    said: Conclusion
+    ended: ProcessExit
+    cut: bool
 
 
 class HeadlessRunner:
@@ -26,12 +42,16 @@ class HeadlessRunner:
         self._grace_s = grace_s
 
     async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
-        call = Call(request, observe, self._configured, self._inherit)
-        ask = ask_of(request, self._configured)
-        invocation = self._dialect.invocation(self._configured.program, ask)
-        call.put(invocation.files)
-        for path in invocation.leaves:
-            records.set_aside(path)
+        call = Call(request, observe, self._configured, self._inherit, self.needs())
+        heard = await self._heard(call, ask_of(request, self._configured))
+        if request.resume is not None and forgot_session(heard.said, call.last_words()):
+            call.tell([Warned("the agent does not know the session that it should go on with: it starts anew")])
+            heard = await self._heard(call, ask_of(replace(request, resume=None), self._configured))
+        return call.exit(heard.said, heard.ended, code=heard.ended.code, cut=heard.cut)
+
+    async def _heard(self, call: Call, ask: Ask) -> _Heard:
+        invocation = self._dialect.invocation(call.program, ask)
+        call.prepare(invocation.files, invocation.leaves)
         reader = self._dialect.reader(ask)
         lines = JsonLines(lambda line: call.tell(reader.take(line)))
         ended = await call.run(
@@ -42,13 +62,38 @@ class HeadlessRunner:
             grace_s=self._grace_s,
         )
         lines.close()
-        if isinstance(reader, LooksBack) and ended.spawn_error is None:
-            reader.look_back(call.last_words(), _left(invocation))
-        return call.exit(reader.conclude(), ended, code=ended.code, cut=lines.cut)
+        if ended.spawn_error is None:
+            _look_back(reader, call, invocation)
+        return _Heard(reader.conclude(), ended, lines.cut)
+
+    async def recall(self, request: AgentRequest, code: int) -> AgentExit | None:
+        call = Call(request, lambda _news: None, self._configured, self._inherit, self.needs())
+        ask = ask_of(request, self._configured)
+        reader = self._dialect.reader(ask)
+        lines = JsonLines(lambda line: _drop(reader.take(line)))
+        lines.feed(FileOutput(records.stream_path(request)).read())
+        lines.close()
+        _look_back(reader, call, self._dialect.invocation(call.program, ask))
+        said = reader.conclude()
+        return call.exit(said, ProcessExit(code), code=code, cut=lines.cut) if said.finished else None
+
+    def needs(self) -> Needs:
+        env = agent_environment(self._inherit, {}, self._configured.env)
+        return coding_needs(self._dialect.name, self._configured.program, env, self._configured.env)
 
     async def health(self) -> Health:
         remedy = f"Install {self._dialect.name}, or name its program: runners.{self.name}.program in interlock.toml."
         return await installed(self._configured, self._inherit, remedy)
+
+
+def _drop(events: Iterable[Event]) -> None:
+    """Events of a call that is over: they were told when they came."""
+    deque(events, maxlen=0)
+
+
+def _look_back(reader: StreamReader, call: Call, invocation: Invocation) -> None:
+    if isinstance(reader, LooksBack):
+        reader.look_back(call.last_words(), _left(invocation))
 
 
 def _left(invocation: Invocation) -> dict[Path, str]:

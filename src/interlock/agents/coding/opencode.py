@@ -1,19 +1,17 @@
 """OpenCode: ``opencode run --format json`` with the brief on standard input.
 
-Role and rules come as settings of this one call, in a variable that is read after all files of the user.  The role is
-an agent of its own, so that its rules stand last and in our order, and it is the default agent as well: OpenCode goes
-on with the default, and an exit status of 0, when it does not know the agent that it was told to be.
+The role comes as settings of this one call, in a variable that is read after all files of the user.  It is an agent of
+its own, and the default agent as well: OpenCode goes on with the default, and an exit status of 0, when it does not
+know the agent that it was told to be.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +36,6 @@ from interlock.agents.coding.events import (
     ToolState,
     ToolUsed,
 )
-from interlock.agents.coding.scopes import PathRules
 from interlock.agents.coding.trouble import Kind, Trouble, trouble
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
@@ -59,6 +56,8 @@ class Opencode:
         argv = [program, "run", "--format", "json", "--auto", "--thinking", "--title", "interlock"]
         # Errors of its own parts are in its log alone.
         argv += ["--print-logs", "--log-level", "ERROR"]
+        if ask.resume:
+            argv += ["--session", ask.resume]
         if ask.role is not None:
             argv += ["--agent", ask.role.name]
         if ask.model:
@@ -71,67 +70,30 @@ class Opencode:
 
 
 def _fitted(ask: Ask) -> Ask:
-    """As much of it as one variable holds: a role may stay with the prompt, a scope with the comparison afterwards."""
-    unruled = replace(ask, rules=None)
-    shorter = (one for one in (ask, ask.undivided, unruled) if fits(f"{_VARIABLE}={_literal(settings_of(one))}"))
-    return next(shorter, unruled.undivided)
+    """The role stays with the prompt where one variable does not hold it."""
+    return ask if fits(f"{_VARIABLE}={_literal(settings_of(ask))}") else ask.undivided
 
 
 def settings_of(ask: Ask) -> dict[str, Any]:
-    """The settings of this call: its rules for every agent, so for sub-agents too, and its role."""
-    settings: dict[str, Any] = dict(_SETTINGS)
-    permission = {}
-    if ask.rules is not None and not ask.rules.everything:
-        permission = {"edit": edit_rules(ask.rules, _places(ask))}
-        settings["permission"] = permission
+    """The settings of this call, its role among them."""
+    settings: dict[str, Any] = {**_SETTINGS, "permission": permissions(ask)}
     if ask.role is not None:
-        role = {"description": ask.role.description, "prompt": ask.role.text, "permission": permission}
+        role = {"description": ask.role.description, "prompt": ask.role.text, "permission": permissions(ask)}
         settings["agent"] = {ask.role.name: {**role, "mode": "primary", "disable": False, "hidden": False}}
         settings["default_agent"] = ask.role.name
     return settings
 
 
+def permissions(ask: Ask) -> dict[str, Any]:
+    """Everything where the kernel holds it; else what a person allows it, but not outside of its folder."""
+    if ask.confined:
+        return {"*": "allow"}
+    return {"external_directory": {"*": "deny", f"{ask.folder}/*": "allow"}}
+
+
 def _literal(settings: Mapping[str, Any]) -> str:
     """The settings as text in which OpenCode finds no placeholder: it would fill in variables and files."""
     return re.sub(r"\{(?=env:|file:)", r"\\u007b", json.dumps(settings, ensure_ascii=False))
-
-
-def _places(ask: Ask) -> tuple[str, ...]:
-    """What may stand before a path of the workspace: OpenCode's paths begin at the repository's top, else at the root.
-
-    Whether a folder with a ``.git`` is a repository, git alone can tell.
-    """
-    workspace = os.path.realpath(ask.workspace)
-    insides = (os.path.relpath(workspace, os.path.realpath(top)) for top in (*ask.tops, Path("/")))
-    return tuple("" if inside == "." else f"{inside}/" for inside in insides)
-
-
-def edit_rules(rules: PathRules, places: Iterable[str] = ("",)) -> dict[str, str]:
-    """A decision per pattern, the last that matches counts.
-
-    OpenCode's ``*`` crosses folders, and its ``**/`` does not stand for no folder at all.  An allowance may be wider
-    than the scope, a prohibition may not: one that would be is left to the comparison afterwards.
-    """
-    exact = tuple(filter(_is_exact, rules.denied))
-    decisions = {"*": "deny"}
-    for patterns, decision in ((rules.allowed, "allow"), (exact, "deny")):
-        readings = [one for pattern in patterns for one in _readings(pattern)]
-        # Taken out first, so that a repeated pattern stands where it is decided last.
-        for found in (place + one for place in places for one in readings):
-            decisions.pop(found, None)
-            decisions[found] = decision
-    return decisions
-
-
-def _is_exact(pattern: str) -> bool:
-    return all(name == "**" or not {"*", "?"} & set(name) for name in pattern.split("/"))
-
-
-def _readings(pattern: str) -> Iterator[str]:
-    """The pattern with each ``**`` between folders as some of them, and as none."""
-    *folders, last = pattern.split("/")
-    for kept in product(*(("**/", "") if name == "**" else (f"{name}/",) for name in folders)):
-        yield "".join(kept) + last
 
 
 @dataclass

@@ -77,7 +77,6 @@ def _request(place: Path, model: str | None, limit_s: float) -> AgentRequest:
         timeout_s=limit_s,
         marker=f"probe:{secrets.token_hex(8)}",
         model=model,
-        shell_writes=False,
     )
 
 

@@ -1,16 +1,15 @@
 """Qwen Code: ``qwen -o stream-json`` with the brief on standard input; its stream is Claude Code's, nearly.
 
-What it may do without asking is on the command line, and everything else is refused, since there is nobody to ask.
 What has no option is set in the lowest of its settings files, so that all that the user has set stays in force.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 from interlock.agents.coding.claude import ClaudeStream, planned
@@ -37,9 +36,6 @@ _SETTINGS: Final = {
     # After each answer it would ask its model what to remember of it.
     "memory": {"enableManagedAutoMemory": False},
 }
-_FREE_TOOLS: Final = ("run_shell_command", "monitor", "web_fetch", "agent", "skill", "todo_write", "mcp__*")
-"""What an agent may use without asking, besides reading: everything that edits no file by itself."""
-_EDITING: Final = ("edit", "write_file")
 
 
 class Qwen:
@@ -48,8 +44,10 @@ class Qwen:
 
     def invocation(self, program: str, ask: Ask) -> Invocation:
         ask = with_fitting_role(ask, _system_prompt)
-        settings = ask.folder.absolute() / "qwen-settings.json"
-        argv = [program, "-o", "stream-json", *_permissions(ask)]
+        settings = ask.folder / "qwen-settings.json"
+        argv = [program, "-o", "stream-json", "--approval-mode=yolo"]
+        if ask.resume:
+            argv.append(f"--resume={ask.resume}")
         if ask.role is not None:
             argv.append(_system_prompt(ask.role))
         if ask.model:
@@ -62,7 +60,7 @@ class Qwen:
         )
 
     def reader(self, ask: Ask) -> QwenStream:
-        return QwenStream()
+        return QwenStream(resumed=ask.resume is not None)
 
 
 def _system_prompt(role: RoleText) -> str:
@@ -82,30 +80,12 @@ def taken_literally(prompt: str) -> str:
     return f"Your task:\n\n{literal}" if literal.lstrip().startswith("/") else literal
 
 
-def _permissions(ask: Ask) -> list[str]:
-    rules = ask.rules
-    if rules is None or rules.everything or _SPECIAL.search(os.path.realpath(ask.workspace)):
-        return ["--approval-mode=yolo"]
-    allowed = [*_FREE_TOOLS, *_editing(rules.allowed)]
-    return [
-        "--approval-mode=default",
-        *(f"--allowed-tools={tool}" for tool in allowed),
-        *(f"--exclude-tools={tool}" for tool in _editing(rules.denied)),
-    ]
-
-
-def _editing(patterns: Iterable[str]) -> Iterator[str]:
-    return (f"{tool}({pattern})" for pattern in patterns for tool in _EDITING)
-
-
-_SPECIAL: Final = re.compile(r"[\[\]{}()*?|\\]")
-"""What in the workspace's path would be more than a character: Qwen puts it before each pattern."""
-
-
 @dataclass
 class QwenStream(ClaudeStream):
     """Older versions report an error of the service as an ordinary answer, and a success."""
 
+    resumed: bool = False
+    """The session was begun in an earlier call; its result counts that one too."""
     counted: bool = False
     """The service told the tokens of the last message, so that it was not cut off."""
 
@@ -128,6 +108,11 @@ class QwenStream(ClaudeStream):
         usage = self._of_result({"usage": said})
         self.counted = usage is not None
         return usage
+
+    def _usage(self) -> Usage | None:
+        if self.resumed and self.messages:
+            return reduce(Usage.plus, self.messages.values())
+        return super()._usage()
 
     def _of_result(self, result: Mapping[str, Any]) -> Usage | None:
         """Its input includes what came from a cache; zeros are what it counts when every request failed."""

@@ -6,7 +6,9 @@ with 0 when they were told to stop, some end a turn without a word.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from interlock.agents.coding.dialect import Conclusion
 from interlock.agents.runner import Fault, Limited
@@ -49,6 +51,22 @@ def settle(
     if not said.text.strip() and not said.acted:
         return Settled(Fault(Reason.NO_VERDICT, "the agent ended its turn without a word and without using a tool"))
     return Settled()
+
+
+def forgot_session(said: Conclusion, last_words: str) -> bool:
+    """Whether a call that should go on with a session ended at once, because the agent does not know that session."""
+    if said.acted or said.usage is not None:
+        return False
+    told = said.trouble.text if said.trouble is not None else ""
+    return bool(_NO_SESSION.search(f"{told}\n{last_words}"))
+
+
+_NO_SESSION: Final = re.compile(
+    r"\b(no|not|invalid|unknown)\b[^\n]{0,40}\b(session|conversation|thread|rollout)"
+    r"|(session|conversation|thread|rollout)\b[^\n]{0,60}\b(not found|not exist|unknown|invalid|expired|no longer)\b",
+    re.IGNORECASE,
+)
+"""In the words of all that were tried: no conversation found, no rollout found, session not found, and so on."""
 
 
 def last_line(text: str) -> str:

@@ -102,6 +102,14 @@ def trouble(
     return Trouble(kind, said, reset_s)
 
 
+def used_up(text: str) -> bool:
+    """Whether a text says that the agent reached the limit of cost that it was given."""
+    return bool(_USED_UP.search(text))
+
+
+_USED_UP: Final = re.compile(r"budget[ _](is )?(exhausted|exceeded|reached)|max(imum)?[ _]budget", re.IGNORECASE)
+
+
 def _kind_by_words(text: str) -> Kind:
     """Words that say it before numbers that only may be a status."""
     by_words = kind_of(None, text)

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 
 from interlock.contracts import FEATURE, AnswerFormat, Artifact, Contract, Custom, Headings, Outcome
-from interlock.engine import Changed, Dispatch, Kind, Quoted, Retries, out
+from interlock.engine import Changed, Dispatch, Kind, Quoted, Retries
 from interlock.playbooks.feature.decisions import Grade, Proof, Severity, Tier
 from interlock.playbooks.feature.layout import (
     CRITICS,
@@ -108,32 +108,32 @@ class Desk:
 
     def researcher(self, focus: str) -> Dispatch:
         member = f"researcher-{focus}"
-        task = filled("researcher", focus=focus, output=out(self.at.output(member)), about=ABOUT[focus])
+        task = filled("researcher", focus=focus, output=self.at.output(member), about=ABOUT[focus])
         return self._brief("researcher", task, member=member, step="1.1", timeout_s=RESEARCH_S)
 
     def spec(self) -> Dispatch:
-        task = filled("spec", output=out(self.at.feature))
+        task = filled("spec", output=self.at.feature)
         return self._brief("spec", task, self._mems(RESEARCHERS), self._outputs(RESEARCHERS), step="2")
 
     def designer(self) -> Dispatch:
-        task = filled("designer", output=out(self.at.design))
+        task = filled("designer", output=self.at.design)
         first = self._mems(("spec", *RESEARCHERS))
         return self._brief("designer", task, first, (self.at.feature, *self._outputs(RESEARCHERS)), step="3")
 
     def designer_revision(self) -> Dispatch:
-        task = filled("designer-revision", output=out(self.at.design))
+        task = filled("designer-revision", output=self.at.design)
         first = self._mems((*CRITICS, "spec", *RESEARCHERS))
         then = (*self._outputs(CRITICS), self.at.design, self.at.feature, *self._outputs(RESEARCHERS))
         return self._brief("designer", task, first, then, step="3")
 
     def critic(self, name: str) -> Dispatch:
-        task = filled("critic", output=out(self.at.output(name)), about=ABOUT[name])
+        task = filled("critic", output=self.at.output(name), about=ABOUT[name])
         return self._brief(name, task, (self.at.design, self.at.feature), step="3b.1", timeout_s=REVIEW_S)
 
     def planner(self, first_id: str, *, constraints: str = "", failure: str = "") -> Dispatch:
         """The first plan. `constraints`: findings of the critics that the revised design left open."""
         at = self.at
-        task = filled("planner", output=out(at.plan), tasks=at.tasks, first=first_id)
+        task = filled("planner", output=at.plan, tasks=at.tasks, first=first_id)
         critics = CRITICS if constraints else ()
         if constraints:
             paths = "\n".join(f"- `{path}`" for path in self._outputs(CRITICS) if path in self.available)
@@ -150,7 +150,7 @@ class Desk:
     ) -> Dispatch:
         """A plan for what is missing, from the memories of those who judged the work. `state`: how each task stands."""
         at = self.at
-        task = filled("planner-replan", output=out(at.plan), tasks=at.tasks, first=first_id, wave=str(wave))
+        task = filled("planner-replan", output=at.plan, tasks=at.tasks, first=first_id, wave=str(wave))
         then = (*self._outputs(judges), at.plan, *map(at.task, tasks), at.design, at.feature)
         spec = self._planner(task, self._mems((*judges, "designer", "spec")), then, first_id, wave=wave)
         return replace(spec, context=(*spec.context, Quoted("Tasks so far", state)), failure=failure)
@@ -199,7 +199,6 @@ class Desk:
             self._brief(task.worker, text, first, member=task.member, step=step, timeout_s=IMPLEMENTATION_S),
             writes=(*writes, f"!{FEATURES}/**", "!.git/**"),
             retries=NO_RETRY if task.worker is TaskAgent.IMPLEMENTER else RETRIES,
-            isolate=True,
         )
 
     def verifier(self, name: str, tasks: Sequence[str], state: str) -> Dispatch:
@@ -212,7 +211,7 @@ class Desk:
             "v-tasks": (build, at.plan, *files),
             "v-feature": (build, at.feature),
         }
-        task = filled(name, output=out(at.output(name)))
+        task = filled(name, output=at.output(name))
         step = "6.1" if name == "v-build" else "6.2"
         spec = self._brief(name, task, given[name], step=step, timeout_s=REVIEW_S)
         told = (Quoted("Tasks so far", state),) if name in ("v-build", "v-tasks") else ()
@@ -224,15 +223,15 @@ class Desk:
             task = filled(
                 name,
                 tier=tier,
-                output=out(at.output(name)),
-                suggestions=out(at.suggestions),
-                decisions=out(at.decisions),
+                output=at.output(name),
+                suggestions=at.suggestions,
+                decisions=at.decisions,
             )
             grows = tuple(Artifact(path, structure=Headings(), fresh=False) for path in (at.suggestions, at.decisions))
             outputs = (Artifact(at.output(name), structure=Headings()), *grows)
             spec = self._brief(name, task, step=step, outputs=outputs, timeout_s=REVIEW_S)
             return replace(spec, retries=NO_RETRY)
-        task = filled("reviewer", tier=tier, output=out(at.output(name)), about=ABOUT[name], depth=DEPTH[tier])
+        task = filled("reviewer", tier=tier, output=at.output(name), about=ABOUT[name], depth=DEPTH[tier])
         spec = self._brief(name, task, (changed.patch,) if changed.patch else (), step=step, timeout_s=REVIEW_S)
         listed = "\n".join(changed.paths[:500]) or "nothing"
         return replace(spec, context=(*spec.context, Quoted(f"Changed files ({changed.lines} lines)", listed)))
@@ -244,8 +243,8 @@ class Desk:
             POST_MORTEM,
             slug=at.slug,
             run_date=run_date,
-            output=out(documents[0]),
-            run_log=out(documents[1]),
+            output=documents[0],
+            run_log=documents[1],
             memories=at.memories,
             evaluations=at.evaluations,
             outcome=outcome,
@@ -331,12 +330,12 @@ class Desk:
             "the shared memory point to."
             if self.memory_works
             else "There is no shared memory: read the documents.",
-            f"Write your private memory to `{out(at.mem(member))}` in the form shown; it is the only memory you write. "
+            f"Write your private memory to `{at.mem(member)}` in the form shown; it is the only memory you write. "
             f"`{at.memory}` belongs to the engine.",
             "At most 3 tries of your own at whatever fails; what fails in the same way is not tried again.",
             "A security problem is flagged by a key finding that begins with `SECURITY:`.",
             f"If a document you were given was good or bad in a way worth knowing, rate it in "
-            f"`{out(at.evaluation(member))}` (a YAML list: artifact, author, usefulness, clarity, missing, wrong).",
+            f"`{at.evaluation(member)}` (a YAML list: artifact, author, usefulness, clarity, missing, wrong).",
         ]
         if words:
             said.append(f"`## Highest Severity` is one of {words}; a missing or other word counts as the worst.")

@@ -93,7 +93,7 @@ def needs(crew: Crew, wave: Wave) -> dict[str, list[str]]:
 async def work(
     crew: Crew, name: str, tasks: Sequence[Task], brief: Callable[[Task], Dispatch]
 ) -> dict[str, MemoryFile | None]:
-    """Task agents side by side, each in a worktree; what they did is merged in declared order.
+    """Task agents side by side; what they did comes into the tree in declared order.
 
     Returns the private memory of each, whether or not its work was taken over.
     """
@@ -106,14 +106,11 @@ async def work(
         path = crew.at.mem(task.member)
         memories[task.member] = parse_memory(one.report.text(path)) if path in one.report.artifacts else None
         state = DONE if one.done else f"failed: {one.why}"
-        if one.done:
-            merged = await run.merge(one.report)
-            if not merged.ok:
-                paths = ", ".join(merged.conflicts)
-                run.note("task.conflict", task=task.id, paths=list(merged.conflicts))
-                evidence = "\n".join(merged.conflicts.values())[:CONFLICT_SHOWN]
-                state = f"failed: merge conflict in {paths}\n{evidence}"
-                crew.lasting.append(f"{task.member}: merge conflict in {paths}")
+        if conflicts := one.report.conflicts:
+            paths = ", ".join(conflicts)
+            run.note("task.conflict", task=task.id, paths=list(conflicts))
+            state = f"failed: merge conflict in {paths}\n" + "\n".join(conflicts.values())[:CONFLICT_SHOWN]
+            crew.lasting.append(f"{task.member}: merge conflict in {paths}")
         crew.task_state[task.id] = state
         run.note("task", task=task.id, state=state.partition("\n")[0])
     outcome = Result.DONE if all(crew.is_done(task.id) for task in tasks) else Result.ERROR

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from interlock.contracts import HARNESS, Artifact, Contract, Structure
-from interlock.engine import Dispatch, Kind, Retries, out
+from interlock.engine import Dispatch, Kind, Retries
 from interlock.playbooks.harness.artifacts import LEAST_HEADINGS, READINESS, RESULT, structure_of
 from interlock.playbooks.harness.lifecycle import AGENTS, Stage
 from interlock.playbooks.harness.run_state import RunState
@@ -85,7 +85,7 @@ def stage_dispatch(task: Task, state: RunState, contract: StageContract, inputs:
         "stage": stage.value,
         "run_id": state.run_id,
         "inputs": "\n".join(f"- `{path}`" for path in inputs),
-        "artifact": out(artifact),
+        "artifact": artifact,
         "structure": "\n".join(f"- {line}" for line in structure_lines(contract)),
     }
     text = re.sub(r"\{(\w+)\}", lambda match: filled[match[1]], TEXT)

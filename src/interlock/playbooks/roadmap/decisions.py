@@ -327,7 +327,7 @@ class AfterCall(StrEnum):
 
     GO_ON = "go on"
     ASK_AGAIN = "ask again"
-    """Not finished, or written where it may not: once more, with its own remark."""
+    """Not finished, written where it may not, or at odds with what somebody else did: once more, with the remark."""
     BLOCK = "block"
     FAIL = "fail"
     """The item is blocked because an agent did not do its part."""
@@ -336,8 +336,10 @@ class AfterCall(StrEnum):
 JUDGES: Final = frozenset({Step.VALIDATION, Step.TESTING, Step.REVIEW})
 
 
-def after_call(step: Step, outcome: Outcome, reason: Reason | None, asked_before: bool) -> AfterCall:
-    """What follows a call: total over all outcomes."""
+def after_call(
+    step: Step, outcome: Outcome, reason: Reason | None, asked_before: bool, in_conflict: bool = False
+) -> AfterCall:
+    """What follows a call: total over all outcomes. `in_conflict`: its work could not be merged with the tree."""
     match outcome:
         case Outcome.OK:
             return AfterCall.GO_ON
@@ -348,6 +350,6 @@ def after_call(step: Step, outcome: Outcome, reason: Reason | None, asked_before
         case Outcome.REVISE:
             return AfterCall.BLOCK if asked_before else AfterCall.ASK_AGAIN
         case Outcome.FAIL:
-            if reason is Reason.SCOPE_VIOLATION and not asked_before:
+            if (in_conflict or reason is Reason.SCOPE_VIOLATION) and not asked_before:
                 return AfterCall.ASK_AGAIN
             return AfterCall.GO_ON if step is Step.VALIDATION and reason in UNUSABLE else AfterCall.FAIL

@@ -228,8 +228,10 @@ def _twice(text: str, name: str, twice: DuplicateKey) -> DocumentInvalid:
     where = name
     if pointer and isinstance(pointer[0], int):
         data = json.loads(text)
-        items = data["items"] if isinstance(data, dict) else data
-        identity = items[pointer[0]].get("id") if isinstance(items[pointer[0]], dict) else None
+        items = data.get("items") if isinstance(data, dict) else data
+        # Of a key that is there twice, the reader above saw the first, and this one has the last.
+        item = items[pointer[0]] if isinstance(items, list) and pointer[0] < len(items) else None
+        identity = item.get("id") if isinstance(item, dict) else None
         where = f"item {identity}" if is_id(identity) else f"items[{pointer[0]}]"
     return DocumentInvalid(
         f"{where}: key {shown(twice.key)} appears twice",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from shlex import quote
 from typing import Any
 
 from interlock.contracts import TRANSIENT, UNUSABLE, Outcome, Reason
@@ -112,19 +113,24 @@ class Iteration:
         self.item, self.upcoming = done.item, done.upcoming
 
     async def call(self, step: Step, *, attempt: int = 1, narrowed: Sequence[str] | None = None) -> Report:
-        """One step by its agent. One that did not finish, or wrote where it may not, is asked once more; ItemBlocked
-        when the pipeline cannot go on behind it."""
+        """One step by its agent. One that did not finish, wrote where it may not, or changed what somebody else changed
+        meanwhile, is asked once more and goes on with its work; ItemBlocked when the pipeline cannot go on behind it.
+        """
         spec = dispatch_of(step, self.known, self.rules.lines, attempt=attempt, narrowed=narrowed)
         report = await self._dispatch(step, spec, attempt)
         if report.ok:
             return report
-        move = self.run.decide(after_call, step, report.outcome, report.reason, False)
+        move = self.run.decide(after_call, step, report.outcome, report.reason, False, bool(report.conflicts))
         if move is AfterCall.ASK_AGAIN:
             said = "\n\n".join(filter(None, (spec.failure, _remark(report))))
-            report = await self._dispatch(step, replace(spec, failure=said), attempt)
-            move = self.run.decide(after_call, step, report.outcome, report.reason, True)
+            work = None if report.accepted else report.work
+            report = await self._dispatch(step, replace(spec, failure=said, starts_from=work), attempt)
+            move = self.run.decide(after_call, step, report.outcome, report.reason, True, bool(report.conflicts))
         if report.reason in UNUSABLE or report.reason is Reason.AGENT_ERROR:
             self.run.warn(f"{SOURCE_OF[step]} (item {self.item.id}, attempt {attempt}): {_why(report)}")
+        if report.patch and not report.accepted:
+            where = f"to take it over: git apply {quote(report.patch)}"
+            self.run.warn(f"{SOURCE_OF[step]} (item {self.item.id}): its work is not in the tree; {where}")
         if move is not AfterCall.GO_ON:
             raise ItemBlocked(Failure(SOURCE_OF[step], _why(report)), agent_failed=move is AfterCall.FAIL)
         return report
@@ -175,6 +181,13 @@ def _file_line(path: str, file: FileNote, *, seen: bool) -> str:
 
 def _remark(report: Report) -> str:
     """What an agent is told when it is asked again."""
+    if report.conflicts:
+        before = (
+            "While you worked, somebody else changed the same places. Below is what could not be merged: these files "
+            "are in your tree as the others left them. Your changes to all other files are there. Work the rest in "
+            "again, and keep what the others did."
+        )
+        return "\n\n".join([before, *(quoted(Quoted(path, text, "diff")) for path, text in report.conflicts.items())])
     if report.outcome is not Outcome.REVISE:
         return failure_context(report)
     answer = read_answer(report.data)

@@ -14,6 +14,7 @@ from interlock.engine import (
     ENDS,
     STANDARD,
     Act,
+    AgentRequest,
     Deviation,
     Invariant,
     Options,
@@ -22,6 +23,7 @@ from interlock.engine import (
     SimulatedWorld,
     Simulation,
     Status,
+    best,
 )
 from interlock.engine.simulation import Agent, MemoryDocuments, MemoryTree
 from interlock.playbooks.roadmap.decisions import AGENTS, JUDGES, PIPELINES, RETRY_PIPELINES, SOURCE_OF, Step
@@ -69,16 +71,37 @@ def writes(name: str, path: str, steps: Sequence[Step]) -> Deviation:
     )
 
 
+def working(request: AgentRequest) -> Act:
+    """Agents that do their part: Implement leaves a file, the others a good word."""
+    act = best(request)
+    return replace(act, files={**act.files, "src/work.py": request.dispatch}) if request.step == Step.IMPLEMENT else act
+
+
+def remarks(request: AgentRequest, act: Act) -> Act:
+    """A person writes a remark beside every item of the roadmap, as it is while the agent works."""
+    assert request.within is not None
+    items = _parsed(request.within.facts(DEFAULT_FILE).content or b"")
+    noted = json.dumps([{**one, "notes": BY_A_PERSON} for one in items], indent=2)
+    return replace(act, people={**act.people, DEFAULT_FILE: noted})
+
+
+BY_A_PERSON: Final = "by a person"
+PEOPLE: Final = (
+    *(one for one in STANDARD if one.name == "a person works on"),
+    Deviation("a person edits the roadmap", remarks),
+)
+"""What people do meanwhile; it says nothing about the agent's word either."""
 FAILING: Final = tuple(one for one in STANDARD if one.name in ("says nothing", "dies", "hangs"))
 """One of each kind that the engine tells apart: no usable answer, no answer at all, none in time."""
 WRITING: Final = (
     writes("writes outside", "src/new.py", (Step.RESEARCH, Step.DESIGN, Step.REVIEW)),
     writes("writes the roadmap", DEFAULT_FILE, (Step.IMPLEMENT,)),
 )
-"""What is undone or cleared away; it says nothing about the agent's word."""
+"""What is not taken over; it says nothing about the agent's word."""
 DEVIATIONS: Final = (
     *FAILING,
     *WRITING,
+    *PEOPLE,
     answers("judges negatively", (Step.REVIEW,), verdict="fail", issues=["src/a.py:1: wrong"]),
     answers("passes without evidence", (Step.TESTING,), evidence={}),
     answers("finds drift", (Step.VALIDATION,), verdict="drift_detected", issues=["src/a.py is not in the design"]),
@@ -141,6 +164,7 @@ def rehearsal(file: str = FILE, deviations: Sequence[Deviation] = DEVIATIONS) ->
             Invariant("every brief has the item and the skills line", whole_briefs),
             Invariant("each iteration is reported once", reported_once),
         ),
+        base=working,
         longest=longest(file),
     )
 
@@ -158,7 +182,7 @@ def _parsed(content: bytes) -> Items:
 
 
 def _versions(played: Played) -> Iterator[Items]:
-    """The roadmap as it stood, version by version; what agents made of it, and the engine undid, is left out."""
+    """The roadmap as it stood, version by version."""
     tree = played.simulation.world.tree
     assert isinstance(tree, Watched)
     return (_parsed(content) for content in tree.versions if content.startswith(b"["))
@@ -195,10 +219,11 @@ def _wanted(one: Mapping[str, Any]) -> list[Step]:
 
 
 def only_state(played: Played) -> str | None:
-    """The items, their order and everything planned of them are as they were."""
+    """The items, their order and everything planned of them are as they were, or as a person left them."""
+    people = played.simulation.world.people.get(DEFAULT_FILE)
     planned = [
         [{name: value for name, value in one.items() if name not in STATE_FIELDS} for one in items]
-        for items in (_first(played), _items(played))
+        for items in (_parsed(str(people).encode()) if people else _first(played), _items(played))
     ]
     return None if planned[0] == planned[1] else "something planned was changed"
 
@@ -281,7 +306,7 @@ def done_is_proven(played: Played) -> str | None:
 def done_on_good_words(played: Played) -> str | None:
     """By what the judges really did: whose last word was no good one must not have let the item pass."""
     calls, turns = played.simulation.world.calls, _item_of(played)
-    harmless = {None, *(one.name for one in WRITING)}
+    harmless = {None, *(one.name for one in (*WRITING, *PEOPLE))}
     for one in _items(played):
         for step in _wanted(one) if one["status"] == "done" else ():
             asked = [

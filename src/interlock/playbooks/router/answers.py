@@ -38,6 +38,7 @@ class Return(StrEnum):
     NO_ANSWER = "no answer"
     FOREIGN_SESSION = "foreign session"
     OUT_OF_SCOPE = "out of scope"
+    CONFLICT = "conflict"
     TIMED_OUT = "timed out"
     NOT_STARTED = "not started"
 
@@ -57,6 +58,7 @@ ENDING: Table[Status] = Table(
         (Return.NO_ANSWER,): Status.FAILED,
         (Return.FOREIGN_SESSION,): Status.FAILED,
         (Return.OUT_OF_SCOPE,): Status.FAILED,
+        (Return.CONFLICT,): Status.FAILED,
         (Return.TIMED_OUT,): Status.FAILED,
         (Return.NOT_STARTED,): Status.FAILED,
     },
@@ -89,6 +91,8 @@ class Answer:
     partial: bool = False
     timeout_s: float = 0
     violations: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    """Files that somebody else had changed too, so that its work could not be merged."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,12 @@ class Returned:
 
 def judge_return(answer: Answer) -> Returned:
     """What the return amounts to, from what the engine found and what the agent said."""
+    if answer.conflicts:
+        paths = ", ".join(map(escaped, answer.conflicts))
+        why = (
+            f"{answer.agent} changed what was changed meanwhile by somebody else; its work was not taken over: {paths}"
+        )
+        return _refused(answer, Return.CONFLICT, why)
     match answer.reason:
         case Reason.SPAWN_FAILED:
             return Returned(Return.NOT_STARTED, f"Error: {answer.agent} could not be started: {escaped(answer.detail)}")
@@ -130,7 +140,7 @@ def judge_return(answer: Answer) -> Returned:
             return _refused(
                 answer,
                 Return.OUT_OF_SCOPE,
-                f"{answer.agent} changed files outside its scope; they were put back: {paths}",
+                f"{answer.agent} changed files outside its scope; they were not taken over: {paths}",
             )
         case None if answer.token in STATUSES:
             return _odd_status_line(answer) or _said(answer, Return(answer.token))

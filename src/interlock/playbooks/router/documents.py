@@ -218,8 +218,9 @@ class AgentFile:
     """What a person should know about the file although it can be used."""
 
 
-EVERYTHING = ("**",)
-"""The scope of an agent whose file names none; configuration of the router is held back by the engine all the same."""
+EVERYTHING = ("**", ".opencode/specs/**")
+"""The scope of an agent whose file names none: the project, and what is written down about its tasks. No wildcard
+stands for a protected name like ``.opencode``, and the router's configuration is nobody's in any case."""
 
 
 def agent_path(agent: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import TypeVar
 
 from interlock.engine.definition import AfterComplete, playbook
@@ -34,7 +35,7 @@ from interlock.playbooks.router.states import Finding, State, Walk
 T = TypeVar("T")
 
 CONFIGURATION = (".opencode/command/**", ".opencode/agent/**")
-"""What routing is decided by: an agent's changes to it are undone."""
+"""What routing is decided by: an agent's changes to it stay in its layer."""
 INDEX = ".opencode/context/index.md"
 GUIDES = (
     ".opencode/context/core/system/routing-guide.md",
@@ -201,14 +202,19 @@ async def relay(run: Run, checks: Checks, task: ValidatedTask, known: Establishe
             partial=report.partial,
             timeout_s=task.timeout_s,
             violations=report.violations,
+            conflicts=tuple(report.conflicts),
         )
     )
     status = run.decide(ending, returned.kind)
     state = checks.follow(*returned.trail)
     if (await run.read(TASK_LIST)).digest != known.list_digest:
-        run.note("todo.changed", path=TASK_LIST, by=task.agent.name)
+        by_agent = report.accepted and TASK_LIST in report.changes
+        run.note("todo.changed", path=TASK_LIST, by=task.agent.name if by_agent else "somebody else")
     if report.foreign:
-        run.warn(f"{task.agent.name} changed the router's configuration; that was undone: {', '.join(report.foreign)}")
+        paths = ", ".join(report.foreign)
+        run.warn(f"{task.agent.name} changed the router's configuration; that was not taken over: {paths}")
+    if report.patch and not report.accepted:
+        run.warn(f"the work of {task.agent.name} is not in the tree; to take it over: git apply {quote(report.patch)}")
     run.note("stage.3.done", state=state, status=returned.kind, session=report.session, answer_bytes=len(answer))
     checks.follow(Finding.CLEARED)
     return Ending(status, returned.reason, answer if returned.relayed else b"")

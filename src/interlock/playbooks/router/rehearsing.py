@@ -8,6 +8,8 @@ from dataclasses import replace
 from interlock.engine import (
     ALWAYS,
     STANDARD,
+    Act,
+    AgentRequest,
     Deviation,
     Invariant,
     Options,
@@ -16,6 +18,7 @@ from interlock.engine import (
     SimulatedWorld,
     Simulation,
     Status,
+    best,
 )
 from interlock.engine.simulation import Agent
 from interlock.playbooks.router.playbook import RouterInputs, router
@@ -26,12 +29,24 @@ def says(status: str) -> Deviation:
     return Deviation(f"says {status}", lambda _request, act: replace(act, message=f"Status: {status}\n"))
 
 
+def working(request: AgentRequest) -> Act:
+    """An agent that does its part: a file, and a word that it is done."""
+    return replace(best(request), files={"src/work.txt": "done\n"})
+
+
+def edits_the_list(_request: AgentRequest, act: Act) -> Act:
+    return replace(act, people={TASK_LIST: "# Tasks\n\nnone left\n"})
+
+
 STATUSES = ("partial", "blocked", "failed", "done")
 LATE = Deviation("answers late", lambda request, act: replace(act, seconds=request.timeout_s + 1))
 CHANGES_THE_ROUTING = Deviation(
     "changes the routing",
     lambda _request, act: replace(act, files={**act.files, ".opencode/command/implement.md": "mine"}),
 )
+
+
+EDITS_THE_LIST = Deviation("a person edits the task list", edits_the_list)
 
 
 def rehearsal(files: Mapping[str, str]) -> Rehearsal:
@@ -43,13 +58,14 @@ def rehearsal(files: Mapping[str, str]) -> Rehearsal:
 
     return Rehearsal(
         make,
-        deviations=(*STANDARD, *map(says, STATUSES), LATE, CHANGES_THE_ROUTING),
+        deviations=(*STANDARD, *map(says, STATUSES), LATE, CHANGES_THE_ROUTING, EDITS_THE_LIST),
         invariants=(
             *ALWAYS,
             Invariant("exactly one agent is asked", asked_once),
             Invariant("success is never claimed without a verdict", no_false_success),
             Invariant("the task list and the configuration stay as they were", configuration_kept),
         ),
+        base=working,
     )
 
 
@@ -68,7 +84,7 @@ def no_false_success(played: Played) -> str | None:
 
 def configuration_kept(played: Played) -> str | None:
     tree = played.simulation.world.tree
-    first = tree.at(0)
+    first = {**tree.at(0), **{path: str(text).encode() for path, text in played.simulation.world.people.items()}}
     changed = [
         path
         for path in first

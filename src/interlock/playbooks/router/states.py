@@ -74,7 +74,7 @@ class Finding(StrEnum):
     PARTIAL_CAME = "partial result within the grace period"
     NOTHING_USABLE = "nothing usable"
     ANSWER_VALID = "session, JSON and status valid"
-    ANSWER_INVALID = "session mismatch, bad JSON, unknown status or out of scope"
+    ANSWER_INVALID = "session mismatch, bad JSON, unknown status, out of scope or conflict"
     CLEARED = "session closed"
 
 

@@ -7,18 +7,16 @@ tests of its group are green.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from interlock.contracts import Outcome
-from interlock.engine import Scope
 from interlock.engine.model import CommandResult, Ending, Report
 from interlock.playbooks.ticket import briefs
 from interlock.playbooks.ticket.artifacts import auto_accept_report
 from interlock.playbooks.ticket.git import Branch, Repository
 from interlock.playbooks.ticket.graph import (
-    BYPRODUCTS,
     UNDONE,
     Commands,
     Graph,
@@ -71,6 +69,8 @@ class Execution:
         self.run = ledger.run
         self._repository = repository
         self._branch = branch
+        self._unfinished: dict[str, Any] = {}
+        """What the last attempt at a task did, where that did not come into the tree: the next one goes on with it."""
         self.last: Check | None = None
         """The last build and test of this run; evidence for the review."""
 
@@ -174,7 +174,7 @@ class Execution:
         return await self._blame(check, tasks if parallel else ready, ready, worked)
 
     async def _batch(self, group: Group, batch: Sequence[Task], graph: Graph) -> dict[str, Result]:
-        """Attempts side by side, each in a worktree of its own; merged in the order of the group."""
+        """Attempts one after the other or side by side; their work comes into the tree in the order of the group."""
         graph = await self._begin(group, batch, graph)
         tasks = [graph.tasks[task.id] for task in batch]
         if group.strategy is Strategy.SEQUENTIAL:
@@ -183,7 +183,8 @@ class Execution:
             members = {task.id: partial(self._attempt, group, task, graph) for task in tasks}
             reports = await self.run.cluster("tasks", members, cap=len(members))
         await check_head(self.ledger, self._repository, ", ".join(reports))
-        return {task.id: await self._bring_in(task, reports[task.id]) for task in tasks}
+        self._unfinished |= {name: None if report.accepted else report.work for name, report in reports.items()}
+        return {task.id: self._result(task, reports[task.id]) for task in tasks}
 
     async def _begin(self, group: Group, batch: Sequence[Task], graph: Graph) -> Graph:
         """Attempts are counted before they start."""
@@ -215,28 +216,18 @@ class Execution:
             ledger.tasks_path,
             attempt=task.attempt,
             strategy=group.strategy,
+            starts_from=self._unfinished.get(task.id),
         )
         return await ask(ledger, spec, self._branch)
-
-    async def _bring_in(self, task: Task, report: Report) -> Result:
-        """The changes of an isolated attempt come into the tree; a conflict is the attempt's failure."""
-        result = self._result(task, report)
-        if not result.fine or report.theirs is None:
-            return result
-        left_out = Scope(BYPRODUCTS)
-        work = tuple(path for path in report.changes if not left_out.covers(path))
-        if not work:
-            return result
-        merged = await self.run.merge(replace(report, changes=work))
-        if merged.ok:
-            return result
-        texts = "\n".join(f"{path}:\n{text}" for path, text in merged.conflicts.items())
-        return Result(TaskStatus.REJECTED, f"Conflicts with work that was merged before it:\n{texts[:SHOWN_OF_OUTPUT]}")
 
     def _result(self, task: Task, report: Report) -> Result:
         said = report.data or {}
         first = moment_of(said.get("first_code_change_at"))
         changed = stamp(first) if first else stamp(self.run.now()) if report.changes else None
+        if report.conflicts:
+            texts = "\n".join(f"{path}:\n{text}" for path, text in report.conflicts.items())
+            error = f"Conflicts with work that was merged before it:\n{texts[:SHOWN_OF_OUTPUT]}"
+            return Result(TaskStatus.REJECTED, error, changed)
         if report.violations:
             error = f"Task {task.id} modified files outside its scope: {', '.join(report.violations)}"
             return Result(TaskStatus.REJECTED, f"{error}\n\n{report.outside_patch}".rstrip(), changed)

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from interlock.contracts import Outcome
 from interlock.documents import DocumentState
-from interlock.engine import Scope
+from interlock.engine import BYPRODUCTS, Scope
 from interlock.engine.model import Ending
 from interlock.engine.run import KEY
 from interlock.engine.tables import Table
@@ -25,7 +25,7 @@ from interlock.playbooks.ticket.documents import (
 )
 from interlock.playbooks.ticket.execution import Check, validate
 from interlock.playbooks.ticket.git import IGNORE, Branch, Repository, shown
-from interlock.playbooks.ticket.graph import BYPRODUCTS, TaskStatus, read_graph
+from interlock.playbooks.ticket.graph import TaskStatus, read_graph
 from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.planning import refresh_brief, take_docs
 from interlock.playbooks.ticket.process import ask, check_head, digest_of, failure
@@ -138,9 +138,9 @@ async def commit(ledger: Ledger, repository: Repository, branch: Branch, hooks: 
         raise Stop(Ending.stopped(f"ERROR: {branch.name} is not checked out any more. STOPPING."))
     await check_hooks(repository, hooks)
     tasks, patterns = await accepted_work(ledger)
-    ours, left_out = Scope(tuple(patterns)), Scope(BYPRODUCTS)
+    ours = Scope(tuple(patterns))
     changed = dict.fromkeys(path for _, path in await repository.status())
-    paths = [path for path in changed if ours.covers(path) and not left_out.covers(path) and path != IGNORE]
+    paths = [path for path in changed if ours.covers(path) and not BYPRODUCTS.covers(path) and path != IGNORE]
     ignore = await our_ignore(ledger, repository) if IGNORE in changed and not ours.covers(IGNORE) else ""
     if ours.covers(IGNORE) and IGNORE in changed:
         paths.append(IGNORE)

@@ -285,11 +285,13 @@ class Branch:
         self.name = name
 
     async def _do(self, words: Sequence[str], name: str, probe: Sequence[str] | None = None) -> CommandResult:
-        return await self._run.command(("git", *words), env=_SAFE, timeout_s=_PATIENCE_S, name=name, probe=probe)
+        return await self._run.command(
+            ("git", *words), env=_SAFE, timeout_s=_PATIENCE_S, name=name, probe=probe, direct=True
+        )
 
     async def _sh(self, script: str, *words: str, name: str, probe: Sequence[str]) -> CommandResult:
         argv = ("sh", "-c", script, *words)
-        return await self._run.command(argv, env=_SAFE, timeout_s=_PATIENCE_S, name=name, probe=probe)
+        return await self._run.command(argv, env=_SAFE, timeout_s=_PATIENCE_S, name=name, probe=probe, direct=True)
 
     async def checkout(self, *, create: bool = False) -> CommandResult:
         words = ("checkout", "-q", "-b", self.name) if create else ("checkout", "-q", self.name, "--")
@@ -312,7 +314,9 @@ class Branch:
         """One commit of these files, and of this .gitignore if given; the user's hooks run."""
         probe = ("git", "log", "-1", "--format=%H", "-F", f"--grep=Interlock-Key: {KEY}")
         argv = ("sh", "-c", COMMIT, "sh", message, ignore.removesuffix("\n"), *paths)
-        made = await self._run.command(argv, env=_WORKING, timeout_s=_PATIENCE_S, name="commit", probe=probe)
+        made = await self._run.command(
+            argv, env=_WORKING, timeout_s=_PATIENCE_S, name="commit", probe=probe, direct=True
+        )
         if made.ok:
             await self._do(("reset", "-q", "--", *paths, *([IGNORE] if ignore else [])), "unstage")
         return made

@@ -58,10 +58,6 @@ class BaselineScope(StrEnum):
     ALL = "all"
 
 
-BYPRODUCTS = ("**/__pycache__/**", "**/.pytest_cache/**", "**/.mypy_cache/**", "**/.ruff_cache/**", "**/*.pyc")
-"""What running tests leaves behind in projects that do not ignore it: neither a violation nor a part of the work."""
-
-
 @dataclass(frozen=True)
 class Task:
     id: str
@@ -102,7 +98,7 @@ class Policy:
     def drift(self, task: Task) -> tuple[str, ...]:
         """What may change beside the task's files without being a violation."""
         documentation = DOCUMENTATION if self.scope is BaselineScope.CODE_AND_TESTS else ()
-        return (*self.allowlist, *task.allowlist, *documentation, *BYPRODUCTS)
+        return (*self.allowlist, *task.allowlist, *documentation)
 
 
 @dataclass(frozen=True)
@@ -132,6 +128,9 @@ class Graph:
 
 # -- what a valid graph is
 
+LONGEST = 100
+"""Characters of the name of a task or group: it becomes the name of a folder."""
+_GROUP = re.compile(rf"[^/#\\\x00-\x1f]{{1,{LONGEST}}}")
 _TOP = ("validation_policy", "tasks", "parallel_groups", "execution_order", "strategy")
 _TASK = ("id", "description", "files_to_modify", "success_criteria", "parallel_group", "depends_on", "status")
 _KINDS = {list: "a list", dict: "a mapping", str: "text", bool: "true or false", int: "a number", type(None): "empty"}
@@ -214,6 +213,8 @@ def _task_problems(entry: Any, number: int, new: bool) -> Iterator[str]:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         yield f"tasks[{number}]: id missing" if name is None else f"tasks[{number}]: id {name!r} is no plain name"
         return
+    if len(name) > LONGEST:
+        yield f"tasks[{number}]: id {name[:40]!r}... has {len(name)} characters; expected at most {LONGEST}"
     where = f"task {name}"
     yield from (f"{where}: {field} missing" for field in _TASK if field not in entry)
     for field in ("description", "parallel_group"):
@@ -268,6 +269,8 @@ def path_problem(path: str) -> str | None:
 def _order_problems(data: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
     groups: Mapping[str, Any] = data["parallel_groups"]
     for letter, members in groups.items():
+        if not _GROUP.fullmatch(letter):
+            yield f"parallel_groups: {letter[:40]!r} cannot name a group; expected at most {LONGEST} plain characters"
         if not isinstance(members, list):
             yield f"parallel_groups.{letter} is {_kind(members)}; expected list"
     for number, step in enumerate(data["execution_order"]):
@@ -276,6 +279,8 @@ def _order_problems(data: Mapping[str, Any], names: Sequence[str]) -> Iterator[s
             yield f"{where} is {_kind(step)}; expected mapping"
             return
         yield from (f"{where}.{field} missing" for field in ("group", "strategy", "tasks") if field not in step)
+        if not isinstance(step["group"], str):
+            yield f"{where}.group is {_kind(step['group'])}; expected text"
         if step["group"] not in groups:
             yield f'{where}.group "{step["group"]}" not in parallel_groups'
         if step["strategy"] not in tuple(Strategy):
@@ -318,19 +323,19 @@ def _dependency_problems(data: Mapping[str, Any]) -> Iterator[str]:
 def find_cycle(needs: Mapping[str, Sequence[str]]) -> list[str] | None:
     """A way from a task back to itself, or None."""
     settled: set[str] = set()
-
-    def walk(name: str, path: list[str]) -> list[str] | None:
-        if name in path:
-            return [*path[path.index(name) :], name]
-        if name in settled:
-            return None
-        for other in needs[name]:
-            if found := walk(other, [*path, name]):
-                return found
-        settled.add(name)
-        return None
-
-    return next((found for name in needs if (found := walk(name, []))), None)
+    for start in needs:
+        path, ahead = [start], [iter(needs[start])]  # by hand: a chain of tasks may be longer than the stack is deep
+        while path:
+            other = next(ahead[-1], None)
+            if other is None:
+                settled.add(path.pop())
+                ahead.pop()
+            elif other in path:
+                return [*path[path.index(other) :], other]
+            elif other not in settled:
+                path.append(other)
+                ahead.append(iter(needs[other]))
+    return None
 
 
 # -- reading a valid graph

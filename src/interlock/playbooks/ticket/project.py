@@ -98,7 +98,7 @@ def detect_commands(names: Iterable[str], texts: Mapping[str, str]) -> Commands:
 def _node(text: str, here: frozenset[str]) -> Commands:
     try:
         scripts = json.loads(text).get("scripts", {})
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return Commands()
     if not isinstance(scripts, dict):
         return Commands()

@@ -1,0 +1,76 @@
+"""How a command is carried out: in a layer of its own, or on the user's tree itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from interlock.engine.model import CommandResult
+from interlock.engine.plan import layer_name
+from interlock.engine.slot import Slot
+from interlock.engine.world import CommandCall, Layer
+
+if TYPE_CHECKING:
+    from interlock.engine.recording import Recording
+
+LISTED = 200
+"""Changed files that an event names."""
+
+
+async def on_the_tree(
+    run: Recording, slot: Slot, call: CommandCall, shown: Sequence[str], probe: Sequence[str]
+) -> CommandResult:
+    """A command whose effect is meant for the user's tree and repository; not made twice where a probe can tell."""
+    marker = f"{run.identity.run_id}:{slot.key}:"
+    if slot.intent("command.intent"):
+        if probe:
+            question = replace(call, argv=tuple(probe), stdin=None)
+            answer = await run.world.command(question, key=slot.key, marker=marker + "probe", within=None)
+            if answer.ok and answer.stdout.strip():
+                return CommandResult(0, stdout=answer.stdout, probed=True)
+    else:
+        slot.append("command.intent", {"argv": list(shown), "cwd": call.cwd})
+    run.effect()
+    return await run.world.command(call, key=slot.key, marker=marker + "1", within=None)
+
+
+async def in_a_layer(
+    run: Recording, slot: Slot, call: CommandCall, shown: Sequence[str], *, writes: bool
+) -> CommandResult:
+    """A command over the workspace. It can be made again after a crash: nothing but its import touches the tree."""
+    world = run.world
+    if slot.intent("command.intent") is None:
+        slot.append("command.intent", {"argv": list(shown), "cwd": call.cwd})
+    layer = await world.layer(layer_name(run.identity, slot), None)
+    try:
+        run.effect()
+        marker = f"{run.identity.run_id}:{slot.key}:1"
+        result = await world.command(call, key=slot.key, marker=marker, within=layer)
+        return await _taken_over(run, slot, layer, result, writes=writes)
+    finally:
+        await layer.close()
+
+
+async def _taken_over(
+    run: Recording, slot: Slot, layer: Layer, result: CommandResult, *, writes: bool
+) -> CommandResult:
+    """Keep what the project ignores; bring in, or report and drop, what else changed."""
+    found = await layer.found()
+    if found.over:
+        slot.append("command.dropped", {"why": found.over, "paths": []})
+        return replace(result, exit=result.exit or 1, stderr=f"{result.stderr}\n{found.over}\n".lstrip())
+    guarded = run.guarded
+    await layer.take_ignored([path for path in found.ignored if not guarded(path)])
+    paths = tuple(change.path for change in found.changes if change.path not in found.refused)
+    if not paths:
+        return result
+    if not writes or result.timed_out:
+        slot.append("command.dropped", {"why": "it is not declared to write", "paths": list(paths[:LISTED])})
+        return replace(result, changed=paths[:LISTED])
+    allowed = [path for path in paths if not guarded(path)]
+    imported = await run.world.bring_in(await layer.work(allowed), slot.key)
+    if imported.ok:
+        return replace(result, changed=tuple(allowed))
+    said = "conflict with an edit made meanwhile: " + ", ".join(imported.conflicts)
+    return replace(result, exit=result.exit or 1, stderr=f"{result.stderr}\n{said}\n".lstrip())

@@ -1,0 +1,241 @@
+"""What a layer's program did, brought into the user's tree: all of it or nothing.
+
+What will be written is noted before the first file is, so that a process that dies in between can be followed by
+another that finishes: a file that is already what was noted is done, one that is what it was when it was noted is
+written, and one that a person has changed since is merged anew.  A conflict that shows only then takes back what was
+written before.  One import at a time writes, of all processes that work in the workspace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import stat
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from uuid import uuid4
+
+from interlock.errors import PathRefused, WorkspaceFailed
+from interlock.workspace.clone import remove_folder
+from interlock.workspace.files import place_file, remove_file, status_of
+from interlock.workspace.layers.seam import Entry, Work
+from interlock.workspace.objects import Objects, open_plain, reading
+from interlock.workspace.paths import file_parts
+from interlock.workspace.snapshots import Workspace
+from interlock.workspace.three_ways import Now, Step, ThreeWays
+
+_TRIES = 5
+_PAUSE_S = 0.01
+
+
+@dataclass(frozen=True)
+class BroughtIn:
+    """What became of a work."""
+
+    paths: tuple[str, ...] = ()
+    """Its files, which the tree has now; empty when there are conflicts."""
+    conflicts: Mapping[str, str] = field(default_factory=dict)
+    """Path to what is in conflict: a sentence, the names of both versions in the shadow repository, and for text the
+    merged file with its marks. Not empty: nothing was written."""
+    digests: Mapping[str, str | None] = field(default_factory=dict)
+    """SHA-256 of what is at each of the paths now (of a link: its target); None where nothing is."""
+
+
+class _ChangedMeanwhile(Exception):
+    """A person wrote a file between the decision about it and its writing."""
+
+
+async def bring_in(workspace: Workspace, work: Work, *, label: str) -> BroughtIn:
+    """Bring changed files into the tree, merged with what is there. Again after a crash, it finishes.
+
+    Args:
+        label: names their side where both sides are shown.
+    """
+    for entry in work.entries:
+        _check(entry)
+    if not work.entries:
+        return BroughtIn()
+    async with workspace.merging, _alone(workspace), reading(workspace.shadow, workspace.trees) as objects:
+        return await _Import(workspace, objects, work, label).run()
+
+
+class _Import:
+    def __init__(self, workspace: Workspace, objects: Objects, work: Work, label: str) -> None:
+        self._workspace = workspace
+        self._root = workspace.root
+        self._objects = objects
+        self._paths = [entry.path for entry in work.entries]
+        self._ways = ThreeWays(workspace, objects, work, label)
+        content = json.dumps(work.to_json()).encode()
+        self._note = workspace.shadow.path / "tmp" / f"{sha256(content).hexdigest()[:32]}.note"
+
+    async def run(self) -> BroughtIn:
+        noted = await asyncio.to_thread(_noted, self._note)
+        for _ in range(_TRIES):
+            steps, conflicts = await self._ways.decide(noted)
+            if conflicts:
+                await self._take_back(noted.values())
+                self._note.unlink(missing_ok=True)
+                return BroughtIn(conflicts=dict(sorted(conflicts.items())))
+            noted = {step.path: _since_first(step, noted) for step in steps}
+            await asyncio.to_thread(_write_note, self._note, noted.values())
+            try:
+                await self._carry_out(steps)
+            except _ChangedMeanwhile:
+                continue
+            digests = await asyncio.to_thread(_digests, self._root, self._paths)
+            self._note.unlink(missing_ok=True)
+            return BroughtIn(tuple(sorted(digests)), {}, digests)
+        raise WorkspaceFailed(
+            "files are changed again and again while they are brought in",
+            where=str(self._root),
+            remedy="Stop what writes to them, then resume.",
+        )
+
+    async def _carry_out(self, steps: Iterable[Step]) -> None:
+        """Write what is not yet as it should be: what goes first, then what comes."""
+        stage = self._workspace.shadow.path / "tmp" / f"{uuid4().hex}.import"
+        stage.mkdir()
+        try:
+            ordered = sorted(steps, key=lambda step: step.path)
+            staged: list[tuple[Step, Path]] = []
+            for number, step in enumerate(ordered):
+                if step.blob and not await asyncio.to_thread(_is_done, self._root, step):
+                    staged.append((step, stage / str(number)))
+                    await self._make(step, staged[-1][1])
+            await asyncio.to_thread(_write, self._workspace, [step for step in ordered if not step.blob], staged)
+        except OSError as error:
+            raise WorkspaceFailed(
+                f"a file could not be brought in: {error.strerror}",
+                where=str(error.filename or self._root),
+                remedy="Make the folder writable and see that the disk has room, then resume.",
+            ) from error
+        finally:
+            await asyncio.to_thread(remove_folder, stage)
+
+    async def _make(self, step: Step, place: Path) -> None:
+        if stat.S_ISLNK(step.mode):
+            target = os.fsdecode(await self._objects.blob(step.blob))
+            await asyncio.to_thread(place.symlink_to, target)
+        else:
+            await self._objects.write_out(step.blob, place)
+
+    async def _take_back(self, noted: Iterable[Step]) -> None:
+        """Undo what an earlier try wrote, where nobody has changed it since."""
+        back = [Step(step.path, step.was_mode, step.was, step.mode, step.blob) for step in noted]
+        await self._carry_out([step for step in back if await asyncio.to_thread(_is_undone, self._root, step)])
+
+
+def _write(workspace: Workspace, going: Iterable[Step], coming: Iterable[tuple[Step, Path]]) -> None:
+    root = workspace.root
+    for step in sorted(going, key=lambda step: step.path, reverse=True):
+        _check_unchanged(root, step)
+        remove_file(root, step.path)
+    for step, place in coming:
+        _check_unchanged(root, step)
+        there = status_of(root, step.path)
+        if stat.S_ISREG(step.mode):
+            if os.geteuid() == 0 and there is not None:
+                # A file of another user stays theirs.
+                os.chown(place, there.st_uid, there.st_gid)
+            place.chmod(stat.S_IMODE(step.mode))
+        if there is not None and stat.S_ISDIR(there.st_mode):
+            _clear_folder(workspace, step.path)
+        place_file(root, step.path, place)
+
+
+def _clear_folder(workspace: Workspace, path: str) -> None:
+    """Make way for a file: ignored files may be left in the folder, and nobody else keeps them."""
+    if any(names for _, _, names in os.walk(workspace.root / path)):
+        workspace.attic.take(workspace.root, path, "import")
+    else:
+        remove_folder(workspace.root / path)
+
+
+def _check_unchanged(root: Path, step: Step) -> None:
+    now = Now.at(root, step.path)
+    if now.blob != step.was and not step.fits(now):
+        raise _ChangedMeanwhile
+
+
+def _is_done(root: Path, step: Step) -> bool:
+    return step.fits(Now.at(root, step.path))
+
+
+def _is_undone(root: Path, step: Step) -> bool:
+    """Whether a step back can be taken: what was written is still there."""
+    return Now.at(root, step.path).blob == step.was != step.blob
+
+
+def _since_first(step: Step, noted: Mapping[str, Step]) -> Step:
+    """A step that remembers what was there before the first try wrote."""
+    before = noted.get(step.path)
+    if before is None or step.was != before.blob:
+        return step
+    return Step(step.path, step.mode, step.blob, before.was_mode, before.was)
+
+
+def _digests(root: Path, paths: Iterable[str]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for path in sorted(paths):
+        status = status_of(root, path)
+        if status is None or stat.S_ISDIR(status.st_mode):
+            found[path] = None
+        elif stat.S_ISLNK(status.st_mode):
+            found[path] = sha256(os.fsencode(os.readlink(root / path))).hexdigest()  # noqa: PTH115
+        else:
+            with os.fdopen(open_plain(root / path), "rb") as file:
+                digest = sha256()
+                while part := file.read(1 << 20):
+                    digest.update(part)
+                found[path] = digest.hexdigest()
+    return found
+
+
+def _check(entry: Entry) -> None:
+    """Refuse what is never imported; whoever reads a layer has left it out."""
+    parts = file_parts(entry.path)
+    if parts[0].lower() == ".interlock" and parts[1:2] not in (("agents",), ("prompts",), ("playbooks",)):
+        raise PathRefused(entry.path, "it lies in the engine's own folder")
+    if entry.blob and not (stat.S_ISREG(entry.mode) or stat.S_ISLNK(entry.mode)):
+        raise PathRefused(entry.path, "it is neither a file nor a link")
+    if stat.S_ISREG(entry.mode) and entry.mode & (stat.S_ISUID | stat.S_ISGID):
+        raise PathRefused(entry.path, "it has a set-uid or set-gid bit")
+
+
+@asynccontextmanager
+async def _alone(workspace: Workspace) -> AsyncIterator[None]:
+    """Held by one process at a time; other runs in this workspace import too."""
+    _ = workspace.shadow.plain
+    handle = os.open(workspace.shadow.path / "import.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(_PAUSE_S)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _write_note(note: Path, steps: Iterable[Step]) -> None:
+    fresh = note.with_name(f"{note.name}.{uuid4().hex}")
+    with fresh.open("w", encoding="ascii") as file:
+        json.dump([[step.path, step.mode, step.blob, step.was_mode, step.was] for step in steps], file)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(note)
+
+
+def _noted(note: Path) -> dict[str, Step]:
+    try:
+        return {step.path: step for step in (Step(*parts) for parts in json.loads(note.read_text("ascii")))}
+    except (OSError, ValueError, TypeError):
+        return {}

@@ -1,0 +1,102 @@
+"""The first process of a layer's namespaces: it mounts, gives up all it could, starts the program, and waits."""
+
+from __future__ import annotations
+
+import os
+
+from . import kernel
+from .mounts import Mounts
+
+STEPS = ("tmpfs", "bind", "overlay", "mask")
+
+NOT_FOUND, NOT_EXECUTABLE, NOT_ENTERED = 127, 126, 125
+"""Exit statuses of a program that could not be started, as shells have them."""
+
+
+def enter(records: list[tuple[str, list[str]]], *, keep: tuple[int, ...]) -> bool:
+    """Make this process, the first of its namespaces, one that is confined for good; whether /proc is a new one."""
+    steps = [(word, fields) for word, fields in records if word in STEPS]
+    mounts = Mounts()
+    mounts.prepare(steps)
+    for word, fields in steps:
+        mounts.step(word, fields)
+    mounts.devices()
+    new_proc = mounts.processes()
+    # Before /proc/sys is read-only: from here on nobody gets capabilities by a user namespace of their own.
+    _write("/proc/sys/user/max_user_namespaces", "0")
+    mounts.seal()
+    kernel.new_session_keyring()
+    kernel.keep_capabilities(keep)
+    kernel.no_new_privileges()
+    kernel.fence_off()
+    return new_proc
+
+
+def keep_house(argv: list[str], environment: dict[bytes, bytes], cwd: str, report: int) -> None:
+    """Start the program and collect everything that ends, until the program does; its wait status is reported."""
+    kernel.hide_from_neighbours()
+    program = os.fork()
+    if not program:
+        os.setsid()
+        start(argv, environment, cwd)
+    os.chdir("/")
+    close_all_but(report)
+    while True:
+        ended, status = os.wait()
+        if ended == program:
+            os.write(report, f"exit {os.waitstatus_to_exitcode(status)}".encode())
+            os._exit(0)
+
+
+def start(argv: list[str], environment: dict[bytes, bytes], cwd: str) -> None:
+    """Become the program: no descriptor but the three, signals as they are for a new program. Does not return."""
+    code = NOT_EXECUTABLE
+    try:
+        close_all_but()
+        kernel.signals_as_at_first()
+        os.chdir(cwd)
+        os.execve(_found(argv[0], environment), argv, environment)
+    except OSError as error:
+        code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+        complain(f"{argv[0]!r} cannot be started: {error.strerror}")
+    except BaseException as error:  # noqa: BLE001 - nothing of the launcher may go on in the program's place
+        complain(f"{argv[0]!r} cannot be started: {error!r}")
+    finally:
+        os._exit(code)
+
+
+def _found(program: str, environment: dict[bytes, bytes]) -> bytes:
+    """Where the program is, by the environment it gets. Not `os.execvpe`: that imports, and may not see the library."""
+    name = os.fsencode(program)
+    if b"/" in name:
+        return name
+    for folder in environment.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin").split(b":"):
+        place = (folder or b".") + b"/" + name
+        if os.access(place, os.X_OK) and not os.path.isdir(place):  # noqa: PTH112
+            return place
+    raise FileNotFoundError(2, "no such program on PATH")
+
+
+def close_all_but(kept: int | None = None) -> None:
+    """Close what was inherited or opened, besides standard input, output and error."""
+    if kept is None:
+        os.closerange(3, _highest() + 1)
+        return
+    os.closerange(3, kept)
+    os.closerange(kept + 1, _highest() + 1)
+
+
+def complain(text: str) -> None:
+    os.write(2, f"interlock: {text}\n".encode(errors="surrogateescape"))
+
+
+def _highest() -> int:
+    return max(map(int, os.listdir("/dev/fd")))  # noqa: PTH208
+
+
+def _write(path: str, text: str) -> None:
+    place = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(place, text.encode())
+    finally:
+        os.close(place)

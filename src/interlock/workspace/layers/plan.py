@@ -1,0 +1,236 @@
+"""What a program in a confined layer sees, as a list of mounts. Pure: facts in, steps out.
+
+Two makers carry the steps out: our launcher, and bubblewrap.  Both begin with the whole file system read-only, a small
+``/dev`` and a ``/proc`` of the new process namespace, and end with what the steps leave writable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from interlock.workspace.layers.launcher.order import Record
+
+TEAM = ("agents", "prompts", "playbooks")
+"""Folders of the engine's that a team commits: programs may read them."""
+
+
+@dataclass(frozen=True)
+class Tmpfs:
+    """An empty folder in memory."""
+
+    at: Path
+    mode: str = "0755"
+    writable: bool = False
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A file or folder, at the same or another path."""
+
+    source: Path
+    at: Path
+    writable: bool = False
+    file: bool = False
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A folder that can be written, the writes in `upper`."""
+
+    lower: Path
+    upper: Path
+    work: Path
+    """Of this start alone: two programs in one layer each have their own."""
+    at: Path
+    lasting: bool = True
+    """Whether anybody wants the writes afterwards; if not, nothing waits for the disk."""
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Nothing can be read from what is there, nor connected to it."""
+
+    at: Path
+
+
+Step = Tmpfs | Bind | Overlay | Mask
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the steps are made from. All paths are real and exist, but for those in private folders."""
+
+    top: Path
+    """What can be written: the workspace, or the repository that it is a part of."""
+    engine: Path
+    """The engine's folder of the workspace."""
+    store: Path
+    """Where uppers lie."""
+    start: str
+    """A name for this start of a program."""
+    inner: Path
+    exchange: Path
+    tmp: Path
+    homes: tuple[Path, ...]
+    scratch: tuple[Path, ...]
+    services: tuple[Path, ...]
+    home: Path | None = None
+    """Where the private HOME is to be seen."""
+    private_home: Path | None = None
+    """Where it lies."""
+    runtime: Path | None = None
+    git_dirs: tuple[Path, ...] = ()
+    """Git dirs of the workspace that lie outside of that."""
+    shown_folders: tuple[tuple[Path, Path], ...] = ()
+    """(where it is seen, where it is)"""
+    shown_files: tuple[tuple[Path, Path], ...] = ()
+    own_files: tuple[tuple[Path, Path], ...] = ()
+    """Private copies of files outside of HOME: (copy, path)."""
+    team: tuple[str, ...] = ()
+    parent: Path | None = None
+    mounts: tuple[Path, ...] = ()
+    masked: tuple[Path, ...] = ()
+
+
+def steps_for(wanted: Wanted) -> list[Step]:
+    """The mounts, outer ones first."""
+    top = wanted.top
+    steps = _hiding(wanted)
+    for place in wanted.git_dirs:
+        steps[place] = _overlay(wanted, place)
+    for at, source in wanted.shown_folders:
+        # What lies in another one at its own place is seen with that.
+        if not any(at != other and at.is_relative_to(other) and source == at for other, _ in wanted.shown_folders):
+            steps[at] = _overlay(wanted, source, at=at, lasting=False)
+    for at, source in wanted.shown_files:
+        steps[at] = Bind(source, at, file=True)
+    for copy, place in wanted.own_files:
+        steps[place] = Bind(copy, place, writable=True, file=True)
+    for place in wanted.mounts:
+        # An overlay shows one file system; what is mounted inside of it comes back, to be read.
+        if place != top and place.is_relative_to(top) and not place.is_relative_to(wanted.engine):
+            steps[place] = Bind(place, place)
+    # The workspace is what it is, whatever else is said of its folder.
+    steps = {at: step for at, step in steps.items() if not _covered(at, step, top)}
+    steps[top] = Overlay(top, wanted.store / "upper", wanted.store / "work" / wanted.start, top)
+    steps.update(_of_engine(wanted))
+    for place in wanted.masked:
+        if not place.is_relative_to(wanted.exchange) and not _hidden(place, steps):
+            steps[place] = Mask(place)
+    return [steps[at] for at in sorted(steps, key=lambda at: at.parts)]
+
+
+def _hiding(wanted: Wanted) -> dict[Path, Step]:
+    """Places that are empty, or private, instead of what is there."""
+    steps: dict[Path, Step] = {}
+    for place in wanted.homes:
+        steps[place] = Tmpfs(place)
+    for number, place in enumerate(wanted.scratch):
+        steps[place] = Bind(wanted.tmp / str(number), place, writable=True)
+    for place in wanted.services:
+        steps[place] = Tmpfs(place, writable=True)
+    if wanted.runtime is not None and _inside(wanted.runtime, wanted.services):
+        steps[wanted.runtime] = Tmpfs(wanted.runtime, "0700", writable=True)
+    if wanted.home is not None and wanted.private_home is not None:
+        steps[wanted.home] = Bind(wanted.private_home, wanted.home, writable=True)
+    return steps
+
+
+def _of_engine(wanted: Wanted) -> dict[Path, Step]:
+    """The engine's folder: another one, with what a team shares, and the way to exchange files."""
+    steps: dict[Path, Step] = {wanted.engine: Bind(wanted.inner, wanted.engine, writable=True)}
+    for name in wanted.team:
+        steps[wanted.engine / name] = Bind(wanted.engine / name, wanted.engine / name)
+    if wanted.parent is not None:
+        steps[wanted.engine / "parent.json"] = Bind(wanted.parent, wanted.engine / "parent.json", file=True)
+    steps[wanted.exchange] = Bind(wanted.exchange, wanted.exchange, writable=True)
+    return steps
+
+
+def upper_of(store: Path, place: Path) -> Path:
+    """The upper of some folder besides the workspace."""
+    return store / "more" / sha256(str(place).encode("utf-8", "surrogateescape")).hexdigest()[:16] / "upper"
+
+
+def _overlay(wanted: Wanted, place: Path, *, at: Path | None = None, lasting: bool = True) -> Overlay:
+    upper = upper_of(wanted.store, at or place)
+    return Overlay(place, upper, upper.with_name(f"work-{wanted.start}"), at or place, lasting)
+
+
+def uppers(steps: Iterable[Step]) -> list[Path]:
+    """The folders that have to be there before the overlays are mounted."""
+    return [folder for step in steps if isinstance(step, Overlay) for folder in (step.upper, step.work)]
+
+
+def mount_points(steps: Sequence[Step]) -> list[tuple[Path, bool]]:
+    """Places in private folders where something is mounted, and whether each is a file."""
+    private = [(step.at, step.source) for step in steps if isinstance(step, Bind) and step.writable and not step.file]
+    found: list[tuple[Path, bool]] = []
+    for step in steps:
+        around = [pair for pair in private if step.at != pair[0] and step.at.is_relative_to(pair[0])]
+        if around and not isinstance(step, Mask):
+            at, source = max(around, key=lambda pair: len(pair[0].parts))
+            file = isinstance(step, Bind) and step.file
+            found.append((source / step.at.relative_to(at), file))
+    return found
+
+
+def records(steps: Iterable[Step]) -> list[Record]:
+    """The steps as our launcher reads them."""
+
+    def flag(value: bool) -> str:
+        return "1" if value else ""
+
+    found: list[Record] = []
+    for step in steps:
+        match step:
+            case Tmpfs(at, mode, writable):
+                found.append(("tmpfs", (str(at), mode, flag(writable))))
+            case Bind(source, at, writable, file):
+                found.append(("bind", (str(source), str(at), flag(writable), flag(file))))
+            case Overlay(lower, upper, work, at, lasting):
+                found.append(("overlay", (str(lower), str(upper), str(work), str(at), flag(lasting))))
+            case Mask(at):
+                found.append(("mask", (str(at),)))
+    return found
+
+
+def bubblewrap_words(steps: Iterable[Step]) -> list[str]:
+    """The steps as bubblewrap's options."""
+    words: list[str] = []
+    sealed: list[str] = []
+    for step in steps:
+        match step:
+            case Tmpfs(at, mode, writable):
+                words += ["--perms", mode, "--tmpfs", str(at)]
+                if not writable:
+                    # At the end: mount points below it have to be made first.
+                    sealed += ["--remount-ro", str(at)]
+            case Bind(source, at, writable, _):
+                words += ["--bind" if writable else "--ro-bind", str(source), str(at)]
+            case Overlay(lower, upper, work, at):
+                words += ["--overlay-src", str(lower), "--overlay", str(upper), str(work), str(at)]
+            case Mask(at):
+                words += ["--ro-bind", "/dev/null", str(at)]
+    return words + sealed
+
+
+def _inside(place: Path, folders: Iterable[Path]) -> bool:
+    return any(place.is_relative_to(folder) for folder in folders)
+
+
+def _covered(at: Path, step: Step, top: Path) -> bool:
+    """Whether the workspace shows what is at a place: only a private HOME and mounts stay in it."""
+    return at == top or (at.is_relative_to(top) and not isinstance(step, Bind))
+
+
+def _hidden(place: Path, steps: dict[Path, Step]) -> bool:
+    """Whether what is really at a place cannot be seen."""
+    around = [at for at in steps if place.is_relative_to(at)]
+    if not around:
+        return False
+    step = steps[max(around, key=lambda at: len(at.parts))]
+    return isinstance(step, Tmpfs) or (isinstance(step, Bind) and step.source != step.at)

@@ -1,0 +1,218 @@
+"""Objects of the shadow repository, read and written without a git call for each.
+
+Trees are asked for one at a time from one running git, and remembered: they never change.  What is read is checked
+against its name: the repository lies where an unconfined program can write.  Files are stored by this process: a blob
+is a header, the bytes, and their digest as its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from interlock.errors import WorkspaceFailed
+from interlock.workspace.git import Talk
+from interlock.workspace.shadow import EMPTY_TREE, Shadow
+
+LINK = 0o120000
+FOLDER = 0o040000
+
+_OTHER_CONTENT = "its content is not what its name says"
+_CHUNK = 1 << 20
+_REMEMBERED = 200_000
+"""Entries of trees that are kept in memory."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One entry of a tree: git's mode, and the object's name."""
+
+    mode: int
+    name: str
+
+    @property
+    def is_folder(self) -> bool:
+        return self.mode == FOLDER
+
+    @property
+    def is_link(self) -> bool:
+        return self.mode == LINK
+
+    @property
+    def executable(self) -> bool:
+        return self.mode == 0o100755
+
+
+class Trees:
+    """Parsed trees, remembered across uses."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, dict[str, Stored]] = {EMPTY_TREE: {}}
+        self._entries = 0
+
+    def keep(self, name: str, entries: dict[str, Stored]) -> None:
+        self._entries += len(entries)
+        if self._entries > _REMEMBERED:
+            self.known = {EMPTY_TREE: {}}
+            self._entries = len(entries)
+        self.known[name] = entries
+
+
+class Objects:
+    """Reads objects; git is started when the first one is not known yet."""
+
+    def __init__(self, shadow: Shadow, trees: Trees) -> None:
+        self._shadow = shadow
+        self._trees = trees
+        self._talking: Talk | None = None
+        self._started = AsyncExitStack()
+
+    async def tree(self, name: str) -> dict[str, Stored]:
+        if (known := self._trees.known.get(name)) is not None:
+            return known
+        content = await self._read(name, "tree")
+        entries: dict[str, Stored] = {}
+        at = 0
+        while at < len(content):
+            space = content.index(b" ", at)
+            end = content.index(b"\0", space)
+            mode = int(content[at:space], 8)
+            entries[os.fsdecode(content[space + 1 : end])] = Stored(mode, content[end + 1 : end + 21].hex())
+            at = end + 21
+        self._trees.keep(name, entries)
+        return entries
+
+    async def blob(self, name: str) -> bytes:
+        return await self._read(name, "blob")
+
+    async def write_out(self, name: str, place: Path) -> None:
+        """Make a new file that holds a blob; of a large one only a piece at a time is in memory."""
+        talk, size = await self._asked(name, "blob")
+        digest = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+        with place.open("xb") as file:
+            left = size
+            while left:
+                part = await talk.exactly(min(left, _CHUNK))
+                left -= len(part)
+                digest.update(part)
+                file.write(part)
+        await talk.exactly(1)
+        if digest.hexdigest() != name:
+            raise _damaged(name, _OTHER_CONTENT)
+
+    async def _read(self, name: str, kind: str) -> bytes:
+        talk, size = await self._asked(name, kind)
+        content = await talk.exactly(size)
+        await talk.exactly(1)
+        if object_name(kind, content) != name:
+            raise _damaged(name, _OTHER_CONTENT)
+        return content
+
+    async def _asked(self, name: str, kind: str) -> tuple[Talk, int]:
+        if self._talking is None:
+            self._talking = await self._started.enter_async_context(self._shadow.plain.talk("cat-file", "--batch"))
+        await self._talking.ask(f"{name}\n".encode())
+        answer = (await self._talking.until(b"\n")).decode("utf-8", "replace").split(" ")
+        if len(answer) != 3 or answer[1] != kind:
+            raise _damaged(name, " ".join(answer[1:]))
+        return self._talking, int(answer[2])
+
+    async def close(self) -> None:
+        self._talking = None
+        await self._started.aclose()
+
+
+@asynccontextmanager
+async def reading(shadow: Shadow, trees: Trees) -> AsyncIterator[Objects]:
+    objects = Objects(shadow, trees)
+    try:
+        yield objects
+    finally:
+        await objects.close()
+
+
+def object_name(kind: str, content: bytes) -> str:
+    return hashlib.sha1(f"{kind} {len(content)}\0".encode() + content, usedforsecurity=False).hexdigest()
+
+
+def file_name(place: Path, status: os.stat_result) -> str:
+    """The name that a file (or a link's target) has as a blob. OSError when it cannot be read."""
+    if stat.S_ISLNK(status.st_mode):
+        return object_name("blob", os.fsencode(os.readlink(place)))  # noqa: PTH115 - bytes as they are
+    handle = open_plain(place)
+    try:
+        size = os.fstat(handle).st_size
+        digest = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+        while part := os.read(handle, _CHUNK):
+            digest.update(part)
+        return digest.hexdigest()
+    finally:
+        os.close(handle)
+
+
+def open_plain(place: Path) -> int:
+    """An open file that is no link and blocks nobody."""
+    return os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def store_file(shadow: Shadow, place: Path, status: os.stat_result) -> str:
+    """Put a file, or a link's target, into the shadow repository as a blob; its name."""
+    if stat.S_ISLNK(status.st_mode):
+        return store_bytes(shadow, os.fsencode(os.readlink(place)))  # noqa: PTH115
+    name = file_name(place, status)
+    if _object_place(shadow, name).exists():
+        return name
+    handle = open_plain(place)
+    try:
+        size = os.fstat(handle).st_size
+        squeeze = zlib.compressobj(1)
+        fresh = shadow.path / "tmp" / f"{uuid4().hex}.object"
+        digest = hashlib.sha1(usedforsecurity=False)
+        with fresh.open("wb") as target:
+            part = f"blob {size}\0".encode()
+            while part:
+                digest.update(part)
+                target.write(squeeze.compress(part))
+                part = os.read(handle, _CHUNK)
+            target.write(squeeze.flush())
+        return _settled(shadow, fresh, digest.hexdigest())
+    finally:
+        os.close(handle)
+
+
+def store_bytes(shadow: Shadow, content: bytes) -> str:
+    name = object_name("blob", content)
+    if _object_place(shadow, name).exists():
+        return name
+    fresh = shadow.path / "tmp" / f"{uuid4().hex}.object"
+    fresh.write_bytes(zlib.compress(f"blob {len(content)}\0".encode() + content, 1))
+    return _settled(shadow, fresh, name)
+
+
+def _settled(shadow: Shadow, fresh: Path, name: str) -> str:
+    place = _object_place(shadow, name)
+    place.parent.mkdir(exist_ok=True)
+    fresh.chmod(0o444)
+    fresh.replace(place)
+    return name
+
+
+def _object_place(shadow: Shadow, name: str) -> Path:
+    return shadow.path / "objects" / name[:2] / name[2:]
+
+
+def _damaged(name: str, found: str) -> WorkspaceFailed:
+    return WorkspaceFailed(
+        f"object {name} of the snapshots cannot be used",
+        where=".interlock/snapshots.git",
+        expected="an object whose content is what its name says",
+        found=found or "missing",
+        remedy="Something else has changed the folder. Restore it from a copy, or start a new run.",
+    )
