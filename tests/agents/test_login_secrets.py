@@ -74,7 +74,7 @@ def test_each_secret_has_a_name_that_may_be_shown(tmp_path: Path) -> None:
     """The file and the key, in plain letters; equal names are told apart."""
     (tmp_path / "auth.json").write_text(json.dumps({'we"ird key': {"token": "token-of-weird"}, "key": ["k-12345678"]}))
     found = login_secrets([tmp_path / "auth.json", tmp_path / "missing.json"])
-    assert found == {"auth.json:we_ird_key.token": "token-of-weird", "auth.json:key": "k-12345678"}
+    assert found == {"auth.json:we_ird_key.token": "token-of-weird", "auth.json:key.0": "k-12345678"}
     (tmp_path / "auth.json").write_text(json.dumps({"keys": ["first-12345678", "second-12345678"]}))
     assert set(login_secrets([tmp_path / "auth.json"]).values()) == {"first-12345678", "second-12345678"}
 

@@ -58,9 +58,11 @@ def test_no_room_anywhere_is_exit_5_with_what_to_do_and_the_run_goes_on(workspac
     if first.returncode != 0:
         assert first.returncode == 5
         assert "  to do: " in first.stderr
-        assert "Free some space" in first.stderr if kind == "RLIMIT_FSIZE" else "ulimit -n" in first.stderr
-    assert workspace("run", "toy", "a", "--mode", "quick").code == 0
-    assert len(workspace.folders) == 1
+    again = workspace("run", "toy", "a", "--mode", "quick")
+    if again.code == 5:  # the agent had no room either: its failure was the run's end, and a new one follows
+        assert workspace.events(0)[-1] == "run.end"
+        again = workspace("run", "toy", "a", "--mode", "quick")
+    assert again.code == 0
     assert workspace("show", "latest", "--verify").code == 0
     assert [path for path in workspace.root.rglob("*") if path.name.endswith(".tmp")] == []
 
@@ -165,7 +167,8 @@ def test_something_in_the_place_of_our_folder(workspace: Any, in_the_way: str) -
     refused = workspace("run", "toy", "a", "--mode", "quick")
     if os.geteuid() != 0 or in_the_way != "a folder that may not be listed":
         assert refused.code in (2, 5)
-        assert str(place) in refused.stderr or ".interlock" in refused.stderr
+        assert ".interlock" in refused.stderr
+        assert "  to do: " in refused.stderr
     assert not [word for word in NOT_A_FAULT if word in refused.stderr]
     assert os.path.lexists(place)
 

@@ -117,7 +117,7 @@ def test_a_second_interrupt_is_immediate(workspace: Any) -> None:
     deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); open('deaf', 'w').close(); time.sleep(60)"
     workspace.scenario({"agent": "planner", "run": [sys.executable, "-c", deaf]})
     process = workspace.start("run", "toy", "a", "--mode", "quick")
-    workspace.until((workspace.root / "deaf").exists, "the agent is deaf")
+    workspace.until(lambda: bool(list(workspace.root.glob(".interlock/layers/*/upper/deaf"))), "the agent is deaf")
 
     def gone() -> bool:
         try:

@@ -17,7 +17,7 @@ from tests.docs.pages import DOCS, PAGES, ROOT, blocks, prose
 
 CONCEPTS = DOCS / "concepts.md"
 NO_VERBS = {"step", "loop", "outside_replay", "time_limit", "adopt", "check_consumed", "materialize", "stop_here"}
-NO_VERBS |= {"wait_for_budget", "recall", "effect"}
+NO_VERBS |= {"wait_for_budget", "recall", "effect", "guarded"}
 """Public methods of a run that are scopes, or between the engine and its doors."""
 
 

@@ -59,8 +59,3 @@ def repository(folder: Path, git: GitCall) -> Path:
     git(folder, "add", ".")
     git(folder, "commit", "-qm", "start")
     return folder
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    return tmp_path / "cache"

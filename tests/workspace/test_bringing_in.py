@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -44,6 +45,20 @@ class Meeting:
 
     async def bring(self) -> bringing_in.BroughtIn:
         return await bring_in(self.workspace, self.work, label="implementer-T1")
+
+
+def kept(root: Path) -> Path:
+    """A copy of the tree, to go back to."""
+    place = root.with_name("kept")
+    shutil.copytree(root, place, symlinks=True, ignore=shutil.ignore_patterns(".git", ".interlock"))
+    return place
+
+
+def put_back(root: Path, copy: Path) -> None:
+    for place in root.iterdir():
+        if place.name not in (".git", ".interlock"):
+            shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
+    shutil.copytree(copy, root, symlinks=True, dirs_exist_ok=True)
 
 
 @pytest.fixture
@@ -250,11 +265,12 @@ async def test_a_crash_after_any_file_is_finished(meeting: Meeting, monkeypatch:
     meeting.theirs("a/b/c", "new")
     meeting.theirs("tool", "#!/bin/sh\nexit\n", stat.S_IFREG | 0o755)
     before = await meeting.workspace.snapshot()
+    first = kept(meeting.root)
     whole = await meeting.bring()
     after = await meeting.workspace.snapshot()
     originals = {name: getattr(bringing_in, name) for name in ("place_file", "remove_file")}
     for cut in range(6):
-        await meeting.workspace.restore(before, list(whole.paths))
+        put_back(meeting.root, first)
         assert await meeting.workspace.snapshot() == before
         left = cut
 
@@ -299,9 +315,10 @@ async def test_an_edit_between_decision_and_writing_is_merged_too(
     monkeypatch.setattr(bringing_in, "_write", late)
     meeting.theirs("a-first", "first")
     meeting.theirs("text.txt", LINES.replace("line 18\n", "theirs\n"))
+    first = kept(meeting.root)
     assert (await meeting.bring()).conflicts == {}
     assert (meeting.root / "text.txt").read_text() == LINES.replace("line 1\n", "person\n").replace("line 18", "theirs")
-    await meeting.workspace.restore(meeting.base, ["text.txt", "a-first"])
+    put_back(meeting.root, first)
     edits = iter([LINES.replace("line 18\n", "person\n")])
     assert list((await meeting.bring()).conflicts) == ["text.txt"]
     assert not (meeting.root / "a-first").exists()
@@ -386,9 +403,10 @@ async def test_a_patch_holds_the_work_and_nothing_else(meeting: Meeting, git: Gi
     meeting.theirs("link", "text.txt", LINK)
     patch = await work_patch(meeting.workspace, meeting.work)
     assert b"README" not in patch
+    first = kept(meeting.root)
     git(meeting.root, "apply", "-", stdin=patch)
     applied = await meeting.workspace.snapshot()
-    await meeting.workspace.restore(meeting.base, [entry.path for entry in meeting.entries])
+    put_back(meeting.root, first)
     await meeting.bring()
     assert await meeting.workspace.snapshot() == applied
     assert await work_patch(meeting.workspace, Work(meeting.base, ())) == b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from interlock.errors import WorkspaceFailed
-from interlock.workspace import Workspace, merge, open_worktree, sweep_worktrees
+from interlock.workspace import Confinement, Mode, Workspace, bring_in, open_layers, work_patch
 from interlock.workspace.git import Git
 
 GitCall = Callable[..., str]
@@ -70,7 +71,7 @@ def _plant(trap: Trap, git_dir: Path) -> None:
     (git_dir / "info/attributes").write_text("* filter=x diff=x merge=x\n")
 
 
-async def _everything(workspace: Workspace, cache: Path) -> None:
+async def _everything(workspace: Workspace) -> None:
     """Each thing the engine does with git, once."""
     root = workspace.root
     before = await workspace.snapshot()
@@ -79,33 +80,39 @@ async def _everything(workspace: Workspace, cache: Path) -> None:
     after = await workspace.snapshot()
     assert {c.path for c in await workspace.changes(before, after)} >= {"README.md", "fresh.txt"}
     assert b"changed by the agent" in await workspace.patch(before, after, ["README.md"])
-    assert "changed by the agent" in await workspace.diff_text(before, after, 10_000)
-    await workspace.restore(before, ["README.md"])
+    (root / "README.md").write_text("hello\n")
     base = await workspace.snapshot()
-    worktree = await open_worktree(workspace, base, "w", cache)
-    (worktree.root / "src/app.py").write_text("print('one')\nprint('two')\nprint('last')\n")
+    layers = open_layers(workspace, environ=os.environ)
+    layer = await layers.make("run-1", Confinement(mode=Mode.OFF))
+    (layer.root / "src/app.py").write_text("print('one')\nprint('two')\nprint('last')\n")
+    (layer.root / "new.py").write_text(f"{time.monotonic_ns()}\n")
+    (layer.root / ".gitattributes").write_text("* filter=x diff=x merge=x\n")
+    found = await layer.found(base)
+    assert {change.path for change in found.changes} >= {"new.py"}
+    work = await layer.work(base, [change.path for change in found.changes])
+    assert b"new.py" in await work_patch(workspace, work)
     (root / "src/app.py").write_text("print('first')\nprint('two')\nprint('three')\n")
-    result = await merge(workspace, base, await worktree.snapshot(), label="w")
-    assert result.conflicts or result.paths == ("src/app.py",)
-    await worktree.close()
-    await sweep_worktrees(workspace, cache)
+    result = await bring_in(workspace, work, label="w")
+    assert result.conflicts or "new.py" in result.paths
+    await layer.drop()
+    await layers.sweep("run")
 
 
-async def test_what_is_planted_in_the_users_repository_is_not_run(repository: Path, cache: Path, trap: Trap) -> None:
+async def test_what_is_planted_in_the_users_repository_is_not_run(repository: Path, trap: Trap) -> None:
     """fsmonitor, hooks, filters, drivers, helpers and aliases of the user's .git do nothing."""
     _plant(trap, repository / ".git")
     (repository / ".gitattributes").write_text("* filter=x diff=x merge=x\n")
-    await _everything(Workspace(repository, repository / ".interlock"), cache)
+    await _everything(Workspace(repository, repository / ".interlock"))
     assert trap.sprung == ""
 
 
 @pytest.mark.parametrize("with_repository", [True, False])
 async def test_what_is_planted_in_the_shadow_repository_is_not_run(
-    repository: Path, cache: Path, trap: Trap, with_repository: bool
+    repository: Path, trap: Trap, with_repository: bool
 ) -> None:
     """Its control files are put back before each use; a commondir file leads nowhere."""
     if not with_repository:
-        (repository / ".git").rename(cache.with_name("gone"))
+        (repository / ".git").rename(repository.with_name("gone"))
     workspace = Workspace(repository, repository / ".interlock")
     await workspace.snapshot()
     shadow = repository / ".interlock/snapshots.git"
@@ -119,18 +126,16 @@ async def test_what_is_planted_in_the_shadow_repository_is_not_run(
     (evil / "refs").mkdir()
     (shadow / "commondir").write_text(str(evil))
     (shadow / "config.worktree").write_text(trap.config())
-    await _everything(workspace, cache)
+    await _everything(workspace)
     assert trap.sprung == ""
     assert not (shadow / "commondir").exists()
     (shadow / "config").unlink()
     (shadow / "config").symlink_to(evil / "config")
-    await _everything(workspace, cache)
+    await _everything(workspace)
     assert trap.sprung == ""
 
 
-async def test_what_is_planted_in_a_nested_repository_is_not_run(
-    repository: Path, cache: Path, trap: Trap, git: GitCall
-) -> None:
+async def test_what_is_planted_in_a_nested_repository_is_not_run(repository: Path, trap: Trap, git: GitCall) -> None:
     """A nested repository's settings and hooks do nothing, and neither do those of one that was a submodule."""
     for name in ("nested", "born"):
         nested = repository / name
@@ -147,39 +152,40 @@ async def test_what_is_planted_in_a_nested_repository_is_not_run(
     workspace = Workspace(repository, repository / ".interlock")
     await workspace.snapshot()
     (repository / "born/n.txt").write_text("edited\n")
-    await _everything(workspace, cache)
+    await _everything(workspace)
     assert trap.sprung == ""
 
 
-async def test_a_replaced_git_file_of_a_worktree_is_not_followed(repository: Path, cache: Path, trap: Trap) -> None:
-    """The engine looks at and removes a worktree without asking its .git file."""
+@pytest.mark.parametrize("maker", ["namespaces", "copy"])
+async def test_what_is_planted_in_a_layer_is_not_run(repository: Path, trap: Trap, maker: str) -> None:
+    """Hooks, filters and settings of the git in a layer do nothing when the engine looks at it, or brings it in."""
     workspace = Workspace(repository, repository / ".interlock")
     base = await workspace.snapshot()
-    worktree = await open_worktree(workspace, base, "w", cache)
-    evil = trap.program.parent / "evil.git"
-    for name in ("objects", "refs"):
-        (evil / name).mkdir(parents=True)
-    (evil / "HEAD").write_text("ref: refs/heads/x\n")
-    (evil / "config").write_text(trap.config())
-    (worktree.root / ".git").unlink()
-    (worktree.root / ".git").write_text(f"gitdir: {evil}\n")
-    (worktree.root / "README.md").write_text("from the worktree\n")
-    after = await worktree.snapshot()
-    assert [c.path for c in await worktree.changes(base, after)] == ["README.md"]
-    await worktree.restore(base, ["README.md"])
-    assert await worktree.snapshot() == base
-    result = await merge(workspace, base, after, label="w")
-    assert result.paths == ("README.md",)
-    await worktree.close()
+    layers = open_layers(workspace, environ=os.environ, maker=maker)
+    if layers.probe().maker != maker:
+        pytest.skip(layers.probe().why)
+    layer = await layers.make("run-1", Confinement())
+    planted = trap.program.parent / "planted"
+    shutil.copytree(repository / ".git", planted)
+    _plant(trap, planted)
+    script = 'cp -rf "$1"/. .git/; echo "* filter=x diff=x merge=x" > .gitattributes; echo x >> README.md; echo y > new'
+    shown = Confinement(shown=(planted,))
+    again = await layers.find("run-1", shown)
+    assert again is not None
+    words = again.command_line(["sh", "-ec", script, "sh", str(planted)], cwd=again.root, env=os.environ)
+    assert subprocess.Popen(words).wait() == 0
+    found = await again.found(base)
+    assert {change.path for change in found.changes} == {".gitattributes", "README.md", "new"}
+    assert "git's settings were changed" in found.repository
+    work = await again.work(base, [change.path for change in found.changes])
+    assert await work_patch(workspace, work)
+    (repository / "README.md").write_text("first\nhello\n")
+    await bring_in(workspace, work, label="w")
+    await layer.drop()
     assert trap.sprung == ""
-    assert not worktree.root.exists()
-    assert evil.is_dir()
-    assert not (repository / ".git/worktrees").exists()
 
 
-async def test_a_git_file_put_into_the_workspace_later_is_not_followed(
-    repository: Path, cache: Path, trap: Trap
-) -> None:
+async def test_a_git_file_put_into_the_workspace_later_is_not_followed(repository: Path, trap: Trap) -> None:
     """The user's repository is the one that was there first; a replaced .git does not become the user's."""
     workspace = Workspace(repository, repository / ".interlock")
     await workspace.snapshot()
@@ -194,7 +200,7 @@ async def test_a_git_file_put_into_the_workspace_later_is_not_followed(
     (repository / "README.md").write_text("changed\n")
     assert [c.path for c in await workspace.changes(before, await workspace.snapshot())] == ["README.md"]
     fresh = Workspace(repository, repository / ".interlock")
-    await _everything(fresh, cache)
+    await _everything(fresh)
     assert trap.sprung == ""
 
 
@@ -214,7 +220,7 @@ async def test_links_planted_in_the_engines_folder_lead_no_write_elsewhere(repos
         (repository / ".interlock/snapshots.git/indexes" / name).symlink_to(repository / "src/app.py")
     await workspace.snapshot()
     assert (repository / "src/app.py").read_text().startswith("print")
-    await workspace.move_to_attic(["README.md"], "hooks")
+    assert workspace.attic.take(repository, "README.md", "hooks") is not None
     assert (repository / ".git/config").read_bytes() == config
     assert (repository / ".git/hooks/users-own").exists()
     assert not (repository / ".git/hooks/README.md").exists()
@@ -234,7 +240,7 @@ async def test_the_callers_git_variables_do_not_reach_git(
     monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.fsmonitor")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", str(trap.program))
-    await _everything(Workspace(repository, repository / ".interlock"), tmp_path / "cache")
+    await _everything(Workspace(repository, repository / ".interlock"))
     assert trap.sprung == ""
     assert not (tmp_path / "objects").exists()
 

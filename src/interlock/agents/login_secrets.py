@@ -12,7 +12,7 @@ from interlock.agents.environment import SHORTEST, looks_secret
 from interlock.agents.plain_files import read_plain
 
 _LARGEST: Final = 10 * 1000 * 1000
-_KEYS: Final = re.compile(r"access|refresh|authorization|bearer", re.IGNORECASE)
+_KEYS: Final = re.compile(r"access|refresh|(proxy-)?authorization|bearer", re.IGNORECASE)
 """Names under which such files keep tokens, and which mean nothing in an environment."""
 _TOKEN: Final = re.compile(
     r"(sk-|sk_|gh[pousr]_|github_pat_|glpat-|xox[abp]-|ya29\.|AIza|eyJ)[\w.~+/=-]{12,}|-----BEGIN [A-Z ]*PRIVATE KEY"
@@ -55,14 +55,14 @@ def _within(value: object, trail: str, key: str, *, below: bool) -> _Found:
     """Args:
     below: whether a key above looks secret.
     """
-    secret = looks_secret(key) or bool(_KEYS.search(key))
+    secret = looks_secret(key) or bool(_KEYS.fullmatch(key))
     match value:
         case dict():
             for name, item in value.items():
                 yield from _within(item, f"{trail}.{name}".lstrip("."), str(name), below=below or secret)
         case list():
-            for item in value:
-                yield from _within(item, trail, key, below=below)
+            for number, item in enumerate(value):
+                yield from _within(item, f"{trail}.{number}".lstrip("."), key, below=below)
         case str() if _MOMENT.match(value):
             return
         case str() if secret or _TOKEN.match(value) or (below and _RANDOM.fullmatch(value)):

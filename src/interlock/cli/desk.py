@@ -79,7 +79,18 @@ class Desk:
         """The face of everything else, for this workspace."""
         from interlock.app import Application
 
+        self._check_home()
         return Application(self.root, view, environ=self.environ, runner=self.runner)
+
+    def _check_home(self) -> None:
+        home = self.root / ".interlock"
+        if home.is_symlink() and not home.exists():
+            raise ConfigInvalid(
+                "the folder of interlock is a link that leads nowhere",
+                where=str(home),
+                expected="a folder, or nothing",
+                remedy="Remove the link, or put back what it led to.",
+            )
 
     def call(
         self, *, retry: bool = False, accept_recorded: bool = False, flags: Mapping[str, Any] | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from interlock.documents import Document, EditedMeanwhile, Written
+from interlock.documents import Document, DocumentState, EditedMeanwhile, Written
 from interlock.engine import excerpts
 from interlock.engine.excerpts import Edit
 from interlock.engine.keys import sha256
@@ -68,6 +68,17 @@ class DocumentVerbs(Recording):
         document = await self.read(path)
         await self.write(path, document.encode(change(document)), expect=document.digest)
         return document
+
+    async def write_anew(self, path: str, content: str | bytes) -> None:
+        """Write a document of which nothing remains as it was: what is there, or comes meanwhile, is set aside."""
+        while True:
+            if (await self.read(path)).state is not DocumentState.MISSING:
+                await self.set_aside(path)
+            try:
+                await self.write(path, content, expect="")
+                return
+            except EditedMeanwhile:
+                continue
 
     async def look(self, path: str, view: Callable[[Document], Any]) -> Any:
         """What a pure function finds in a document as it is now, as JSON data. Only that is recorded: for documents

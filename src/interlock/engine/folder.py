@@ -233,6 +233,8 @@ class RunFolder:
             whole, torn = split_torn(raw)
             lines = list(read_lines(whole, genesis=genesis, name=medium.name))
             findings = disagreements(lines, torn, before, after, needed=identity.order > 0)
+            if before is None:
+                findings += medium.only_in_copy(len(lines))
             if not findings and identity.order:
                 self.objects.get(genesis)  # run.json once more
             return findings or self._damaged_objects(lines)

@@ -17,7 +17,7 @@ from interlock.agents import AgentNews, end_leftovers, kill_everything
 from interlock.documents import Store
 from interlock.engine.definition import Playbook
 from interlock.engine.drive import Close, drive
-from interlock.engine.folder import HOME, Known, RunFolder, known_runs
+from interlock.engine.folder import HOME, Known, RunFolder, known_runs, next_order
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, Tripwire, no_tripwire
 from interlock.engine.keys import sha256
@@ -204,6 +204,7 @@ class Host:
             started_at=now.isoformat(timespec="milliseconds"),
             continues=continues,
             parent={"run": parent.run_id, "depth": parent.delegation.depth} if parent else None,
+            order=next_order(self.root),
         )
         folder = RunFolder(self.root, identity.run_id)
         lock = self._lock(playbook.name, identity.key)

@@ -66,16 +66,17 @@ class FileMedium:
             return
         head = self.head.read()
         findings = disagreements(lines, torn, head, head, needed=self._needs_head)
-        if head is None and not findings and (more := self._lines_of_copy() - len(lines)) > 0:
-            findings = [f"lines {len(lines) + 1} to {len(lines) + more} are missing at the end"]
+        if head is None:
+            findings += self.only_in_copy(len(lines))
         if findings:
             raise JournalDamaged(findings[0], path=self.name)
 
-    def _lines_of_copy(self) -> int:
-        """How many lines the copy has, if it begins as the journal does."""
+    def only_in_copy(self, count: int) -> list[str]:
+        """What the copy proves to be missing where there is no note: lines behind those that were loaded."""
         copy = self.copied()
         begins_alike = copy.startswith(self._content.rpartition(b"\n")[0])
-        return copy.count(b"\n") if begins_alike else 0
+        known = copy.count(b"\n") if begins_alike else 0
+        return [f"lines {count + 1} to {known} are missing at the end"] if known > count else []
 
     def copied(self) -> bytes:
         """The second copy; empty when there is none."""

@@ -19,11 +19,9 @@ from interlock.workspace.layers import (
     Work,
     open_layers,
 )
-from interlock.workspace.merge import Conflict, MergeResult, merge
 from interlock.workspace.patches import work_patch
 from interlock.workspace.scope import DEFAULT_PROTECTED, Scope, protected_names
 from interlock.workspace.snapshots import Change, ChangeKind, Snapshot, Workspace
-from interlock.workspace.worktrees import Worktree, open_worktree, sweep_worktrees
 
 __all__ = [
     "DEFAULT_PROTECTED",
@@ -33,13 +31,11 @@ __all__ = [
     "Change",
     "ChangeKind",
     "Confinement",
-    "Conflict",
     "Entry",
     "Exit",
     "Found",
     "Layer",
     "Layers",
-    "MergeResult",
     "Mode",
     "Network",
     "Probe",
@@ -47,12 +43,8 @@ __all__ = [
     "Snapshot",
     "Work",
     "Workspace",
-    "Worktree",
     "bring_in",
-    "merge",
     "open_layers",
-    "open_worktree",
     "protected_names",
-    "sweep_worktrees",
     "work_patch",
 ]

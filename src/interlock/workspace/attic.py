@@ -8,23 +8,8 @@ import shutil
 import stat
 from pathlib import Path
 
+from interlock.workspace.files import folder_of
 from interlock.workspace.paths import file_parts, normal
-
-
-def parent_of(root: Path, parts: tuple[str, ...]) -> int | None:
-    """An open folder that holds ``parts[-1]``, or None when there is none; links are not followed."""
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    for part in parts[:-1]:
-        try:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-                return None
-            raise
-        finally:
-            os.close(folder)
-        folder = inner
-    return folder
 
 
 class Attic:
@@ -34,10 +19,9 @@ class Attic:
     def take(self, root: Path, path: str, into: str) -> Path | None:
         """Move `path` of `root` below ``attic/<into>/``; where it is now, or None when it was not there."""
         parts = file_parts(path)
-        folder = parent_of(root, parts)
-        if folder is None:
-            return None
-        try:
+        with folder_of(root, parts) as folder:
+            if folder is None:
+                return None
             try:
                 os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
             except FileNotFoundError:
@@ -50,8 +34,6 @@ class Attic:
                     raise
                 _copy_and_remove(root.joinpath(*parts), place)
             return place
-        finally:
-            os.close(folder)
 
     def _free_place(self, name: Path) -> Path:
         if self._folder.is_symlink():

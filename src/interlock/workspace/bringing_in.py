@@ -229,8 +229,6 @@ def _write_note(note: Path, steps: Iterable[Step]) -> None:
     fresh = note.with_name(f"{note.name}.{uuid4().hex}")
     with fresh.open("w", encoding="ascii") as file:
         json.dump([[step.path, step.mode, step.blob, step.was_mode, step.was] for step in steps], file)
-        file.flush()
-        os.fsync(file.fileno())
     fresh.replace(note)
 
 

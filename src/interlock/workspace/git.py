@@ -1,7 +1,7 @@
 """The one way the engine runs git.
 
-Agents can write to everything in a workspace: the user's ``.git``, the shadow repository, a worktree's
-``.git`` file.  Git reads programs to run from such places (hooks, fsmonitor, filters, drivers, ssh commands,
+Agents can write to everything in a workspace: the user's ``.git``, the shadow repository, a nested
+repository.  Git reads programs to run from such places (hooks, fsmonitor, filters, drivers, ssh commands,
 promisor remotes).  So every call names its git dir and work tree, gets a cleaned environment, and has each
 setting that could start a program overruled on the command line, where nothing in a file can win.
 """
@@ -231,7 +231,9 @@ class Talk:
             async with asyncio.timeout(_PATIENCE_S):
                 return await reading
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, TimeoutError) as error:
-            said = await self._errors if not isinstance(error, TimeoutError) else b"no answer"
+            # Only of a git that has ended is all known that it said.
+            ended = isinstance(error, asyncio.IncompleteReadError | ConnectionError)
+            said = await self._errors if ended else b"no usable answer"
             raise _failed(self._args, None, said) from error
 
 

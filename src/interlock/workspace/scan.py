@@ -105,10 +105,10 @@ class FolderIndex:
         self._known = None
         self._index.unlink(missing_ok=True)
 
-    async def left_out(self, chosen_by: Path | None = None) -> list[str]:
-        """Ignored files and (with ``/``) folders below, or those of them that a file's ignore patterns match."""
+    async def left_out(self) -> list[str]:
+        """Ignored files and (with ``/``) folders below."""
         git = self._shadow.git(self.folder.top, folder=self.folder.root, index=self._index)
-        options = self._ignore_rules() if chosen_by is None else [f"--exclude-from={chosen_by}"]
+        options = self._ignore_rules()
         names = _names(await git.run("ls-files", "-z", "--others", "--ignored", "--directory", *options, reads=True))
         return [name for name in names if self.folder.counts(name)]
 

@@ -60,14 +60,12 @@ _PROCESSES = 8
 
 
 class Shadow:
-    """Git objects of all snapshots of one workspace and its worktrees."""
+    """Git objects of all snapshots of one workspace."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / "snapshots.git"
         self._tidied = False
         self._slots = asyncio.Semaphore(_PROCESSES)
-        self.worktrees = asyncio.Lock()
-        """Held while a worktree is added or removed: git reads the entries of all, and dies of a half-written one."""
 
     def git(self, work_tree: Path, *, folder: Path | None = None, index: Path | None = None) -> Git:
         """Git on the shadow repository, its control files just checked."""

@@ -1,15 +1,14 @@
-"""Snapshots of a workspace: what it held, what changed since, and how to get it back.
+"""Snapshots of a workspace: what it held, and what changed since.
 
     workspace = Workspace(root, root / ".interlock", documents=("docs/feature/**",))
     before = await workspace.snapshot()
-    ...                                              # an agent works
+    ...                                              # somebody works
     after = await workspace.snapshot()
-    await workspace.changes(before, after)           # exactly what it changed
-    await workspace.restore(before, ["setup.py"])    # undo
+    await workspace.changes(before, after)           # exactly what changed
 
 A snapshot covers every file that git does not ignore, tracked or not, the declared documents and watched globs
 even if ignored, and ``interlock.toml``.  The user's index, branches and HEAD are never touched.  A nested
-repository or submodule is looked at with an index of its own; for everything that compares or restores, the
+repository or submodule is looked at with an index of its own; for everything that compares, the
 trees are joined into one, so that paths are always those of the workspace.
 """
 
@@ -18,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,10 +27,9 @@ from typing import Self
 from interlock.errors import DocumentInvalid, WorkspaceFailed
 from interlock.workspace.attic import Attic
 from interlock.workspace.git import Git, together, user_settings, users_file
-from interlock.workspace.objects import Trees
+from interlock.workspace.objects import Trees, reading
 from interlock.workspace.paths import normal
 from interlock.workspace.repository import UserRepository, repository_around, repository_at
-from interlock.workspace.restore import look_up, restore_files
 from interlock.workspace.scan import Folder, FolderIndex, rerooted
 from interlock.workspace.shadow import Shadow
 
@@ -100,20 +97,34 @@ class Difference:
         return ChangeKind.DELETED if self.new_mode == "000000" else ChangeKind.MODIFIED
 
 
-class Tree(ABC):
-    """A folder whose snapshots lie in a shadow repository: the workspace, or a worktree of it."""
+class Workspace:
+    """The folder the user works in.
 
-    def __init__(self, root: Path, home: Path, shadow: Shadow, indexes: Path, staging: Path) -> None:
-        self.root = root
-        self.home = home
-        self.shadow = shadow
-        self.attic = Attic(home)
-        self._indexes = indexes
-        self._staging = staging
+    Args:
+        root: the workspace.
+        home: the engine's folder in it, ``<root>/.interlock``.
+        documents: paths or globs of the playbook's documents, seen even where the project ignores them.
+        watch: further globs to see, from the settings.
+    """
+
+    def __init__(self, root: Path, home: Path, *, documents: Sequence[str] = (), watch: Sequence[str] = ()) -> None:
+        self.root = root.resolve()
+        self.home = home.resolve()
+        self.shadow = Shadow(self.home)
+        self.attic = Attic(self.home)
+        self.merging = asyncio.Lock()
+        """Held while a result is merged in: one at a time, each against what the one before left."""
+        self.wanted = tuple(dict.fromkeys(normal(p) for p in (SETTINGS_FILE, *documents, *watch)))
+        """Patterns of files that count even when the project ignores them."""
+        self.trees = Trees()
+        """Trees of snapshots that were looked at."""
         self._folders: dict[str, FolderIndex] = {}
         self._wholes: dict[Snapshot, str] = {}
         self._scanning = asyncio.Lock()
         self._coming: asyncio.Task[Snapshot] | None = None
+        self._repository: UserRepository | None = None
+        self._known_repository = False
+        self._excludes: tuple[Path, ...] | None = None
 
     async def snapshot(self) -> Snapshot:
         """What the tree holds now.
@@ -148,39 +159,13 @@ class Tree(ABC):
                 "diff-tree", "-p", "--binary", "--full-index", *_DIFF, old, new, reads=True
             )
 
-    async def diff_text(self, before: Snapshot, after: Snapshot, limit_bytes: int) -> str:
-        """The difference for a reader, cut after the last line within `limit_bytes`; the cut is marked."""
-        old, new = await self.whole(before), await self.whole(after)
-        async with self.shadow.busy():
-            shown = await self.shadow.plain.head("diff-tree", "-p", *_DIFF, old, new, limit=limit_bytes)
-        if len(shown) <= limit_bytes:
-            return shown.decode("utf-8", "replace")
-        kept = shown[: shown.rfind(b"\n", 0, limit_bytes) + 1]
-        files = len(await self.differences(old, new))
-        mark = f"[diff cut: the first {len(kept)} bytes are shown; {files} files differ in all]\n"
-        return kept.decode("utf-8", "replace") + mark
-
-    async def restore(self, snapshot: Snapshot, paths: Sequence[str]) -> None:
-        """Make the named files what they were in `snapshot`: content, mode, link, or absent."""
-        tree = await self.whole(snapshot)
-        async with self.shadow.busy():
-            await restore_files(
-                self.shadow,
-                tree,
-                paths,
-                root=self.root,
-                staging=self._staging,
-                attic=self.attic,
-                label=f"restore-{tree[:12]}",
-            )
-
     async def read(self, snapshot: Snapshot, path: str) -> bytes | None:
         """The bytes of a file (the target of a link) in the snapshot, or None when it is not there."""
-        name = normal(path)
-        past = await look_up(self.shadow, await self.whole(snapshot), [name])
-        if (entry := past.files.get(name)) is None:
-            return None
-        return await self.shadow.plain.run("cat-file", "blob", entry.blob, reads=True)
+        from interlock.workspace.past import Past  # it knows snapshots too
+
+        async with reading(self.shadow, self.trees) as objects:
+            found = await Past(snapshot, objects).file(normal(path))
+            return await objects.blob(found.name) if found is not None else None
 
     async def whole(self, snapshot: Snapshot) -> str:
         """One git tree of the snapshot, nested repositories in their places."""
@@ -245,38 +230,10 @@ class Tree(ABC):
         """The shadow index of the root (``""``) or of a nested repository."""
         if folder not in self._folders:
             name = sha256(os.fsencode(folder)).hexdigest()[:24] if folder else ROOT_INDEX
-            self._folders[folder] = FolderIndex(self.shadow, await self._folder(folder), self._indexes / name)
+            self._folders[folder] = FolderIndex(
+                self.shadow, await self.folder_of(folder), self.shadow.path / "indexes" / name
+            )
         return self._folders[folder]
-
-    @abstractmethod
-    async def _folder(self, folder: str) -> Folder:
-        """How the root or a nested repository is to be looked at."""
-
-
-class Workspace(Tree):
-    """The folder the user works in.
-
-    Args:
-        root: the workspace.
-        home: the engine's folder in it, ``<root>/.interlock``.
-        documents: paths or globs of the playbook's documents, seen even where the project ignores them.
-        watch: further globs to see, from the settings.
-    """
-
-    def __init__(self, root: Path, home: Path, *, documents: Sequence[str] = (), watch: Sequence[str] = ()) -> None:
-        root = root.resolve()
-        home = home.resolve()
-        shadow = Shadow(home)
-        super().__init__(root, home, shadow, shadow.path / "indexes", shadow.path / "tmp")
-        self.merging = asyncio.Lock()
-        """Held while a result is merged in: one at a time, each against what the one before left."""
-        self.wanted = tuple(dict.fromkeys(normal(p) for p in (SETTINGS_FILE, *documents, *watch)))
-        """Patterns of files that count even when the project ignores them."""
-        self.trees = Trees()
-        """Trees of snapshots that were looked at."""
-        self._repository: UserRepository | None = None
-        self._known_repository = False
-        self._excludes: tuple[Path, ...] | None = None
 
     async def user_repository(self) -> UserRepository | None:
         """The user's repository that the workspace is (a part of), as it was when first asked for.
@@ -290,25 +247,11 @@ class Workspace(Tree):
             self._repository, self._known_repository = found, True
         return self._repository
 
-    async def move_to_attic(self, paths: Sequence[str], into: str) -> list[str]:
-        """Move by-products out of the tree to ``attic/<into>/``; where each is now, relative to the root."""
-
-        def move() -> list[str]:
-            places = (self.attic.take(self.root, path, into) for path in paths)
-            return [os.path.relpath(place, self.root) for place in places if place is not None]
-
-        try:
-            return await asyncio.to_thread(move)
-        except OSError as error:
-            raise WorkspaceFailed(
-                f"a file could not be moved to the attic: {error.strerror}", where=str(error.filename or self.root)
-            ) from error
-
-    async def folder_of(self, folder: str, root: Path) -> Folder:
-        """How `folder` of this workspace is looked at, when it lies in `root` (a worktree's is elsewhere)."""
-        place = root / folder if folder else root
+    async def folder_of(self, folder: str) -> Folder:
+        """How the workspace (``""``) or a repository nested in it is looked at."""
+        place = self.root / folder if folder else self.root
         if folder:
-            repository = repository_at(self.root / folder)
+            repository = repository_at(place)
             wanted = (rerooted(pattern, folder) for pattern in self.wanted)
             patterns = tuple(dict.fromkeys(pattern for pattern in wanted if pattern is not None))
         else:
@@ -317,15 +260,12 @@ class Workspace(Tree):
         own = repository.exclude_file if repository is not None else None
         return Folder(
             root=place,
-            top=place if folder or repository is None else _above(root, self.root, repository.top),
+            top=place if folder or repository is None else repository.top,
             exclude_files=tuple(file for file in (own, *await self._users_excludes()) if file is not None),
             wanted=patterns,
             holds_home=not folder,
-            repository=repository if root == self.root else None,
+            repository=repository,
         )
-
-    async def _folder(self, folder: str) -> Folder:
-        return await self.folder_of(folder, self.root)
 
     async def _users_excludes(self) -> tuple[Path, ...]:
         """The user's ignore file for all repositories: data that still counts."""
@@ -338,13 +278,6 @@ class Workspace(Tree):
                 named = {}
             self._excludes = (self.root / users_file(named.get("core.excludesfile"), "ignore"),)
         return self._excludes
-
-
-def _above(root: Path, workspace: Path, top: Path) -> Path:
-    """The folder that is to `root` what `top` is to the workspace."""
-    for _ in workspace.relative_to(top).parts:
-        root = root.parent
-    return root
 
 
 async def _ignores(repository: UserRepository, folder: Path) -> bool:

@@ -89,6 +89,16 @@ def also(path: str, text: str | None = "mine\n") -> Callable[[Any, Act], Act]:
     return lambda _request, act: replace(act, files={**act.files, path: text})
 
 
+def person(bench: Bench, path: str, old: str, new: str) -> Callable[[Any, Act], Act]:
+    """While the agent works, a person changes one passage of a file; it must be there."""
+
+    def change(_request: Any, act: Act) -> Act:
+        assert old in bench.text(path), (path, old)
+        return replace(act, people={**act.people, path: bench.text(path).replace(old, new, 1)})
+
+    return change
+
+
 @dataclass
 class Bench:
     """The example workspace; `play` runs the task in it against simulated agents."""

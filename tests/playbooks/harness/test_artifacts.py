@@ -169,13 +169,13 @@ def test_the_tables_are_total() -> None:
 @pytest.mark.req("HN-15", "HN-22")
 def test_how_a_dispatch_counts_is_total() -> None:
     """Every combination of outcome, reason and artifact has one meaning; success needs a verified artifact."""
-    for outcome, reason, cls, scope, governance in itertools.product(
-        Outcome, (None, *Reason), ArtifactClass, (False, True), (False, True)
+    for outcome, reason, cls, *trespassed in itertools.product(
+        Outcome, (None, *Reason), ArtifactClass, *[(False, True)] * 3
     ):
-        failure = failure_of(outcome, reason, cls, scope, governance)
+        failure = failure_of(outcome, reason, cls, *trespassed)
         if failure is Failure.NONE:
             assert cls is ArtifactClass.OK
             assert outcome in (Outcome.OK, Outcome.REVISE)
-            assert not (scope or governance)
+            assert not any(trespassed)
         else:
             assert failure in AFTER_FAILURE

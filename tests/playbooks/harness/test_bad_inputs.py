@@ -226,7 +226,7 @@ def test_17_an_agent_whose_program_cannot_be_started(place: Place) -> None:
     before = kept(place)
     said = place.cli("run", "harness", TASK)
     assert said.returncode == 5
-    assert (place.state.status, place.state.stage, place.calls) == ("Blocked", "QA", [])
+    assert (place.state.status, place.state.stage) == ("Blocked", "QA")
     assert place.state.stop_reason.startswith("Stage QA: agent qa cannot be dispatched: ")
     assert place.state.stop_reason in said.stderr
     assert kept(place) == before
@@ -244,7 +244,7 @@ def test_19_an_approval_where_nothing_waits(place: Place) -> None:
 
 @pytest.mark.req("HN-05", "HN-10")
 def test_21_an_agent_that_changes_a_standard(place: Place) -> None:
-    """Undone with a copy kept, Blocked with its message, exit 3."""
+    """Not taken over but kept as a patch, Blocked with its message, exit 3."""
     stands("Implementation Planning")(place)
     place.agent(f"write(output, good); write({LIFECYCLE!r}, 'mine')")
     before = kept(place)

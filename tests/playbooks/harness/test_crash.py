@@ -11,15 +11,17 @@ from typing import Any
 
 import pytest
 
-from interlock.agents import AgentExit, AgentRequest, Bound, Health, MemoryOutput, Observer
-from interlock.engine.folder import HOME, RunFolder, known_runs
+from interlock.agents import AgentExit, AgentRequest, MemoryOutput, Observer
+from interlock.engine import Playbook
+from interlock.engine.folder import known_runs
 from interlock.engine.host import Finished, Host, Quiet
 from interlock.engine.options import Options
-from interlock.engine.real import RealWorld
 from interlock.engine.simulation import Crash
 from interlock.playbooks.harness import HarnessInputs, harness
 from interlock.settings.models import HarnessSettings
-from interlock.workspace import Workspace
+from tests.acting import write_within
+from tests.crash.process import InProcess, TestSetup
+from tests.crash.test_cut import copied
 from tests.playbooks.harness.conftest import GOOD, NEGATIVE, REPORT, RUN_STATE, TASK, Bench, agents, qa, writing
 
 
@@ -79,46 +81,23 @@ def steady(*texts: str) -> Any:
 # -- on disk, where a killed write may or may not have happened
 
 
-class InProcess:
+class Stages(InProcess):
     """A runner that writes what the stage asks for, at once."""
-
-    name = "in-process"
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
 
     async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
         self.calls.append(request.dispatch)
         assert request.contract is not None
-        path = request.workspace / request.contract.artifacts[0].path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(GOOD[request.agent])
+        await write_within(request, {request.contract.artifacts[0].path: GOOD[request.agent]})
         return AgentExit(0, MemoryOutput(b"Status: completed"))
 
-    async def health(self) -> Health:
-        return Health(True, "in process")
 
-    def bind(self, agent: str) -> Bound:
-        return Bound(agent, self.name)
-
-    def runner(self, _bound: Bound) -> InProcess:
-        return self
-
-
-class Rig:
-    def __init__(self, root: Path, runner: InProcess) -> None:
-        self.root, self.one = root, runner
-
-    def world(self, folder: RunFolder, playbook: Any, inputs: Any, *, nested: bool, on_wait: Any) -> RealWorld:
-        workspace = Workspace(self.root, self.root / HOME, documents=playbook.documents(inputs))
-        return RealWorld(folder, workspace, self.one, environ=os.environ, nested=nested, on_wait=on_wait)
-
-    def options(self, _playbook: Any) -> Options:
+class Setup(TestSetup):
+    def options(self, playbook: Playbook) -> Options:
         return Options(settings=HarnessSettings())
 
 
-def run(root: Path, runner: InProcess, tripwire: Callable[[str], None] = lambda _point: None) -> Finished:
-    host = Host(root, Rig(root, runner), Quiet(), environ={}, version="1", tripwire=tripwire)
+def run(root: Path, runner: Stages, tripwire: Callable[[str], None] = lambda _point: None) -> Finished:
+    host = Host(root, Setup(root, runner, os.environ), Quiet(), environ={}, version="1", tripwire=tripwire)
     return asyncio.run(host.run(harness, HarnessInputs(TASK)))
 
 
@@ -144,7 +123,6 @@ def lose_last_line(root: Path) -> None:
     journal = known.folder.path / "journal.jsonl"
     raw = journal.read_bytes()
     journal.write_bytes(raw[: raw.rfind(b"\n", 0, -1) + 1])
-    (known.folder.path / "head").unlink(missing_ok=True)
 
 
 @pytest.mark.req("EN-22", "HN-112")
@@ -161,19 +139,19 @@ def test_a_killed_write_is_not_taken_for_a_persons_edit(bench: Bench, tmp_path: 
 
     def copy(point: str) -> None:
         place = tmp_path / f"cut-{len(copies)}-{point}"
-        shutil.copytree(root, place, symlinks=True)
+        copied(root, place)
         if point == "before-sync" and last_event(root) == "write":
             lose_last_line(place)
         copies.append(place)
 
-    assert run(root, InProcess(), copy).close.status == "complete"
+    assert run(root, Stages(), copy).close.status == "complete"
     expected = masked(root)
     assert len(copies) > 100
     for place in copies:
         ended = {
             line.key for known in known_runs(place) for line in known.folder.lines() if line.event == "dispatch.end"
         }
-        runner = InProcess()
+        runner = Stages()
         assert run(place, runner).close.status == "complete"
         assert masked(place) == expected
         assert not ended & set(runner.calls)

@@ -83,7 +83,7 @@ def test_a_linked_run_state_is_refused(place: Place) -> None:
 
 @pytest.mark.req("HN-05", "EN-35")
 def test_an_agent_that_changes_a_standard(place: Place) -> None:
-    """The change is undone and kept as a patch; the run is blocked; also where git ignores the folder."""
+    """The change is not taken over and kept as a patch; the run is blocked; also where git ignores the folder."""
     place.write(".gitignore", "harness/\n")
     before = governed(place)
     body = "write(output, good)\nif name == 'tech-lead': write('harness/standards/task-lifecycle.md', 'anything goes')"
@@ -92,7 +92,7 @@ def test_an_agent_that_changes_a_standard(place: Place) -> None:
     assert finished.close.exit_code == 3
     assert place.state.stop_reason == "Scope violation by tech-lead: harness/standards/task-lifecycle.md"
     assert governed(place) == before
-    patches = list((place.root / ".interlock").rglob("outside.patch"))
+    patches = list((place.root / ".interlock").rglob("outside-*.patch"))
     assert any(b"anything goes" in path.read_bytes() for path in patches)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from interlock.engine import APPROVE, Ending, GateDecision, Options, Run, Status, Table
-from interlock.playbooks.harness import rehearsal
+from interlock.playbooks.harness import rehearsal, templates
 from interlock.playbooks.harness.decisions import AFTER_FAILURE, AFTER_QA, QA_VERDICT, AfterQa, Budget, Failure, Verdict
 from interlock.playbooks.harness.gates import record_approval
 from interlock.playbooks.harness.ledger import Ledger
@@ -59,23 +59,27 @@ def test_every_invariant_holds_on_every_path(capsys: pytest.CaptureFixture[str])
 # -- deliberately broken copies
 
 
-async def dispatches_for_ever(run: Run, ledger: Ledger, contract: StageContract, inputs: tuple[str, ...]) -> Done:
+async def dispatches_for_ever(run: Run, ledger: Ledger, contract: StageContract, *given: Any) -> Done:
     while True:
-        await dispatched(run, ledger, contract, inputs)
+        await dispatched(run, ledger, contract, *given)
 
 
-async def designs_alone(run: Run, ledger: Ledger, contract: StageContract, inputs: tuple[str, ...]) -> Done:
+async def designs_alone(run: Run, ledger: Ledger, contract: StageContract, *given: Any) -> Done:
     """Nobody is asked for the design: the engine writes one."""
     state = ledger.state
     if state.stage is not Stage.DESIGN:
-        return await dispatched(run, ledger, contract, inputs)
+        return await dispatched(run, ledger, contract, *given)
     await run.write(state.artifact, GOOD[AGENTS[Stage.DESIGN]])
     document, found = await open_artifact(run, state.stage, state.artifact, contract)
     return Done(AGENTS[Stage.DESIGN], found, document.text)
 
 
-async def keeps_no_report(_ledger: Ledger, _state: RunState, _entries: tuple[Any, ...]) -> None:
+async def keeps_no_report(*_given: Any) -> None:
     return None
+
+
+def writes_run_state_anew(_text: str, state: RunState) -> str:
+    return templates.first_state(templates.built_in(templates.RUN_STATE), state)
 
 
 async def approves_itself(run: Run, ledger: Ledger) -> Ending | None:
@@ -111,6 +115,7 @@ EARNED = "complete means that the last QA was positive"
 TWICE = "QA sends a task back at most twice"
 GOVERNED = "what governs the workflow stays as it was"
 WHY = "whoever stops says why"
+THEIRS = "what a person writes into run-state or report stays there"
 
 BROKEN: Mapping[str, tuple[str, Fault]] = {
     **{name: (name, fault) for name, fault in ALWAYS_FAULTS.items()},
@@ -132,6 +137,14 @@ BROKEN: Mapping[str, tuple[str, Fault]] = {
     ),
     "three ways back": (TWICE, Fault({"lifecycle.REMEDIATIONS": 3}, most=3, by=("finds issues",))),
     "every approval goes into the task file": (GOVERNED, Fault({"gates.RECORD": APPROVE})),
+    "run-state is written anew each time": (
+        THEIRS,
+        Fault({"run_state.rewritten": writes_run_state_anew}, most=1, by=("a person makes remarks",)),
+    ),
+    "an edit of run-state is not looked at": (
+        THEIRS,
+        Fault({"ledger.Ledger._must_be_ours": lambda *_given: None}, most=1, by=("a person moves the task",)),
+    ),
     "a stop has no reason": (WHY, Fault({"run_state.RunState.blocked": blocks_without_a_word}, most=1, by=("dies",))),
 }
 """What is broken in a copy: the invariant that notices, and the fault."""

@@ -54,7 +54,7 @@ states = st.builds(
     approve_build=st.booleans(),
     approve_complete=st.booleans(),
     stop_reason=reasons.map(lambda text: f"Stop: {text}".strip() if text else ""),
-    notes=lines.map(lambda text: f"Event {text}".strip()),
+    notes=lines.map(lambda text: f"{one_line(f'Event {text}')} Current position: Build (Active)."),
     remediations=st.integers(0, 2),
     approvals=st.lists(approvals, max_size=3).map(tuple),
 )
@@ -76,6 +76,20 @@ def test_a_rewrite_keeps_what_a_person_wrote(first: RunState, second: RunState) 
     changed = rewritten(text, second)
     assert changed.startswith(remark)
     assert parse_text(changed) == second
+    assert rewritten(changed, first) == text
+
+
+@pytest.mark.req("LY-05")
+@given(states, states, st.sampled_from(("Notes", "Completed Stages", "Approvals", "Artifact Paths")))
+def test_a_remark_beside_the_values_of_a_list_stays(first: RunState, second: RunState, section: str) -> None:
+    """What a person wrote under a heading of ours is there after any rewrite, and means nothing to the engine."""
+    before, heading, after = templates.first_state(TEMPLATE, first).partition(f"\n## {section}\n")
+    own, following, rest = after.partition("\n\n## ")
+    text = f"{before}{heading}{own.rstrip()}\n\nAsk Bo before you go on.{following}{rest}".rstrip() + "\n"
+    assert parse_text(text) == first
+    changed = rewritten(text, second)
+    assert parse_text(changed) == second
+    assert "\nAsk Bo before you go on.\n" in changed
     assert rewritten(changed, first) == text
 
 

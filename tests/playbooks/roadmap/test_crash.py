@@ -5,26 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interlock.agents import AgentExit, AgentNews, AgentRequest, Bound, Health, MemoryOutput, Observer
+from interlock.agents import AgentExit, AgentNews, AgentRequest, MemoryOutput, Observer
 from interlock.contracts import sample
 from interlock.engine import Act, Playbook, best
-from interlock.engine.folder import HOME, RunFolder, known_runs
+from interlock.engine.folder import known_runs
 from interlock.engine.host import Host, Quiet
 from interlock.engine.options import Options
-from interlock.engine.real import RealWorld
 from interlock.engine.simulation import Crash
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
 from interlock.settings.models import RoadmapSettings
-from interlock.workspace import Workspace
+from tests.acting import write_within
+from tests.crash.process import InProcess, TestSetup, documents
+from tests.crash.test_cut import copied
 
 from .conftest import FILE, TESTS_FAIL, Bench, item, spelled, with_data
 
@@ -95,13 +94,8 @@ def test_every_cut_of_a_long_run_ends_with_the_same_bytes() -> None:
 # -- on disk: a short run, with a copy of the workspace at every point
 
 
-class InProcess:
+class Judging(InProcess):
     """A runner that says the best at once; Testing fails the first time. It counts its calls."""
-
-    name = "in-process"
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
 
     async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
         self.calls.append(request.dispatch)
@@ -111,41 +105,17 @@ class InProcess:
         if request.dispatch.startswith("item-1/attempt-1/testing"):
             said = said.replace('"verdict": "pass"', '"verdict": "fail"')
         if request.step == "implement":
-            (request.workspace / "made.txt").write_text(f"{request.dispatch}\n")
+            await write_within(request, {"made.txt": f"{request.dispatch}\n"})
         return AgentExit(0, MemoryOutput(said.encode()))
 
-    async def health(self) -> Health:
-        return Health(True, "in process")
 
-    def bind(self, agent: str) -> Bound:
-        return Bound(agent, self.name)
-
-    def runner(self, _bound: Bound) -> InProcess:
-        return self
-
-
-class Setup:
-    def __init__(self, root: Path, runner: InProcess, environ: Mapping[str, str]) -> None:
-        self.root, self.runner, self.environ = root, runner, environ
-
-    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Any) -> RealWorld:
-        workspace = Workspace(self.root, self.root / HOME, documents=playbook.state(inputs))
-        return RealWorld(folder, workspace, self.runner, environ=self.environ, nested=nested, on_wait=on_wait)
-
+class Setup(TestSetup):
     def options(self, playbook: Playbook) -> Options:
         return Options(settings=RoadmapSettings())
 
 
-def host(root: Path, runner: InProcess, tripwire: Any = lambda _point: None) -> Host:
+def host(root: Path, runner: Judging, tripwire: Any = lambda _point: None) -> Host:
     return Host(root, Setup(root, runner, os.environ), Quiet(), environ={}, version="1", tripwire=tripwire)
-
-
-def documents(root: Path) -> dict[str, str]:
-    return {
-        path.relative_to(root).as_posix(): path.read_text()
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and HOME not in path.relative_to(root).parts
-    }
 
 
 @pytest.fixture(scope="module")
@@ -159,10 +129,10 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path
 
     def copy(_point: str) -> None:
         place = base / f"{len(copies):04d}"
-        shutil.copytree(root, place, symlinks=True)
+        copied(root, place)
         copies.append(place)
 
-    finished = asyncio.run(host(root, InProcess(), copy).run(roadmap, RoadmapInputs()))
+    finished = asyncio.run(host(root, Judging(), copy).run(roadmap, RoadmapInputs()))
     assert finished.close.exit_code == 0
     return root, copies
 
@@ -178,7 +148,7 @@ def test_every_cut_on_disk_resumes_to_the_same_roadmap(recording: tuple[Path, li
         ended = {
             line.key for known in known_runs(place) for line in known.folder.lines() if line.event == "dispatch.end"
         }
-        runner = InProcess()
+        runner = Judging()
         finished = asyncio.run(host(place, runner).run(roadmap, RoadmapInputs()))
         assert finished.close.exit_code == 0
         assert documents(place) == documents(expected)

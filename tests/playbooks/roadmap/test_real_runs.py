@@ -29,9 +29,7 @@ from pathlib import Path
 brief = sys.stdin.read()
 agent, step, attempt = (os.environ["INTERLOCK_" + name] for name in ("AGENT", "STEP", "ATTEMPT"))
 state = [one["status"] for one in json.loads(Path("roadmap.json").read_text())]
-with open(os.environ["CALLS"], "a") as calls:
-    calls.write(f"{agent} {step} {attempt} {','.join(state)}\\n")
-answer = {"status": "success", "evidence": {"files": []}}
+answer = {"status": "success", "evidence": {"files": []}, "seen": state}
 if step == "validation":
     answer["verdict"] = "aligned"
 if step == "testing":
@@ -78,7 +76,7 @@ class Place:
         (self.root.parent / "agent.py").write_text(AGENT + code + SAY, "utf-8")
 
     def app(self, tripwire: Tripwire = no_tripwire, view: Quiet | None = None) -> Application:
-        environ = {"PATH": "/usr/bin:/bin", "HOME": str(self.root.parent), "CALLS": str(self.root.parent / "calls")}
+        environ = {"PATH": "/usr/bin:/bin", "HOME": str(self.root.parent)}
         return Application(self.root, view or Quiet(), environ=environ, tripwire=tripwire)
 
     def run(self, **flags: Any) -> Finished:
@@ -90,8 +88,12 @@ class Place:
 
     @property
     def calls(self) -> list[str]:
-        place = self.root.parent / "calls"
-        return place.read_text().splitlines() if place.exists() else []
+        """Agent, step and attempt of each call that came to its end, and how the items stood as the agent saw them."""
+        lines = [line for known in known_runs(self.root) for line in known.folder.lines()]
+        ends = [line for line in lines if line.event == "dispatch.end"]
+        return [
+            f"{end.agent} {end.data['step']} {end.attempt} {','.join(end.data['out']['data']['seen'])}" for end in ends
+        ]
 
     def git(self, *words: str) -> str:
         return subprocess.run(["git", *words], cwd=self.root, check=True, capture_output=True, text=True).stdout
@@ -139,7 +141,7 @@ def test_with_agents_that_write_nothing_only_the_roadmap_changes(place: Place) -
 
 
 @pytest.mark.req("RM-88", "RM-87")
-def test_a_roadmap_that_an_agent_wrote_is_put_back(place: Place) -> None:
+def test_a_roadmap_that_an_agent_wrote_is_not_taken_over(place: Place) -> None:
     """The engine's bytes stand; what the agent wrote is kept as a patch."""
     place.roadmap(item(7, notes="mine"))
     place.agent('if step == "implement": Path("roadmap.json").write_text("[]"); answer["evidence"]["files"] = []')
@@ -214,9 +216,10 @@ def test_a_file_that_was_broken_meanwhile_leaves_the_open_run_open(place: Place)
 def test_without_the_engines_folder_the_file_alone_decides(place: Place) -> None:
     """A new clone: the item in progress restarts its pipeline, and says that nothing is known of before."""
     place.die(effect=4)
+    assert [call.split()[0] for call in place.calls] == ["Implement", "Testing"]
     shutil.rmtree(place.root / ".interlock")
     assert place.run(once=True).close.exit_code == 0
-    assert [call.split()[0] for call in place.calls] == ["Implement", "Testing", "Implement", "Testing", "Review"]
+    assert [call.split()[0] for call in place.calls] == ["Implement", "Testing", "Review"]
     assert [one["status"] for one in place.items] == ["done", "ready"]
     (known,) = known_runs(place.root)
     brief = known.folder.path / "dispatches" / "item-1" / "attempt-1" / "implement" / "Implement#1" / "brief.md"
@@ -257,25 +260,6 @@ def test_an_item_added_to_a_finished_roadmap_is_worked_on(place: Place) -> None:
     assert place.run().close.output == f"{TOKEN}\n"
     assert place.items[2]["status"] == "done"
     assert len(known_runs(place.root)) == 2
-
-
-@pytest.mark.req("RM-91", "EN-36")
-def test_a_persons_edit_survives_beside_an_isolated_dispatch(place: Place) -> None:
-    """The implementer works in a tree of its own; another item is edited meanwhile; both changes are there."""
-    with (place.root / "interlock.toml").open("a") as settings:
-        settings.write("[workspace]\nisolate = true\n")
-    root = json.dumps(str(place.root / FILE))
-    place.agent(f"""
-if step == "implement":
-    Path("new.txt").write_text("made")
-    answer["evidence"]["files"] = [{{"path": "new.txt", "change": "created"}}]
-    data = json.loads(Path({root}).read_text())
-    data[1]["title"] = "Edited by a person"
-    Path({root}).write_text(json.dumps(data, indent=2))
-""")
-    assert place.run(once=True).close.exit_code == 0
-    assert (place.root / "new.txt").read_text() == "made"
-    assert (place.items[0]["status"], place.items[1]["title"]) == ("done", "Edited by a person")
 
 
 @pytest.mark.req("RM-30", "RM-31", "CM-06")

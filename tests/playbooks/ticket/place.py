@@ -13,22 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from interlock.app import Application
+from interlock.engine.folder import known_runs
 from interlock.engine.host import Call, Finished, Quiet
 from interlock.engine.journal import Line
 from interlock.playbooks.ticket import TicketInputs, ticket
+from tests.playbooks.person import WAITS
 
 REQUEST = "ABC-12 fix the login error so that users can sign in"
 
-AGENT = r"""
-import hashlib, json, os, re, signal, subprocess, sys
+AGENT = WAITS + r"""
+import hashlib, json, os, re, subprocess, sys
 from pathlib import Path
 
 agent, member = os.environ["INTERLOCK_AGENT"], os.environ["INTERLOCK_MEMBER"]
 attempt = int(os.environ["INTERLOCK_ATTEMPT"])
 brief = sys.stdin.read().split("\n## Task\n")[-1]
-plan = json.loads(Path(os.environ["TICKET_SCRIPT"]).read_text())
-with open(os.environ["TICKET_CALLS"], "a") as calls:
-    calls.write(json.dumps([agent, member, attempt]) + "\n")
+plan = json.loads(Path(sys.argv[1]).read_text())
 
 
 def put(path, text):
@@ -45,9 +45,8 @@ def of_iteration(said):
     return said[min(int(label("Iteration")), len(said) - 1)] if isinstance(said, list) else said
 
 
-if plan.get("kill") == [member, label("Iteration")]:
-    os.kill(os.getppid(), signal.SIGKILL)  # the machine is lost while this agent works
-    sys.exit(1)
+if plan.get("waits") == [member, label("Iteration")]:
+    wait_for_person()
 outputs = re.findall(r"^- `(.+)`$", brief.split("\n## Outputs\n")[-1].split("\n## Context")[0], re.MULTILINE)
 if agent == "Planner":
     put(label("Create plan at"), plan.get("plan", "# Plan\n\nDo it.\n"))
@@ -114,7 +113,7 @@ class Place:
         git(self.root, "config", "user.name", "A Person")
         git(self.root, "config", "user.email", "person@example.org")
         self.write(files)
-        program = json.dumps([sys.executable, str(self.root.parent / "agent.py")])
+        program = json.dumps([sys.executable, *(str(self.root.parent / name) for name in ("agent.py", "script.json"))])
         (self.root.parent / "agent.py").write_text(AGENT)
         settings = f'runner = "mine"\n[runners.mine]\ntype = "command"\nargv = {program}\n'
         (self.root / "interlock.toml").write_text(settings)
@@ -127,8 +126,6 @@ class Place:
         return {
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin:/usr/local/bin",
             "HOME": str(self.root.parent / "home"),
-            "TICKET_SCRIPT": str(self.root.parent / "script.json"),
-            "TICKET_CALLS": str(self.root.parent / "calls.jsonl"),
         }
 
     def app(self, **more: Any) -> Application:
@@ -144,8 +141,11 @@ class Place:
 
     @property
     def calls(self) -> list[list[Any]]:
-        path = self.root.parent / "calls.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        """Agent, member and attempt of every call, those of all runs."""
+        lines = [line for known in known_runs(self.root) for line in known.folder.lines()]
+        return [
+            [line.agent, line.data["member"], line.attempt] for line in lines if line.event == "dispatch.start"
+        ]
 
     def git(self, *words: str) -> str:
         return git(self.root, *words)

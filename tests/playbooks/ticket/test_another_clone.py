@@ -14,8 +14,9 @@ from interlock.documents import load_yaml
 from interlock.engine import Status
 from interlock.engine.host import Finished
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, task
+from tests.playbooks.person import person
 from tests.playbooks.ticket.place import REQUEST, Place, events, git
-from tests.playbooks.ticket.test_door import call
+from tests.playbooks.ticket.test_door import start
 from tests.playbooks.ticket.test_real_runs import MAKE
 
 WORK = "fix(ABC-12): fix the login error so that users can sign in"
@@ -27,7 +28,8 @@ DONE = {name: [{"files": {f"src/{name.lower()}.txt": f"ok, {name}\n"}}] for name
 class Loss:
     """Where the machine is lost, and who is called afterwards in a clone that has the work, or has it not."""
 
-    kill: tuple[str, str]
+    agent: tuple[str, str]
+    """Who works then, and in which iteration."""
     phase: str
     with_work: tuple[str, ...]
     without: tuple[str, ...]
@@ -63,10 +65,12 @@ LOSSES = {
 
 
 def lose_the_machine(place: Place, loss: Loss) -> None:
-    """Run the ticket in a process of its own until the agent at that place takes it down."""
+    """Run the ticket in a process of its own, which is killed while the agent at that place works."""
     place.begin(MAKE)
-    place.script = {**loss.script, "kill": list(loss.kill)}
-    assert call(place, "run", "ticket", REQUEST).code == -9
+    place.script = {**loss.script, "waits": list(loss.agent)}
+    process = start(place, "run", "ticket", REQUEST)
+    with person(place.root, lambda _name: process.kill()):
+        assert process.wait(timeout=300) == -9
     assert progress(place)["current_phase"] == loss.phase
     assert place.git("rev-parse", "main") == place.git("rev-parse", BRANCH)
 

@@ -21,17 +21,23 @@ class Answer:
     stderr: str
 
 
-def call(place: Place, *words: str) -> Answer:
+def start(place: Place, *words: str, says: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
+    """The command line as a process of its own."""
     place.app()
-    done = subprocess.run(
+    return subprocess.Popen(
         (sys.executable, "-m", "interlock", *words),
         cwd=place.root,
         env={**place.environ, "NO_COLOR": "1", "COLUMNS": "200"},
-        capture_output=True,
+        stdout=says,
+        stderr=says,
         text=True,
-        check=False,
     )
-    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def call(place: Place, *words: str) -> Answer:
+    process = start(place, *words, says=subprocess.PIPE)
+    out, err = process.communicate()
+    return Answer(process.returncode, out, err)
 
 
 @pytest.mark.req("TK-11", "TK-143", "TK-161")

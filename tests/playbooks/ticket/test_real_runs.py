@@ -1,4 +1,4 @@
-"""Whole tickets in real repositories: git, worktrees, builds, hooks, and what people do to them."""
+"""Whole tickets in real repositories: git, builds, hooks, and what people do to them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ MAKE = {
     "src/t1.txt": "ok\n",
     "src/t2.txt": "ok\n",
 }
+WORK = "fix(ABC-12): fix the login error so that users can sign in"
 ONE = {"tasks": graph(task("T1")), "work": {"T1": [{"files": {"src/t1.txt": "ok now\n"}}]}}
 
 
 @pytest.mark.req("TK-01", "TK-32", "TK-66", "TK-122", "TK-153", "TK-161")
 def test_a_ticket_in_a_project_with_make(place: Place) -> None:
-    """Two tasks in worktrees of their own, one of them red at first; commit, documentation, clean tree."""
+    """Two tasks side by side, one of them red at first; commit, documentation, clean tree."""
     place.begin(MAKE)
     bad, good = {"files": {"src/t2.txt": "bad\n"}}, {"files": {"src/t2.txt": "ok, too\n"}}
     place.script = {
@@ -301,8 +302,9 @@ def test_a_workspace_below_the_top_of_its_repository(tmp_path: Path) -> None:
     place.root.mkdir(parents=True)
     place.write(MAKE)
     outer.begin({"other.txt": "x\n"})
-    (place.root / "interlock.toml").write_text((top / "interlock.toml").read_text())
-    (top / ".git/info/exclude").write_text("script.json\ncalls.jsonl\nhome/\n")
+    settings = (top / "interlock.toml").read_text()
+    (place.root / "interlock.toml").write_text(settings.replace(f"{tmp_path}/script.json", f"{top}/script.json"))
+    (top / ".git/info/exclude").write_text("script.json\nhome/\n")
     git(top, "add", "-A")
     git(top, "commit", "-qm", "settings")
     place.script = ONE
@@ -337,28 +339,43 @@ def test_the_users_hooks_run_for_the_commit(place: Place) -> None:
     assert place.git("log", "--format=%s").splitlines()[-2].startswith("fix(ABC-12)")
 
 
-@pytest.mark.req("EN-46")
-def test_a_hook_that_an_agent_planted_is_not_run(place: Place) -> None:
-    """The run stops before the commit."""
+@pytest.mark.req("EN-46", "LY-07", "LY-36")
+def test_a_hook_that_an_agent_planted_is_not_there_for_the_commit(place: Place) -> None:
+    """Neither hook nor setting leaves the agent's layer; an event tells of them, and the commit is made without."""
     place.begin(MAKE)
     hook = ".git/hooks/pre-commit"
-    plant = f"mkdir -p .git/hooks && printf '#!/bin/sh\\ntouch planted-ran\\n' > {hook} && chmod +x {hook}"
-    place.script = {"tasks": graph(task("T1")), "work": {"T1": [{"files": {"src/t1.txt": "ok!\n"}, "run": [plant]}]}}
+    plant = [
+        f"mkdir -p .git/hooks && printf '#!/bin/sh\\ntouch planted-ran\\n' > {hook} && chmod +x {hook}",
+        "git config core.fsmonitor 'touch planted-ran; false'",
+    ]
+    before = place.text(".git/config")
+    place.script = {"tasks": graph(task("T1")), "work": {"T1": [{"files": {"src/t1.txt": "ok!\n"}, "run": plant}]}}
     finished = place.run()
-    assert finished.close.exit_code == 3
-    assert "git hooks of this repository changed" in finished.close.reason
+    assert finished.close.status is Status.COMPLETE, finished.close
+    (touched,) = events(finished.lines, "repository.touched")
+    assert touched["by"] == "Developer-T1"
+    assert "hook" in str(touched["what"])
+    assert not (place.root / hook).exists()
+    assert place.text(".git/config") == before
     assert not (place.root / "planted-ran").exists()
 
 
-def test_an_agents_commit_is_found(place: Place) -> None:
-    """HEAD moved: exit 3 with both ids, nothing reset."""
+@pytest.mark.req("LY-07", "TK-153")
+def test_what_an_agent_commits_is_its_change_and_not_a_commit_of_the_repository(place: Place) -> None:
+    """Commits, a branch and a stash stay in the layer; what it committed is built, accepted, and in the one commit."""
     place.begin(MAKE)
-    work = {"files": {"src/t1.txt": "ok!\n"}, "run": ["git commit -qam mine"]}
+    work = {
+        "files": {"src/t1.txt": "ok!\n"},
+        "run": ["git commit -qam mine", "git branch other", "touch x && git add x && git stash -q"],
+    }
     place.script = {"tasks": graph(task("T1")), "work": {"T1": [work]}}
     finished = place.run()
-    assert finished.close.exit_code == 3
-    assert "HEAD moved from" in finished.close.reason
-    assert place.git("log", "-1", "--format=%s") == "mine"
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert place.git("log", "--format=%s").splitlines()[-2:] == [WORK, "first"]
+    assert "mine" not in place.git("log", "--all", "--format=%s").splitlines()
+    assert place.git("show", "HEAD~1:src/t1.txt") == "ok!"
+    assert place.git("branch", "--list", "other") == place.git("stash", "list") == ""
+    assert [touched["by"] for touched in events(finished.lines, "repository.touched")] == ["Developer-T1"]
 
 
 # -- people

@@ -449,30 +449,68 @@ def test_the_probe_says_which_maker_and_why(repository: Path, users_home: Path, 
     assert not [place for place in (repository / ".interlock/layers").iterdir() if place.name.startswith(".probe")]
 
 
+_PROBE = (
+    "import sys, os; from pathlib import Path; from interlock.workspace import *\n"
+    "workspace = Workspace(Path(sys.argv[1]), Path(sys.argv[1]) / '.interlock')\n"
+    "layers = open_layers(workspace, environ=os.environ, maker=sys.argv[2])\n"
+    "print(layers.probe())\n"
+    "import asyncio, subprocess\n"
+    "async def main():\n"
+    "    layer = await layers.make('run-1', Confinement())\n"
+    "    line = layer.command_line(['sh', '-c', sys.argv[3]], cwd=layer.root, env=os.environ)\n"
+    "    subprocess.run(line, check=True)\n"
+    "asyncio.run(main())\n"
+)
+
+
+def in_container(script: str, root: Path, maker: str, program: str, env: dict[str, str]) -> str:
+    """What a layer's program printed, in mounts that a script changed first, as those of containers are."""
+    who = ["--map-root-user"] if os.geteuid() == 0 else ["--map-current-user", "--keep-caps"]
+    words = ["unshare", "--user", *who, "--mount", "sh", "-ec", f'{script}; exec "$@"', "sh"]
+    words += [sys.executable, "-c", _PROBE, str(root), maker, program]
+    env = {**env, "PYTHONPATH": ":".join(path for path in sys.path if path)}
+    try:
+        done = subprocess.run(words, env=env, cwd=root.parent, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("the program unshare is not installed")
+    if "Traceback" not in done.stderr and done.returncode:
+        pytest.skip(f"the container cannot be made: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.req("LY-10")
-def test_a_file_system_that_takes_no_upper_is_noticed(tmp_path: Path) -> None:
-    """On an overlay, as in a container, the probe finds that uppers have to lie in memory, by trying."""
-    inside = (
-        "import sys, os; from pathlib import Path; from interlock.workspace import *\n"
-        "workspace = Workspace(Path(sys.argv[1]), Path(sys.argv[1]) / '.interlock')\n"
-        "print(open_layers(workspace, environ=os.environ, maker='namespaces').probe())\n"
-    )
+@pytest.mark.parametrize("maker", CONFINED)
+def test_a_file_system_that_takes_no_upper_is_noticed(tmp_path: Path, users_home: Path, maker: str) -> None:
+    """On an overlay, as in a container, the probe finds by trying that uppers have to lie in memory."""
     for name in ("lower", "upper", "work", "merged"):
         (tmp_path / name).mkdir()
-    script = (
-        'cd "$1"; mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work,userxattr overlay merged;'
-        'exec "$2" -c "$3" "$1/merged"'
+    (tmp_path / "lower/README.md").write_text("hello\n")
+    script = "mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work,userxattr overlay merged"
+    told = in_container(script, tmp_path / "merged", maker, "echo x > x; cat README.md", environment(users_home))
+    if f"maker='{maker}'" not in told:
+        pytest.skip(told)
+    assert "in memory" in told
+    assert told.endswith("hello\n")
+    assert not (tmp_path / "upper/x").exists()
+
+
+@pytest.mark.req("LY-10", "LY-11")
+@pytest.mark.parametrize("maker", CONFINED)
+def test_a_masked_proc_is_used_as_it_is(tmp_path: Path, users_home: Path, maker: str) -> None:
+    """Where a container hides parts of /proc, the old one stays: read-only, and other processes are closed in it."""
+    root = tmp_path / "work"
+    root.mkdir()
+    program = (
+        "echo 1 > /proc/sys/kernel/core_pattern; ls /proc/1/root/ /proc/1/cwd/; cat /proc/1/environ /proc/keys;"
+        "for p in /proc/[0-9]*; do echo x > $p/root/$PWD/out; done 2>/dev/null; ls -d /proc/self/fd"
     )
-    words = ["unshare", "--user", "--map-current-user", "--keep-caps", "--mount", "sh", "-ec", script, "sh"]
-    words[3:4] = [] if os.geteuid() == 0 else ["--keep-caps"]
-    env = {**os.environ, "PYTHONPATH": ":".join(path for path in sys.path if path)}
-    done = subprocess.run(
-        [*words, str(tmp_path), sys.executable, inside], env=env, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        pytest.skip(f"an overlay cannot be mounted for the test: {done.stderr.strip()}")
-    assert "maker='namespaces'" in done.stdout
-    assert "in memory" in done.stdout
+    told = in_container("mount -t tmpfs x /proc/bus", root, maker, f"({program}) 2>/dev/null", environment(users_home))
+    if f"maker='{maker}'" not in told:
+        pytest.skip(told)
+    assert "/proc is the outer one" in told
+    assert told.splitlines()[-1] == "/proc/self/fd"
+    assert not (root / "out").exists()
 
 
 def _all_processes() -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from interlock.contracts import HARNESS, Artifact, Contract, Structure
-from interlock.engine import Dispatch, Kind, Retries
+from interlock.engine import Dispatch, Kind, Quoted, Retries
 from interlock.playbooks.harness.artifacts import LEAST_HEADINGS, READINESS, RESULT, structure_of
 from interlock.playbooks.harness.lifecycle import AGENTS, Stage
 from interlock.playbooks.harness.run_state import RunState
@@ -72,8 +72,10 @@ def _path(name: str, state: RunState) -> str:
     return name.removeprefix(PATH)
 
 
-def stage_dispatch(task: Task, state: RunState, contract: StageContract, inputs: tuple[str, ...]) -> Dispatch:
-    """The call of the current stage's own agent, bounded by the contract."""
+def stage_dispatch(
+    task: Task, state: RunState, contract: StageContract, inputs: tuple[str, ...], earlier: tuple[Quoted, ...] = ()
+) -> Dispatch:
+    """The call of the current stage's own agent, bounded by the contract. `earlier`: what an attempt before left."""
     stage, artifact = state.stage, state.artifact
     duty = DUTIES[stage]
     if state.remediating:
@@ -94,6 +96,7 @@ def stage_dispatch(task: Task, state: RunState, contract: StageContract, inputs:
         task=text,
         contract=Contract((Artifact(artifact, structure=structure(contract)),), HARNESS),
         inputs=inputs,
+        context=earlier,
         writes=tuple(name.removeprefix(PATH) for name in contract.writes if name.startswith(PATH)),
         step=stage.value,
         kind=Kind.JUDGE if stage is Stage.QA else Kind.PRODUCER,

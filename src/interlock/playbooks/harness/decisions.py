@@ -6,13 +6,14 @@ All of it is pure and total.  What agents wrote is reduced to closed enums first
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interlock.contracts import ArtifactClass, Outcome, Reason
+from interlock.contracts import ArtifactCheck, ArtifactClass, Outcome, Reason
 from interlock.engine import Status, Table
 from interlock.playbooks.harness.artifacts import Inspection, QaFindings, Readiness, Validation
+from interlock.playbooks.harness.escalation import one_line
 from interlock.playbooks.harness.lifecycle import REMEDIATIONS, Finding, Stage, TaskStatus
 from interlock.playbooks.harness.run_report import Result
 from interlock.playbooks.harness.run_state import RunState
@@ -52,6 +53,7 @@ class Failure(StrEnum):
     GOVERNANCE = "changed workflow state or governance"
     SCOPE = "changed what is not its to change"
     NOT_STARTED = "could not be dispatched"
+    CONFLICT = "changed what somebody else changed meanwhile"
     ERROR = "said that it failed"
     BLOCKED = "said that it is blocked"
     ARTIFACT = "left no artifact that counts"
@@ -71,6 +73,7 @@ AFTER_FAILURE: Mapping[Failure, Consequence] = {
     Failure.GOVERNANCE: Consequence(Status.STOPPED, Result.BLOCKED),
     Failure.SCOPE: Consequence(Status.STOPPED, Result.BLOCKED),
     Failure.NOT_STARTED: Consequence(Status.FAILED, Result.FAILED),
+    Failure.CONFLICT: Consequence(Status.STOPPED, Result.BLOCKED),
     Failure.ERROR: Consequence(Status.STOPPED, Result.FAILED),
     Failure.BLOCKED: Consequence(Status.STOPPED, Result.BLOCKED),
     Failure.ARTIFACT: Consequence(Status.FAILED, Result.FAILED),
@@ -92,13 +95,15 @@ _BY_REASON: Mapping[Reason, Failure] = {
 
 
 def failure_of(
-    outcome: Outcome, reason: Reason | None, artifact: ArtifactClass, scope: bool, governance: bool
+    outcome: Outcome, reason: Reason | None, artifact: ArtifactClass, scope: bool, governance: bool, conflict: bool
 ) -> Failure:
     """How a dispatch counts. Its word is enough for a failure, and never for success."""
     if governance:
         return Failure.GOVERNANCE
     if scope:
         return Failure.SCOPE
+    if conflict:
+        return Failure.CONFLICT
     if outcome is Outcome.BLOCKED:
         return Failure.BLOCKED
     if outcome is Outcome.FAIL:
@@ -189,12 +194,11 @@ class Bounds:
         return None
 
 
-def stale(inspection: Inspection, reason: Reason | None, complaints: tuple[str, ...]) -> Inspection:
-    """The inspection, unless the dispatch found the file to be the one that had been there before."""
-    mark = f"{inspection.path}: {ArtifactClass.STALE}"
-    said = next((text for text in complaints if text.startswith(mark)), None)
-    if not inspection.ok or reason is not Reason.CONTRACT_VIOLATION or said is None:
+def as_left(inspection: Inspection, flaws: Sequence[ArtifactCheck]) -> Inspection:
+    """The inspection of what a dispatch left: an artifact that does not count stays out of the tree, and its place says
+    nothing of it."""
+    flaw = next((one for one in flaws if one.path == inspection.path), None)
+    if flaw is None:
         return inspection
-    return Inspection(
-        inspection.path, ArtifactClass.STALE, said.removeprefix(mark).removeprefix(": "), inspection.digest
-    )
+    digest = inspection.digest if flaw.cls is ArtifactClass.STALE else ""
+    return Inspection(flaw.path, flaw.cls, one_line(flaw.detail), digest)

@@ -2,29 +2,37 @@
 
 Theory of operation.  A step ends with one `commit`: the report first, run-state last, because run-state is what a new
 run starts from.  Each write is compare-and-set against what was just read, and is followed by opening the file again
-and reading back what it should say; a file that does not say it is written once more, then the run halts.  Whatever
-somebody else put into run-state meanwhile is never overwritten.
+and reading back what it should say; a file that does not say it is written once more, then the run halts.
+
+The files are people's as well.  Remarks stay wherever they were written, also when they come between reading and
+writing: then the file is read again.  Somebody who changes where the task stands has the last word: the run stops, and
+the next one starts from what run-state says.  The top of the report only shows what run-state says; a value that was
+changed there while an agent worked becomes a row of evidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from interlock.contracts import ArtifactClass
-from interlock.documents import Document, DocumentState
+from interlock.documents import Document, DocumentState, EditedMeanwhile
 from interlock.engine import Ending, Run
 from interlock.errors import DocumentInvalid, EngineFault, WorkspaceFailed
 from interlock.playbooks.harness import run_report, run_state, templates
 from interlock.playbooks.harness.artifacts import Inspection, inspect
 from interlock.playbooks.harness.lifecycle import Stage
-from interlock.playbooks.harness.run_report import Entry, Kind, evidence, report_path, stop
+from interlock.playbooks.harness.run_report import Entry, Kind, RunReport, evidence, report_path, stop
 from interlock.playbooks.harness.run_state import RunState
 from interlock.playbooks.harness.task_file import Task, with_approval
 
+T = TypeVar("T")
 MISSING = "Initialization verification failed \u2014 required artifacts missing"
 OWN = ("harness/runs/",)
+EDITS = 10
+"""Times that a document is read again because somebody edited it in between."""
 
 
 class Halt(Exception):
@@ -42,6 +50,8 @@ class Ledger:
     run: Run
     task: Task
     state: RunState
+    shown: Mapping[str, str] | None = None
+    """What the top of the report said when the agent that is at work was called."""
 
     @property
     def report(self) -> str:
@@ -56,16 +66,24 @@ class Ledger:
             fresh: run-state is to be made; else it is there and stays as it is.
             replaces: digest of the run-state of another, complete task.
         """
-        existing = await self.run.read(self.report)
-        if existing.state is DocumentState.MISSING:
-            text = templates.first_report(report_template, self.state, self.task.title)
-            await self._write(self.report, text, expect="", check=self._report_problem(text))
+        there = await self._repeated(lambda: self._make_report(report_template), self.report)
         if fresh:
-            if existing.state is not DocumentState.MISSING:
+            if there:
                 await self._grow(self.state, ())
             text = templates.first_state(state_template, self.state)
-            await self._write(run_state.PATH, text, expect=replaces, check=self._state_problem(self.state))
+            try:
+                await self._write(run_state.PATH, text, expect=replaces, check=self._state_problem(self.state))
+            except EditedMeanwhile:
+                raise Halt(Ending.stopped(f"{run_state.PATH} was written by somebody else meanwhile")) from None
         self._note_initialised(await self.run.read(run_state.PATH), await self.run.read(self.report))
+
+    async def _make_report(self, template: str) -> bool:
+        """Whether the report was there already; else it is now."""
+        if (await self.run.read(self.report)).state is not DocumentState.MISSING:
+            return True
+        text = templates.first_report(template, self.state, self.task.title)
+        await self._write(self.report, text, expect="", check=self._report_problem(text))
+        return False
 
     def _note_initialised(self, state: Document, report: Document) -> None:
         facts = {
@@ -82,12 +100,17 @@ class Ledger:
 
     async def commit(self, state: RunState, *entries: Entry, at: str) -> None:
         """One transition: rows and top of the report, then run-state. A stop that is new gets a row of its own."""
+        self._must_be_ours(await self.run.read(run_state.PATH))  # else the report would be ahead of it
         stops = (stop(state, at),) if state.stop_reason else ()
-        await self._grow(state, (*entries, *stops))
+        await self._grow(state, (*entries, *stops), at)
         await self.save(state)
 
     async def save(self, state: RunState) -> None:
         """Run-state alone; everything that this run does not know of it stays as it is."""
+        await self._repeated(lambda: self._rewrite(state), run_state.PATH)
+        self.state, self.shown = state, None
+
+    async def _rewrite(self, state: RunState) -> None:
         current = await self.run.read(run_state.PATH)
         self._must_be_ours(current)
         text = run_state.rewritten(current.text, state)
@@ -95,16 +118,28 @@ class Ledger:
             await self._write(
                 run_state.PATH, current.encode(text), expect=current.digest, check=self._state_problem(state)
             )
-        self.state = state
 
-    async def _grow(self, state: RunState, entries: tuple[Entry, ...]) -> None:
+    async def _grow(self, state: RunState, entries: tuple[Entry, ...], at: str = "") -> None:
+        await self._repeated(lambda: self._add(state, entries, at), self.report)
+
+    async def _add(self, state: RunState, entries: tuple[Entry, ...], at: str) -> None:
         current = await self.run.read(self.report)
-        await self._usable(current)
-        text = run_report.grown(current.text, state, self.task.title, entries)
+        found = await self._usable(current)
+        edits = self.evidence(at, Kind.EDITED, *changed_top(self.shown, found.fields))
+        text = run_report.grown(current.text, state, self.task.title, (*edits, *entries))
         if text != current.text:
             await self._write(
                 self.report, current.encode(text), expect=current.digest, check=self._report_problem(text)
             )
+
+    async def _repeated(self, attempt: Callable[[], Awaitable[T]], path: str) -> T:
+        """What comes of reading and writing a document, done again when somebody edited it in between."""
+        for _ in range(EDITS):
+            try:
+                return await attempt()
+            except EditedMeanwhile:
+                continue
+        raise Halt(Ending.stopped(f"{path} is being edited all the time"))
 
     async def _write(
         self, path: str, content: str | bytes, *, expect: str, check: Callable[[Document], str | None]
@@ -115,6 +150,9 @@ class Ledger:
         found = await self._write_once(path, content, expect, check)
         if not found.ok:
             self.run.note("repair", path=path, problem=found.cls)
+            if found.cls not in (ArtifactClass.MISSING, ArtifactClass.EMPTY):
+                await self.run.set_aside(path)
+                found = replace(found, digest="")
             found = await self._write_once(path, content, found.digest, check)
         if not found.ok:
             raise WorkspaceFailed(found.complaint, where=path, remedy="See whether the folder can be written.")
@@ -141,30 +179,37 @@ class Ledger:
         return problem
 
     def _report_problem(self, text: str) -> Callable[[Document], str | None]:
+        written = run_report.parse_text(text, self.report)
+
         def problem(document: Document) -> str | None:
             try:
-                run_report.parse(document)
+                found = run_report.parse(document)
             except DocumentInvalid as error:
                 return error.what
-            return None if document.text == text else "it does not say what was written"
+            return None if found.rows == written.rows else "it does not say what was written"
 
         return problem
 
     # -- what others did to them
 
-    async def checkpoint(self) -> None:
+    async def checkpoint(self) -> RunReport:
         """Before each dispatch: both documents are there now, on disk, or the run halts (HN-40..43)."""
         state, report = await self.run.read(run_state.PATH), await self.run.read(self.report)
         self.run.note("checkpoint", run_state=_answer(state), run_report=_answer(report))
         self._must_be_ours(state)
-        await self._usable(report)
+        found = await self._usable(report)
+        self.shown = found.fields
+        return found
 
     def _must_be_ours(self, document: Document) -> None:
-        """Run-state still says what this run last wrote there, but for its words."""
+        """Run-state still says what this run last wrote there, but for its notes; a stop reason may come from a bound
+        of an earlier process, as long as no agent is at work."""
         if document.state is not DocumentState.OK:
             raise Halt(Ending.failed(MISSING))
         try:
-            same = run_state.parse(document).position == self.state.position
+            found = run_state.parse(document)
+            same = found.position == self.state.position
+            same = same and (self.shown is None or found.stop_reason == self.state.stop_reason)
         except DocumentInvalid:
             same = False
         if not same:
@@ -174,14 +219,13 @@ class Ledger:
                 )
             )
 
-    async def _usable(self, report: Document) -> None:
-        """The report is there and its chains are whole; else run-state says why and the run halts."""
+    async def _usable(self, report: Document) -> RunReport:
+        """The report, which is there and whose chains are whole; else run-state says why and the run halts."""
         if report.state is not DocumentState.OK:
             reason = MISSING
         else:
             try:
-                run_report.parse(report)
-                return
+                return run_report.parse(report)
             except DocumentInvalid as error:
                 reason = error.what
         await self.save(self.state.blocked(reason))
@@ -198,17 +242,28 @@ class Ledger:
 
     async def record_in_task(self, gate: Stage, who: str, at: str) -> None:
         """Write an approval into the task file: only on a person's explicit word (HN-11)."""
+        done = await self._repeated(lambda: self._record_in_task(gate, who, at), self.task.path)
+        if not done:
+            self.run.warn(f"{self.task.path} has no field '{gate} Approved By'; the approval is in {run_state.PATH}")
+
+    async def _record_in_task(self, gate: Stage, who: str, at: str) -> bool:
         document = await self.run.read(self.task.path)
         text = with_approval(document, gate, who, at) if document.state is DocumentState.OK else None
-        if text is None:
-            self.run.warn(f"{self.task.path} has no field '{gate} Approved By'; the approval is in {run_state.PATH}")
-        else:
+        if text is not None:
             await self.run.write(self.task.path, document.encode(text), expect=document.digest)
+        return text is not None
 
 
 def stamp(moment: datetime) -> str:
     """UTC, whole seconds."""
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def changed_top(shown: Mapping[str, str] | None, found: Mapping[str, str]) -> Iterator[str]:
+    """What somebody wrote into the top of the report, where it can only show what run-state says."""
+    for name, value in (shown or {}).items():
+        if name in run_report.SCALARS and found[name] != value:
+            yield f"{name}: {found[name]}"
 
 
 def _answer(document: Document) -> str:

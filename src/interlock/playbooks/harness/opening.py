@@ -90,10 +90,7 @@ async def begin(
 ) -> Ledger:
     """The first writes: make room, make what is missing, and record that a person lets the task go on."""
     if found.other is not None:
-        place = archive_path(found.other.task_id)
-        if (await run.read(place)).state is not DocumentState.MISSING:
-            await run.set_aside(place)
-        await run.write(place, found.document.encode(found.document.text), expect="")
+        await run.write_anew(archive_path(found.other.task_id), found.document.encode(found.document.text))
     await ledger.begin(
         pattern[templates.RUN_STATE],
         pattern[templates.RUN_REPORT],

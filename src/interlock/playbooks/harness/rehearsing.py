@@ -22,6 +22,7 @@ from interlock.engine import (
     Status,
 )
 from interlock.engine.drive import Close
+from interlock.engine.exploration import PEOPLES_FILE
 from interlock.engine.journal import Journal
 from interlock.engine.keys import sha256
 from interlock.engine.people import record_decision, waiting_gate
@@ -101,6 +102,26 @@ def is_qa(request: Any) -> bool:
     return bool(request.agent == AGENTS[Stage.QA])
 
 
+# -- what people do to the documents of the run while an agent works
+
+REMARK = "A remark of a person."
+COUNTED = "- Remediation Count: 1"
+
+
+def remarked(request: Any, act: Act) -> Act:
+    """A remark at the end of both documents: in run-state that is among the notes."""
+    there = {path: request.within.facts(path).content for path in (run_state.PATH, report_path(TASK))}
+    return replace(
+        act, people={**act.people, **{path: b"%s\n%s\n" % (text, REMARK.encode()) for path, text in there.items()}}
+    )
+
+
+def moved(request: Any, act: Act) -> Act:
+    """A person changes where the task stands."""
+    text = request.within.facts(run_state.PATH).content.decode()
+    return replace(act, people={**act.people, run_state.PATH: text.replace("- Remediation Count: 0", COUNTED)})
+
+
 DEVIATIONS = (
     *(one for one in STANDARD if one.name != "lies"),
     Deviation("writes nothing", lambda _request, act: replace(act, files={})),
@@ -109,9 +130,11 @@ DEVIATIONS = (
     Deviation("changes run-state", also(run_state.PATH)),
     Deviation("changes a standard", also("harness/standards/task-lifecycle.md")),
     Deviation("finds issues", negative, is_qa),
+    Deviation("a person makes remarks", remarked, lambda request: bool(request.agent == AGENTS[Stage.BUILD])),
+    Deviation("a person moves the task", moved, lambda request: bool(request.agent == AGENTS[Stage.DESIGN])),
 )
-HARMLESS = ("says nothing", "writes outside")
-"""Deviations beside which an artifact may still be a good one: it is the evidence, and what lies around is undone."""
+HARMLESS = ("says nothing", "writes outside", "a person makes remarks", "a person moves the task")
+"""Deviations beside which an artifact may still be a good one: it is the evidence, whatever else was not taken over."""
 
 
 # -- what must hold all the same; documents that cannot be read break the first of these, and the others look away
@@ -236,6 +259,17 @@ def stops_say_why(_played: Played, state: RunState, report: RunReport) -> str | 
     return None if not state.stop_reason or last == [state.stop_reason] else "the report has another last stop"
 
 
+def peoples_words_stay(played: Played) -> str | None:
+    """Remarks are where they were written; where the task stands is what a person said, since the run stops there."""
+    files, people = played.simulation.world.tree.files, played.simulation.world.people
+    faults = played.schedule.values()
+    expected = {path: REMARK for path in people if "a person makes remarks" in faults and path != PEOPLES_FILE}
+    if "a person moves the task" in faults:
+        expected = {run_state.PATH: COUNTED}
+    lost = [path for path, words in expected.items() if is_governed(path) and words not in files[path].decode()]
+    return f"lost in {', '.join(lost)}" if lost else None
+
+
 LONGEST = (len(WORKING) + 2 * REMEDIATIONS) * (1 + RETRIES.contract) + 3
 """Calls that no run can need: each stage and each way back, with the engine's one repeat, and three crashes."""
 
@@ -260,6 +294,7 @@ def rehearsal(files: Mapping[str, str]) -> Rehearsal:
             Invariant("QA sends a task back at most twice", at_most_twice),
             Invariant("what governs the workflow stays as it was", governance_kept),
             Invariant("whoever stops says why", stops_say_why),
+            Invariant("what a person writes into run-state or report stays there", peoples_words_stay),
         ),
         longest=LONGEST,
     )

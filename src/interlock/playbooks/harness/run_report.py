@@ -17,7 +17,7 @@ from interlock.documents import Document, DocumentState, Sections
 from interlock.playbooks.harness.escalation import Escalation, one_line
 from interlock.playbooks.harness.lifecycle import Stage
 from interlock.playbooks.harness.run_state import NONE, RunState, head
-from interlock.playbooks.harness.splices import Splices, sections_of
+from interlock.playbooks.harness.splices import Splices, is_bullet, sections_of
 
 FOLDER = "harness/runs"
 SCALARS = ("Task ID", "Task Title", "Current Stage", "Current Run ID", "Status", "Stop Reason")
@@ -66,6 +66,8 @@ class Kind(StrEnum):
     FALLBACK = "fallback"
     RESUMED = "Resumed"
     SCOPE = "Scope"
+    KEPT = "Not taken over"
+    EDITED = "Edited meanwhile"
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,9 @@ def _grown(text: str, top: tuple[tuple[str, str], ...], artifacts: str, entries:
     edits, place = Splices(document), head(document)
     for name, value in top:
         edits.field(name, value, place)
-    edits.body(f"## {ARTIFACTS}", artifacts)
+    there = document.own_text(f"## {ARTIFACTS}").splitlines()
+    if not set(there).issuperset(artifacts.splitlines()):
+        edits.lines(f"## {ARTIFACTS}", artifacts, is_bullet)
     for log in Log:
         if added := [tuple(map(one_line, entry.cells)) for entry in entries if entry.log is log]:
             rows = _rows(document, log)
@@ -218,3 +222,12 @@ def last_judged(report: RunReport, stage: Stage) -> str:
     """The digest of the artifact with which this stage was last executed; empty when it never was."""
     rows = [row for row in report.rows[Log.HISTORY] if row[1] == stage]
     return rows[-1][7] if rows else ""
+
+
+def left_behind(report: RunReport, stage: Stage) -> str:
+    """Where the changes lie that the last execution of this stage made in vain; empty when it made none, or counted."""
+    last = next(iter(report.rows[Log.HISTORY][-1:]), ("",) * len(COLUMNS[Log.HISTORY]))
+    if last[1] != stage:
+        return ""
+    kept = [row[3] for row in report.rows[Log.EVIDENCE] if row[:3] == (last[5], last[0], Kind.KEPT)]
+    return kept[-1] if kept else ""

@@ -6,6 +6,7 @@ is made from the workspace's template; later ones are edits of what is there, so
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -24,7 +25,7 @@ from interlock.playbooks.harness.lifecycle import (
     next_stage,
     run_id,
 )
-from interlock.playbooks.harness.splices import Splices, sections_of
+from interlock.playbooks.harness.splices import Splices, is_bullet, sections_of
 from interlock.playbooks.harness.task_file import BEFORE_BUILD, BEFORE_COMPLETE, Task, artifact_paths, yes_or_no
 
 PATH = "harness/run-state.md"
@@ -48,6 +49,7 @@ FIELDS = (
 """All fields, in the order of the standard."""
 
 
+_POSITION = re.compile(r"Current position: .+ \(.+\)\.\s*$")
 GATES: Mapping[Stage, Stage] = {Stage.BUILD: Stage.BUILD, Stage.APPROVAL: Stage.COMPLETE}
 """At which stages people may have to decide, and which stage their approval opens."""
 
@@ -189,13 +191,25 @@ def _edited(text: str, fields: tuple[tuple[str, str], ...]) -> str:
         if name in SCALARS:
             edits.field(name, value, top)
         else:
-            edits.body(f"## {name}", value)
+            edits.lines(f"## {name}", value, is_note if name == "Notes" else is_bullet)
     return edits.made()
 
 
 def rewritten(text: str, state: RunState) -> str:
     """The document with all fields set to this state, and everything else as it was."""
-    return _edited(text, tuple(values(state).items()))
+    said = values(parse_text(text))
+    return _edited(text, tuple((name, value) for name, value in values(state).items() if value != said[name]))
+
+
+def is_note(line: str) -> bool:
+    """Whether a line of the notes is the one that the engine writes there."""
+    return _POSITION.search(line) is not None
+
+
+def _notes(body: str) -> str:
+    """The engine's own line of the notes; all of them where there is none."""
+    lines = body.splitlines()
+    return " ".join(" ".join([line for line in lines if is_note(line)][-1:] or lines).split())
 
 
 def head(document: Sections) -> str | None:
@@ -235,7 +249,7 @@ def parse_text(text: str) -> RunState:
         approve_build=yes_or_no(settings, BEFORE_BUILD, PATH, None),
         approve_complete=yes_or_no(settings, BEFORE_COMPLETE, PATH, None),
         stop_reason="" if fields["Stop Reason"] in ("", NONE) else fields["Stop Reason"],
-        notes=" ".join(document.body("## Notes").split()),
+        notes=_notes(document.body("## Notes")),
         remediations=_count(fields["Remediation Count"]),
         approvals=tuple(_approval(item) for item in _items(document, "## Approvals")),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
 from interlock.documents import Sections
@@ -12,6 +12,11 @@ from interlock.documents import Sections
 def sections_of(text: str, path: str) -> Sections:
     """The structure of a text: what was read is edited next, and read back after that."""
     return Sections(text, path)
+
+
+def is_bullet(line: str) -> bool:
+    """Whether the line is one of the bullets of which our own lists consist."""
+    return line.startswith("- ")
 
 
 class Splices:
@@ -29,11 +34,13 @@ class Splices:
             gap = " " if self._document.text[old.start - 1] == ":" else ""
             self._edits.append((old.start, old.end, gap + value))
 
-    def body(self, title: str, lines: str) -> None:
-        """Other lines under a heading, unless they are there already."""
+    def lines(self, title: str, lines: str, is_own: Callable[[str], bool]) -> None:
+        """Other lines under a heading in the place of our own; what a person wrote beside them stays below."""
         section = self._document.section(title)
-        if self._document.text[section.body_start : section.end].strip() != lines:
-            self._edits.append((section.body_start, section.end, f"\n{lines}\n\n"))
+        there = self._document.text[section.body_start : section.own_end].splitlines()
+        theirs = "\n".join(line for line in there if not is_own(line)).strip("\n")
+        new = f"{lines}\n\n{theirs}" if theirs.strip() else lines
+        self._edits.append((section.body_start, section.own_end, f"\n{new}\n\n"))
 
     def rows(self, title: str, rows: Sequence[Sequence[str]]) -> None:
         """Rows added at the end of the table under a heading."""
@@ -43,8 +50,10 @@ class Splices:
         self._edits.append((table.end, table.end, added))
 
     def made(self) -> str:
-        """The text with all edits, ended by one line break."""
+        """The text with all edits, ended by one line break; without any it is as it was."""
         text = self._document.text
+        if not self._edits:
+            return text
         for start, end, new in sorted(self._edits, reverse=True):
             text = text[:start] + new + text[end:]
         return text.rstrip("\n") + "\n"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from interlock.contracts import Outcome
+from interlock.contracts import ArtifactCheck, Outcome
 from interlock.documents import Document, DocumentState
-from interlock.engine import Ending, Report, Run
+from interlock.engine import Ending, Quoted, Report, Run
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.harness import run_state, standards
 from interlock.playbooks.harness.artifacts import Inspection, QaFindings, inspect, qa_findings, qa_lines
@@ -17,15 +18,15 @@ from interlock.playbooks.harness.decisions import (
     QA_VERDICT,
     AfterQa,
     Failure,
+    as_left,
     budget,
     failure_of,
     marks,
-    stale,
 )
 from interlock.playbooks.harness.escalation import one_line
 from interlock.playbooks.harness.ledger import Ledger
 from interlock.playbooks.harness.lifecycle import AGENTS, REMEDIATIONS, Finding, Stage
-from interlock.playbooks.harness.run_report import Entry, Kind, Result, executed, last_judged
+from interlock.playbooks.harness.run_report import Entry, Kind, Result, executed, last_judged, left_behind
 from interlock.playbooks.harness.run_report import parse as parse_report
 from interlock.playbooks.harness.standards import StageContract
 from interlock.playbooks.harness.stops import Progress, block, note_result
@@ -33,6 +34,8 @@ from interlock.playbooks.harness.stops import Progress, block, note_result
 LIMIT_REACHED = "QA remediation retry limit reached"
 SAID = 300
 """Characters of an agent's own words that a stop reason quotes."""
+EARLIER = "Changes of an earlier attempt, which did not count and were not taken over"
+SHOWN_OF_PATCH = 20_000
 
 
 async def carry_out(run: Run, ledger: Ledger, progress: Progress) -> Ending | None:
@@ -49,12 +52,13 @@ async def carry_out(run: Run, ledger: Ledger, progress: Progress) -> Ending | No
         if not is_usable(await run.read(path)):
             return await block(run, ledger, f"Input contract of {state.stage} not satisfiable: {path} missing")
     beside = [path for path in needed.optional if is_usable(await run.read(path))]
-    await ledger.checkpoint()
+    so_far = await ledger.checkpoint()
     live = run.live
     if (by := fallback_by(ledger, progress)) is not None:
         done = await supplied(run, ledger, contract, by)
     else:
-        done = await dispatched(run, ledger, contract, (*needed.required, *beside))
+        earlier = await earlier_work(run, left_behind(so_far, state.stage))
+        done = await dispatched(run, ledger, contract, (*needed.required, *beside), earlier)
     if live:
         progress.executed, progress.last = progress.executed + 1, state.stage
     ended = ledger.stamp()
@@ -94,35 +98,47 @@ class Done:
     failure: Failure = Failure.NONE
     reason: str = ""
     kind: Kind = Kind.CHECK
+    kept: str = ""
+    """Where the changes lie that were not taken over."""
 
     def evidence(self, ledger: Ledger, at: str) -> tuple[Entry, ...]:
         said = f"{self.found.path}: verified" if self.found.ok else self.found.complaint
-        rows = ledger.evidence(at, Kind.CHECK, said)
+        rows = ledger.evidence(at, Kind.KEPT, *([self.kept] if self.kept else []))
+        rows += ledger.evidence(at, Kind.CHECK, said)
         if self.kind is Kind.FALLBACK:
             rows += ledger.evidence(at, Kind.FALLBACK, f"{ledger.state.stage} supplied by {self.who}")
         if self.failure in (Failure.GOVERNANCE, Failure.SCOPE):
-            rows += ledger.evidence(at, Kind.SCOPE, f"{self.reason}; undone")
+            rows += ledger.evidence(at, Kind.SCOPE, f"{self.reason}; not taken over")
         return rows
 
     def row(self, ledger: Ledger, result: Result, started: str, ended: str) -> Entry:
         return executed(ledger.state, self.who, result, started, ended, self.found.path, self.found.digest)
 
 
-async def dispatched(run: Run, ledger: Ledger, contract: StageContract, inputs: tuple[str, ...]) -> Done:
+async def earlier_work(run: Run, patch: str) -> tuple[Quoted, ...]:
+    """What an attempt before this one changed in vain, for the agent of the next one (LY-04)."""
+    text = (await run.read(patch)).text if patch else ""
+    return (Quoted(EARLIER, text[:SHOWN_OF_PATCH], "diff"),) if text else ()
+
+
+async def dispatched(
+    run: Run, ledger: Ledger, contract: StageContract, inputs: tuple[str, ...], earlier: tuple[Quoted, ...]
+) -> Done:
     """The stage's own agent at work, and what its artifact is when it is opened afterwards."""
     state = ledger.state
-    report = await run.dispatch(stage_dispatch(ledger.task, state, contract, inputs))
-    document, found = await open_artifact(run, state.stage, state.artifact, contract)
-    found = stale(found, report.reason, report.complaints)
-    failure = run.decide(
-        failure_of, report.outcome, report.reason, found.cls, bool(report.violations), bool(report.foreign)
-    )
-    return Done(report.agent, found, document.text, failure, reason_of(failure, state.stage, report, found))
+    report = await run.dispatch(stage_dispatch(ledger.task, state, contract, inputs, earlier))
+    document, found = await open_artifact(run, state.stage, state.artifact, contract, report.flaws)
+    trespassed = bool(report.violations), bool(report.foreign), bool(report.conflicts)
+    failure = run.decide(failure_of, report.outcome, report.reason, found.cls, *trespassed)
+    kept = "" if report.accepted else report.patch
+    return Done(report.agent, found, document.text, failure, reason_of(failure, state.stage, report, found), kept=kept)
 
 
-async def open_artifact(run: Run, stage: Stage, path: str, contract: StageContract) -> tuple[Document, Inspection]:
+async def open_artifact(
+    run: Run, stage: Stage, path: str, contract: StageContract, flaws: Sequence[ArtifactCheck] = ()
+) -> tuple[Document, Inspection]:
     document = await run.read(path)
-    found = inspect(document, structure(contract))
+    found = as_left(inspect(document, structure(contract)), flaws)
     run.note("artifact.check", stage=stage, path=path, cls=found.cls, detail=found.detail, **found.answers())
     return document, found
 
@@ -133,6 +149,11 @@ def reason_of(failure: Failure, stage: Stage, report: Report, found: Inspection)
     match failure:
         case Failure.GOVERNANCE | Failure.SCOPE:
             return f"Scope violation by {report.agent}: {', '.join((*report.foreign, *report.violations))}"
+        case Failure.CONFLICT:
+            return (
+                f"{', '.join(report.conflicts)}: edited while {report.agent} worked; its own version is kept in "
+                f"{report.patch}"
+            )
         case Failure.NOT_STARTED:
             return f"{who} cannot be dispatched: {one_line(report.detail)}"
         case Failure.ERROR:

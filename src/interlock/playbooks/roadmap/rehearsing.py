@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -25,7 +25,7 @@ from interlock.engine import (
     Status,
     best,
 )
-from interlock.engine.simulation import Agent, MemoryDocuments, MemoryTree
+from interlock.engine.simulation import Agent, MemoryDocuments, MemoryLayer, MemoryTree
 from interlock.playbooks.roadmap.decisions import AGENTS, JUDGES, PIPELINES, RETRY_PIPELINES, SOURCE_OF, Step
 from interlock.playbooks.roadmap.playbook import DEFAULT_FILE, RoadmapInputs, roadmap
 from interlock.playbooks.roadmap.report import HEADING, TOKEN
@@ -53,6 +53,10 @@ FILE: Final = json.dumps(
 """Neither the order of the file nor priority alone gives the right order."""
 
 
+def at(*steps: Step) -> Callable[[AgentRequest], bool]:
+    return lambda request: request.step in steps
+
+
 def answers(name: str, steps: Sequence[Step], **changes: Any) -> Deviation:
     """An agent that says something else than the best, at one of these steps."""
 
@@ -60,14 +64,14 @@ def answers(name: str, steps: Sequence[Step], **changes: Any) -> Deviation:
         said = json.loads(best.message.removeprefix("```json\n").removesuffix("\n```"))
         return replace(best, message=json.dumps({**said, **changes}))
 
-    return Deviation(name, act, fits=lambda request: request.step in steps)
+    return Deviation(name, act, fits=at(*steps))
 
 
 def writes(name: str, path: str, steps: Sequence[Step]) -> Deviation:
     return Deviation(
         name,
         lambda _request, act: replace(act, files={**act.files, path: "mine"}),
-        fits=lambda request: request.step in steps,
+        fits=at(*steps),
     )
 
 
@@ -79,7 +83,7 @@ def working(request: AgentRequest) -> Act:
 
 def remarks(request: AgentRequest, act: Act) -> Act:
     """A person writes a remark beside every item of the roadmap, as it is while the agent works."""
-    assert request.within is not None
+    assert isinstance(request.within, MemoryLayer)
     items = _parsed(request.within.facts(DEFAULT_FILE).content or b"")
     noted = json.dumps([{**one, "notes": BY_A_PERSON} for one in items], indent=2)
     return replace(act, people={**act.people, DEFAULT_FILE: noted})
@@ -87,8 +91,8 @@ def remarks(request: AgentRequest, act: Act) -> Act:
 
 BY_A_PERSON: Final = "by a person"
 PEOPLE: Final = (
-    *(one for one in STANDARD if one.name == "a person works on"),
-    Deviation("a person edits the roadmap", remarks),
+    *(replace(one, fits=at(Step.IMPLEMENT, Step.TESTING)) for one in STANDARD if one.name == "a person works on"),
+    Deviation("a person edits the roadmap", remarks, fits=at(Step.TESTING)),
 )
 """What people do meanwhile; it says nothing about the agent's word either."""
 FAILING: Final = tuple(one for one in STANDARD if one.name in ("says nothing", "dies", "hangs"))

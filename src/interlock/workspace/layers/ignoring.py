@@ -86,7 +86,7 @@ def _grown(paths: Iterable[str]) -> _Node:
 
 @asynccontextmanager
 async def _asking(workspace: Workspace, repository: str) -> AsyncIterator[_Rules]:
-    folder = await workspace.folder_of(repository, workspace.root)
+    folder = await workspace.folder_of(repository)
     shadow = workspace.shadow
     private = shadow.path / "tmp" / f"{uuid4().hex}.exclude"
     # The repository's own private rules win over those for all repositories: they stand last.

@@ -126,7 +126,7 @@ class OneLayer:
         stage = self._folder.path / f"stage-{uuid4().hex}"
         stage.mkdir()
         async with reading(self._workspace.shadow, self._workspace.trees) as objects:
-            # Merged with what the tree has by now: laid over it as they are, they would take back what others did since.
+            # Merged with what the tree has by now: as they are, they would take back what others did since.
             steps, _ = await ThreeWays(self._workspace, objects, work, "the earlier attempt").decide({})
             for number, step in enumerate(steps):
                 file_parts(step.path)

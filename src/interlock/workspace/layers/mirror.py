@@ -1,7 +1,8 @@
 """A copy of a folder that is brought up to date again and again, and that tells what somebody else changed in it.
 
 For each file the manifest has its stat data in the source and in the copy, as they were when it was copied.  Where both
-are still the same, nothing has to be done; the time of the last status change cannot be set by anybody.
+are still the same, nothing has to be done; the time of the last status change cannot be set by anybody.  So a manifest
+that is out of date, or gone, costs a few copies more, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from uuid import uuid4
 from interlock.workspace.clone import clone, remove_folder
 from interlock.workspace.layers.touched import TooMuch, checked_depth
 
-Stamp = tuple[int, ...]
+Stamp = tuple[int, int, int]
 Adapt = Callable[[str, Path], bytes | None]
 """What a file of the copy holds instead of the source's bytes, by its path; None for the same."""
 
 
-def stamp(status: os.stat_result) -> Stamp:
-    return (status.st_mode, status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+def _stamp(status: os.stat_result) -> Stamp:
+    return (status.st_ino, status.st_size, status.st_ctime_ns)
 
 
 class Mirror:
@@ -40,58 +41,61 @@ class Mirror:
         """Make the copy equal to the source; what costs is what differs."""
         known = self._read()
         fresh: dict[str, tuple[Stamp, Stamp]] = {}
-        # Not believed again before it is whole: a crash in here costs a look at every file, no more.
-        self._manifest.unlink(missing_ok=True)
         if self.copy.is_symlink() or not self.copy.is_dir():
             remove_folder(self.copy)
             self.copy.mkdir(parents=True)
-            known = {}
-        for folder in self._folders(self._source):
-            self._update_folder(folder, known, fresh, adapt)
+        for folder, statuses in self._walked(self._source, is_copy=False):
+            self._update_folder(folder, statuses, fresh, adapt)
         self._known = fresh
-        self._write(fresh)
+        if fresh != known:
+            self._write(fresh)
 
     def _update_folder(
         self,
         folder: str,
-        known: dict[str, tuple[Stamp, Stamp]],
+        statuses: dict[str, os.stat_result],
         fresh: dict[str, tuple[Stamp, Stamp]],
         adapt: Adapt,
     ) -> None:
-        here, there = self._source / folder, self.copy / folder
+        here, there = str(self._source / folder), str(self.copy / folder)
         prefix = f"{folder}/" if folder else ""
-        old = _statuses(there)
-        for name, status in _statuses(here).items():
+        known = self._read()
+        old = _statuses(there, is_copy=True)
+        for name, status in statuses.items():
             path = prefix + name
             found = old.pop(name, None)
-            if self._left_out(path):
-                if found is not None:
-                    remove_folder(there / name)
-                continue
+            place = f"{there}/{name}"
             if stat.S_ISDIR(status.st_mode):
+                mode = stat.S_IMODE(status.st_mode) | stat.S_IRWXU
                 if found is None or not stat.S_ISDIR(found.st_mode):
-                    remove_folder(there / name)
-                    (there / name).mkdir()
-                    found = None
-                if found is None or stat.S_IMODE(found.st_mode) != stat.S_IMODE(status.st_mode) | stat.S_IRWXU:
-                    (there / name).chmod(stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
+                    remove_folder(Path(place))
+                    Path(place).mkdir()
+                    Path(place).chmod(mode)
+                elif stat.S_IMODE(found.st_mode) != mode:
+                    Path(place).chmod(mode)
                 continue
-            before = known.get(path)
-            if before is None or found is None or before != (stamp(status), stamp(found)):
-                self._copy(here / name, there / name, path, adapt)
-            with suppress(FileNotFoundError):
-                fresh[path] = (stamp(status), stamp((there / name).lstat()))
+            stamps = known.get(path)
+            if stamps is None or found is None or stamps != (_stamp(status), _stamp(found)):
+                stamps = self._copied(f"{here}/{name}", place, path, adapt)
+            if stamps is not None:
+                fresh[path] = stamps
         for name in old:
-            remove_folder(there / name)
+            remove_folder(Path(there, name))
 
-    def _copy(self, source: Path, target: Path, path: str, adapt: Adapt) -> None:
-        remove_folder(target)
-        instead = adapt(path, source)
-        if instead is None:
-            with suppress(FileNotFoundError):
-                clone(source, target)
-        else:
-            target.write_bytes(instead)
+    def _copied(self, source: str, target: str, path: str, adapt: Adapt) -> tuple[Stamp, Stamp] | None:
+        """Copy one file; its stamps, or None when it is not there any more."""
+        remove_folder(Path(target))
+        try:
+            # Before it is read: what somebody writes meanwhile is then copied the next time.
+            before = _stamp(Path(source).lstat())
+            instead = adapt(path, Path(source))
+            if instead is None:
+                clone(Path(source), Path(target))
+            else:
+                Path(target).write_bytes(instead)
+            return before, _stamp(Path(target).lstat())
+        except FileNotFoundError:
+            return None
 
     def git_files(self) -> list[str]:
         """The ``.git`` of every repository in the copy, the outermost ones among them."""
@@ -103,54 +107,58 @@ class Mirror:
         known = dict(self._read())
         files: dict[str, os.stat_result] = {}
         folders: set[str] = set()
-        for folder in self._folders(self.copy):
-            checked_depth(folder)
+        for folder, statuses in self._walked(self.copy, is_copy=True):
             if folder:
                 folders.add(folder)
             prefix = f"{folder}/" if folder else ""
-            for name, status in _statuses(self.copy / folder).items():
-                path = prefix + name
-                if stat.S_ISDIR(status.st_mode) or self._left_out(path):
-                    continue
-                before = known.pop(path, None)
-                if before is None or before[1] != stamp(status):
-                    files[path] = status
+            for name, status in statuses.items():
+                if not stat.S_ISDIR(status.st_mode):
+                    before = known.pop(prefix + name, None)
+                    if before is None or before[1] != _stamp(status):
+                        files[prefix + name] = status
         gone = {_topmost(path, folders) for path in known}
         return files, folders, gone - files.keys()
 
-    def _folders(self, root: Path) -> Iterator[str]:
+    def _walked(self, root: Path, *, is_copy: bool) -> Iterator[tuple[str, dict[str, os.stat_result]]]:
+        """Every folder with what is in it, outer ones first; what is left out is not there."""
         waiting = [""]
         while waiting:
             folder = waiting.pop()
-            yield folder
+            checked_depth(folder)
             prefix = f"{folder}/" if folder else ""
-            for name, status in _statuses(root / folder).items():
-                if stat.S_ISDIR(status.st_mode) and not self._left_out(prefix + name):
-                    waiting.append(prefix + name)
+            statuses = {
+                name: status
+                for name, status in _statuses(f"{root}/{folder}", is_copy=is_copy).items()
+                if not self._left_out(prefix + name)
+            }
+            waiting += [prefix + name for name, status in statuses.items() if stat.S_ISDIR(status.st_mode)]
+            yield folder, statuses
 
     def _read(self) -> dict[str, tuple[Stamp, Stamp]]:
         if self._known is None:
             try:
-                listed = json.loads(self._manifest.read_text("utf-8", "surrogateescape"))
-                self._known = {path: (tuple(one), tuple(two)) for path, one, two in listed}
+                listed = json.loads(self._manifest.read_bytes())
+                self._known = {path: ((a, b, c), (d, e, f)) for path, a, b, c, d, e, f in listed}
             except (OSError, ValueError, TypeError):
                 self._known = {}
         return self._known
 
     def _write(self, known: dict[str, tuple[Stamp, Stamp]]) -> None:
         fresh = self._manifest.with_name(f"{self._manifest.name}.{uuid4().hex}")
-        fresh.write_text(json.dumps([[path, *stamps] for path, stamps in known.items()]), encoding="ascii")
+        lines = [(path, *one, *two) for path, (one, two) in known.items()]
+        fresh.write_text(json.dumps(lines, separators=(",", ":")), encoding="ascii")
         fresh.replace(self._manifest)
 
 
-def _statuses(folder: Path) -> dict[str, os.stat_result]:
+def _statuses(folder: str, *, is_copy: bool) -> dict[str, os.stat_result]:
+    """What is in a folder. One in the copy that a program closed is opened again."""
     try:
         entries = list(os.scandir(folder))
     except PermissionError:
-        with suppress(OSError):
-            folder.chmod(0o700)
-            return {entry.name: entry.stat(follow_symlinks=False) for entry in os.scandir(folder)}
-        return {}
+        if not is_copy:
+            return {}
+        Path(folder).chmod(0o700)
+        return _statuses(folder, is_copy=False)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:

@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
@@ -78,6 +78,14 @@ def _probed(engine: Path, root: os.stat_result, path: str, wanted: str | None) -
         why = f"the workspace belongs to another user or group than this process: {_ONLY_COPY}"
         return Probed(Probe(COPY, False, why, "Give the workspace to your user and its first group (chown -R)."))
     reasons: list[str] = []
+    try:
+        return _tried(engine, path, wanted, reasons)
+    except OSError as error:
+        reasons.append(f"nothing can be tried: {error.strerror} ({error.filename})")
+    return Probed(Probe(COPY, False, _because(_ONLY_COPY, reasons), _remedy()))
+
+
+def _tried(engine: Path, path: str, wanted: str | None, reasons: list[str]) -> Probed:
     with _scratch(engine / "layers") as folder:
         (folder / "lower").mkdir()
         for maker in (BUBBLEWRAP, NAMESPACES):
@@ -187,13 +195,17 @@ def _remedy() -> str:
 
 @contextmanager
 def _scratch(above: Path) -> Iterator[Path]:
-    """A new folder, gone afterwards."""
+    """A new folder, gone afterwards, with the folders above it that were not there before."""
     place = above / f".probe-{uuid4().hex[:8]}"
+    new = [folder for folder in (above, *above.parents) if not folder.exists()]
     place.mkdir(parents=True)
     try:
         yield place
     finally:
         remove_folder(place)
+        for folder in new:
+            with suppress(OSError):  # somebody else uses it by now
+                folder.rmdir()
 
 
 def _stores(folder: Path) -> Iterator[tuple[Path, bool]]:

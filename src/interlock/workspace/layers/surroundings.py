@@ -104,8 +104,11 @@ def look_around(environ: Mapping[str, str]) -> Surroundings:
         next(iter(_real([environ["XDG_RUNTIME_DIR"]])), None) if environ.get("XDG_RUNTIME_DIR") else None,
         mounts=tuple(_mounts()),
     )
-    named = dict.fromkeys((*_of_home(users_home), *_of_path(environ.get("PATH", ""), around), *_of_system()))
-    keys = [users_home / name for name in _CREDENTIALS] if users_home is not None else []
+    # Where HOME was set to another folder, PATH still leads to the tools in the one that the user really has.
+    own = list(dict.fromkeys(home for home in (users_home, _home({})) if home is not None))
+    tools = (path for home in own for path in _of_home(home))
+    named = dict.fromkeys((*tools, *_of_path(environ.get("PATH", ""), around), *_of_system()))
+    keys = [home / name for home in own for name in _CREDENTIALS]
     return replace(
         around,
         shown=tuple(dict.fromkeys(shown for path in named for shown in around.seen(path))),
@@ -140,10 +143,9 @@ def _home(environ: Mapping[str, str]) -> Path | None:
     return home if _is_folder(home) and home != Path("/") else None
 
 
-def _of_home(home: Path | None) -> Iterator[Path]:
-    if home is not None:
-        yield from (home / name for name in _TOOL_CHAINS if _is_folder(home / name))
-        yield from (home / name for name in _SETTINGS if _is_file(home / name))
+def _of_home(home: Path) -> Iterator[Path]:
+    yield from (home / name for name in _TOOL_CHAINS if _is_folder(home / name))
+    yield from (home / name for name in _SETTINGS if _is_file(home / name))
 
 
 def _of_path(path: str, around: Surroundings) -> Iterator[Path]:

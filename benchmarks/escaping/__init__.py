@@ -1,0 +1,1 @@
+"""Agents that misbehave, simulated and real, and what is checked after each of their runs."""
