@@ -100,7 +100,6 @@ def through_runner(name: str, place: Path, workspace: Path, env: dict[str, str])
         brief=PROMPT,
         timeout_s=120.0,
         marker=f"bench:{mark}",
-        writes=("docs/**",),
     )
     exit_ = asyncio.run(runner.call(request, lambda _news: None))
     assert exit_.fault is None, exit_

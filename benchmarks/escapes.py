@@ -26,6 +26,7 @@ from pathlib import Path
 from escaping import real, simulated
 from escaping.evidence import Finding
 from escaping.simulated import Outcome
+
 from interlock.playbooks import NAMES
 
 SEED = 20
@@ -60,7 +61,7 @@ class Tally:
 def in_memory(playbook: str, seed: str) -> Outcome:
     try:
         return simulated.play(playbook, seed)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a run that breaks is a finding, and the others go on
         return Outcome("broke", Counter(), [Finding("error", f"{type(error).__name__}: {error}")])
 
 
@@ -68,7 +69,7 @@ def on_disk(playbook: str, seed: str) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="escapes-", ignore_cleanup_errors=True) as folder:
         try:
             return real.play(playbook, seed, Path(folder, "place"))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             return Outcome("broke", Counter(), [Finding("error", f"{type(error).__name__}: {error}")])
 
 

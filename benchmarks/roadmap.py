@@ -17,7 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from interlock.agents import AgentExit, AgentRequest, Bound, Health, MemoryOutput, Observer
+from interlock.agents import AgentExit, AgentRequest, Bound, Health, MemoryOutput, Observer, Runner
+from interlock.agents.runner import Needs
 from interlock.contracts import sample
 from interlock.documents import Store
 from interlock.engine import Playbook
@@ -105,13 +106,19 @@ class AtOnce:
         assert request.contract is not None
         return AgentExit(0, MemoryOutput(sample(request.contract.answer).encode()))
 
+    async def recall(self, _request: AgentRequest, _code: int) -> AgentExit | None:
+        return None
+
+    def needs(self) -> Needs:
+        return Needs()
+
     async def health(self) -> Health:
         return Health(True, "in process")
 
     def bind(self, agent: str) -> Bound:
         return Bound(agent, self.name)
 
-    def runner(self, _bound: Bound) -> AtOnce:
+    def runner(self, binding: Bound) -> Runner:
         return self
 
 
@@ -119,9 +126,9 @@ class BenchSetup:
     def __init__(self, root: Path, environ: Mapping[str, str]) -> None:
         self.root, self.environ = root, environ
 
-    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Any) -> RealWorld:
+    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> RealWorld:
         workspace = Workspace(self.root, self.root / HOME, documents=playbook.state(inputs))
-        return RealWorld(folder, workspace, AtOnce(), environ=self.environ, nested=nested, on_wait=on_wait)
+        return RealWorld(folder, workspace, AtOnce(), environ=self.environ)
 
     def options(self, playbook: Playbook) -> Options:
         return Options(settings=RoadmapSettings())

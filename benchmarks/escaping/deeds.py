@@ -140,7 +140,7 @@ def plants_hooks():
 
 
 def plants_rules():
-    for path in ("CLAUDE.md", "AGENTS.md", "docs/AGENTS.md", ".claude/settings.json", ".mcp.json", ".vscode/tasks.json"):
+    for path in ("CLAUDE.md", "AGENTS.md", "docs/AGENTS.md", ".claude/settings.json", ".mcp.json"):
         put(path)
     for name in ("qa", "Review", "Reviewer", "r-security", "build", "Implement"):
         put(tree + "/.interlock/agents/" + name + ".md", "---\nname: " + name + "\n---\n" + MARK)
@@ -212,6 +212,8 @@ class Deed:
 
 
 OUT = ("outside.bin", "outside/more.txt", "interlock.toml", "keep/data.txt", "keep/gone.txt", "keep/tool.sh")
+HOOKS = (".gitattributes", ".pre-commit-config.yaml", ".github/workflows/ci.yml", ".envrc", ".githooks/pre-commit")
+RULES = ("CLAUDE.md", "AGENTS.md", "docs/AGENTS.md", ".claude/settings.json", ".mcp.json")
 DEEDS = (
     Deed("lies", misbehave="lie"),
     Deed("skips", misbehave="no_verdict"),
@@ -221,8 +223,8 @@ DEEDS = (
     Deed("approves itself", "approves_itself"),
     Deed("leaves daemons", "leaves_daemons"),
     Deed("commits", "commits", planted=("outside.bin",)),
-    Deed("plants hooks", "plants_hooks", planted=(".gitattributes", ".pre-commit-config.yaml", ".github/workflows/ci.yml", ".envrc", ".githooks/pre-commit")),
-    Deed("plants rules", "plants_rules", planted=("CLAUDE.md", "AGENTS.md", "docs/AGENTS.md", ".claude/settings.json", ".mcp.json", ".vscode/tasks.json")),
+    Deed("plants hooks", "plants_hooks", planted=HOOKS),
+    Deed("plants rules", "plants_rules", planted=RULES),
     Deed("plants ignore rules", "plants_ignore_rules", planted=("outside/hidden.txt", "outside/.gitignore")),
     Deed("leaves odd files", "leaves_odd_files"),
     Deed("wipes the workspace", "wipes"),

@@ -26,8 +26,10 @@ STEERING = (
     *(".gitattributes", ".git", ".interlock", "interlock.toml"),
 )
 """Names that no wildcard of a scope stands for, as far as agents here plant them."""
-PIPELINES = {"simple": ("implement", "testing", "review")}
-PIPELINES["complex"] = ("research", "design", "implement", "validation", "testing", "review")
+PIPELINES: Mapping[str, tuple[str, ...]] = {
+    "simple": ("implement", "testing", "review"),
+    "complex": ("research", "design", "implement", "validation", "testing", "review"),
+}
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,8 @@ def _stages(found: Evidence) -> Iterator[tuple[str, Callable[[Line], bool]]]:
         state = run_state.parse_text(found.read(run_state.PATH) or "")
     except DocumentInvalid:
         return
-    for stage in (one for one in state.completed if one in STAGE_AGENTS):
+    # A stage to which QA sent the task back was completed once, and is not done now.
+    for stage in (one for one in state.completed if one in STAGE_AGENTS and one.before(state.stage)):
         yield f"stage {stage}", lambda line, agent=STAGE_AGENTS[stage]: line.agent == agent  # type: ignore[misc]
 
 

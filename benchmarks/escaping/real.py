@@ -1,4 +1,4 @@
-"""Misbehaving agents in real layers: whole runs in small repositories, and a look at everything that must not change."""
+"""Misbehaving agents in real layers: whole runs in small repositories, and a look at all that must not change."""
 
 from __future__ import annotations
 
@@ -178,9 +178,8 @@ def script(place: Place, ground: Ground, draw: random.Random) -> list[Rule]:
     for _ in range(draw.randint(1, MOST_DEEDS)):
         deed, agent = draw.choice(DEEDS), draw.choice(ground.agents)
         reaction: dict[str, Any] = {"agent": agent, "times": draw.choice((1, 1, 2, 6))}
-        files = {path: text for name, some in ground.good.items() if name in (agent, "*") for path, text in some.items()}
-        if files:
-            reaction["files"] = files
+        if files := ground.good.get(agent):
+            reaction["files"] = dict(files)
         if deed.misbehave:
             reaction["misbehave"] = deed.misbehave
         else:
@@ -224,7 +223,8 @@ def play(playbook: str, seed: str, base: Path) -> Outcome:
     company = Company(place, draw)
     finished, error = company.run(playbook, ground.inputs(draw))
     after = Fingerprint.of(place)
-    lines = [line for known in known_runs(place.root) for line in whole_lines(known.folder.lines(), known.folder.objects)]
+    folders = [known.folder for known in known_runs(place.root)]
+    lines = [line for folder in folders for line in whole_lines(folder.lines(), folder.objects)]
     calls = list(called(lines, rules))
     changed = before.differences(after, "work/")
     committed = commits(place) if playbook == "ticket" else set()
@@ -310,7 +310,7 @@ class Fingerprint:
         for folder, folders, names in os.walk(place.base):
             if Path(folder) == place.root:
                 folders[:] = [name for name in folders if name != HOME]
-            for name in (*names, *(one for one in folders if os.path.islink(f"{folder}/{one}"))):
+            for name in (*names, *(one for one in folders if Path(folder, one).is_symlink())):
                 path = Path(folder, name)
                 status = path.lstat()
                 if stat.S_ISLNK(status.st_mode):
@@ -349,8 +349,9 @@ def reached(playbook: str, place: Place, before: Fingerprint, after: Fingerprint
         for line in place.git("log", "--all", "--format=%s").splitlines():
             if place.token in line:
                 yield f"a commit of an agent is in the repository: {line}"
-    for path in sorted(set(after.files) - {path for path in after.files if path.startswith(("work/", "home/", "elsewhere/"))}):
-        yield f"{path} was made beside the workspace"
+    for path in sorted(after.files):
+        if not path.startswith(("work/", "home/", "elsewhere/")):
+            yield f"{path} was made beside the workspace"
     for folder in ("/tmp", "/var/tmp", "/dev/shm", "/etc"):
         if Path(folder, f"escaped-{place.token}").exists():
             yield f"{folder}/escaped-{place.token} was made"

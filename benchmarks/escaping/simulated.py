@@ -59,7 +59,7 @@ class Deed:
 def plants(*paths: str) -> Doing:
     def act(request: AgentRequest, best: Act, draw: random.Random) -> Act:
         some = draw.sample(paths, draw.randint(1, len(paths)))
-        return replace(best, files={**best.files, **{path: f"planted by {request.dispatch}\n" for path in some}})
+        return replace(best, files={**best.files, **dict.fromkeys(some, f"planted by {request.dispatch}\n")})
 
     return act
 

@@ -104,3 +104,12 @@ def test_shares_never_add_up_to_more_than_is_left(budget: float, at_once: int, c
         assert held <= max(0.0, budget - spent) + 1e-6 or held <= budget + 1e-6
         if number % 2:
             book.settle(f"k{number}", Usage(cost_usd=min(cost, share.usd)))
+
+
+@pytest.mark.req("LY-16")
+def test_an_agent_that_stops_at_its_limit_and_says_no_cost_took_its_share() -> None:
+    """What it does not say is not taken for nothing."""
+    book = Budget([], usd=None, tokens=9000)
+    book.reserve("a", 3)
+    assert book.settle("a", None, exhausted=True) == Usage(3000, None, None)
+    assert book.spent.input_tokens == 3000

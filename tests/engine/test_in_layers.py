@@ -8,7 +8,11 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -300,3 +304,53 @@ def test_with_a_mere_copy_the_same_comes_into_the_tree(repository: Path) -> None
     assert (report["reason"], report["violations"]) == ("scope_violation", ["unsaved.txt"])
     assert (repository / "unsaved.txt").exists()
     assert git(repository, "rev-parse", "HEAD") == head
+
+
+# -- the network
+
+
+class Echo(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = b"from the model\n"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        return None
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[int, int]]:
+    """Two servers on loopback: the ports of the model, and of something else."""
+    both = [ThreadingHTTPServer(("127.0.0.1", 0), Echo) for _ in range(2)]
+    for server in both:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield both[0].server_port, both[1].server_port
+    for server in both:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.req("LY-11")
+@pytest.mark.parametrize(("network", "reached"), [("open", "both"), ("model", "the model"), ("none", "nothing")])
+def test_the_network_lets_through_what_the_settings_say(
+    repository: Path, servers: tuple[int, int], network: str, reached: str
+) -> None:
+    """Everything, the model's hosts alone, or nothing; what was refused is an event."""
+    model, other = servers
+    fetch = (
+        "import sys, urllib.request\n"
+        "for name, port in zip(('model', 'other'), sys.argv[1:]):\n"
+        "    try:\n"
+        "        text = urllib.request.urlopen(f'http://127.0.0.1:{port}/', timeout=20).read().decode()\n"
+        "        open(f'src/{name}.txt', 'w').write(text)\n"
+        "    except OSError as error:\n"
+        "        print(error)\n"
+    )
+    (repository / "fetch.py").write_text(fetch)
+    overrides = {"sandbox": {"network": network, "hosts": [f"127.0.0.1:{model}"]}}
+    report = called(repository, CODER, f"{sys.executable} fetch.py {model} {other}", overrides=overrides)
+    found = {"both": ["src/model.txt", "src/other.txt"], "the model": ["src/model.txt"], "nothing": []}
+    assert report["changes"] == found[reached]

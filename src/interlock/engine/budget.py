@@ -89,12 +89,19 @@ class Budget:
             self._noted[key] = usage
         return bool(dear or much)
 
-    def settle(self, key: str, usage: Usage | None) -> None:
-        """The call has ended and cost this much; the rest of its share is free again."""
-        self._shares.pop(key, None)
+    def settle(self, key: str, usage: Usage | None, *, exhausted: bool = False) -> Usage:
+        """The call has ended and cost this much; the rest of its share is free again. What is counted.
+
+        An agent that stopped at its limit may not say what it took: then it took its share.
+        """
+        share = self._shares.pop(key, None)
         self._noted.pop(key, None)
-        self.spent = self.spent.plus(usage or Usage())
+        counted = usage or Usage()
+        if exhausted and share is not None and usage is None:
+            counted = Usage(share.tokens, None, share.usd)
+        self.spent = self.spent.plus(counted)
         self._freed.set()
+        return counted
 
 
 def spent(lines: Iterable[Line]) -> Usage:

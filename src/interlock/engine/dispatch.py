@@ -42,6 +42,7 @@ JOURNALED_NEWS = {
     "session": "dispatch.session",
     "partial.requested": "partial.requested",
     "waiting": "agent.waiting",
+    "network.refused": "network.refused",
 }
 
 
@@ -101,7 +102,8 @@ class Dispatcher:
         while True:
             tried = await self._one_try(plan, ground, used, failure)
             report = tried.report
-            self._budget.settle(plan.slot.key, report.usage)
+            cost = self._budget.settle(plan.slot.key, report.usage, exhausted=tried.exhausted)
+            report = replace(report, usage=cost) if tried.exhausted else report
             waits = tried.limited is not None or tried.exhausted
             move = Move.WAIT if waits else next_move(report.outcome, report.reason, used, allowed)
             if move is Move.END:

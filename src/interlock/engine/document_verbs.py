@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -143,14 +143,20 @@ class DocumentVerbs(Recording):
         slot.settle("snapshot", token)
         return token
 
-    async def changes(self, since: Any, *, besides: Sequence[str] = ()) -> Changed:
-        """What changed since a snapshot, paths under these globs left out; the difference is kept in the run folder."""
-        slot = self.recall("changes", {"since": since, "besides": list(besides)})
+    async def changes(self, since: Any, *, besides: Sequence[str] = (), only: Collection[str] | None = None) -> Changed:
+        """What changed since a snapshot, paths under these globs left out; the difference is kept in the run folder.
+
+        Args:
+            only: the files that are looked at, where others change the workspace too.
+        """
+        named = {} if only is None else {"only": sorted(only)}
+        slot = self.recall("changes", {"since": since, "besides": list(besides), **named})
         if slot.recorded:
             return Changed.from_json(slot.value())
         left_out, tree = PathScope(tuple(besides)), self.world.tree
         now = await tree.snapshot()
         paths = [one.path for one in await tree.changes(since, now) if not left_out.covers(one.path)]
+        paths = [path for path in paths if only is None or path in only]
         patch = await tree.patch(since, now, paths) if paths else b""
         lines = sum(line[:1] in (b"+", b"-") and line[:4] not in (b"+++ ", b"--- ") for line in patch.split(b"\n"))
         kept = self.world.records.keep(slot.key, "changes.patch", patch)

@@ -8,14 +8,12 @@ nothing here, so taking that over needs a person's word.
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import json
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -167,42 +165,3 @@ class Lock:
             holder=holder.to_json() if holder else None,
             remedy=remedy or "Wait until it has ended, or end it with: interlock cancel RUN.",
         )
-
-
-class SharedLock:
-    """A lock that one process holds as long as anything in it works; others wait."""
-
-    def __init__(self, lock: Lock, run_id: str, *, on_wait: Callable[[str], None], poll_s: float = 0.1) -> None:
-        self._lock = lock
-        self._run_id = run_id
-        self._on_wait = on_wait
-        self._poll_s = poll_s
-        self._users = 0
-        self._taking = asyncio.Lock()
-
-    @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
-        async with self._taking:
-            if self._users == 0:
-                await self._acquire()
-            self._users += 1
-        try:
-            yield
-        finally:
-            self._users -= 1
-            if self._users == 0:
-                self._lock.release()
-
-    async def _acquire(self) -> None:
-        waiting = False
-        while True:
-            try:
-                self._lock.acquire(self._run_id)
-                return
-            except Locked as busy:
-                if (holder := self._lock.holder()) is not None and holder.elsewhere:
-                    raise  # nobody here will ever release it
-                if not waiting:
-                    self._on_wait(busy.what)
-                    waiting = True
-                await asyncio.sleep(self._poll_s)

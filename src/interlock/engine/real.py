@@ -10,7 +10,7 @@ import secrets
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -21,7 +21,7 @@ from interlock.agents import end_leftovers
 from interlock.agents.book import Bound
 from interlock.agents.environment import Redaction, agent_environment
 from interlock.agents.process import run_process
-from interlock.agents.runner import AgentExit, AgentRequest, Observer, Runner
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Observer, Runner
 from interlock.documents import FileFacts, Store
 from interlock.engine.folder import RunFolder
 from interlock.engine.model import CommandResult
@@ -105,6 +105,9 @@ class RealLayer:
 
     def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
         return self._layer.command_line(argv, cwd=cwd, env=env)
+
+    def connected(self, environ: Mapping[str, str]) -> AbstractAsyncContextManager[Mapping[str, int]]:
+        return self._layer.connected(environ)
 
     def exit(self) -> Exit | None:
         return self._layer.exit()
@@ -224,7 +227,13 @@ class RealWorld:
         return self._agents.bind(agent)
 
     async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit:
-        return await self._agents.runner(binding).call(request, observe)
+        layer = request.within
+        assert isinstance(layer, RealLayer)
+        async with layer.connected(self._environ) as refused:
+            ended = await self._agents.runner(binding).call(request, observe)
+        if refused:
+            observe(AgentNews("network.refused", {"hosts": dict(refused)}))
+        return ended
 
     async def recall(self, binding: Bound, request: AgentRequest, ended: Exit) -> AgentExit | None:
         return await self._agents.runner(binding).recall(request, ended.code)
@@ -265,7 +274,12 @@ class RealWorld:
         return opened
 
     def _confinement(self, binding: Bound | None) -> Confinement:
-        return self._confine(self._agents.runner(binding) if binding is not None else None)
+        if binding is None:
+            return self._confine(None)
+        runner = self._agents.runner(binding)
+        # What is let in must be in no record: the runner's own keys, and the tokens of its login files.
+        self._redaction = self._redaction.with_values(runner.needs().secrets)
+        return self._confine(runner)
 
     async def _take_base(self, name: str) -> Snapshot:
         snapshot = await self._workspace.snapshot()

@@ -334,6 +334,10 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "dispatch.came_along": _came_along,
     "repository.touched": _repository,
     "command.dropped": _dropped,
+    "dispatch.spent": _said("{at}: what it has cost so far", Weight.DETAIL),
+    "network.refused": lambda line, data: Told(
+        f"{_at(line)}: not let through to {_listing(list(data['hosts']))}", Weight.ATTENTION
+    ),
     "decide": _decide,
     "gate.opened": _gate,
     "gate.decided": _decided,

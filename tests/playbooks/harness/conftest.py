@@ -31,6 +31,8 @@ RUN_STATE = run_state.PATH
 REPORT = report_path(TASK)
 
 Agent = Callable[[Any], Act]
+Change = Callable[[Any, Act], Act]
+"""From the request and the best act to another one."""
 
 
 class Alone(Attended):
@@ -89,7 +91,7 @@ def also(path: str, text: str | None = "mine\n") -> Callable[[Any, Act], Act]:
     return lambda _request, act: replace(act, files={**act.files, path: text})
 
 
-def person(bench: Bench, path: str, old: str, new: str) -> Callable[[Any, Act], Act]:
+def person(bench: Bench, path: str, old: str, new: str) -> Change:
     """While the agent works, a person changes one passage of a file; it must be there."""
 
     def change(_request: Any, act: Act) -> Act:

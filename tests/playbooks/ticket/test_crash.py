@@ -171,7 +171,6 @@ def forget_the_last_line(root: Path) -> None:
     folder = known_runs(root)[0].folder.path
     journal = folder / "journal.jsonl"
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
-    (folder / "head").unlink(missing_ok=True)
 
 
 def copies_at_kills(place: Place, story: Uncommitted, scratch: Path) -> dict[str, Path]:

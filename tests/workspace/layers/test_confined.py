@@ -18,6 +18,7 @@ import pytest
 from interlock.errors import ConfigInvalid
 from interlock.workspace import Confinement, Mode, Network, Workspace, open_layers
 from interlock.workspace.layers import making, probe
+from interlock.workspace.layers.folder import LayerFolder
 from interlock.workspace.layers.relay import SOCKET_NAME, relay
 
 from .conftest import CONFINED, Bench, MakeBench, environment
@@ -221,7 +222,7 @@ async def test_the_launchers_first_process_cannot_be_traced(repository: Path, ma
         "import ctypes, os\n"
         "libc = ctypes.CDLL(None, use_errno=True)\n"
         "print(libc.ptrace(16, 1, None, None), ctypes.get_errno())\n"
-        "try: print(os.listdir('/proc/1/fd'))\n"
+        "try: print(os.readlink('/proc/1/fd/0'), os.readlink('/proc/1/cwd'))\n"
         "except PermissionError: print('hidden')\n"
     )
     assert bench.python(await bench.layer(), code).split() == ["-1", "1", "hidden"]
@@ -346,10 +347,10 @@ async def test_uppers_lie_in_memory_where_the_file_system_takes_none(
     assert (await confined.bring(again, base)).paths == ("src/app.py", "x")
     await again.take_ignored(["a.log"])
     assert (confined.root / "a.log").read_text() == "l\n", "across file systems too"
-    memory = [place for place in Path("/dev/shm").glob("interlock-*") if place.name.endswith("-run-1")]
-    assert memory
+    memory = LayerFolder(confined.workspace.home / "layers", "run-1").memory
+    assert memory.is_dir()
     await layer.drop()
-    assert not any(place.exists() for place in memory)
+    assert not memory.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
@@ -446,7 +447,7 @@ def test_the_probe_says_which_maker_and_why(repository: Path, users_home: Path, 
         assert (found.maker, found.confined) == ("copy", False)
         assert word in found.why
         assert found.remedy
-    assert not [place for place in (repository / ".interlock/layers").iterdir() if place.name.startswith(".probe")]
+    assert not list((repository / ".interlock").glob("layers/.probe*"))
 
 
 _PROBE = (
@@ -459,6 +460,7 @@ _PROBE = (
     "    layer = await layers.make('run-1', Confinement())\n"
     "    line = layer.command_line(['sh', '-c', sys.argv[3]], cwd=layer.root, env=os.environ)\n"
     "    subprocess.run(line, check=True)\n"
+    "    await layer.drop()\n"
     "asyncio.run(main())\n"
 )
 

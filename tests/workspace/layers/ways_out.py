@@ -108,11 +108,14 @@ WAYS = (
         "tried(*(lambda p=p: write(p) for p in (at['beside'], at['secret'], at['home'] + '/.bashrc')))\n"
         "for p in (at['beside'], at['secret']):\n"
         "    if os.path.exists(p) and 'secret' in open(p).read(): out('read ' + p)"),
-    Way("other-homes", "look into homes of other users", GONE,
-        "names = [n for h in ('/home', '/root') if os.path.isdir(h) and h != at['home'] for n in os.listdir(h)]\n"
-        "seen = [at['home'], at['workspace'], os.path.realpath(sys.executable), *map(os.path.realpath, os.environ['PATH'].split(':'))]\n"
-        "ours = [p.split('/')[2] for p in seen if p.startswith(('/home/', '/root/'))]\n"
-        "if set(names) - set(ours): out(str(names))"),
+    Way("other-homes", "look into homes of other users, and for keys in the user's own", GONE,
+        "import pwd\n"
+        "own = pwd.getpwuid(os.geteuid()).pw_dir\n"
+        "for home in ['/root', *glob.glob('/home/*')]:\n"
+        "    seen = [at['home'], at['workspace'], os.path.realpath(sys.executable), *map(os.path.realpath, os.environ['PATH'].split(':'))]\n"
+        "    if home != own and os.path.isdir(home) and not any(p.startswith(home + '/') for p in seen) and os.listdir(home): out(home)\n"
+        "for n in ('.ssh', '.gnupg', '.aws', '.netrc', '.bash_history', '.git-credentials', '.docker', '.kube', '.config/gh'):\n"
+        "    if os.path.lexists(os.path.join(own, n)): out(n)"),
     Way("first-process", "look into the first process: its files, its environment, its memory", PIDS,
         "for n in ('root', 'cwd', 'environ', 'mem', 'fd', 'maps'):\n"
         "    p = '/proc/1/' + n\n"

@@ -146,12 +146,25 @@ class Desk:
         return replace(spec, context=(*spec.context, *quoted), failure=failure)
 
     def replanner(
-        self, first_id: str, wave: int, judges: Sequence[str], tasks: Sequence[str], *, state: str, failure: str = ""
+        self,
+        first_id: str,
+        wave: int,
+        judges: Sequence[str],
+        tasks: Sequence[str],
+        *,
+        state: str,
+        patches: Sequence[str] = (),
+        failure: str = "",
     ) -> Dispatch:
-        """A plan for what is missing, from the memories of those who judged the work. `state`: how each task stands."""
+        """A plan for what is missing, from the memories of those who judged the work.
+
+        Args:
+            state: how each task stands.
+            patches: where the work of failed tasks lies, which is not in the tree.
+        """
         at = self.at
         task = filled("planner-replan", output=at.plan, tasks=at.tasks, first=first_id, wave=str(wave))
-        then = (*self._outputs(judges), at.plan, *map(at.task, tasks), at.design, at.feature)
+        then = (*self._outputs(judges), at.plan, *map(at.task, tasks), at.design, at.feature, *patches)
         spec = self._planner(task, self._mems((*judges, "designer", "spec")), then, first_id, wave=wave)
         return replace(spec, context=(*spec.context, Quoted("Tasks so far", state)), failure=failure)
 
@@ -181,7 +194,7 @@ class Desk:
         )
 
     def worker(self, task: Task) -> Dispatch:
-        """An implementer or documentation writer with its task, in a worktree of its own."""
+        """An implementer or documentation writer with its task."""
         text = filled(task.worker, task_file=self.at.task(task.id))
         return self._worker(task, text, step="5.2")
 
@@ -227,7 +240,11 @@ class Desk:
                 suggestions=at.suggestions,
                 decisions=at.decisions,
             )
-            grows = tuple(Artifact(path, structure=Headings(), fresh=False) for path in (at.suggestions, at.decisions))
+            # Both live on and people write in them too: what it adds there is appended by the engine.
+            grows = tuple(
+                Artifact(path, structure=Headings(), fresh=False, imported=False)
+                for path in (at.suggestions, at.decisions)
+            )
             outputs = (Artifact(at.output(name), structure=Headings()), *grows)
             spec = self._brief(name, task, step=step, outputs=outputs, timeout_s=REVIEW_S)
             return replace(spec, retries=NO_RETRY)

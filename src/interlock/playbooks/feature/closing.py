@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from interlock.documents import DocumentState
 from interlock.engine import Ending
 from interlock.playbooks.feature.clusters import BLOCKING, Panel
 from interlock.playbooks.feature.crew import DONE, Crew
@@ -47,7 +46,5 @@ async def date_of(crew: Crew) -> str:
 async def keep_run_log(crew: Crew, run_date: str, ending: Ending) -> None:
     """The engine's own run log, where no agent wrote one."""
     run, path = crew.run, crew.at.run_log(run_date)
-    if (await run.read(path)).state is not DocumentState.MISSING:
-        await run.set_aside(path)
     outcome = str(ending.output).partition(":")[0]
-    await run.write(path, run_log(crew.at.slug, run_date, outcome, crew.returns, crew.clusters, run.telemetry()))
+    await run.write_anew(path, run_log(crew.at.slug, run_date, outcome, crew.returns, crew.clusters, run.telemetry()))

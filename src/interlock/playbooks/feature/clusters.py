@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from interlock.documents import Document
-from interlock.engine import Changed, Dispatch
+from interlock.engine import Changed, Dispatch, Report
 from interlock.playbooks.feature.crew import Crew, Halt, Heard
 from interlock.playbooks.feature.decisions import (
     FOREIGN_BLOCKER,
@@ -29,7 +29,7 @@ from interlock.playbooks.feature.decisions import (
 )
 from interlock.playbooks.feature.layout import CRITICS, FEATURES, R_KNOWLEDGE, R_SECURITY, REVIEWERS, V_BUILD, VERIFIERS
 from interlock.playbooks.feature.memory_file import MemoryFile
-from interlock.playbooks.feature.run_log import grown
+from interlock.playbooks.feature.run_log import grown, plain
 from interlock.playbooks.feature.stages import Move
 
 BLOCKING = ("r-quality", R_SECURITY, "r-testing")
@@ -121,13 +121,13 @@ async def reviewers(crew: Crew) -> Panel:
     """One round of the whole R cluster, at the depth that the change deserves."""
     run, at = crew.run, crew.at
     crew.reviews += 1
-    changed = await run.changes(crew.base, besides=(f"{FEATURES}/**",))
+    changed = await run.changes(crew.base, besides=(f"{FEATURES}/**",), only=crew.changed)
     tier = run.decide(review_tier, changed.paths, changed.lines)
     run.note("review.tier", tier=tier, files=len(changed.paths), lines=changed.lines)
     growing = {path: (await run.read(path)).text for path in (at.decisions, at.suggestions)}
     specs = [crew.desk.reviewer(name, tier, changed) for name in REVIEWERS]
     heard = await crew.pattern_a("r", specs, iteration=crew.reviews)
-    await keep_grown(crew, growing)
+    await take_additions(crew, heard[R_KNOWLEDGE].report, growing)
     return await judge_reviews(crew, heard, tier, changed)
 
 
@@ -166,16 +166,20 @@ async def judge_reviews(crew: Crew, heard: Mapping[str, Heard], tier: Tier, chan
     return Panel(heard, memories, reviews, reviewed, tier, changed)
 
 
-async def keep_grown(crew: Crew, before: Mapping[str, str]) -> None:
-    """Decisions and suggestions only ever grow: earlier content that was changed is put back."""
-    for path, old in before.items():
-        if not (await crew.run.read(path)).text.startswith(old):
-            await crew.run.update(path, partial(_grown, old))
-            crew.run.warn(f"{crew.at.short(path)}: earlier content changed; restored, new text appended")
+async def take_additions(crew: Crew, report: Report, before: Mapping[str, str]) -> None:
+    """Decisions and suggestions only ever grow: what was added is appended to them as they are now, and nothing else of
+    an agent's version counts. So what people wrote there meanwhile stays."""
+    for path in (path for path in before if path in report.artifacts):
+        old, new = before[path], plain(report.text(path))
+        now = (await crew.run.read(path)).text
+        if grown(now, old, new) != now:
+            await crew.run.update(path, partial(_grown, old, new))
+        if not new.startswith((old, now)):
+            crew.run.warn(f"{crew.at.short(path)}: earlier content changed; kept as it was, new text appended")
 
 
-def _grown(old: str, document: Document) -> str:
-    return grown(old, document.text)
+def _grown(old: str, new: str, document: Document) -> str:
+    return grown(document.text, old, new)
 
 
 # -- words that all three use

@@ -105,6 +105,10 @@ class Crew:
     """Every task that a plan listed, in the order of the plans."""
     task_state: dict[str, str] = field(default_factory=dict)
     """How each task stands: `pending`, `done`, or why it failed."""
+    task_patch: dict[str, str] = field(default_factory=dict)
+    """Where the last work of a task lies that was not taken over."""
+    changed: set[str] = field(default_factory=set)
+    """The files that task agents changed and whose work was taken over."""
     base: Any = None
     """The workspace before the first implementer."""
     constraints: str = ""
@@ -152,6 +156,15 @@ class Crew:
     def state_of_tasks(self) -> str:
         return "\n".join(f"{one}: {state}" for one, state in self.task_state.items()) or "none yet"
 
+    @property
+    def left_behind(self) -> dict[str, str]:
+        """By failed task: the patch with what it had changed, none of which is in the tree."""
+        return {
+            one: self.task_patch[one]
+            for one, state in self.task_state.items()
+            if state not in (DONE, PENDING) and one in self.task_patch
+        }
+
     # -- calls
 
     async def call(self, call: Call) -> Heard:
@@ -170,7 +183,7 @@ class Crew:
             human=call.human,
         )
         for path in report.foreign:
-            self.run.warn(f"{call.member} changed {self.at.short(path)}; only the orchestrator may. Change undone.")
+            self.run.warn(f"{call.member} changed {self.at.short(path)}; only the orchestrator may. Not taken over.")
         for flag in self._alarms(call.member, report):
             self.run.note("security.flag", severity="critical", agent=call.member, finding=flag)
             self.run.warn(f"severity: critical — {call.member}: {flag}")
@@ -311,23 +324,24 @@ class Crew:
 
     async def usable_memory(self) -> Document | None:
         """The shared memory, rebuilt if it is damaged; None where the run has to do without."""
-        if not self.memory_works:
-            return None
-        document = await self.run.read(self.at.memory)
-        if document.state is DocumentState.UNREADABLE and document.position is None:
-            self.memory_works = False
-            self.run.note("memory.warning", text=f"{document.problem}; going on without shared memory")
-            self.run.warn(f"{document.problem}; going on without shared memory")
-            return None
-        if document.state is DocumentState.MISSING:
-            trouble = "it is missing"
-        else:
-            trouble = document.problem or shared_memory.problem(document.text) or ""
-        if not trouble:
-            return document
-        return await self._rebuild(document, trouble)
+        for _ in range(EDITS if self.memory_works else 0):
+            document = await self.run.read(self.at.memory)
+            if document.state is DocumentState.UNREADABLE and document.position is None:
+                self.memory_works = False
+                self.run.note("memory.warning", text=f"{document.problem}; going on without shared memory")
+                self.run.warn(f"{document.problem}; going on without shared memory")
+                return None
+            if document.state is DocumentState.MISSING:
+                trouble = "it is missing"
+            else:
+                trouble = document.problem or shared_memory.problem(document.text) or ""
+            if not trouble:
+                return document
+            await self._rebuild(document, trouble)
+        return None
 
-    async def _rebuild(self, document: Document, trouble: str) -> Document:
+    async def _rebuild(self, document: Document, trouble: str) -> None:
+        """Make it anew from private memories, unless somebody did so meanwhile."""
         kept = ""
         if document.state is not DocumentState.MISSING:
             kept = f", old copy kept at {await self.run.set_aside(self.at.memory)}"
@@ -337,11 +351,13 @@ class Crew:
         text = shared_memory.rebuilt(
             (member, phase(member), memory) for member, memory in memories.items() if memory is not None
         )
-        await self.run.write(self.at.memory, text)
         told = f"memory.md unreadable: {trouble}; rebuilt{kept}"
+        try:
+            await self.run.write(self.at.memory, text, expect="")
+        except EditedMeanwhile:
+            told = f"memory.md unreadable: {trouble}; written anew by somebody else{kept}"
         self.run.note("memory.warning", text=told)
         self.run.warn(told)
-        return await self.run.read(self.at.memory)
 
     async def merge(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from interlock.documents import DocumentState
+from interlock.documents import DocumentState, EditedMeanwhile
 from interlock.engine import AfterComplete, Ending, Run, playbook
 from interlock.errors import BadInput, ConfigInvalid
 from interlock.playbooks.feature import shared_memory
@@ -141,11 +141,7 @@ async def setup(run: Run, inputs: FeatureInputs) -> Crew:
         for path in (*await run.list(crew.at.folder, "plan.md"), *await run.list(crew.at.tasks, "*.md")):
             await run.set_aside(path)
         await write_request(crew, inputs.request)
-        memory = await run.read(crew.at.memory)
-        if memory.state is DocumentState.MISSING:
-            await run.write(crew.at.memory, shared_memory.TEMPLATE)
-        else:
-            await crew.usable_memory()
+        await begin_memory(crew)
         if inputs.git and not (await run.inspect(["git", "rev-parse", "--git-dir"])).ok:
             run.warn(
                 "git diff context not available: the workspace is not a git repository; snapshots are used instead"
@@ -158,11 +154,19 @@ async def write_request(crew: Crew, request: str) -> None:
     run, path = crew.run, crew.at.request
     text = f"# Initial Request\n\n{request}" + ("" if request.endswith("\n") else "\n")
     document = await run.read(path)
-    if document.state is DocumentState.OK and document.text == text:
-        return
-    if document.state is not DocumentState.MISSING:
-        await run.set_aside(path)
-    await run.write(path, text)
+    if document.state is not DocumentState.OK or document.text != text:
+        await run.write_anew(path, text)
+
+
+async def begin_memory(crew: Crew) -> None:
+    """A shared memory to begin with; one that is there, or that somebody makes meanwhile, is gone on with."""
+    if (await crew.run.read(crew.at.memory)).state is DocumentState.MISSING:
+        try:
+            await crew.run.write(crew.at.memory, shared_memory.TEMPLATE, expect="")
+            return
+        except EditedMeanwhile:
+            pass
+    await crew.usable_memory()
 
 
 # -- 1. Research

@@ -119,16 +119,30 @@ def free_date(day: str, taken: Collection[str]) -> str:
     return name
 
 
-def grown(old: str, new: str) -> str:
-    """The new text if it only adds to the old one; else the old text with the lines that are new behind it."""
-    if new.startswith(old):
+def grown(now: str, old: str, new: str) -> str:
+    """The document as it is now with what an agent added to it behind it.
+
+    Args:
+        old: as it was before the agent began.
+        new: the agent's version; of one that does not begin with the document only the new lines count.
+    """
+    if new.startswith(now):
         return new
-    before, after = old.splitlines(), new.splitlines()
-    added = [
+    if new.startswith(old):
+        added = new[len(old) :]
+        return now + ("" if now.endswith("\n") or added.startswith("\n") else "\n") + added if added.strip() else now
+    before, after, there = old.splitlines(), new.splitlines(), set(now.splitlines())
+    lines = [
         line
         for kind, _, _, start, end in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
         if kind in ("insert", "replace")
         for line in after[start:end]
+        if not line.strip() or line not in there
     ]
-    text = "\n".join(added).strip("\n")
-    return old.rstrip("\n") + (f"\n\n{text}\n" if text else "\n")
+    text = "\n".join(lines).strip("\n")
+    return f"{now.rstrip(chr(10))}\n\n{text}\n" if text else now
+
+
+def plain(text: str) -> str:
+    """A document's text as documents are read: no byte order mark, lines ended by LF."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n")

@@ -30,8 +30,16 @@ def planner(crew: Crew, judges: Sequence[str], failure: str) -> Dispatch:
     first = next_id(crew.tasks)
     if not judges:
         return crew.desk.planner(first, constraints=crew.constraints, failure=told)
-    wave = crew.plan.last_wave + 1
-    return crew.desk.replanner(first, wave, judges, list(crew.tasks), state=crew.state_of_tasks, failure=told)
+    wave, patches = crew.plan.last_wave + 1, crew.left_behind
+    state = "\n".join(
+        [
+            crew.state_of_tasks,
+            *(f"{one}: what it changed was not taken over: {patch}" for one, patch in patches.items()),
+        ]
+    )
+    return crew.desk.replanner(
+        first, wave, judges, list(crew.tasks), state=state, patches=tuple(patches.values()), failure=told
+    )
 
 
 async def take_plan(crew: Crew, after: int) -> str:
@@ -111,6 +119,10 @@ async def work(
             run.note("task.conflict", task=task.id, paths=list(conflicts))
             state = f"failed: merge conflict in {paths}\n" + "\n".join(conflicts.values())[:CONFLICT_SHOWN]
             crew.lasting.append(f"{task.member}: merge conflict in {paths}")
+        if one.report.accepted:
+            crew.changed |= set(one.report.changes)
+        elif one.report.patch:
+            crew.task_patch[task.id] = one.report.patch
         crew.task_state[task.id] = state
         run.note("task", task=task.id, state=state.partition("\n")[0])
     outcome = Result.DONE if all(crew.is_done(task.id) for task in tasks) else Result.ERROR

@@ -60,7 +60,7 @@ def role_block(agent: str) -> str:
     allowed, forbidden = _SCOPES[agent]
     return (
         f"ROLE ENFORCEMENT: You are {agent}.\n"
-        "VIOLATION PENALTY: Whatever you do outside of your scope is undone, and this attempt counts as failed.\n"
+        "VIOLATION PENALTY: Nothing that you do outside of your scope is taken over, and this attempt counts as failed.\n"
         f"SCOPE REMINDER: {allowed} FORBIDDEN: {forbidden}."
     )
 
@@ -203,9 +203,12 @@ def splitter(ticket: str, iteration: int, why: str) -> Dispatch:
 # -- the tasks
 
 
+KEPT_APART = ("last_error", "files_sha256", "changed_files", "set_back")
+
+
 def embedded(task: Task) -> str:
     """The task's entry, whole, without what the engine keeps in it for itself."""
-    kept = {name: value for name, value in task.entry.items() if name not in ("last_error", "files_sha256", "set_back")}
+    kept = {name: value for name, value in task.entry.items() if name not in KEPT_APART}
     return fenced(render_yaml(kept), "yaml")
 
 

@@ -1,7 +1,7 @@
 """O5: the groups in their order, each built and tested by the engine; what was rejected is tried again.
 
-An agent's word is never enough.  A task is accepted when its changes are in scope, merged, and the build and the
-tests of its group are green.
+An agent's word is never enough.  A task is accepted when its changes are in scope, merged with what is in the tree, and
+the build and the tests of its group are green.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from interlock.playbooks.ticket.graph import (
     TaskStatus,
     batches,
     blamed,
+    changed_files,
     exhausted,
     is_trivial,
     literal_files,
@@ -39,6 +40,12 @@ from interlock.playbooks.ticket.project import NO_BUILD
 
 SHOWN_OF_OUTPUT = 6000
 """Characters at the end of a failed command's output that the next attempt is told."""
+IN_CONFLICT = (
+    "Somebody else changed the same places meanwhile. The files below are in your tree as the others left them, and your "
+    "other changes are there, too. Work the rest in again, and keep what the others did:"
+)
+BUILT_FIRST = 'sh -c "$1" && exec sh -c "$2"'
+"""Builds and tests in one go, for a build whose outputs the project does not ignore: those stay behind with its layer."""
 NOT_RUN = frozenset({NO_BUILD, "true"})
 
 
@@ -57,6 +64,8 @@ class Result:
     status: TaskStatus
     error: str = ""
     first_change: str | None = None
+    brought: tuple[str, ...] = ()
+    """The files of its scope that it changed and that came into the tree."""
 
     @property
     def fine(self) -> bool:
@@ -112,7 +121,7 @@ class Execution:
         check = await self._validate(graph, group) if result.fine else Check(False, result.error)
         if not check.green:
             status = TaskStatus.REJECTED if result.fine else result.status
-            await ledger.mark({task.id: self._rejected(status, check.output, result)})
+            await ledger.mark({task.id: self._rejected(task, status, check.output, result)})
             # The graph proved not to be trivial: the next attempt is an executor's, and a review is needed.
             await ledger.change({("cycle_acceleration_mode",): "standard"})
             return False
@@ -153,7 +162,7 @@ class Execution:
             {
                 name: await self._valid(graph.tasks[name], result)
                 if result.fine
-                else self._rejected(result.status, result.error, result)
+                else self._rejected(graph.tasks[name], result.status, result.error, result)
                 for name, result in worked.items()
                 if parallel or not result.fine
             }
@@ -226,16 +235,17 @@ class Execution:
         changed = stamp(first) if first else stamp(self.run.now()) if report.changes else None
         if report.conflicts:
             texts = "\n".join(f"{path}:\n{text}" for path, text in report.conflicts.items())
-            error = f"Conflicts with work that was merged before it:\n{texts[:SHOWN_OF_OUTPUT]}"
+            error = f"{IN_CONFLICT}\n{texts[:SHOWN_OF_OUTPUT]}"
             return Result(TaskStatus.REJECTED, error, changed)
         if report.violations:
             error = f"Task {task.id} modified files outside its scope: {', '.join(report.violations)}"
             return Result(TaskStatus.REJECTED, f"{error}\n\n{report.outside_patch}".rstrip(), changed)
+        brought = report.changes if report.accepted else ()
         if report.outcome is Outcome.OK:
-            return Result(TaskStatus.SYNTAX_VALID, first_change=changed)
+            return Result(TaskStatus.SYNTAX_VALID, first_change=changed, brought=brought)
         why = "\n".join(filter(None, (report.detail, *report.complaints, str(said.get("notes") or ""))))
         known = {"REJECTED": TaskStatus.REJECTED, "SYNTAX_ERROR": TaskStatus.SYNTAX_ERROR}
-        return Result(known.get(report.token or "", TaskStatus.ERROR), why or str(report.reason), changed)
+        return Result(known.get(report.token or "", TaskStatus.ERROR), why or str(report.reason), changed, brought)
 
     # -- judging
 
@@ -251,7 +261,7 @@ class Execution:
                 "status": TaskStatus.ACCEPTED.value,
                 "completed_at": now,
                 "last_error": None,
-                **(self._times(results[task.id]) if task.id in results else {}),
+                **(self._facts(task, results[task.id]) if task.id in results else {}),
             }
             for task in tasks
         }
@@ -270,7 +280,10 @@ class Execution:
         names = self.run.decide(blamed, check.output, group, ready)
         tries = [f"{task.id} (attempt {task.attempt} of {ATTEMPTS})" for task in group if task.id in names]
         self.ledger.tell(f"rejected by it: {', '.join(tries)}")
-        marks = {name: self._rejected(TaskStatus.REJECTED, check.output, worked.get(name)) for name in names}
+        tasks = {task.id: task for task in group}
+        marks = {
+            name: self._rejected(tasks[name], TaskStatus.REJECTED, check.output, worked.get(name)) for name in names
+        }
         for name in accepted & set(names):
             marks[name]["set_back"] = True
         return await self.ledger.mark(marks)
@@ -278,13 +291,16 @@ class Execution:
     async def _valid(self, task: Task, result: Result) -> dict[str, Any]:
         """Not accepted yet; what its files are now is put down, for whoever goes on without a journal."""
         digest = await files_digest(self.run, literal_files(task))
-        return {"status": TaskStatus.SYNTAX_VALID.value, "files_sha256": digest, **self._times(result)}
+        return {"status": TaskStatus.SYNTAX_VALID.value, "files_sha256": digest, **self._facts(task, result)}
 
-    def _rejected(self, status: TaskStatus, why: str, result: Result | None) -> dict[str, Any]:
-        return {"status": status.value, "last_error": why[-SHOWN_OF_OUTPUT:], **(self._times(result) if result else {})}
+    def _rejected(self, task: Task, status: TaskStatus, why: str, result: Result | None) -> dict[str, Any]:
+        facts = self._facts(task, result) if result else {}
+        return {"status": status.value, "last_error": why[-SHOWN_OF_OUTPUT:], **facts}
 
-    def _times(self, result: Result) -> dict[str, Any]:
-        return {"first_code_change_at": result.first_change} if result.first_change else {}
+    def _facts(self, task: Task, result: Result) -> dict[str, Any]:
+        """What is put down of an attempt, whatever became of it."""
+        first = {"first_code_change_at": result.first_change} if result.first_change else {}
+        return {**first, "changed_files": sorted({*(changed_files(task) or ()), *result.brought})}
 
     async def _check_attempts(self, graph: Graph, group: Group) -> None:
         """No attempt left: the run pauses until a person says otherwise."""
@@ -335,11 +351,14 @@ async def validate(ledger: Ledger, graph: Graph, letter: str | None) -> Check:
         "build": own.build or ledger.data["build_command"],
         "test": own.test or ledger.data["test_command"],
     }
+    argv: tuple[str, ...] = ("sh", "-c")
     for name, command in wanted.items():
         if command in NOT_RUN:
             continue
         limit = run.settings.command_timeout_s
-        result = await run.command(("sh", "-c", command), cwd=place, timeout_s=limit, name=name)
+        result = await run.command((*argv, command), cwd=place, timeout_s=limit, name=name)
+        if result.changed:
+            argv = ("sh", "-c", BUILT_FIRST, "sh", command)
         ledger.log("validation", what=name, command=command, cwd=place, exit=result.exit, group=letter)
         if not result.ok:
             red = said_by(name, command, result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from interlock.contracts import Outcome
@@ -25,13 +26,14 @@ from interlock.playbooks.ticket.documents import (
 )
 from interlock.playbooks.ticket.execution import Check, validate
 from interlock.playbooks.ticket.git import IGNORE, Branch, Repository, shown
-from interlock.playbooks.ticket.graph import TaskStatus, read_graph
+from interlock.playbooks.ticket.graph import TaskStatus, changed_files, literal_files, read_graph
 from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.planning import refresh_brief, take_docs
-from interlock.playbooks.ticket.process import ask, check_head, digest_of, failure
+from interlock.playbooks.ticket.process import ask, check_head, digest_of, failure, files_digest, gone_from
 from interlock.playbooks.ticket.progress import ITERATIONS, Phase, RunStatus, minutes_between, moment_of, stamp
 from interlock.playbooks.ticket.project import DOCS, architecture_relevant
-from interlock.playbooks.ticket.request import Work
+from interlock.playbooks.ticket.request import Work as Kind
+from interlock.playbooks.ticket.resuming import is_as_it_was, names
 
 
 class Said(StrEnum):
@@ -73,8 +75,8 @@ async def review(ledger: Ledger, repository: Repository, last: Check | None) -> 
     await check_head(ledger, repository, "Reviewer")
     if report.outcome is not Outcome.OK:
         raise Stop(Ending.failed(failure("Reviewer", report, ledger.report_path)))
-    document = await ledger.run.read(ledger.report_path)
-    data = read_yaml(document.text, ledger.report_path)
+    # As the Reviewer left it: a verdict is not read from a file that others can write.
+    data = read_yaml(report.text(ledger.report_path), ledger.report_path)
     green = check.green and data["build"] == data["tests"] == "PASSED"
     said = Said(data["status"])
     verdict = ledger.run.decide(VERDICT, said, Evidence.GREEN if green else Evidence.RED)
@@ -88,7 +90,7 @@ async def review(ledger: Ledger, repository: Repository, last: Check | None) -> 
             "evidence": why,
         }
         changes: Changes = {("status",): verdict.value, ("issues",): [*(data.get("issues") or []), issue]}
-        await ledger.run.write(ledger.report_path, edited(document.text, ledger.report_path, changes))
+        await ledger.run.update(ledger.report_path, lambda document: edited(document.text, ledger.report_path, changes))
     return verdict
 
 
@@ -134,11 +136,11 @@ async def reject(ledger: Ledger) -> None:
 
 async def commit(ledger: Ledger, repository: Repository, branch: Branch, hooks: str) -> None:
     """One commit of the files in the scope of accepted tasks, with our lines of .gitignore; the user's hooks run."""
-    if await repository.branch() != branch.name:
-        raise Stop(Ending.stopped(f"ERROR: {branch.name} is not checked out any more. STOPPING."))
+    if why := await gone_from(branch.name, "", repository):
+        raise Stop(Ending.stopped(f"ERROR: {why}. Check it out and go on with: interlock resume RUN. STOPPING."))
     await check_hooks(repository, hooks)
-    tasks, patterns = await accepted_work(ledger)
-    ours = Scope(tuple(patterns))
+    await prove_edits(ledger)
+    tasks, ours = await accepted_work(ledger)
     changed = dict.fromkeys(path for _, path in await repository.status())
     paths = [path for path in changed if ours.covers(path) and not BYPRODUCTS.covers(path) and path != IGNORE]
     ignore = await our_ignore(ledger, repository) if IGNORE in changed and not ours.covers(IGNORE) else ""
@@ -157,7 +159,7 @@ async def make_commit(ledger: Ledger, branch: Branch, paths: Sequence[str], igno
     path = f"{home(ledger.ticket)}/prompt.yaml"
     prompt = read_yaml((await ledger.run.read(path)).text, path)
     summary = str(prompt.get("refined_prompt") or ledger.data["slug"])
-    message = commit_message(ledger.ticket, Work(ledger.data["type"]), summary, tasks, KEY)
+    message = commit_message(ledger.ticket, Kind(ledger.data["type"]), summary, tasks, KEY)
     done = await branch.commit(paths, message, ignore)
     if not done.ok:
         raise Stop(
@@ -169,20 +171,54 @@ async def make_commit(ledger: Ledger, branch: Branch, paths: Sequence[str], igno
 
 
 async def check_hooks(repository: Repository, before: str) -> None:
-    """A hook that came up while agents worked is not run."""
+    """A hook that came up while agents worked is not run before a person has looked at it: where agents could not be
+    confined, it may be theirs."""
     if await repository.hooks() != before:
         raise Stop(
             Ending.stopped(
-                "ERROR: the git hooks of this repository changed while agents worked; look at them before the commit. "
-                "STOPPING."
+                "ERROR: the git hooks of this repository changed while agents worked. Look at them, and go on with: "
+                "interlock resume RUN. STOPPING."
             )
         )
 
 
-async def accepted_work(ledger: Ledger) -> tuple[list[str], list[str]]:
-    """Ids and file patterns of the accepted tasks of all iterations: rejected ones left their work in the tree too."""
+async def prove_edits(ledger: Ledger) -> None:
+    """What a person changed in accepted files since is a part of the work, if build and tests are green with it."""
+    run, graph = ledger.run, await ledger.graph()
+    touched = [task for task in graph.accepted if not await is_as_it_was(run, task)]
+    if not touched:
+        return
+    run.warn(f"files of accepted tasks were changed since: {names(touched)}; they are built and tested again")
+    check = await validate(ledger, graph, None)
+    if not check.green:
+        raise Stop(
+            Ending.stopped(
+                f"ERROR: files of accepted tasks were changed since ({names(touched)}), and with that:\n{check.output}\n"
+                "Mend it and go on with: interlock resume RUN"
+            )
+        )
+    files = {task.id: await files_digest(run, literal_files(task)) for task in touched}
+    await ledger.mark({name: {"files_sha256": digest} for name, digest in files.items()})
+
+
+@dataclass(frozen=True)
+class Work:
+    """Which files a ticket's commit is made of."""
+
+    paths: frozenset[str]
+    """What agents changed in the scope of accepted tasks."""
+    patterns: Scope
+    """The scope of accepted tasks of which nobody has put down what they changed."""
+
+    def covers(self, path: str) -> bool:
+        return path in self.paths or self.patterns.covers(path)
+
+
+async def accepted_work(ledger: Ledger) -> tuple[list[str], Work]:
+    """Ids and files of the accepted tasks of all iterations: rejected ones left their work in the tree too."""
     names: list[str] = []
     patterns: list[str] = []
+    paths: set[str] = set()
     for number in range(ledger.iteration + 1):
         path = f"{iteration_home(ledger.ticket, number)}/tasks.yaml"
         document = await ledger.run.read(path)
@@ -191,8 +227,11 @@ async def accepted_work(ledger: Ledger) -> tuple[list[str], list[str]]:
         for task in read_graph(read_yaml(document.text, path)).tasks.values():
             if task.status is TaskStatus.ACCEPTED:
                 names.append(task.id if number == ledger.iteration else f"{task.id} (iteration {number})")
-                patterns += task.scope
-    return names, patterns
+                if (brought := changed_files(task)) is None:
+                    patterns += task.scope
+                else:
+                    paths.update(filter(Scope(task.scope).covers, brought))
+    return names, Work(frozenset(paths), Scope(tuple(patterns)))
 
 
 async def our_ignore(ledger: Ledger, repository: Repository) -> str:

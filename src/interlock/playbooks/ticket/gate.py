@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from interlock.engine import Scope
+from interlock.documents import Document
+from interlock.engine import Edit, Scope
 from interlock.engine.model import Choice, Ending
+from interlock.playbooks.ticket.documents import with_ignored
 from interlock.playbooks.ticket.git import IGNORE, Branch, Dirt, Repository, Standing, dirt, shown
 from interlock.playbooks.ticket.graph import Graph
 from interlock.playbooks.ticket.ledger import Ledger, Stop
@@ -202,6 +205,12 @@ async def take_along(
         )
 
 
+def without_lines(committed: str, document: Document) -> Edit:
+    """The committed .gitignore, as long as nothing but our lines is in its way."""
+    ours = document.text == with_ignored(committed)
+    return Edit(document.encode(committed) if ours else None, None)
+
+
 async def switch(ledger: Ledger, repository: Repository, branch: Branch, standing: Standing, *, create: bool) -> None:
     """Make or check out the branch. Our own lines in .gitignore never stand in the way."""
     if standing.branch == branch.name:
@@ -211,7 +220,7 @@ async def switch(ledger: Ledger, repository: Repository, branch: Branch, standin
     if away:
         committed = await repository.committed(IGNORE)
         if committed:
-            await run.write(IGNORE, committed)
+            await run.edit(IGNORE, {"as": "committed"}, partial(without_lines, committed))
         else:
             await run.set_aside(IGNORE)
     done = await branch.checkout(create=create)

@@ -126,6 +126,12 @@ class Graph:
         return sum(all(task.status is TaskStatus.ACCEPTED for task in self.of(group)) for group in self.order)
 
 
+def changed_files(task: Task) -> tuple[str, ...] | None:
+    """The files that attempts at the task brought into the tree; None where nobody has put that down."""
+    known = task.entry.get("changed_files")
+    return tuple(map(str, known)) if isinstance(known, list) else None
+
+
 # -- what a valid graph is
 
 LONGEST = 100

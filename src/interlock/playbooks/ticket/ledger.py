@@ -56,7 +56,7 @@ class Ledger:
         self.ticket = ticket
         self.path = f"{home(ticket)}/progress.yaml"
         self.head = ""
-        """The commit on which everything is built; an agent that moves it is found out."""
+        """The commit on which everything is built, as far as is known."""
         self._take(document)
 
     def _take(self, document: Document) -> None:

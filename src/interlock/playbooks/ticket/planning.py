@@ -100,7 +100,8 @@ async def take_docs(ledger: Ledger, repository: Repository, report: Report) -> N
     """Believe the refreshed documentation by its evidence alone; a refresh that failed is a warning."""
     run = ledger.run
     digests = {path: (await run.read(path)).digest for path in DOCS}
-    left = {path: report.artifacts.get(path, digests[path]) for path in DOCS if path in report.changes}
+    taken = () if report.conflicts else [path for path in DOCS if path in report.changes]
+    left = {path: report.artifacts[path] for path in taken if path in report.artifacts}
     written = {**ledger.docs_written, **left}
     if report.outcome is not Outcome.OK:
         run.warn(f"the documentation was not refreshed: {failure('Initializer', report, CACHE)}")

@@ -30,16 +30,26 @@ async def ask(ledger: Ledger, spec: Dispatch, branch: Branch | None = None) -> R
 
 
 async def check_head(ledger: Ledger, repository: Repository, who: str) -> None:
-    """Agents do not commit: a HEAD that moved stops the run, and nothing is reset."""
+    """People may commit while agents work: the ticket goes on from there. It stops where the next commit would come to
+    lie on another branch, or on another history, than the work was begun on; nothing is reset."""
     now = await repository.head()
-    if now != ledger.head:
-        before, after = ledger.head or "(no commit)", now or "(no commit)"
-        raise Stop(
-            Ending.stopped(
-                f"ERROR: HEAD moved from {before} to {after} while {who} worked; agents do not commit. Nothing was "
-                "reset. STOPPING."
-            )
-        )
+    if now == ledger.head:
+        return
+    moved = f"HEAD moved from {ledger.head or '(no commit)'} to {now or '(no commit)'} while {who} worked"
+    if ledger.data["git_gate_completed"] and (why := await gone_from(ledger.data["branch"], ledger.head, repository)):
+        go_on = "Nothing was reset. Put it right and go on with: interlock resume RUN. STOPPING."
+        raise Stop(Ending.stopped(f"ERROR: {moved}: {why}. {go_on}"))
+    ledger.run.warn(f"{moved}: somebody committed, and the ticket goes on from there")
+    ledger.head = now
+
+
+async def gone_from(branch: str, commit: str, repository: Repository) -> str:
+    """Why the repository is not on this branch with this commit in it any more; empty when it is."""
+    if await repository.branch() != branch:
+        return f"{branch} is not checked out any more"
+    if commit and not await repository.contains(branch, commit):
+        return f"{branch} does not contain that commit any more"
+    return ""
 
 
 def failure(agent: str, report: Report, path: str) -> str:

@@ -14,7 +14,7 @@ from interlock.engine.run import Run
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket import briefs, problems
 from interlock.playbooks.ticket.artifacts import prompt_rule, questions_of, render_prompt
-from interlock.playbooks.ticket.documents import first_progress, home, read_yaml, with_ignored
+from interlock.playbooks.ticket.documents import IGNORED, first_progress, home, read_yaml, with_ignored
 from interlock.playbooks.ticket.git import IGNORE, Repository
 from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.process import digest_of, failure
@@ -222,9 +222,11 @@ async def initialize(run: Run, ticket: str, inputs: TicketInputs, repository: Re
             success_criteria(inputs.request),
             now,
         )
-        await run.write(f"{home(ticket)}/prompt.yaml", text)
+        await write_anew(run, f"{home(ticket)}/prompt.yaml", text)
 
-    def begin(_document: Document) -> Edit:
+    def begin(document: Document) -> Edit:
+        if document.state is not DocumentState.MISSING:
+            raise problems.bad_document(document.path, "somebody has begun this ticket meanwhile")
         # Computed once: these settings, too, may be others when this is replayed.
         content = first_progress(
             ticket=ticket,
@@ -252,10 +254,20 @@ async def initialize(run: Run, ticket: str, inputs: TicketInputs, repository: Re
     return ledger
 
 
+async def write_anew(run: Run, path: str, text: str) -> None:
+    """Begin a document; what somebody has put there before goes to the attic."""
+    if (await run.read(path)).state is not DocumentState.MISSING:
+        await run.set_aside(path)
+    await run.write(path, text, expect="")
+
+
 async def hide_prompts(run: Run) -> None:
     """Both of our lines stand in .gitignore, each once."""
-    document = await run.read(IGNORE)
-    if document.state is DocumentState.UNREADABLE:
-        document.require()
-    if (wanted := with_ignored(document.text)) != document.text:
-        await run.write(IGNORE, document.encode(wanted), expect=document.digest)
+
+    def hide(document: Document) -> Edit:
+        if document.state is DocumentState.UNREADABLE:
+            document.require()
+        wanted = with_ignored(document.text)
+        return Edit(document.encode(wanted) if wanted != document.text else None, None)
+
+    await run.edit(IGNORE, {"lines": list(IGNORED)}, hide)

@@ -6,7 +6,8 @@ import asyncio
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +22,8 @@ from interlock.workspace.layers.launcher import order
 from interlock.workspace.layers.links import resolved
 from interlock.workspace.layers.probe import LAUNCHER
 from interlock.workspace.layers.reading import found_in
-from interlock.workspace.layers.seam import Confinement, Entry, Exit, Found, Work
+from interlock.workspace.layers.relay import SOCKET_NAME, relay
+from interlock.workspace.layers.seam import Confinement, Entry, Exit, Found, Network, Work
 from interlock.workspace.objects import reading, store_file
 from interlock.workspace.paths import file_parts, normal
 from interlock.workspace.snapshots import Snapshot, Workspace
@@ -73,6 +75,14 @@ class OneLayer:
         records = self._holding.order(argv, cwd=cwd, confinement=self._confinement)
         place = self._folder.write_order(order.written(records))
         return [sys.executable, "-I", "-S", str(LAUNCHER), str(place)]
+
+    @asynccontextmanager
+    async def connected(self, environ: Mapping[str, str]) -> AsyncIterator[Mapping[str, int]]:
+        if not self._confined or self._confinement.network is not Network.MODEL:
+            yield {}
+            return
+        async with relay(self._confinement.hosts, self.exchange / SOCKET_NAME, environ=environ) as way:
+            yield way.refused
 
     def exit(self) -> Exit | None:
         return self._folder.exit()

@@ -15,6 +15,7 @@ A layer outlives the process that made it: after a crash it is opened again by i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -157,6 +158,11 @@ class Layer(Protocol):
         May be called any number of times, one program at a time or several: each time what the layer holds is there.
         The program's exit is left for `exit`; everything it started ends with it.
         """
+        ...
+
+    def connected(self, environ: Mapping[str, str]) -> AbstractAsyncContextManager[Mapping[str, int]]:
+        """Meanwhile the way to the model's hosts is open, where the network is cut (`Network.MODEL`); what was asked
+        for in vain, and how often."""
         ...
 
     def exit(self) -> Exit | None:
