@@ -29,6 +29,7 @@ for path, content in json.load(sys.stdin).items():
 
 async def write_within(request: AgentRequest, files: Mapping[str, str | bytes | None]) -> None:
     """Write these files (None deletes) where the agent of this call works."""
+
     def encoded(content: str | bytes | None) -> str | None:
         raw = content.encode() if isinstance(content, str) else content
         return None if raw is None else base64.b64encode(raw).decode()

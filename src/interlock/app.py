@@ -115,6 +115,7 @@ class Setup:
     def options(self, playbook: Playbook) -> Options:
         return Options(
             budget_usd=self.settings.limits.budget_usd,
+            budget_tokens=self.settings.limits.budget_tokens,
             max_parallel=self.settings.limits.parallel(playbook.max_parallel),
             rate_limit_wait_s=self.settings.limits.rate_limit_wait_s,
             protected=protected_names(self.settings.sandbox.protected),

@@ -210,7 +210,11 @@ class Limits(Table):
         default=None, description="Agents side by side; lowers the playbook's own number, never raises it."
     )
     budget_usd: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="A run waits for a person before it spends more; unset: no budget."
+        default=None,
+        description="Most that a run spends: agents get their share of it and are ended at it; unset: no budget.",
+    )
+    budget_tokens: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="The same in tokens, for agents that know no price; unset: no budget."
     )
     rate_limit_wait_s: float = Field(
         default=3600,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from interlock.agents.runner import AgentRequest
-from interlock.engine import CRASH, Act, Dispatch, Ending, Options, Playbook, Played, Rehearsal
+from interlock.engine import CRASH, Act, Dispatch, Ending, Options, Playbook, Played, Rehearsal, Report
 from interlock.engine.simulation import Crash, Simulation
 from interlock.playbooks.feature import diagram, rehearsal
 from interlock.playbooks.feature.briefs import Desk
@@ -21,6 +21,7 @@ from interlock.playbooks.feature.clusters import Panel, judge_reviews
 from interlock.playbooks.feature.crew import Call, Crew, Heard, said_of
 from interlock.playbooks.feature.decisions import Onward, Reviewed
 from interlock.playbooks.feature.layout import POST_MORTEM, Layout
+from interlock.playbooks.feature.rehearsing import REMARK
 from interlock.playbooks.feature.shared_memory import LESSONS, Edit, edited
 from interlock.playbooks.feature.stages import MOVES, Move, Stage, Walk
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice, never_ends
@@ -116,8 +117,10 @@ async def takes_any_review(*given: Any) -> Panel:
     return replace(await judge_reviews(*given), reviewed=Reviewed.DONE)
 
 
-async def forgets_to_compare(_crew: Crew, _before: object) -> None:
-    """What a reviewer did to the decisions stands."""
+async def takes_the_whole(crew: Crew, report: Report, before: Mapping[str, str]) -> None:
+    """What a reviewer made of the decisions stands."""
+    for path in before:
+        await crew.run.write(path, report.text(path))
 
 
 async def calls_quietly(crew: Crew, call: Call) -> Heard:
@@ -142,6 +145,10 @@ def skips_verification(walk: Walk, move: Move) -> Stage:
 
 def loses_the_lessons(text: str, *edits: Edit) -> str:
     return edited(text, *edits).replace(f"{LESSONS}\n", "")
+
+
+def loses_remarks(text: str, *edits: Edit) -> str:
+    return edited(text, *edits).replace(REMARK, "")
 
 
 def may_write_anywhere(desk: Desk) -> Dispatch:
@@ -187,7 +194,10 @@ FAULTS: Mapping[str, Fault] = {
     "nothing changes outside of its scope": Fault(
         {"briefs.Desk.designer": may_write_anywhere}, most=1, by=("writes outside",)
     ),
-    "decisions only grow": Fault({"clusters.keep_grown": forgets_to_compare}, most=1, by=("rewrites the decisions",)),
+    "decisions only grow": Fault({"clusters.take_additions": takes_the_whole}, most=1, by=("rewrites the decisions",)),
+    "what a person writes into memory or decisions stays there": Fault(
+        {"shared_memory.edited": loses_remarks}, most=1, by=("a person edits the shared memory",)
+    ),
     "one retry each": Fault(copy=retrying_twice, most=2, by=("says ERROR",)),
     "telemetry is complete": Fault({"crew.Crew.call": calls_quietly}),
 }

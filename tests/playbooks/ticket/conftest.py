@@ -119,6 +119,11 @@ class Bench:
         found = [request.brief for request in self.requests if member in (request.member, request.agent)]
         return found[number].split("\n## Task\n", 1)[1]
 
+    def scope(self, member: str) -> set[str]:
+        """What the first call of an agent may change."""
+        starts = [line for line in self.lines if line.event == "dispatch.start"]
+        return next(set(line.data["writes"]) for line in starts if member in (line.data["member"], line.agent))
+
     def text(self, path: str) -> str:
         assert self.world is not None
         return self.world.tree.files[path].decode()

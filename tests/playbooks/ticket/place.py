@@ -21,7 +21,9 @@ from tests.playbooks.person import WAITS
 
 REQUEST = "ABC-12 fix the login error so that users can sign in"
 
-AGENT = WAITS + r"""
+AGENT = (
+    WAITS
+    + r"""
 import hashlib, json, os, re, subprocess, sys
 from pathlib import Path
 
@@ -87,6 +89,7 @@ else:
     sys.exit(0)
 print("Status: written")
 """
+)
 
 
 def git(root: Path, *words: str) -> str:
@@ -143,9 +146,7 @@ class Place:
     def calls(self) -> list[list[Any]]:
         """Agent, member and attempt of every call, those of all runs."""
         lines = [line for known in known_runs(self.root) for line in known.folder.lines()]
-        return [
-            [line.agent, line.data["member"], line.attempt] for line in lines if line.event == "dispatch.start"
-        ]
+        return [[line.agent, line.data["member"], line.attempt] for line in lines if line.event == "dispatch.start"]
 
     def git(self, *words: str) -> str:
         return git(self.root, *words)

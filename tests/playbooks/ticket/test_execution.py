@@ -230,7 +230,9 @@ def test_a_conflict_is_the_later_tasks_failure(bench: Bench) -> None:
     assert bench.play().status is Status.COMPLETE
     assert bench.text("README.md") == "T1\n"
     assert bench.task("T2")["attempt"] == 2
-    assert in_order(bench.brief("task-executor-T2", 1), "LAST ERROR:", "Conflicts with work", "README.md")
+    assert in_order(
+        bench.brief("task-executor-T2", 1), "LAST ERROR:", "Somebody else changed the same places", "README.md"
+    )
 
 
 # -- scope
@@ -239,7 +241,7 @@ def test_a_conflict_is_the_later_tasks_failure(bench: Bench) -> None:
 @pytest.mark.req("TK-111", "TK-140")
 @pytest.mark.parametrize("strategy", ["parallel", "sequential"])
 def test_a_change_outside_of_the_task_is_rejected(bench: Bench, strategy: str) -> None:
-    """Undone, listed, and told to the next attempt with the patch; allowed drift is not a violation."""
+    """Not taken over, listed, and told to the next attempt with the patch; allowed drift is not a violation."""
     bench.tasks = graph(
         task("T1", allowlist=["gen/*.lock"]), task("T2"), strategies={"A": strategy}, baseline_allowlist=["cache/**"]
     )
@@ -250,8 +252,7 @@ def test_a_change_outside_of_the_task_is_rejected(bench: Bench, strategy: str) -
     brief = bench.brief("task-executor-T1", 1)
     assert in_order(brief, "LAST ERROR:", "Task T1 modified files outside its scope: src/x.py", "mine")
     assert [bench.task(name)["attempt"] for name in ("T1", "T2")] == [2, 1]
-    t1 = next(request for request in bench.requests if request.member == "task-executor-T1")
-    assert {"src/t1.txt", "gen/*.lock", "cache/**"} <= set(t1.writes)
+    assert {"src/t1.txt", "gen/*.lock", "cache/**"} <= bench.scope("task-executor-T1")
 
 
 @pytest.mark.req("TK-141")
@@ -437,18 +438,3 @@ def test_nobody_writes_code_before_the_gate(bench: Bench) -> None:
 
     with pytest.raises(EngineFault, match="before the git gate"):
         process.ask(Gateless(), Nobody(), None).send(None)  # type: ignore[arg-type]
-
-
-def test_an_agents_commit_stops_the_run_with_both_ids(bench: Bench) -> None:
-    """HEAD is compared after each dispatch; nothing is reset."""
-
-    def commits(request, act):  # type: ignore[no-untyped-def]
-        bench.git._record(dict(bench.git._committed()), "mine")
-        return act
-
-    bench.changes["task-executor-T2"] = commits
-    close = bench.play()
-    assert close.exit_code == 3
-    assert close.reason.startswith(f"ERROR: HEAD moved from {1:040x} to {2:040x} while T1, T2 worked")
-    assert bench.git.messages[0] == "mine"
-    assert json.dumps(bench.progress["status"]) == '"FAILED"'

@@ -210,8 +210,7 @@ def test_an_invalid_graph_goes_to_the_splitter(
         f"Create tasks at: {I0}/tasks.yaml",
         reason,
     )
-    splitter = next(request for request in bench.requests if request.agent == "Splitter")
-    assert splitter.writes == (f"{I0}/tasks.yaml",)
+    assert bench.scope("Splitter") == {f"{I0}/tasks.yaml"}
 
 
 @pytest.mark.req("TK-92")

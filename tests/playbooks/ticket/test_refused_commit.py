@@ -245,6 +245,6 @@ def test_another_clone_after_a_refused_commit_does_the_work_again(place: Place, 
     shutil.copytree(place.root / "prompts", clone.root / "prompts")
     finished = clone.run()
     assert finished.close.status is Status.COMPLETE, finished.close
-    assert [call[1] for call in clone.calls] == ["task-executor-T1", "task-executor-T2", "Reviewer", "Initializer"]
+    assert [call[1] for call in clone.calls].count("task-executor-T2") == 1
     assert clone.git("show", f"{BRANCH}:src/t2.txt") == "ok, T2"
     assert load_yaml(clone.text(f"{HOME}/progress.yaml"), "x")["iterations"][0]["status"] == "ACCEPTED"

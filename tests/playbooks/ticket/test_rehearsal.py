@@ -6,16 +6,17 @@ import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interlock.engine import CommandResult, Ending, Options, Table, explore
+from interlock.engine import CommandResult, Ending, Options, Scope, Table, explore
 from interlock.playbooks.ticket import briefs, rehearsal
 from interlock.playbooks.ticket.documents import log_entry
 from interlock.playbooks.ticket.execution import Check
-from interlock.playbooks.ticket.finishing import VERDICT, Said, accepted_work
+from interlock.playbooks.ticket.finishing import VERDICT, Content, Said, accepted_work
 from interlock.playbooks.ticket.gate import stash, switch
 from interlock.playbooks.ticket.git import Branch, Repository, Standing
 from interlock.playbooks.ticket.graph import Strategy
@@ -99,14 +100,14 @@ async def commits_twice(branch: Branch, paths: Sequence[str], message: str, igno
     return await COMMIT(branch, paths, message, ignore)
 
 
-async def takes_everything(ledger: Ledger) -> tuple[list[str], list[str]]:
-    names, _patterns = await accepted_work(ledger)
-    return names, ["**"]
+async def takes_everything(ledger: Ledger) -> tuple[list[str], Content]:
+    names, content = await accepted_work(ledger)
+    return names, replace(content, patterns=Scope(("**",)))
 
 
-async def takes_src(ledger: Ledger) -> tuple[list[str], list[str]]:
-    names, _patterns = await accepted_work(ledger)
-    return names, ["src/**"]
+async def takes_src(ledger: Ledger) -> tuple[list[str], Content]:
+    names, content = await accepted_work(ledger)
+    return names, replace(content, patterns=Scope(("src/**",)))
 
 
 async def works_at_once(ledger: Ledger, repository: Repository, fast_path: bool) -> None:
@@ -117,7 +118,7 @@ async def works_at_once(ledger: Ledger, repository: Repository, fast_path: bool)
     spec = briefs.executor(
         ledger.ticket, 0, ledger.data, task, graph.policy, ledger.tasks_path, attempt=1, strategy=Strategy.PARALLEL
     )
-    await ledger.run.dispatch(spec)
+    await ledger.run.dispatch(replace(spec, writes=()))  # what came into the tree would keep the gate from opening
 
 
 async def only_stashes(

@@ -160,8 +160,8 @@ def test_an_unclear_request_goes_to_the_interpreter(bench: Bench) -> None:
         f"{HOME}/prompt.yaml",
         "IMPORTANT:",
     )
-    (request,) = [one for one in bench.requests if one.agent == "Interpreter"]
-    assert request.writes == (f"{HOME}/prompt.yaml",)
+    assert bench.called.count("Interpreter") == 1
+    assert bench.scope("Interpreter") == {f"{HOME}/prompt.yaml"}
     assert bench.progress["slug"] == "fix_login_page"
     assert bench.decisions("clarity") == ["a vague word"]
 
@@ -252,14 +252,13 @@ def test_untrusted_docs_are_refreshed_beside_the_planner(bench: Bench) -> None:
     bench.files = dict(PROJECT)
     bench.play()
     assert bench.called[:2] == ["Planner", "Initializer"]
-    planner, initializer = bench.requests[:2]
     starts = [line.seq for line in bench.lines if line.event == "dispatch.start"][:2]
     ends = [line.seq for line in bench.lines if line.event == "dispatch.end"][:2]
     assert max(starts) < min(ends)
-    assert set(initializer.writes) == {
+    assert bench.scope("Initializer") == {
         "docs/ARCHITECTURE.md", "docs/CODE_STYLE.md", "docs/FINDINGS.md", "docs/docs_cache_state.yaml",
     }  # fmt: skip
-    assert set(planner.writes) == {f"{HOME}/iteration_0/plan.md", f"{HOME}/iteration_0/tasks.yaml"}
+    assert bench.scope("Planner") == {f"{HOME}/iteration_0/plan.md", f"{HOME}/iteration_0/tasks.yaml"}
     brief = bench.brief("Initializer")
     assert in_order(
         brief,
@@ -300,8 +299,7 @@ def test_a_valid_document_is_not_in_the_refresh(bench: Bench) -> None:
     """Only the changed one is to be renewed, and may be."""
     bench.files["docs/FINDINGS.md"] = "# Changed\n"
     bench.play()
-    initializer = next(request for request in bench.requests if request.agent == "Initializer")
-    assert set(initializer.writes) == {"docs/FINDINGS.md", "docs/docs_cache_state.yaml"}
+    assert bench.scope("Initializer") == {"docs/FINDINGS.md", "docs/docs_cache_state.yaml"}
 
 
 def test_a_failed_refresh_holds_nothing_up(bench: Bench) -> None:
@@ -313,8 +311,8 @@ def test_a_failed_refresh_holds_nothing_up(bench: Bench) -> None:
 
 
 @pytest.mark.req("TK-05", "TK-56", "CM-04")
-def test_what_an_agent_writes_to_the_state_is_undone(bench: Bench) -> None:
-    """A meddled log and state document come back, an event says so, and the run goes on."""
+def test_what_an_agent_writes_to_the_state_is_not_taken_over(bench: Bench) -> None:
+    """A meddled log and state document stay in its layer, an event says so, and the run goes on."""
     bench.changes["Planner"] = lambda request, act: writes(f"{HOME}/log.jsonl", "mine\n")(
         request, writes(f"{HOME}/progress.yaml", "status: ACCEPTED\n")(request, act)
     )

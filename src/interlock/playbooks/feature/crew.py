@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from interlock.errors import DocumentInvalid
 from interlock.playbooks.feature import shared_memory
 from interlock.playbooks.feature.briefs import Desk, not_available
 from interlock.playbooks.feature.decisions import Grade, Said, Severity, Verified
-from interlock.playbooks.feature.layout import R_SECURITY, VERIFIERS, Layout, phase
+from interlock.playbooks.feature.layout import R_SECURITY, VERIFIERS, Layout, TaskAgent, phase
 from interlock.playbooks.feature.memory_file import LONG, MemoryFile, parse_memory
 from interlock.playbooks.feature.plan import Plan, Task
 from interlock.playbooks.feature.run_log import ClusterSummary, Returned
@@ -58,6 +58,8 @@ class Heard:
     call: Call
     report: Report
     said: Said
+    before: Heard | None = None
+    """The call before this one, which was in vain because somebody edited the same documents meanwhile."""
 
     @property
     def member(self) -> str:
@@ -78,6 +80,15 @@ class Heard:
             return f"{self.member}: DONE but {gone[0]} is missing"
         said = next(iter((*report.complaints, report.detail, report.reason or "failed")))
         return f"{self.member}: {said or report.reason}"
+
+
+def conflict_told(report: Report) -> str:
+    """What an agent is told whose work could not be merged with an edit made meanwhile."""
+    paths = ", ".join(f"`{path}`" for path in report.conflicts)
+    return (
+        f"While you worked, somebody else changed {paths}. That stands, and is what you find there now; nothing of your "
+        "own work was taken over. Do the task again, so that their changes remain."
+    )
 
 
 def said_of(report: Report) -> Said:
@@ -168,7 +179,16 @@ class Crew:
     # -- calls
 
     async def call(self, call: Call) -> Heard:
-        """One agent, with its retries; what it returned is recorded at once."""
+        """One agent, with its retries. Whose document somebody edited meanwhile is asked once more; a task whose code
+        somebody changed has failed, and the planner sees to it."""
+        heard = await self._once(call)
+        if not heard.report.conflicts or call.spec.agent in set(TaskAgent):
+            return heard
+        again = replace(call.spec, failure="\n\n".join(filter(None, (call.spec.failure, conflict_told(heard.report)))))
+        return replace(await self._once(replace(call, spec=again, retries=call.retries + 1)), before=heard)
+
+    async def _once(self, call: Call) -> Heard:
+        """One dispatch; what it returned is recorded at once."""
         report = await self.run.dispatch(call.spec)
         heard = Heard(call, report, said_of(report))
         self.run.note(
@@ -243,6 +263,8 @@ class Crew:
 
     def heard(self, one: Heard) -> Heard:
         """Take a return into the books; called in declared order, never in order of arrival."""
+        if one.before is not None:
+            self.heard(one.before)
         self.person_acted = False
         if one.said is not Said.ERROR or one.member in VERIFIERS:  # what a failed verifier saw helps the planner
             self.available |= set(one.report.artifacts)

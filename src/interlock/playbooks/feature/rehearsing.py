@@ -61,6 +61,20 @@ def also_writes(path: str, text: str) -> Callable[[Request, Act], Act]:
     return lambda _request, act: replace(act, files={**act.files, path: text})
 
 
+REMARK = "A remark of a person."
+
+
+def edits(path: str, old: bytes = b"") -> Callable[[Request, Act], Act]:
+    """While the agent works, a person writes a remark into a document: behind these words of it, or at its end."""
+
+    def act_so(request: Request, act: Act) -> Act:
+        text = request.within.facts(path).content
+        before, found, after = text.rpartition(old) if old else (text, b"", b"")
+        return replace(act, people={**act.people, path: b"%s%s %s\n%s" % (before, found, REMARK.encode(), after)})
+
+    return act_so
+
+
 _standard = {deviation.name: deviation for deviation in STANDARD}
 DEVIATIONS = (
     Deviation("says ERROR", says("ERROR: it broke")),
@@ -80,6 +94,15 @@ DEVIATIONS = (
     Deviation("meddles with the plan", also_writes(AT.plan, "# Mine\n"), among("implementer-T01")),
     Deviation("breaks the plan", also_writes(AT.plan, "# Plan\n"), among("planner")),
     Deviation("rewrites the decisions", also_writes(AT.decisions, "# Mine\n"), among("r-knowledge")),
+    replace(
+        _standard["a person works on"],
+        fits=among(
+            *("researcher-impact", "spec", "designer", "ct-security", "planner", "implementer-T01", "implementer-T02"),
+            *("v-build", "v-tests", "r-security", "r-knowledge", "post-mortem"),
+        ),
+    ),
+    Deviation("a person edits the shared memory", edits(AT.memory), among("spec", "implementer-T01", "v-tests")),
+    Deviation("a person edits the decisions", edits(AT.decisions, b"Keep it small."), among("r-knowledge")),
 )
 
 
@@ -117,8 +140,9 @@ EACH_PLAN = CAPS["plan"] + len(TASKS) + len(VERIFIERS)
 PLANS = CAPS["pass"] + CAPS["replan"]
 REVIEWS = CAPS["pass"] * len(REVIEWERS) + 1 + len(TASKS) + PLANS + len(VERIFIERS) + len(REVIEWERS)
 """One for each pass, one confirmation, and a fix pass with at most all tasks, verified and reviewed again."""
-LONGEST = TRIES * (BEFORE_PLANNING + PLANS * EACH_PLAN + REVIEWS + 1) + 3
-"""Calls that no run can need, whatever its agents do; each crash of three may cost one more."""
+LONGEST = TRIES * (BEFORE_PLANNING + PLANS * EACH_PLAN + REVIEWS + 1) + 3 * TRIES
+"""Calls that no run can need, whatever its agents do; each crash of three may cost one more, and each time that a
+person edits the same document a whole dispatch."""
 
 
 def rehearsal() -> Rehearsal:
@@ -210,15 +234,25 @@ def memory_is_whole(played: Played) -> str | None:
 
 def nothing_elsewhere(played: Played) -> str | None:
     """No agent here changes code: the source is as it was, and nothing lies outside of the feature's folder."""
-    files = played.simulation.world.tree.files
-    strange = [path for path in files if not path.startswith((f"{AT.folder}/", ".interlock/")) and path not in FILES]
+    files, known = played.simulation.world.tree.files, {*FILES, *played.simulation.world.people}
+    strange = [path for path in files if not path.startswith((f"{AT.folder}/", ".interlock/")) and path not in known]
     changed = [path for path in ("src/a.py",) if files.get(path) != FILES[path].encode()]
     return f"changed: {', '.join(strange + changed)}" if strange or changed else None
 
 
 def decisions_grow(played: Played) -> str | None:
-    text = played.simulation.world.tree.files[AT.decisions].decode()
-    return None if text.startswith(FILES[AT.decisions].rstrip("\n")) else "earlier decisions are gone"
+    world = played.simulation.world
+    before = world.people.get(AT.decisions) or FILES[AT.decisions].encode()
+    assert isinstance(before, bytes)
+    return None if world.tree.files[AT.decisions].startswith(before.rstrip(b"\n")) else "earlier decisions are gone"
+
+
+def remarks_stay(played: Played) -> str | None:
+    """What a person wrote into the shared memory or the decisions while an agent worked is there in the end."""
+    world = played.simulation.world
+    edited = [path for path in (AT.memory, AT.decisions) if path in world.people]
+    lost = [path for path in edited if REMARK.encode() not in world.tree.files[path]]
+    return f"lost in {', '.join(lost)}" if lost else None
 
 
 def one_retry_each(played: Played) -> str | None:
@@ -251,6 +285,7 @@ INVARIANTS = (
     Invariant("the shared memory is whole and has no mark", memory_is_whole),
     Invariant("nothing changes outside of its scope", nothing_elsewhere),
     Invariant("decisions only grow", decisions_grow),
+    Invariant("what a person writes into memory or decisions stays there", remarks_stay),
     Invariant("one retry each", one_retry_each),
     Invariant("telemetry is complete", telemetry_is_complete),
 )

@@ -60,7 +60,7 @@ def role_block(agent: str) -> str:
     allowed, forbidden = _SCOPES[agent]
     return (
         f"ROLE ENFORCEMENT: You are {agent}.\n"
-        "VIOLATION PENALTY: Nothing that you do outside of your scope is taken over, and this attempt counts as failed.\n"
+        "VIOLATION PENALTY: What you do outside of your scope is not taken over, and this attempt counts as failed.\n"
         f"SCOPE REMINDER: {allowed} FORBIDDEN: {forbidden}."
     )
 

@@ -41,11 +41,11 @@ from interlock.playbooks.ticket.project import NO_BUILD
 SHOWN_OF_OUTPUT = 6000
 """Characters at the end of a failed command's output that the next attempt is told."""
 IN_CONFLICT = (
-    "Somebody else changed the same places meanwhile. The files below are in your tree as the others left them, and your "
-    "other changes are there, too. Work the rest in again, and keep what the others did:"
+    "Somebody else changed the same places meanwhile. The files below are in your tree as the others left them, and "
+    "your other changes are there, too. Work the rest in again, and keep what the others did:"
 )
 BUILT_FIRST = 'sh -c "$1" && exec sh -c "$2"'
-"""Builds and tests in one go, for a build whose outputs the project does not ignore: those stay behind with its layer."""
+"""Builds and tests in one go: outputs of a build that the project does not ignore are dropped with its layer."""
 NOT_RUN = frozenset({NO_BUILD, "true"})
 
 

@@ -32,7 +32,7 @@ from interlock.playbooks.ticket.planning import refresh_brief, take_docs
 from interlock.playbooks.ticket.process import ask, check_head, digest_of, failure, files_digest, gone_from
 from interlock.playbooks.ticket.progress import ITERATIONS, Phase, RunStatus, minutes_between, moment_of, stamp
 from interlock.playbooks.ticket.project import DOCS, architecture_relevant
-from interlock.playbooks.ticket.request import Work as Kind
+from interlock.playbooks.ticket.request import Work
 from interlock.playbooks.ticket.resuming import is_as_it_was, names
 
 
@@ -159,7 +159,7 @@ async def make_commit(ledger: Ledger, branch: Branch, paths: Sequence[str], igno
     path = f"{home(ledger.ticket)}/prompt.yaml"
     prompt = read_yaml((await ledger.run.read(path)).text, path)
     summary = str(prompt.get("refined_prompt") or ledger.data["slug"])
-    message = commit_message(ledger.ticket, Kind(ledger.data["type"]), summary, tasks, KEY)
+    message = commit_message(ledger.ticket, Work(ledger.data["type"]), summary, tasks, KEY)
     done = await branch.commit(paths, message, ignore)
     if not done.ok:
         raise Stop(
@@ -193,7 +193,7 @@ async def prove_edits(ledger: Ledger) -> None:
     if not check.green:
         raise Stop(
             Ending.stopped(
-                f"ERROR: files of accepted tasks were changed since ({names(touched)}), and with that:\n{check.output}\n"
+                f"ERROR: files of accepted tasks were changed since: {names(touched)}. With that:\n{check.output}\n"
                 "Mend it and go on with: interlock resume RUN"
             )
         )
@@ -202,7 +202,7 @@ async def prove_edits(ledger: Ledger) -> None:
 
 
 @dataclass(frozen=True)
-class Work:
+class Content:
     """Which files a ticket's commit is made of."""
 
     paths: frozenset[str]
@@ -214,9 +214,9 @@ class Work:
         return path in self.paths or self.patterns.covers(path)
 
 
-async def accepted_work(ledger: Ledger) -> tuple[list[str], Work]:
+async def accepted_work(ledger: Ledger) -> tuple[list[str], Content]:
     """Ids and files of the accepted tasks of all iterations: rejected ones left their work in the tree too."""
-    names: list[str] = []
+    ids: list[str] = []
     patterns: list[str] = []
     paths: set[str] = set()
     for number in range(ledger.iteration + 1):
@@ -226,12 +226,12 @@ async def accepted_work(ledger: Ledger) -> tuple[list[str], Work]:
             continue
         for task in read_graph(read_yaml(document.text, path)).tasks.values():
             if task.status is TaskStatus.ACCEPTED:
-                names.append(task.id if number == ledger.iteration else f"{task.id} (iteration {number})")
+                ids.append(task.id if number == ledger.iteration else f"{task.id} (iteration {number})")
                 if (brought := changed_files(task)) is None:
                     patterns += task.scope
                 else:
                     paths.update(filter(Scope(task.scope).covers, brought))
-    return names, Work(frozenset(paths), Scope(tuple(patterns)))
+    return ids, Content(frozenset(paths), Scope(tuple(patterns)))
 
 
 async def our_ignore(ledger: Ledger, repository: Repository) -> str:

@@ -216,11 +216,9 @@ def _task_problems(entry: Any, number: int, new: bool) -> Iterator[str]:
         yield f"tasks[{number}] is {_kind(entry)}; expected mapping"
         return
     name = entry.get("id")
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        yield f"tasks[{number}]: id missing" if name is None else f"tasks[{number}]: id {name!r} is no plain name"
+    if why := _name_problem(name):
+        yield f"tasks[{number}]: id {why}"
         return
-    if len(name) > LONGEST:
-        yield f"tasks[{number}]: id {name[:40]!r}... has {len(name)} characters; expected at most {LONGEST}"
     where = f"task {name}"
     yield from (f"{where}: {field} missing" for field in _TASK if field not in entry)
     for field in ("description", "parallel_group"):
@@ -245,6 +243,16 @@ def _task_problems(entry: Any, number: int, new: bool) -> Iterator[str]:
         yield f"{where}: attempt is {attempt!r}; expected {0 if new else 'a count'}"
     if not isinstance(entry.get("tool_mandates") or [], list):
         yield f"{where}: tool_mandates is {_kind(entry['tool_mandates'])}; expected list"
+
+
+def _name_problem(name: Any) -> str | None:
+    if name is None:
+        return "missing"
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        return f"{name!r} is no plain name"
+    if len(name) > LONGEST:
+        return f"{name[:40]!r}... has {len(name)} characters; expected at most {LONGEST}"
+    return None
 
 
 def _texts(data: Mapping[str, Any], field: str, where: str, *, optional: bool = False) -> Iterator[str]:

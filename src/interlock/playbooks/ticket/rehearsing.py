@@ -25,7 +25,7 @@ from interlock.engine import (
 )
 from interlock.engine.keys import sha256
 from interlock.engine.model import CommandResult
-from interlock.engine.simulation import Agent
+from interlock.engine.simulation import Agent, MemoryLayer
 from interlock.engine.world import CommandCall
 from interlock.playbooks.ticket.documents import IGNORED, read_yaml
 from interlock.playbooks.ticket.playbook import ticket
@@ -168,7 +168,21 @@ def meddles(_request: AgentRequest, act: Act) -> Act:
     return replace(act, files={**act.files, f"{HOME}/progress.yaml": "status: ACCEPTED\n"})
 
 
+REMARK = "# by a person\n"
+
+
+def remarks(request: AgentRequest, act: Act) -> Act:
+    """A person writes a remark into the state documents, as they are while the agent works."""
+    assert isinstance(request.within, MemoryLayer)
+    layer, paths = request.within, (f"{HOME}/progress.yaml", f"{HOME}/iteration_0/tasks.yaml")
+    texts = {path: content.decode() for path in paths if (content := layer.facts(path).content) is not None}
+    return replace(act, people={path: text + REMARK for path, text in texts.items() if path not in act.files})
+
+
 DEVIATIONS = (
+    # After the git gate, which asks about files that a person begins before it.
+    *(replace(one, fits=of("task-executor", "Reviewer")) for one in STANDARD if one.name == "a person works on"),
+    Deviation("a person edits the state", remarks, fits=of("Planner", "task-executor", "Developer", "Reviewer")),
     *(deviation for deviation in STANDARD if deviation.name in ("hangs", "cannot be started")),
     Deviation("dies", lambda _request, act: replace(act, code=-9, message="", files={})),
     Deviation("writes outside", lambda _request, act: replace(act, files={**act.files, "src/outside.c": "x"})),
@@ -327,6 +341,10 @@ def state_is_true(played: Played) -> str | None:
     progress = data_of(played, f"{HOME}/progress.yaml")
     if played.close.status not in TOLD:
         return None
+    world = played.simulation.world
+    remarked = [path for path in world.people if path.endswith(("/progress.yaml", "/tasks.yaml"))]
+    if lost := [path for path in remarked if REMARK.encode() not in world.tree.files[path]]:
+        return f"without the remark of a person: {', '.join(lost)}"
     status = progress["status"]
     if status not in TOLD[played.close.status]:
         return f"{played.close.status}, but progress.yaml says {status}"
