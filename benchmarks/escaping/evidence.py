@@ -49,7 +49,8 @@ class Finding:
     """Something that must not happen."""
 
     kind: str
-    """``escape``: it reached what it may not change. ``false accept``: it was counted and must not be."""
+    """``escape``: it reached what it may not change. ``false accept``: it was counted and must not be. ``invariant``:
+    a rule of the playbook's rehearsal does not hold. ``error``: the run broke. ``note``: worth knowing, and no fault."""
     text: str
 
 

@@ -23,6 +23,8 @@ from interlock.settings.models import PLAYBOOK_SETTINGS
 MOST_DEEDS = 6
 CHANCE = 0.5
 """That an agent misbehaves, at each call, until the run has had its number of deeds."""
+FEW_CALLS = {"router": 0.9, "harness": 0.6}
+"""The same for playbooks that make few."""
 STATE: Mapping[str, tuple[str, ...]] = {
     "feature": ("docs/feature/login/memory.md",),
     "harness": ("harness/run-state.md", "harness/standards/task-lifecycle.md"),
@@ -105,6 +107,7 @@ DEEDS = (
     Deed("a person works on", works_on, "a person works on"),
     Deed("the engine crashes", usual("crash"), "crash"),
 )
+NOTHING_DONE = "there is nothing to commit"
 OURS = ("nothing changes outside of its scope",)
 """A rule that takes no agent for one that may write code; what is in a scope is looked at more closely here."""
 ROADMAPS_NAMES = {"changes run-state": "writes the roadmap"}
@@ -151,7 +154,7 @@ class Agents:
             raise RuntimeError(f"no end after {MOST_CALLS} calls")
         best = self.setup.base(request)
         name, known, act, fails = "", "", best, False
-        if self.left and self.draw.random() < CHANCE:
+        if self.left and self.draw.random() < FEW_CALLS.get(request.playbook, CHANCE):
             name, known, act, fails = self._misbehaved(request, best)
         if act == best:
             name, fails = "", False
@@ -239,4 +242,9 @@ def judged(
     # A run that waits has no end to judge; what the playbooks' rules say is for runs that ended.
     known = ALWAYS if company.away else [one for one in agents.setup.invariants if one.name not in OURS]
     setup = replace(agents.setup, invariants=tuple(known))
-    return found + [Finding("invariant", text) for text in setup.broken(played)]
+    broken = setup.broken(played)
+    if any(line.event == "warning" and NOTHING_DONE in line.data["text"] for line in evidence.lines):
+        # Executors that say they are through and changed nothing, green tests and a content Reviewer: it is said.
+        found += [Finding("note", text) for text in broken if ": 0 commits on" in text]
+        broken = [text for text in broken if ": 0 commits on" not in text]
+    return found + [Finding("invariant", text) for text in broken]

@@ -187,7 +187,7 @@ class Setup:
             program = table.program
         else:
             program = table.program or known_agent(table.type).program_for(table.mode)
-        # Calls start in worktrees, questions of `doctor` in folders of their own: all must find the same file.
+        # Calls start in layers, questions of `doctor` in folders of their own: all must find the same file.
         return str(self.root / program) if "/" in program else program
 
     def _scenario(self, path: str | None) -> Scenario | None:

@@ -387,7 +387,7 @@ def test_run_json_is_put_back_from_what_the_run_keeps(real: Start, damage: str) 
     """Without it nobody knows what the run was asked for; its digest is the first link of the chain."""
     played = real(CHAINED, Work(), {})
     crashed(played)
-    known, (folder,) = played.run, [played.run.folder]
+    known, folder = played.run, played.run.folder
     place = folder.path / "run.json"
     content = place.read_bytes()
     place.unlink()
@@ -403,6 +403,7 @@ def test_run_json_is_put_back_from_what_the_run_keeps(real: Start, damage: str) 
         with pytest.raises(DocumentInvalid, match=r"run\.json of") as caught:
             folder.identity()
         assert f"interlock recover {folder.run_id}" in str(caught.value.remedy)
+    folder = RunFolder(played.root, folder.run_id)  # as somebody finds it who comes later
     assert put_back_identity(folder) is not None
     assert place.read_bytes() == content
     assert folder.identity() == known.identity
@@ -614,8 +615,10 @@ def test_what_killed_writes_left_is_removed_by_the_next_process(tmp_path: Path) 
         *(folder.path / name for name in (".run.json.tmp", ".head.tmp", ".run.json.interlock-0123456789abcdef.tmp")),
         *(folder.path / "objects" / name for name in (".0123456789abcdef.tmp", ".x.interlock-0123456789abcdef.tmp")),
         folder.inbox / ".0123456789abcdef.json.tmp",
+        folder.path / "bases" / ".toy-1-abcdef.tmp",
     ]
     folder.inbox.mkdir()
+    (folder.path / "bases").mkdir()
     kept = [folder.path / "mine.tmp", folder.path / "objects" / ".mine"]
     for place in (*left, *kept):
         place.write_bytes(b"half")

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Limited, Observer, Usage
-from interlock.contracts import Contract, Outcome, Reason
+from interlock.contracts import Outcome, Reason
 from interlock.engine import brief
 from interlock.engine.budget import Budget, usage_in
 from interlock.engine.examination import SHOWN_OF_PATCH, Examiner
@@ -170,7 +170,7 @@ class Dispatcher:
 
     async def _import_and_settle(self, plan: Plan, report: Report, facts: dict[str, Any]) -> Report:
         """Bring in what counts, after the members declared before this one, and record the end."""
-        paths = to_import(report, plan.spec.contract)
+        paths = to_import(report)
         if paths or report.ignored:
             if self._importing(plan) is None:
                 found = {"report": report.to_json(), "facts": facts}
@@ -377,15 +377,13 @@ def earlier_work(patch: str) -> str:
     return f"{said}\n\n{quoted}"
 
 
-def to_import(report: Report, contract: Contract) -> tuple[str, ...]:
+def to_import(report: Report) -> tuple[str, ...]:
     """What of a dispatch's changes comes into the tree: all of them, or of a failed one the documents that hold.
 
     A document that satisfies its contract is evidence, also when its author failed; the rest of a failed attempt is
     kept in `Report.work`.
     """
-    left_out = {artifact.path for artifact in contract.artifacts if not artifact.imported}
-    counting = (path for path in report.changes if report.accepted or path in report.artifacts)
-    return tuple(path for path in counting if path not in left_out)
+    return tuple(path for path in report.changes if report.accepted or path in report.artifacts)
 
 
 def only(work: Any, paths: Iterable[str]) -> Any:

@@ -107,6 +107,7 @@ class Examiner:
         verdict = within_scope(judge(spec.contract, answer, checks), violations, found)
         kept = self._keep_answer(trial, exit_)
         accepted = verdict.outcome is not Outcome.FAIL
+        left_out = {artifact.path for artifact in spec.contract.artifacts if not artifact.imported}
         report = Report(
             key=slot.key,
             agent=spec.agent,
@@ -121,7 +122,7 @@ class Examiner:
             complaints=verdict.complaints,
             artifacts=artifacts,
             flaws=tuple(found for found in checks if not found.ok),
-            changes=changes.mine,
+            changes=tuple(path for path in changes.mine if path not in left_out),
             violations=violations,
             foreign=changes.foreign,
             dropped=changes.dropped,

@@ -35,6 +35,7 @@ UNBORN = frozenset({"objects", head.NAME})
 """What a run folder has before its ``run.json``: whoever was killed there had not begun."""
 EARLIER_LEFTOVER = re.compile(r"\.(?:run\.json|head|report\.md|[0-9a-f]{16}(?:\.json)?)\.tmp")
 """How earlier versions called their temporary files."""
+DRAFT = re.compile(r"\..+\.tmp", re.DOTALL)
 MESSAGE_BYTES = 1_000_000
 
 
@@ -92,7 +93,7 @@ class RunFolder:
         self.root = root
         self.run_id = run_id
         self.path = root / HOME / "runs" / run_id
-        self.objects: Objects = LateObjects(self.path / "objects", exists=self.exists)
+        self.objects: Objects = LateObjects(self.path / "objects", exists=self.exists or self._has_journal)
         self.before_create: Callable[[], None] = lambda: None
 
     @property
@@ -205,10 +206,12 @@ class RunFolder:
 
     def tidy(self) -> None:
         """Remove the temporary files of killed writes. Only for the process that holds the run's lock."""
-        for folder in (self.path, self.path / "objects", self.inbox):
+        for folder in (self.path, self.path / "objects", self.path / "bases", self.inbox):
             with suppress(OSError):
                 remove_leftovers(folder)
                 remove_leftovers(folder, EARLIER_LEFTOVER)
+        with suppress(OSError):
+            remove_leftovers(self.path / "bases", DRAFT)
 
     def lines(self) -> list[Line]:
         """What the journal says now; a torn last line is left for the run's own process to deal with."""

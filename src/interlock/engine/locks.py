@@ -1,4 +1,4 @@
-"""One live run per key, one worker at a time in a tree (CM-01, EN-39).
+"""One live run per key (CM-01).
 
 The operating system's lock says whether the holder lives; a note beside it says who it is.  A note without a lock
 is a process that died: its lock is taken over with a warning.  That holds for every process of this start of this

@@ -136,6 +136,8 @@ def _try(line: LineLike, data: Mapping[str, Any]) -> Told:
     delay = in_words(data["delay_s"]) if data["delay_s"] else ""
     reason = outcome_word(data["outcome"], data["reason"])
     said = f": {printable(data['detail'])}" if isinstance(data["detail"], str) and data["detail"] else ""
+    if data.get("exhausted"):
+        return Told(f"{_at(line)}: {line.agent} was ended: its share of the budget is used up", Weight.ATTENTION)
     if data["move"] == "wait":
         what = f"waiting {delay} for it" if delay else "it lasts longer than may be waited"
         return Told(f"{_at(line)}: the limit of {line.agent}'s service is reached{said}; {what}", Weight.ATTENTION)

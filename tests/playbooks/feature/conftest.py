@@ -46,6 +46,10 @@ def writes(files: Mapping[str, str | None]) -> Change:
     return lambda _request, act: replace(act, files={**act.files, **files})
 
 
+def lasting(seconds: float) -> Change:
+    return lambda _request, act: replace(act, seconds=seconds)
+
+
 def leaves_out(path: str) -> Change:
     return lambda _request, act: replace(act, files={name: text for name, text in act.files.items() if name != path})
 

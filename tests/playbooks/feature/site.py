@@ -1,4 +1,4 @@
-"""Step 5 alone in a workspace on disk: real files, git, worktrees, and a process for each task agent."""
+"""Step 5 alone in a workspace on disk: real files, git, layers, and a process for each task agent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from interlock.agents import Bound, CommandRunner
+from interlock.agents import AgentExit, AgentNews, AgentRequest, CommandRunner, Observer
 from interlock.engine import Ending, Options, Playbook, Run
 from interlock.engine.folder import HOME, RunFolder, known_runs
 from interlock.engine.host import Finished, Host, Quiet
@@ -25,21 +25,45 @@ from interlock.playbooks.feature.layout import Layout
 from interlock.playbooks.feature.plan import Plan, Task, Wave
 from interlock.playbooks.feature.stages import Stage
 from interlock.playbooks.feature.tasks import BARRIER, carry_out
-from interlock.workspace import Workspace
+from interlock.workspace import Confinement, Workspace
+from tests.crash.process import OneRunner
 
 AT = Layout("login")
+MARK = "SITE_OF_A_TEST"
+"""By this variable the agents of a site are known among all processes."""
 AGENT = r"""
-echo "$INTERLOCK_DISPATCH" >> "$CALLS"
-touch "$MEET/$INTERLOCK_MEMBER"
-until [ "$(ls "$MEET" | wc -l)" -ge "$TOGETHER" ]; do sleep 0.02; done
-[ "$(ps -o ppid= -p $$ | tr -d ' ')" = "$PPID" ] || sleep 600
+until [ -e "$(dirname "$INTERLOCK_BRIEF")/go-on" ]; do sleep 0.02; done
 mkdir -p src docs/feature/login/memory
 echo "$INTERLOCK_MEMBER" > "src/$INTERLOCK_MEMBER.txt"
 printf '## Key Findings\n\n- Done by %s.\n' "$INTERLOCK_MEMBER" > "docs/feature/login/memory/$INTERLOCK_MEMBER.mem.md"
 echo "DONE: as asked"
 """
-"""Nobody ends before so many have started: the first ones are at work side by side, or the run never ends. An agent
-whose engine has died does not end at all: whoever resumes has to end it."""
+"""An agent whose engine has died waits for ever: it has to be ended with it."""
+
+
+class Meeting(CommandRunner):
+    """Nobody goes on before so many have started: the first ones are at work side by side, or the run never ends."""
+
+    def __init__(self, base: Path, together: int, environ: dict[str, str]) -> None:
+        super().__init__("shell", ["sh", "-c", AGENT], {}, environ)
+        self._base, self._together = base, together
+        self._waiting: list[Path] = []
+
+    async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
+        with (self._base / "calls").open("a", encoding="utf-8") as calls:
+            calls.write(f"{request.dispatch}\n")
+
+        def arrived(news: AgentNews) -> None:
+            observe(news)
+            if news.kind == "started":
+                self._waiting.append(request.exchange / "go-on")
+                (self._base / "met" / request.member).touch()
+                if len(list((self._base / "met").iterdir())) >= self._together:
+                    for place in self._waiting:
+                        place.touch()
+                    self._waiting.clear()
+
+        return await super().call(request, arrived)
 
 
 @dataclass(frozen=True)
@@ -58,7 +82,7 @@ class Site:
     def lay_out(self) -> Site:
         (self.root / AT.folder).mkdir(parents=True)
         (self.root / AT.memory).write_text(shared_memory.TEMPLATE, "utf-8")
-        (self.base / "meet").mkdir()
+        (self.base / "met").mkdir()
         subprocess.run(["git", "init", "-q"], cwd=self.root, check=True)
         return self
 
@@ -99,24 +123,18 @@ class Site:
 
     # -- what the host asks for
 
-    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any, *, nested: bool, on_wait: Any) -> RealWorld:
+    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> RealWorld:
         workspace = Workspace(self.root, self.root / HOME, documents=playbook.documents(inputs))
-        return RealWorld(folder, workspace, self, environ=self.environ, nested=nested, on_wait=on_wait)
+        runner = Meeting(self.base, self.together, self.environ)
+        book = OneRunner(runner)
+        return RealWorld(folder, workspace, book, environ=self.environ, confine=lambda _runner: Confinement())
 
     def options(self, _playbook: Playbook) -> Options:
         return Options()
 
-    def bind(self, agent: str) -> Bound:
-        return Bound(agent, "shell")
-
-    def runner(self, _bound: Bound) -> CommandRunner:
-        return CommandRunner("shell", ["sh", "-c", AGENT], {}, self.environ)
-
     @property
     def environ(self) -> dict[str, str]:
-        places = {"MEET": "meet", "CALLS": "calls", "XDG_CACHE_HOME": "cache"}
-        told = {name: str(self.base / place) for name, place in places.items()}
-        return {**os.environ, **told, "TOGETHER": str(self.together)}
+        return {**os.environ, MARK: str(self.base)}
 
     # -- what happened
 

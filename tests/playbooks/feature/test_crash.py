@@ -1,22 +1,20 @@
-"""Cut off anywhere: at every point of a whole run in memory, and between the lines of a wave in real worktrees."""
+"""Cut off anywhere: at every point of a whole run in memory, and between the lines of a wave in real layers."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from interlock.agents import AgentRequest
-from interlock.engine import Act, Options, Simulation, Status
+from interlock.engine import Options, Simulation, Status
 from interlock.engine.simulation import Crash
 from interlock.playbooks.feature import rehearsal
 
-from .conftest import AT, Bench, both, plans, writes
-from .site import Site
+from .conftest import AT, Bench, both, lasting, plans, writes
+from .site import MARK, Site
 
 # -- in memory
 
@@ -85,10 +83,6 @@ def test_a_cut_at_every_point_of_a_whole_run_resumes_to_the_same_documents(part:
         resumes_alike(clean, number, expected)
 
 
-def lasting(seconds: float) -> Callable[[AgentRequest, Act], Act]:
-    return lambda _request, act: replace(act, seconds=seconds)
-
-
 def four_side_by_side() -> Simulation:
     """Four members of one wave that end one after another, in another order than declared."""
     bench = Bench()
@@ -100,29 +94,30 @@ def four_side_by_side() -> Simulation:
 
 
 @pytest.mark.req("CM-22", "EN-38")
-def test_parallel_members_killed_at_every_point_of_their_wave_are_merged_once() -> None:
-    """Between the start of one and the end of another, between ends, between merges: the same code comes out."""
+def test_parallel_members_killed_at_every_point_of_their_wave_come_in_once() -> None:
+    """Between the start of one and the end of another, between verdict and import: the same code comes out."""
     whole = four_side_by_side()
     points = points_of(whole)
     expected = documents(whole)
     assert {f"src/T{number}.py" for number in range(1, 5)} <= set(expected)
     events = [event for _, event in points]
-    first, last = events.index("schedule"), len(events) - events[::-1].index("merge")
+    first = events.index("schedule")
+    last = first + events[first:].index("memory.merged")
     inside = events[first:last]
-    assert inside.count("dispatch.start") >= 4 and inside.count("dispatch.end") >= 4 and inside.count("merge") >= 4
+    assert all(inside.count(f"dispatch.{event}") >= 4 for event in ("start", "importing", "end"))
     for number in range(first, last):
         resumes_alike(four_side_by_side, number, expected)
 
 
-# -- on disk, with real worktrees, real agents and a real kill
+# -- on disk, with real layers, real agents and a real kill
 
 
 def left_running(place: Path) -> list[int]:
-    """Agents that still work in a worktree of this place."""
+    """Agents of this place that still work."""
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get("CALLS") == str(place / "calls") and process.status() != psutil.STATUS_ZOMBIE:
+            if process.environ().get(MARK) == str(place) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process.pid)
         except (psutil.Error, OSError):
             continue
@@ -134,24 +129,24 @@ NAMES = ("T1", "T2", "T3")
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[range, str]:
-    """From the first start to the last merge, as numbers of synced lines and effects; the memory in the end."""
+    """From the first start to the last end, as numbers of synced lines and effects; the memory in the end."""
     site = Site(tmp_path_factory.mktemp("uninterrupted"), NAMES, together=3).lay_out()
     last: list[str] = []
     finished = site.run(lambda point: last.append(site.lines[-1].event) if point != "before-sync" else None)
     assert finished.close.output == site.all_done
-    first, behind = last.index("dispatch.start"), len(last) - last[::-1].index("merge")
+    first, behind = last.index("dispatch.start"), len(last) - last[::-1].index("dispatch.end")
     return range(first, behind), (site.root / AT.memory).read_text("utf-8")
 
 
-@pytest.mark.req("CM-22", "CM-09", "EN-38")
+@pytest.mark.req("CM-22", "CM-09", "EN-38", "LY-03", "LY-15")
 @pytest.mark.parametrize("part", range(4))
-def test_members_killed_in_their_worktrees_are_done_once_and_merged(
+def test_members_killed_in_their_layers_are_done_once_and_come_in_once(
     uninterrupted: tuple[range, str], tmp_path: Path, part: int
 ) -> None:
     """Killed with SIGKILL behind every line and before every effect of a wave of three: nothing is paid twice, every
-    change arrives once, no agent and no worktree is left."""
+    change arrives once, no agent and no layer is left."""
     points, memory = uninterrupted
-    assert len(points) > 24
+    assert len(points) > 18
     for number in points[part::4]:
         site = Site(tmp_path / str(number), NAMES, together=3).lay_out()
         site.killed_at(number)
@@ -161,6 +156,6 @@ def test_members_killed_in_their_worktrees_are_done_once_and_merged(
             assert (site.root / f"src/implementer-{name}.txt").read_text("utf-8") == f"implementer-{name}\n"
         assert (site.root / AT.memory).read_text("utf-8") == memory
         assert all(site.calls[str(key)] == 1 for key in ended), number
-        assert Counter(line.event for line in site.lines)["merge"] == len(NAMES)
+        assert Counter(line.event for line in site.lines)["dispatch.end"] == len(NAMES)
         assert left_running(site.base) == []
-        assert list((site.base / "cache").rglob("*.txt")) == [], "a worktree is left"
+        assert list((site.root / ".interlock/layers").glob("feature-*")) == [], "a layer is left"

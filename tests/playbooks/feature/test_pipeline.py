@@ -8,14 +8,15 @@ from itertools import product
 
 import pytest
 
-from interlock.engine import Options
+from interlock.agents.runner import AgentRequest
+from interlock.engine import Act
 from interlock.errors import EngineFault
 from interlock.playbooks.feature import diagram, feature
 from interlock.playbooks.feature.layout import AGENTS, CRITICS, RESEARCHERS, REVIEWERS, VERIFIERS
 from interlock.playbooks.feature.stages import MOVES, START, Move, Stage, Walk
 from interlock.telemetry.lines import tell
 
-from .conftest import AT, ERROR, SILENT, Bench, leaves_out, plans, remembers, says, writes
+from .conftest import AT, ERROR, SILENT, Bench, both, leaves_out, plans, remembers, says, writes
 
 
 @pytest.mark.req("FT-02", "FT-150", "FT-09", "FT-19", "FT-54")
@@ -202,13 +203,19 @@ def test_unknown_modes_are_refused(bench: Bench, wrong: dict[str, str]) -> None:
     assert bench.refuse(**wrong).exit_code == 2
 
 
-@pytest.mark.req("EN-47")
-def test_agents_that_write_to_an_outbox_are_told_so(bench: Bench) -> None:
-    """The run is the same; no brief names a place that is not where the agent writes."""
-    close = bench.simulate().go(options=Options(outbox=True))
-    assert close.exit_code == 0
-    brief = bench.brief("spec")
-    assert f"`{AT.feature}`" not in brief.partition("## Task")[2].partition("## Inputs")[0]
+@pytest.mark.req("EN-47", "LY-01", "LY-03")
+def test_outputs_are_named_as_they_will_lie_and_are_not_there_before_they_count(bench: Bench) -> None:
+    """The brief has the path of the workspace; what does not satisfy its contract never lies there."""
+    there = []
+
+    def looks(_request: AgentRequest, act: Act) -> Act:
+        there.append(AT.feature in bench.paths)
+        return act
+
+    bench.on("spec", both(looks, writes({AT.feature: "no title\n"})), looks)
+    assert bench.play().exit_code == 0
+    assert there == [False, False]
+    assert f"`{AT.feature}`" in bench.brief("spec").partition("## Task")[2].partition("## Inputs")[0]
     assert bench.text("feature.md") == "# Title\n"
 
 
@@ -308,18 +315,22 @@ def test_several_verdicts_in_one_answer_the_last_counts(bench: Bench) -> None:
 
 
 @pytest.mark.req("FT-20", "CM-04")
-def test_a_change_to_the_shared_memory_is_undone(bench: Bench) -> None:
-    """It is reported, and the run goes on."""
+def test_a_change_to_the_shared_memory_is_not_taken_over(bench: Bench) -> None:
+    """It is reported and kept as a patch, and the run goes on."""
     bench.ever("designer", writes({AT.memory: "mine now"}))
     assert bench.play().exit_code == 0
-    assert "designer changed memory.md; only the orchestrator may. Change undone." in bench.warnings
+    assert "designer changed memory.md; only the orchestrator may. Not taken over." in bench.warnings
+    (foreign,) = bench.events("foreign_write")
+    assert (foreign["paths"], foreign["by"]) == ([AT.memory], "designer")
+    kept = {f"{key}/{name}": content for (key, name), content in bench.simulation.world.records.kept.items()}
+    assert b"mine now" in kept[foreign["patch"].partition("/dispatches/")[2]]
     assert "mine now" not in bench.memory
 
 
 @pytest.mark.req("FT-21", "FT-44", "FT-45")
 @pytest.mark.parametrize("path", [AT.mem("designer"), "src/a.py", AT.at("extra.md"), AT.design])
 def test_writing_elsewhere_is_a_scope_violation(bench: Bench, path: str) -> None:
-    """Undone, and a failure of the agent, which is retried once."""
+    """Not taken over, and a failure of the agent, which is retried once."""
     bench.on("spec", writes({path: "intruder"}))
     assert bench.play().exit_code == 0
     assert bench.called.count("spec") == 2

@@ -1,4 +1,4 @@
-"""Steps 4 and 5: plans that hold, waves of task agents in worktrees, what their failures lead to."""
+"""Steps 4 and 5: plans that hold, waves of task agents side by side, what their failures lead to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from .conftest import AT, ERROR, SILENT, Bench, both, plans, remembers, says, task, writes
+from interlock.agents.runner import AgentRequest
+from interlock.engine import Act
+
+from .conftest import AT, ERROR, SILENT, Bench, both, lasting, plans, remembers, says, task, writes
 
 # -- 4
 
@@ -153,26 +156,35 @@ def test_failed_documentation_stops_what_depends_on_it(bench: Bench) -> None:
     assert bench.called.index("implementer-U1") > bench.called.index("v-build")
 
 
-# -- worktrees and merges
+# -- layers and merges
 
 
-@pytest.mark.req("EN-38")
-def test_tasks_work_side_by_side_and_are_merged_in_declared_order(bench: Bench) -> None:
-    """Each sees the state before its sub-wave; the merges come after all have ended, in the order of the plan."""
+@pytest.mark.req("EN-38", "LY-06")
+def test_tasks_work_side_by_side_and_come_into_the_tree_in_declared_order(bench: Bench) -> None:
+    """Each sees the state before its sub-wave; what they did comes in by the order of the plan, whoever ends first."""
+    seen: dict[str, bool] = {}
+
+    def looks(request: AgentRequest, act: Act) -> Act:
+        seen[request.member] = "src/one.py" in bench.paths
+        return act
+
     bench.on("planner", plans("T1 T2"))
-    bench.ever("implementer-T1", writes({"src/one.py": "1\n"})).ever("implementer-T2", writes({"src/two.py": "2\n"}))
+    bench.ever("implementer-T1", both(looks, writes({"src/one.py": "1\n"}), lasting(9.0)))
+    bench.ever("implementer-T2", both(looks, writes({"src/two.py": "2\n"}), lasting(2.0)))
     assert bench.play().exit_code == 0
     assert {"src/one.py", "src/two.py"} <= bench.paths
-    merges = [line.data["dispatch"] for line in bench.lines if line.event == "merge"]
-    assert [key.rsplit("/", 1)[-1] for key in merges] == ["implementer-T1#1", "implementer-T2#1"]
-    roots = {request.workspace for request in bench.simulation.world.calls if request.agent == "implementer"}
-    assert len(roots) == 2 and bench.simulation.world.tree.root not in roots
+    assert seen == {"implementer-T1": False, "implementer-T2": False}
+    judged = [line.agent and line.key for line in bench.lines if line.event == "dispatch.importing"]
+    ended = [one["member"] for one in bench.events("dispatch.end")]
+    tasks = ["implementer-T1", "implementer-T2"]
+    assert [key for key in judged if "wave-1" in str(key)] == [f"pass-1/5/wave-1/{one}#1" for one in tasks[::-1]]
+    assert [one for one in ended if one in tasks] == tasks
 
 
 def test_a_conflict_is_the_later_tasks_failure(bench: Bench) -> None:
-    """The first change stays, the second task has failed, and the planner sees the conflict."""
+    """By the order of the plan, whoever ended first. The first change stays, and the planner sees the conflict."""
     bench.on("planner", plans("T1 T2"), plans("T2", first=2))
-    bench.on("implementer-T1", writes({"src/a.py": "a = 'one'\n"}))
+    bench.on("implementer-T1", both(writes({"src/a.py": "a = 'one'\n"}), lasting(9.0)))
     bench.on("implementer-T2", writes({"src/a.py": "a = 'two'\n"}))
     bench.on("v-tasks", remembers("FAIL"))
     assert bench.play().exit_code == 0

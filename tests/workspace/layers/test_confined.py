@@ -454,7 +454,7 @@ _PROBE = (
     "import sys, os; from pathlib import Path; from interlock.workspace import *\n"
     "workspace = Workspace(Path(sys.argv[1]), Path(sys.argv[1]) / '.interlock')\n"
     "layers = open_layers(workspace, environ=os.environ, maker=sys.argv[2])\n"
-    "print(layers.probe())\n"
+    "print(layers.probe(), flush=True)\n"
     "import asyncio, subprocess\n"
     "async def main():\n"
     "    layer = await layers.make('run-1', Confinement())\n"

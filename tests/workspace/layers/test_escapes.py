@@ -243,22 +243,19 @@ def test_the_tries_would_get_out_without_a_layer(tmp_path: Path) -> None:
     """Run outside, several of them do report that they got out: the tests above prove something."""
     for name in ("victim/file", "home/.cargo/credentials.toml", "home/.ssh/id", "beside"):
         _put(tmp_path / name, "secret")
-    with _services(_made(tmp_path)) as names:
-        about = {**names, "victim": str(tmp_path / "victim/file"), "home": str(tmp_path / "home")}
-        about |= {
-            "beside": str(tmp_path / "beside"),
-            "secret": str(tmp_path / "home/.ssh/id"),
-            "workspace": str(tmp_path),
-        }
-        wanted = ("absolute-path", "abstract-socket", "beside", "tool-keys", "link-out", "attributes", "shared-memory")
-        for way in WAYS:
-            if way.id in wanted:
-                words = [sys.executable, "-I", "-S", "-c", PRELUDE + "\n" + way.code, way.id, json.dumps(about)]
-                done = subprocess.run(words, cwd=_made(tmp_path), capture_output=True, text=True, check=False)
+    about: dict[str, object] = {
+        "victim": str(tmp_path / "victim/file"),
+        "home": str(tmp_path / "home"),
+        "beside": str(tmp_path / "beside"),
+        "secret": str(tmp_path / "home/.ssh/id"),
+        "workspace": str(tmp_path),
+    }
+    wanted = ("absolute-path", "abstract-socket", "beside", "tool-keys", "link-out", "attributes", "shared-memory")
+    with tempfile.TemporaryDirectory(prefix="il") as short:
+        (Path(short) / "work").mkdir()
+        with _services(Path(short)) as names:
+            for way in (way for way in WAYS if way.id in wanted):
+                code = f"{PRELUDE}\n{way.code}"
+                words = [sys.executable, "-I", "-S", "-c", code, way.id, json.dumps({**about, **names})]
+                done = subprocess.run(words, cwd=short, capture_output=True, text=True, check=False)
                 assert "OUT:" in done.stdout, (way.id, done.stderr)
-
-
-def _made(place: Path) -> Path:
-    short = Path(tempfile.gettempdir()) / f"il{os.getpid()}"
-    (short / "work").mkdir(parents=True, exist_ok=True)
-    return short

@@ -86,8 +86,8 @@ def conflict_told(report: Report) -> str:
     """What an agent is told whose work could not be merged with an edit made meanwhile."""
     paths = ", ".join(f"`{path}`" for path in report.conflicts)
     return (
-        f"While you worked, somebody else changed {paths}. That stands, and is what you find there now; nothing of your "
-        "own work was taken over. Do the task again, so that their changes remain."
+        f"While you worked, somebody else changed {paths}. That stands, and is what you find there now; nothing of "
+        "your own work was taken over. Do the task again, so that their changes remain."
     )
 
 

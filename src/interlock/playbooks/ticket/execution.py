@@ -343,8 +343,9 @@ class Execution:
 
 
 async def validate(ledger: Ledger, graph: Graph, letter: str | None) -> Check:
-    """Build, then test, where and how the policy says, else as the state document does."""
+    """Build, then test, where and how the policy says, else as the state document does now: a person may edit that."""
     run, policy = ledger.run, graph.policy
+    await ledger.read_again()
     own = policy.groups.get(letter or "", Commands())
     place = own.working_directory or policy.working_directory
     wanted = {

@@ -182,7 +182,8 @@ def remarks(request: AgentRequest, act: Act) -> Act:
 DEVIATIONS = (
     # After the git gate, which asks about files that a person begins before it.
     *(replace(one, fits=of("task-executor", "Reviewer")) for one in STANDARD if one.name == "a person works on"),
-    Deviation("a person edits the state", remarks, fits=of("Planner", "task-executor", "Developer", "Reviewer")),
+    # At one of the calls: documents that are not as interlock writes them cost much to edit.
+    Deviation("a person edits the state", remarks, fits=lambda request: request.member.endswith("-T1")),
     *(deviation for deviation in STANDARD if deviation.name in ("hangs", "cannot be started")),
     Deviation("dies", lambda _request, act: replace(act, code=-9, message="", files={})),
     Deviation("writes outside", lambda _request, act: replace(act, files={**act.files, "src/outside.c": "x"})),
