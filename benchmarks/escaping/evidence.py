@@ -50,7 +50,7 @@ class Finding:
 
     kind: str
     """``escape``: it reached what it may not change. ``false accept``: it was counted and must not be. ``invariant``:
-    a rule of the playbook's rehearsal does not hold. ``error``: the run broke. ``note``: worth knowing, and no fault."""
+    a rule of the playbook's rehearsal does not hold. ``error``: the run broke. ``note``: no fault, worth knowing."""
     text: str
 
 

@@ -24,6 +24,7 @@ from interlock.engine.dry_run import Plan, dry_run
 from interlock.engine.folder import HOME, Known, RunFolder, find_run, known_runs
 from interlock.engine.host import NOTHING_SPECIAL, Call, Finished, Host, View
 from interlock.engine.journal import Tripwire, no_tripwire
+from interlock.engine.lifecycle import ended_as
 from interlock.engine.options import Options
 from interlock.engine.people import Waiting
 from interlock.engine.real import RealWorld
@@ -239,7 +240,8 @@ class Application:
     async def resume(self, name: str, call: Call = NOTHING_SPECIAL) -> Finished:
         known = self.find(name)
         self._say_found_runner()
-        self._say_what_is_not_promised()
+        if ended_as(known.folder.lines()) is None:
+            self._say_what_is_not_promised()
         return self._with_caution(await self.host.resume(known, self.playbook_of(known), call))
 
     async def decide(self, name: str, choice: str, *, note: str = "", who: str | None = None) -> Waiting:
@@ -270,8 +272,9 @@ class Application:
 
     def _with_caution(self, finished: Finished) -> Finished:
         """Whoever decides at a gate is told when what it shows was made without confinement."""
-        unconfined = self.settings.sandbox.mode == "off" or not self.setup.probe.confined
-        if finished.close.gate is not None and unconfined:
+        if finished.close.gate is None:
+            return finished
+        if self.settings.sandbox.mode == "off" or not self.setup.probe.confined:
             self.view.remark(f"before you decide: agents were not confined; {UNPROMISED}.")
         return finished
 

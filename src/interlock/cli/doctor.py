@@ -16,7 +16,7 @@ import typer
 
 from interlock.cli.desk import Desk, finish
 from interlock.cli.options import command
-from interlock.cli.output import print_json
+from interlock.cli.output import print_json, print_lines
 from interlock.cli.overview import is_dead, lock_notes
 from interlock.cli.panels import WORKSHOP
 from interlock.errors import ConfigInvalid, InterlockError
@@ -66,7 +66,7 @@ def add(app: typer.Typer) -> None:
         if desk.json:
             print_json({"ok": not broken, "workspace": str(desk.root), "checks": [asdict(check) for check in checks]})
         else:
-            typer.echo("\n".join(_lines(checks)))
+            print_lines(_lines(checks))
         return BROKEN if broken else 0
 
 
@@ -309,7 +309,7 @@ def locks(root: Path) -> Iterator[Check]:
 
 
 def journals(root: Path) -> Iterator[Check]:
-    from interlock.engine.folder import known_runs
+    from interlock.engine.folder import known_runs, unreadable_runs
 
     try:
         runs = known_runs(root)
@@ -319,7 +319,9 @@ def journals(root: Path) -> Iterator[Check]:
     for known in runs:
         if findings := known.folder.verify():
             text = f"{known.identity.run_id}: {findings[0]}"
-            yield Check("journals", State.BROKEN, text, f"interlock show {known.identity.run_id} --verify")
+            yield Check("journals", State.BROKEN, text, f"interlock recover {known.identity.run_id}")
+    for problem in unreadable_runs(root):
+        yield Check("journals", State.BROKEN, problem.what, problem.remedy)
     yield Check("journals", State.OK, f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} looked at")
 
 

@@ -11,7 +11,7 @@ from interlock.cli.completion import complete_playbook
 from interlock.cli.desk import Desk, finish
 from interlock.cli.failures import told
 from interlock.cli.options import PlaybookName, command
-from interlock.cli.output import complain, print_json
+from interlock.cli.output import complain, print_json, print_lines
 from interlock.cli.panels import WORKSHOP
 from interlock.cli.rooms import room_of
 from interlock.errors import ConfigInvalid, InterlockError
@@ -83,8 +83,13 @@ def add(app: typer.Typer) -> None:
             found = {one.agent.name: {"version": one.version, "signed_in": one.signed_in} for one in agents}
             print_json({"workspace": str(desk.root), "agents": found, "written": written, "kept": kept, "next": advice})
         else:
-            typer.echo("\n".join(f"found    {one.agent.name}: {one.text}" for one in agents), nl=bool(agents))
-            typer.echo("\n".join([*(f"written  {path}" for path in written), *(f"kept     {path}" for path in kept)]))
+            print_lines(
+                [
+                    *(f"found    {one.agent.name}: {one.text}" for one in agents),
+                    *(f"written  {path}" for path in written),
+                    *(f"kept     {path}" for path in kept),
+                ]
+            )
         complain(*advice)
         return 0
 
@@ -96,7 +101,7 @@ def add(app: typer.Typer) -> None:
             listed = [{"what": one.what, **dict(one.parts())} for one in problems]
             print_json({"playbook": playbook, "ok": not problems, "problems": listed})
         elif not problems:
-            typer.echo(f"{playbook}: ready to run in {desk.root}")
+            print_lines([f"{playbook}: ready to run in {desk.root}"])
         for one in problems:
             complain(*told(one.what, dict(one.parts())))
         return BROKEN if problems else 0

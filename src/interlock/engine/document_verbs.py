@@ -13,6 +13,7 @@ from interlock.engine.keys import sha256
 from interlock.engine.model import Changed
 from interlock.engine.projection import Render, completed
 from interlock.engine.recording import Recording
+from interlock.errors import DocumentInvalid
 from interlock.workspace import Scope as PathScope
 
 
@@ -30,7 +31,7 @@ class DocumentVerbs(Recording):
 
     async def write(self, path: str, content: str | bytes, *, expect: str | None = None) -> Written:
         """Write a document whole, atomically; with `expect`, only over a file that still has that digest (EN-23)."""
-        raw = content.encode("utf-8") if isinstance(content, str) else content
+        raw = encoded(path, content)
         digest = sha256(raw)
         slot = self.recall("write", {"path": path, "content": digest})
         if slot.recorded:
@@ -163,3 +164,13 @@ class DocumentVerbs(Recording):
         found = Changed(tuple(paths), lines, kept)
         slot.settle("changes", asdict(found))
         return found
+
+
+def encoded(path: str, content: str | bytes) -> bytes:
+    """The bytes of a document; text that is none in UTF-8 is refused."""
+    try:
+        return content.encode("utf-8") if isinstance(content, str) else content
+    except UnicodeEncodeError as error:
+        raise DocumentInvalid(
+            f"{path} cannot be written: {error.reason}", path=path, expected="text in UTF-8"
+        ) from error

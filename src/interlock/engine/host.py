@@ -38,7 +38,7 @@ from interlock.engine.people import (
 )
 from interlock.engine.run import Run
 from interlock.engine.world import World
-from interlock.errors import Locked, Refused
+from interlock.errors import InterlockError, Locked, Refused
 from interlock.workspace import Workspace, open_layers
 
 DEEPEST = 3
@@ -211,7 +211,8 @@ class Host:
 
         def take_lock() -> None:
             holder = lock.acquire(identity.run_id, take_over=call.take_over)
-            if (other := self.last_run(playbook.name, identity.key)) and ended_as(other.folder.lines()) is None:
+            other = self.last_run(playbook.name, identity.key)
+            if other and (other.identity.order >= identity.order or ended_as(other.folder.lines()) is None):
                 lock.release()
                 raise Locked(f"run {other.identity.run_id} for {identity.key} was started meanwhile")
             if holder is not None:
@@ -321,6 +322,9 @@ class Host:
                 close = await work
             finally:
                 watcher.cancel()
+                await asyncio.wait([watcher])
+        if not watcher.cancelled() and (damage := watcher.exception()) is not None:
+            raise damage
         if self._cancelled and ended_as(run.journal.lines) is None:
             ending = Ending.stopped("cancelled")
             run.journal.append("run.end", data=ending.to_json())
@@ -330,10 +334,16 @@ class Host:
     async def _listen(self, folder: RunFolder, run: Run, work: asyncio.Task[Close]) -> None:
         while True:
             await asyncio.sleep(POLL_S)
-            if not run.journal.held:
+            if run.journal.held:
+                continue
+            try:
+                run.journal.check()
                 self._take_messages(folder, run.journal)
-                if self._cancelled:
-                    work.cancel()
+            except (InterlockError, OSError):
+                work.cancel()  # what was damaged is said when the agents have ended
+                raise
+            if self._cancelled:
+                work.cancel()
 
     # -- people
 
@@ -430,7 +440,14 @@ class Host:
             match message:
                 case {"kind": "cancel"}:
                     self._cancelled = True
-                case {"kind": "decision", "gate": gate, "choice": choice, "who": who, "at": at, "note": note}:
+                case {
+                    "kind": "decision",
+                    "gate": str(gate),
+                    "choice": str(choice),
+                    "who": str(who),
+                    "at": str(at),
+                    "note": str(note),
+                }:
                     try:
                         waiting = check_decision(journal.lines, choice, self._digest, gate=gate, run_id=folder.run_id)
                     except Refused as refusal:
@@ -491,9 +508,10 @@ class Host:
 
     def _already_ended(self, known: Known, playbook: Playbook) -> Finished:
         lines = known.folder.lines()
-        ending = Ending.from_json(unpack(lines[-1].data, known.folder.objects))
+        last = next(line for line in reversed(lines) if line.event == "run.end")
+        ending = Ending.from_json(unpack(last.data, known.folder.objects))
         self._view.remark(f"Run {known.identity.run_id} has already ended: {ending.status}. Nothing was changed.")
-        return finished(known.identity, Close(ending.status, ending.reason, ending.output), lines, at=lines[-1].ts)
+        return finished(known.identity, Close(ending.status, ending.reason, ending.output), lines, at=last.ts)
 
 
 def finished(

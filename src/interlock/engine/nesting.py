@@ -84,8 +84,8 @@ def told(root: Path) -> Parent | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        place = f"{HOME}/{OUTER}"
-        raise Refused(f"what the layer says of its dispatch cannot be read: {error}", where=place) from error
+        what = f"what the layer says of its dispatch cannot be read: {error}"
+        raise Refused(what, where=f"{HOME}/{OUTER}") from error
 
 
 def proven(environ: Mapping[str, str]) -> Parent:

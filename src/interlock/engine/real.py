@@ -23,9 +23,11 @@ from interlock.agents.environment import Redaction, agent_environment
 from interlock.agents.process import run_process
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Observer, Runner
 from interlock.documents import FileFacts, Store
+from interlock.documents.files import open_plain, read_plain, replace_file
 from interlock.engine.folder import RunFolder
 from interlock.engine.model import CommandResult
 from interlock.engine.world import CommandCall, Imported, Layer
+from interlock.errors import DocumentInvalid
 from interlock.workspace import (
     Change,
     Confinement,
@@ -255,14 +257,15 @@ class RealWorld:
     ) -> RealLayer | None:
         if name in self._open:
             return self._open[name]
-        place = self._bases / f"{name}.json"
-        if not place.is_file():
-            return None
+        try:
+            snapshot = Snapshot.from_json(json.loads(read_plain(self._bases / f"{name}.json")))
+        except (OSError, ValueError, DocumentInvalid):
+            return None  # its engine died before it was known from what the program started
         found = await self._layers.find(name, self._confinement(binding), parent=parent_file(outer))
         if found is None:
             return None
         base: asyncio.Future[Snapshot] = asyncio.get_running_loop().create_future()
-        base.set_result(Snapshot.from_json(json.loads(place.read_bytes())))
+        base.set_result(snapshot)
         return self._opened(name, found, base)
 
     def _opened(self, name: str, layer: DiskLayer, base: asyncio.Future[Snapshot]) -> RealLayer:
@@ -284,9 +287,7 @@ class RealWorld:
     async def _take_base(self, name: str) -> Snapshot:
         snapshot = await self._workspace.snapshot()
         self._bases.mkdir(parents=True, exist_ok=True)
-        draft = self._bases / f".{name}.tmp"
-        draft.write_text(json.dumps(snapshot.to_json()), "utf-8")
-        draft.replace(self._bases / f"{name}.json")
+        replace_file(self._bases / f"{name}.json", json.dumps(snapshot.to_json()).encode(), sync=False)
         return snapshot
 
     async def bring_in(self, work: Any, label: str) -> Imported:
@@ -355,6 +356,6 @@ def parent_file(outer: Mapping[str, Any] | None) -> bytes | None:
 
 
 def tail(path: Path, kept: int) -> str:
-    with path.open("rb") as file:
+    with os.fdopen(open_plain(path), "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - kept))
         return file.read().decode("utf-8", "replace")

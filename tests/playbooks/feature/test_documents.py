@@ -472,14 +472,38 @@ def test_further_runs_on_a_day_are_numbered() -> None:
 
 
 @pytest.mark.req("FT-32", "FT-107")
-@given(st.lists(LINE), st.lists(LINE))
-def test_a_growing_document_keeps_what_it_had(old: list[str], new: list[str]) -> None:
-    """The old text is a prefix of the result, and every new line is in it."""
-    before, after = "".join(f"{one}\n" for one in old), "".join(f"{one}\n" for one in new)
-    result = grown(before, after)
-    assert result.startswith(before.rstrip("\n"))
-    assert set(after.splitlines()) <= set(result.splitlines()) | {""}
-    assert grown(before, before + "more\n") == before + "more\n"
+@given(st.lists(LINE), st.lists(LINE), st.lists(LINE))
+def test_a_growing_document_keeps_what_it_has(old: list[str], new: list[str], now: list[str]) -> None:
+    """The text as it is now is a prefix of the result, whatever an agent made of it; every line that it added is
+    there, and what it only read is not repeated."""
+    before, after, there = ("".join(f"{one}\n" for one in some) for some in (old, new, now))
+    result = grown(there, before, after)
+    assert result.startswith(there.rstrip("\n"))
+    assert set(after.splitlines()) - set(old) <= set(result.splitlines()) | {""}
+    assert set(result.splitlines()) <= {*now, *new, ""}
+    assert grown(before, before, before + "more\n") == before + "more\n"
+    assert grown(there, before, before + "more\n").startswith(there)
+    assert grown(there, before, before) == there
+
+
+@pytest.mark.req("FT-32", "LY-05")
+@pytest.mark.parametrize(
+    ("now", "new", "expected"),
+    [
+        ("# D\n\n- one\n", "# D\n\n- one\n- two\n", "# D\n\n- one\n- two\n"),
+        ("# D\n\n- ONE\n", "# D\n\n- one\n- two\n", "# D\n\n- ONE\n- two\n"),
+        ("# D\n\n- one\n- by Bo\n", "# D\n\n- one\n\n- two\n", "# D\n\n- one\n- by Bo\n\n- two\n"),
+        ("# D\n\n- ONE\n", "# D\n\n- ONE\n- two\n", "# D\n\n- ONE\n- two\n"),
+        ("# D\n\n- ONE\n", "# Mine\n- two\n", "# D\n\n- ONE\n\n# Mine\n- two\n"),
+        ("- no line break", "# D\n\n- one\n- two\n", "- no line break\n- two\n"),
+        ("# D\n\n- one\n", "# D\n", "# D\n\n- one\n"),
+        ("", "# D\n\n- one\n- two\n", "- two\n"),
+    ],
+)
+def test_additions_go_behind_what_is_there_now(now: str, new: str, expected: str) -> None:
+    """From `# D`, `- one`: added, while a person changed or added a line, before or after the agent saw it; rewritten;
+    shortened; and where a person removed the document."""
+    assert grown(now, "# D\n\n- one\n", new) == expected
 
 
 # -- layout

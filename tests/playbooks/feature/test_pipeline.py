@@ -79,10 +79,14 @@ def test_setup_makes_only_the_request_and_the_memory(bench: Bench) -> None:
 
 @pytest.mark.req("FT-03", "FT-26", "FT-36", "FT-46")
 def test_the_engine_writes_only_what_is_its_own(bench: Bench) -> None:
-    """The request and the shared memory; it reads only paths of the layout and runs no command."""
+    """The request and the shared memory; to the documents that only grow it appends r-knowledge's words, not one of
+    its own. It reads only paths of the layout and runs no command."""
+    bench.ever("r-knowledge", writes({AT.decisions: "# By r-knowledge\n", AT.suggestions: "# By it, too\n"}))
     bench.play()
     written = {line.data["out"]["path"] for line in bench.lines if line.event == "write"}
-    assert written == {AT.request, AT.memory}
+    assert written == {AT.request, AT.memory, AT.decisions, AT.suggestions}
+    assert bench.text("decisions.md") == "# By r-knowledge\n"
+    assert bench.text("review/knowledge-suggestions.md") == "# By it, too\n"
     read = {line.data["in"]["path"] for line in bench.lines if line.event == "read"}
     assert all(path.startswith("docs/feature/login/") for path in read)
     assert bench.simulation.world.commands == []

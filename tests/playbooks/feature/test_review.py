@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from interlock.agents.runner import AgentRequest
+from interlock.engine import Act
 from interlock.playbooks.feature.layout import REVIEWERS, VERIFIERS
 
 from .conftest import AT, ERROR, Bench, both, leaves_out, plans, remembers, says, writes
@@ -195,7 +199,7 @@ def test_a_fix_that_breaks_the_build_is_not_passed(bench: Bench) -> None:
 
 @pytest.mark.req("FT-32", "FT-107")
 def test_decisions_and_suggestions_only_grow(bench: Bench) -> None:
-    """A rewrite is put back with the new text behind it; an addition stays as it is."""
+    """Of a rewrite only the new text is taken, behind the old; an addition is taken as it is."""
     bench.files |= {AT.decisions: "# Decisions\n\n- old\n", AT.suggestions: "# Suggestions\n\n- kept\n"}
     bench.ever(
         "r-knowledge",
@@ -204,7 +208,25 @@ def test_decisions_and_suggestions_only_grow(bench: Bench) -> None:
     assert bench.play().exit_code == 0
     assert bench.text("decisions.md") == "# Decisions\n\n- old\n\n- new\n"
     assert bench.text("review/knowledge-suggestions.md") == "# Suggestions\n\n- kept\n- more\n"
-    assert "decisions.md: earlier content changed; restored, new text appended" in bench.warnings
+    assert "decisions.md: earlier content changed; kept as it was, new text appended" in bench.warnings
+
+
+@pytest.mark.req("FT-32", "LY-05")
+@pytest.mark.parametrize("seen", [False, True])
+def test_decisions_that_a_person_edits_meanwhile_are_theirs(bench: Bench, seen: bool) -> None:
+    """Their words stay, whether the reviewer had read them before it appended or not; nobody is warned of anything."""
+    bench.files |= {AT.decisions: b"# Decisions\r\n\r\n- old\r\n"}
+    edited = b"# Decisions\r\n\r\n- old, says Bo\r\n"
+
+    def appends(_request: AgentRequest, act: Act) -> Act:
+        begun = edited if seen else bench.simulation.world.tree.files[AT.decisions]
+        return replace(act, files={**act.files, AT.decisions: begun + b"- new\r\n"}, people={AT.decisions: edited})
+
+    bench.on("r-knowledge", appends)
+    assert bench.play().exit_code == 0
+    assert bench.simulation.world.tree.files[AT.decisions] == edited + b"- new\r\n"
+    assert bench.called.count("r-knowledge") == 1
+    assert bench.warnings == []
 
 
 @pytest.mark.req("FT-108")

@@ -137,16 +137,35 @@ def test_edits_of_the_state_documents_stay_and_count(bench: Bench) -> None:
 
 
 @pytest.mark.req("LY-05")
-@pytest.mark.parametrize("path", [PROGRESS, TASKS])
-def test_a_state_document_that_a_person_broke_is_not_written_over(bench: Bench, path: str) -> None:
-    """The ticket does not go on from memory; the file is as the person left it."""
-    bench.changes["task-executor-T1"] = lambda _request, act: replace(act, people={path: "status: [\n"})
-    simulation = bench.simulate()
-    try:
-        assert simulation.go().exit_code in (2, 3)
-    except Exception as error:  # noqa: BLE001 - what the command line says with exit 2
-        assert getattr(error, "exit_code", None) == 2
-    assert bench.text(path) == "status: [\n"
+def test_tasks_that_a_person_saves_half_stop_the_ticket(bench: Bench) -> None:
+    """Exit 3 with the reason; the file is as the person left it, and what was done before is in the tree."""
+    bench.changes["task-executor-T1"] = lambda _request, act: replace(act, people={TASKS: "tasks: [\n"})
+    close = bench.play()
+    assert close.exit_code == 3
+    assert close.reason.startswith(f"{TASKS} is not valid YAML: line 2")
+    assert bench.text(TASKS) == "tasks: [\n"
+    assert bench.text("src/t1.txt") == "T1 done\n"
+
+
+@pytest.mark.req("LY-05")
+def test_a_state_document_that_a_person_saves_half_is_not_written_over(bench: Bench) -> None:
+    """The ticket does not go on from memory; mended, the next start goes on from what it says, without a new plan."""
+    kept = []
+
+    def breaks(request: AgentRequest, act: Act) -> Act:
+        kept.append(seen(request, PROGRESS))
+        return replace(act, people={PROGRESS: "status: [\n"})
+
+    bench.changes["task-executor-T1"] = breaks
+    close = bench.play()
+    assert close.exit_code == 3
+    assert close.reason.startswith("ERROR: progress.yaml is not valid YAML: line 2")
+    assert bench.text(PROGRESS) == "status: [\n"
+    bench.put(PROGRESS, f"# mended\n{kept[0]}")
+    del bench.changes["task-executor-T1"]
+    assert bench.play().status is Status.COMPLETE
+    assert bench.text(PROGRESS).startswith("# mended\n")
+    assert (bench.called.count("Planner"), bench.called[-1]) == (1, "Reviewer")
 
 
 @pytest.mark.req("LY-05")

@@ -126,11 +126,11 @@ def grown(now: str, old: str, new: str) -> str:
         old: as it was before the agent began.
         new: the agent's version; of one that does not begin with the document only the new lines count.
     """
-    if new.startswith(now):
-        return new
-    if new.startswith(old):
-        added = new[len(old) :]
-        return now + ("" if now.endswith("\n") or added.startswith("\n") else "\n") + added if added.strip() else now
+    for begun in sorted((now, old), key=len, reverse=True):
+        if new.startswith(begun):
+            added = new[len(begun) :]
+            between = "\n" if now and not now.endswith("\n") and not added.startswith("\n") else ""
+            return now + between + added if added.strip() else now
     before, after, there = old.splitlines(), new.splitlines(), set(now.splitlines())
     lines = [
         line
