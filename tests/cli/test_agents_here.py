@@ -60,7 +60,8 @@ called = calls / agent
 if agent == os.environ["REFUSED"] and not called.exists():
     result = {"is_error": True, "api_error_status": 429, "result": "API Error: 429 too many requests, retry in 1s"}
 else:
-    journals = pathlib.Path(".interlock/runs").glob("*/journal.jsonl") if agent == "tester" else ()
+    home = pathlib.Path(os.environ["INTERLOCK_BRIEF"]).parents[3]  # not confined, so that it can look there
+    journals = home.glob("runs/*/journal.jsonl") if agent == "tester" else ()
     end = time.monotonic() + 120
     for journal in journals:
         while "run.paused" not in journal.read_text() and time.monotonic() < end:
@@ -70,6 +71,8 @@ else:
 called.write_text("")
 print(json.dumps({"type": "result", "subtype": "success", "session_id": "s", **result}))
 """
+UNCONFINED = {"INTERLOCK_SANDBOX_MODE": "off"}
+"""For agents of a test that note things outside of the workspace."""
 CODEX = """\
 import sys
 if "--version" in sys.argv:
@@ -281,7 +284,11 @@ def test_a_program_in_the_workspace_is_found_by_doctor_and_by_runs(workspace: An
     place.write_text(f"#!{sys.executable}\n{WORKER}")
     (workspace.root.parent / "calls").mkdir()
     ran = workspace(
-        *("run", "toy", "a", "--mode", "quick"), PATH=path, REFUSED="", CALLS=str(workspace.root.parent / "calls")
+        *("run", "toy", "a", "--mode", "quick"),
+        PATH=path,
+        REFUSED="",
+        CALLS=str(workspace.root.parent / "calls"),
+        **UNCONFINED,
     )
     assert ran.code == 0, ran.stderr
     assert (workspace.root / "plan.md").read_text() == "done"
@@ -329,7 +336,7 @@ def refused(workspace: Any, on_path: Callable[..., str], tmp_path: Path) -> Call
     """The command line with an agent on PATH whose service refuses the first call of one role with a 429."""
     unset(workspace)
     (tmp_path / "calls").mkdir()
-    env = {"PATH": on_path(claude=WORKER), "CALLS": str(tmp_path / "calls")}
+    env = {"PATH": on_path(claude=WORKER), "CALLS": str(tmp_path / "calls"), **UNCONFINED}
     return lambda *arguments, role="planner": workspace(*arguments, REFUSED=role, **env)
 
 

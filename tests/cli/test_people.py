@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,8 @@ def test_an_agent_cannot_approve(waiting: Any) -> None:
     call = [sys.executable, TOY, "approve", name, "--json"]
     for key, argv in (("plain", call), ("bare", ["env", "-u", "INTERLOCK_DISPATCH", *call])):
         waiting.scenario({"agent": "planner", "run": argv, "message": "{run}"})
-        waiting("run", "toy", key, "--mode", "quick")
+        # The program of the test may lie in a folder that is hidden from agents.
+        waiting("run", "toy", key, "--mode", "quick", INTERLOCK_SANDBOX_HOME=json.dumps([str(Path(TOY).parents[2])]))
         output = next(waiting.folders[-1].rglob("output.md")).read_text("utf-8")
         # It sees neither the runs of this workspace nor who works on them; in a mere copy it is told that it may not.
         assert "this workspace has no runs" in output or "only a person may decide at a gate" in output
