@@ -401,7 +401,7 @@ class SimulatedWorld:
                 put(path, content.encode() if isinstance(content, str) else content)
         if act.crash:
             raise Crash
-        if request.allowance is not None and act.usage is not None and request.allowance.used_up(act.usage):
+        if self._is_used_up(request, act):
             return AgentExit(
                 -15, usage=act.usage, exhausted=True, fault=Fault(Reason.AGENT_ERROR, "its share is used up")
             )
@@ -416,6 +416,12 @@ class SimulatedWorld:
             fault=act.fault,
             limited=act.limited,
         )
+
+    def _is_used_up(self, request: AgentRequest, act: Act) -> bool:
+        """An agent with a session has a stream in which its cost can be followed, and is ended at its share."""
+        if request.allowance is None or act.usage is None or not act.session:
+            return False
+        return request.allowance.used_up(act.usage)
 
     async def inspect(self, call: CommandCall, *, marker: str) -> CommandResult:
         self.inspections.append(call)

@@ -14,7 +14,7 @@ import re
 import shutil
 import time
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -144,8 +144,9 @@ def _keep(file: Path, content: bytes) -> None:
 def _remove_leftovers(folder: Path) -> None:
     """Scratch files of a process that was killed; a living one uses its own for seconds."""
     for entry in os.scandir(folder):
-        if time.time() - entry.stat(follow_symlinks=False).st_mtime > _LEFTOVER_S:
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
-            else:
-                Path(entry.path).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another process has just finished with it
+            if time.time() - entry.stat(follow_symlinks=False).st_mtime > _LEFTOVER_S:
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    Path(entry.path).unlink(missing_ok=True)

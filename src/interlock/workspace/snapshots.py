@@ -17,12 +17,15 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
+
+from filelock import FileLock, Timeout
 
 from interlock.errors import DocumentInvalid, WorkspaceFailed
 from interlock.workspace.attic import Attic
@@ -38,6 +41,7 @@ ROOT_INDEX = "root"
 
 _TREE = re.compile("[0-9a-f]{40}")
 _WHOLES = 256
+_POLL_S = 0.005
 _DIFF = ("-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none")
 
 
@@ -203,7 +207,7 @@ class Workspace:
             return (await git.run("write-tree")).decode().strip()
 
     async def _next_snapshot(self) -> Snapshot:
-        async with self._scanning:
+        async with self._scanning, self._alone():
             # From here on a caller may have changed a file that has been looked at: it gets the next one.
             self._coming = None
             if not self.root.is_dir():
@@ -211,6 +215,23 @@ class Workspace:
             trees: dict[str, str] = {}
             await self._visit("", trees)
             return Snapshot(tuple(sorted(trees.items())))
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """One scan at a time in a workspace, whatever runs there: all use the same indexes."""
+        place = self.home / "locks" / "snapshots.lock"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(place, thread_local=False)
+        while True:
+            try:
+                lock.acquire(timeout=0)
+                break
+            except Timeout:
+                await asyncio.sleep(_POLL_S)
+        try:
+            yield
+        finally:
+            lock.release()
 
     async def _visit(self, folder: str, trees: dict[str, str]) -> None:
         index = await self.index_of(folder)
