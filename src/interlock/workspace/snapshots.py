@@ -210,8 +210,6 @@ class Workspace:
         async with self._scanning, self._alone():
             # From here on a caller may have changed a file that has been looked at: it gets the next one.
             self._coming = None
-            if not self.root.is_dir():
-                raise WorkspaceFailed(f"folder {str(self.root)!r} is gone", where=str(self.root))
             trees: dict[str, str] = {}
             await self._visit("", trees)
             return Snapshot(tuple(sorted(trees.items())))
@@ -219,15 +217,20 @@ class Workspace:
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
         """One scan at a time in a workspace, whatever runs there: all use the same indexes."""
+        if not self.root.is_dir():
+            raise WorkspaceFailed(f"folder {str(self.root)!r} is gone", where=str(self.root))
         place = self.home / "locks" / "snapshots.lock"
-        place.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(place, thread_local=False)
-        while True:
+        while not lock.is_locked:
             try:
+                place.parent.mkdir(parents=True, exist_ok=True)
                 lock.acquire(timeout=0)
-                break
             except Timeout:
                 await asyncio.sleep(_POLL_S)
+            except OSError as error:
+                raise WorkspaceFailed.of(
+                    error, "the lock of the snapshots cannot be taken", where=str(place)
+                ) from error
         try:
             yield
         finally:

@@ -344,7 +344,7 @@ def test_a_judge_that_wants_a_revision_has_judged_negatively(bench: Bench, step:
 
 @pytest.mark.req("EN-35")
 def test_a_judge_that_changes_code_is_told_and_asked_again(bench: Bench) -> None:
-    """The change is undone, its patch stands in the failure context; a second time it blocks the item."""
+    """The change is not taken over, its patch stands in the failure context; a second time it blocks the item."""
     bench.files = {"src/a.ts": "good\n"}
     acts = iter([{"src/a.ts": "evil\n"}, {}])
     bench.reactions = {"review": lambda request: replace(best(request), files=next(acts))}

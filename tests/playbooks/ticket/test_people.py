@@ -169,6 +169,29 @@ def test_a_state_document_that_a_person_saves_half_is_not_written_over(bench: Be
 
 
 @pytest.mark.req("LY-05")
+@pytest.mark.parametrize("path", [PROGRESS, TASKS])
+def test_a_state_document_that_a_person_removed_is_not_made_up(bench: Bench, path: str) -> None:
+    """The ticket stops and names it."""
+    bench.changes["task-executor-T1"] = lambda _request, act: replace(act, people={path: None})
+    close = bench.play()
+    assert close.exit_code == 3
+    assert path in close.reason
+    assert not bench.has(path)
+
+
+@pytest.mark.req("LY-05")
+def test_a_report_that_a_person_began_is_set_aside(bench: Bench) -> None:
+    """The short cut writes its own one; theirs is in the attic."""
+    bench.tasks = graph(task("T1"))
+    path = f"{HOME}/iteration_0/review_report.yaml"
+    bench.changes["Developer"] = lambda _request, act: replace(act, people={path: "mine\n"})
+    assert bench.play().status is Status.COMPLETE
+    assert "status: ACCEPTED" in bench.text(path)
+    assert bench.world is not None
+    assert [text for name, text in bench.world.tree.files.items() if "/attic/" in name] == [b"mine\n"]
+
+
+@pytest.mark.req("LY-05")
 def test_a_plan_that_a_person_writes_meanwhile_is_theirs(bench: Bench) -> None:
     """The Planner's cannot be merged with it: the run fails, says why, and the person's plan stands."""
     path = f"{HOME}/iteration_0/plan.md"

@@ -34,7 +34,7 @@ from interlock.playbooks.ticket.graph import (
     share_files,
 )
 from interlock.playbooks.ticket.ledger import Ledger, Stop
-from interlock.playbooks.ticket.process import ask, check_head, files_digest
+from interlock.playbooks.ticket.process import ask, check_head, files_digest, write_anew
 from interlock.playbooks.ticket.progress import ATTEMPTS, Phase, RunStatus, minutes_between, moment_of, stamp
 from interlock.playbooks.ticket.project import NO_BUILD
 
@@ -127,7 +127,7 @@ class Execution:
             return False
         graph = await self._accept([task], {task.id: result})
         await self._close_group(graph, group, minutes_between(started, self.run.now()) or 0.0)
-        await self.run.write(ledger.report_path, auto_accept_report(stamp(self.run.now())))
+        await write_anew(self.run, ledger.report_path, auto_accept_report(stamp(self.run.now())))
         ledger.log("trivial.auto_accept", task=task.id)
         return True
 

@@ -139,7 +139,7 @@ class Ledger:
             self._text, self._digest = new, written.digest
             self.data = read_progress(new, self.path, self.ticket)
         except EditedMeanwhile:
-            await self.run.update(self.path, lambda document: edited(document.text, self.path, whole))
+            await self.run.update(self.path, lambda document: edited(document.require().text, self.path, whole))
             self._take(await self.run.read(self.path))
         await self.publish()
         return now
@@ -201,7 +201,7 @@ class Ledger:
             return await self.graph()
 
         def change(document: Document) -> str:
-            data = read_yaml(document.text, self.tasks_path)
+            data = read_yaml(document.require("task graph").text, self.tasks_path)
             for task, fields in marks.items():
                 self._check(data["tasks"][task_place(data, task)], fields)
             return edited(

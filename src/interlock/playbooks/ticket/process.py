@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from interlock.documents import Document
+from interlock.documents import Document, DocumentState
 from interlock.engine.model import Dispatch, Ending, Report
 from interlock.engine.run import Run
 from interlock.errors import EngineFault
@@ -50,6 +50,13 @@ async def gone_from(branch: str, commit: str, repository: Repository) -> str:
     if commit and not await repository.contains(branch, commit):
         return f"{branch} does not contain that commit any more"
     return ""
+
+
+async def write_anew(run: Run, path: str, text: str) -> None:
+    """Begin a document; what somebody has put there before goes to the attic."""
+    if (await run.read(path)).state is not DocumentState.MISSING:
+        await run.set_aside(path)
+    await run.write(path, text, expect="")
 
 
 def failure(agent: str, report: Report, path: str) -> str:

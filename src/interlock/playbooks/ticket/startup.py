@@ -17,7 +17,7 @@ from interlock.playbooks.ticket.artifacts import prompt_rule, questions_of, rend
 from interlock.playbooks.ticket.documents import IGNORED, first_progress, home, read_yaml, with_ignored
 from interlock.playbooks.ticket.git import IGNORE, Repository
 from interlock.playbooks.ticket.ledger import Ledger, Stop
-from interlock.playbooks.ticket.process import digest_of, failure
+from interlock.playbooks.ticket.process import digest_of, failure, write_anew
 from interlock.playbooks.ticket.progress import stamp
 from interlock.playbooks.ticket.project import (
     CACHE,
@@ -252,13 +252,6 @@ async def initialize(run: Run, ticket: str, inputs: TicketInputs, repository: Re
     ledger.log("start", branch=ledger.data["branch"], type=prompt.work.value, by_code=prompt.by_code)
     await ledger.publish()
     return ledger
-
-
-async def write_anew(run: Run, path: str, text: str) -> None:
-    """Begin a document; what somebody has put there before goes to the attic."""
-    if (await run.read(path)).state is not DocumentState.MISSING:
-        await run.set_aside(path)
-    await run.write(path, text, expect="")
 
 
 async def hide_prompts(run: Run) -> None:
