@@ -99,9 +99,11 @@ def test_the_tour_tells_what_happened_and_how_to_go_on(shown: Shown) -> None:
 
 
 def test_every_path_that_the_tour_names_is_there(shown: Shown) -> None:
-    """Report, documents, the undone patch, the answer with the failed test."""
+    """Report, documents, the patch that was not taken over, the answer with the failed test."""
     named = [word.rstrip(",") for word in shown.out.split() if word.startswith("demo/") and word != "demo/"]
-    assert {Path(one).name for one in named} >= {"report.html", "report.md", "output.md", "outside.patch", "csv-export"}
+    names = {Path(one).name for one in named}
+    assert names >= {"report.html", "report.md", "output.md", "csv-export"}
+    assert any(re.fullmatch(r"outside-\d+\.patch", name) for name in names)
     for one in named:
         assert (shown.folder.parent / one).exists(), one
 
@@ -156,7 +158,7 @@ def test_waves_run_side_by_side(shown: Shown) -> None:
     assert most_at_once(shown.run.lines()) == 4
 
 
-def test_what_an_agent_wrote_outside_its_task_is_undone_and_kept(shown: Shown) -> None:
+def test_what_an_agent_wrote_outside_its_task_is_kept_and_not_taken_over(shown: Shown) -> None:
     """The documentation writer's edit of the program is in a patch, not in the program; its second try counts."""
     (violation,) = shown.events("scope.violation")
     assert violation.data["paths"] == ["purse/__main__.py"]

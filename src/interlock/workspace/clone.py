@@ -6,7 +6,6 @@ import errno
 import os
 import shutil
 import stat
-from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -71,17 +70,20 @@ def remove_folder(folder: Path) -> None:
         # Folders without rights (package caches and overlays make them), or deeper than a path may be long; or somebody
         # else, another run that clears up, is removing it as well.
         while folder.exists():
-            with suppress(FileNotFoundError):
+            try:
                 _remove_flat(folder)
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+                    raise
 
 
 def _remove_flat(folder: Path) -> None:
     """Bring every folder to the top before it is emptied: no right and no depth is in the way there."""
     folder.chmod(stat.S_IRWXU)
-    while inner := [Path(entry.path) for entry in os.scandir(folder) if _emptied_of_files(entry)]:
+    while inner := [Path(entry.path) for entry in list(os.scandir(folder)) if _emptied_of_files(entry)]:
         for place in inner:
             place.chmod(stat.S_IRWXU)
-            for entry in os.scandir(place):
+            for entry in list(os.scandir(place)):
                 if _emptied_of_files(entry):
                     Path(entry.path).chmod(stat.S_IRWXU)
                     Path(entry.path).rename(folder / uuid4().hex)

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -102,18 +103,34 @@ def look_around(environ: Mapping[str, str]) -> Surroundings:
         tuple(_real(_SERVICES)),
         users_home,
         next(iter(_real([environ["XDG_RUNTIME_DIR"]])), None) if environ.get("XDG_RUNTIME_DIR") else None,
-        mounts=tuple(_mounts()),
     )
     # Where HOME was set to another folder, PATH still leads to the tools in the one that the user really has.
     own = list(dict.fromkeys(home for home in (users_home, _home({})) if home is not None))
-    tools = (path for home in own for path in _of_home(home))
-    named = dict.fromkeys((*tools, *_of_path(environ.get("PATH", ""), around), *_of_system()))
+    tools = tuple(path for home in own for path in _of_home(home))
+    path = environ.get("PATH", "")
     keys = [home / name for home in own for name in _CREDENTIALS]
     return replace(
         around,
-        shown=tuple(dict.fromkeys(shown for path in named for shown in around.seen(path))),
+        shown=_shown(around, tools, path, tuple(_changed(folder) for folder in path.split(":"))),
         masked=(*(key for key in keys if _is_file(key)), *_sockets()),
+        mounts=tuple(_mounts()),
     )
+
+
+@lru_cache(maxsize=8)
+def _shown(around: Surroundings, tools: tuple[Path, ...], path: str, changed: tuple[int, ...]) -> tuple[Shown, ...]:
+    """What is to be seen of tool chains, PATH and the system. There are hundreds of links in folders of PATH: they are
+    looked at again when one of these folders changes."""
+    named = dict.fromkeys((*tools, *_of_path(path, around), *_of_system()))
+    return tuple(dict.fromkeys(shown for path in named for shown in around.seen(path)))
+
+
+def _changed(folder: str) -> int:
+    """When something came into a folder or went out of it; 0 when that cannot be told."""
+    try:
+        return os.stat(folder).st_mtime_ns if folder.startswith("/") else 0  # noqa: PTH116
+    except OSError:
+        return 0
 
 
 def program_parts(word: str, around: Surroundings) -> list[Path]:
