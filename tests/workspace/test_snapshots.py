@@ -10,10 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock, Timeout
 
 from interlock.errors import DocumentInvalid, PathRefused, WorkspaceFailed
 from interlock.workspace import Change, ChangeKind, Snapshot, Workspace
-from interlock.workspace.scan import FolderIndex
+from interlock.workspace.scan import FolderIndex, Taken
 
 GitCall = Callable[..., str]
 EMPTY = Snapshot((("", "4b825dc642cb6eb9a060e54bf8d69288fbee4904"),))
@@ -551,6 +552,26 @@ async def test_a_failed_snapshot_fails_for_all_who_wait_and_the_next_works(folde
     assert all(isinstance(error, WorkspaceFailed) for error in failed)
     (tmp_path / "elsewhere").rename(folder)
     assert await workspace.snapshot() == EMPTY
+
+
+@pytest.mark.req("LY-30")
+async def test_runs_in_one_workspace_look_one_after_the_other(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All use the same indexes: while one looks, another one cannot; whoever waits gets its own snapshot."""
+    workspaces = [workspace_at(repository) for _ in range(3)]
+    take, alone = FolderIndex.take, []
+
+    async def taking(index: FolderIndex) -> Taken:
+        with pytest.raises(Timeout):
+            FileLock(workspaces[0].home / "locks" / "snapshots.lock", thread_local=False).acquire(timeout=0)
+        alone.append(index)
+        return await take(index)
+
+    monkeypatch.setattr(FolderIndex, "take", taking)
+    found = await asyncio.gather(*(workspace.snapshot() for workspace in workspaces))
+    assert len(set(found)) == 1
+    assert len(alone) == len(workspaces)
 
 
 async def test_snapshots_travel_as_json(repository: Path) -> None:

@@ -362,7 +362,15 @@ def failure_context(report: Report) -> str:
     """What the next try is told: the exact complaint."""
     said = [f"The attempt before this one did not count: {report.reason or report.outcome}."]
     said += [f"- {text}" for text in dict.fromkeys((*([report.detail] if report.detail else []), *report.complaints))]
-    if report.outside_patch:
+    if report.conflicts:
+        quoted = brief.quoted(Quoted("Conflicts", report.outside_patch, "diff"))
+        said += [
+            "",
+            "Somebody else changed the same places meanwhile. Work from the files as they are now.",
+            "",
+            quoted,
+        ]
+    elif report.outside_patch:
         quoted = brief.quoted(Quoted("Refused changes", report.outside_patch, "diff"))
         said += ["", "These changes were outside of what may be written. They are not in your tree.", "", quoted]
     return "\n".join(said)

@@ -84,8 +84,8 @@ class RealTree:
 class RealLayer:
     """A layer on disk, with the snapshot from which its program started.
 
-    That snapshot is taken while the program is being started: it costs as much as git needs to look at every file, and
-    no program changes anything in that time.  It lies among the run's records, for whoever opens the layer again.
+    That snapshot is taken while the layer is made, and is there before the program starts: what a person changes from
+    then on is theirs.  It lies among the run's records, for whoever opens the layer again.
     """
 
     def __init__(self, layer: DiskLayer, base: asyncio.Future[Snapshot], forget: Callable[[], None]) -> None:
@@ -231,6 +231,7 @@ class RealWorld:
     async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit:
         layer = request.within
         assert isinstance(layer, RealLayer)
+        await layer.rest()
         async with layer.connected(self._environ) as refused:
             ended = await self._agents.runner(binding).call(request, observe)
         if refused:
@@ -324,6 +325,8 @@ class RealWorld:
             return await self._execute(call, Path(folder), marker, None)
 
     async def _execute(self, call: CommandCall, folder: Path, marker: str, within: Layer | None) -> CommandResult:
+        if within is not None:
+            await within.rest()
         stdout, stderr = folder / "stdout.log", folder / "stderr.log"
         root = within.root if within is not None else self._workspace.root
         exit_ = await run_process(

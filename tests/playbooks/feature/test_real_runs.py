@@ -1,4 +1,4 @@
-"""Whole features in real workspaces: files, git, worktrees, processes, the command line."""
+"""Whole features in real workspaces: files, git, layers, processes, the command line."""
 
 from __future__ import annotations
 
@@ -85,9 +85,10 @@ def events(finished: Finished, name: str) -> list[dict[str, Any]]:
     return [line.data for line in finished.lines if line.event == name]
 
 
-@pytest.mark.req("FT-150", "FT-155", "EN-38")
-def test_parallel_tasks_change_real_code_in_worktrees_and_are_merged(place: Place) -> None:
-    """Two tasks edit the same file in different places; both changes are there; the user's index is untouched."""
+@pytest.mark.req("FT-150", "FT-155", "EN-38", "LY-06")
+def test_parallel_tasks_change_real_code_in_layers_and_are_merged(place: Place) -> None:
+    """Two tasks edit the same file in different places; both changes are there; the user's index is untouched, and
+    neither a layer nor a worktree is left."""
     lines = (place.root / "src/app.py").read_text().splitlines(keepends=True)
     first = "".join(["# by T1\n", *lines])
     second = "".join([*lines, "# by T2\n"])
@@ -106,6 +107,7 @@ def test_parallel_tasks_change_real_code_in_worktrees_and_are_merged(place: Plac
     patch = place.root / next(line.data["out"]["patch"] for line in finished.lines if line.event == "changes")
     assert "+# by T2" in patch.read_text() and "docs/feature" not in patch.read_text()
     assert place.git("worktree", "list").count("\n") == 1
+    assert list((place.root / ".interlock/layers").glob("feature-*")) == []
 
 
 def test_a_real_conflict_is_the_second_tasks_failure(place: Place) -> None:
