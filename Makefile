@@ -11,7 +11,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-ver
 	--no-header --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-agents lint format bench docs lock clean
+.PHONY: help venv demo test test-all test-agents lint format bench docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +30,10 @@ $(INSTALLED): requirements-dev.lock pyproject.toml
 demo: $(INSTALLED) ## run a playbook with scripted agents, in ./demo
 	$(BIN)/python -m interlock.demo $(ARGS)
 
-test: $(INSTALLED) ## run all tests (ARGS="-k name" for some)
+test: $(INSTALLED) ## run the tests but for the longest proofs (ARGS="-k name" for some)
+	$(BIN)/python -m pytest -n auto -m "not long" $(ARGS)
+
+test-all: $(INSTALLED) ## run all tests: crash sweeps, whole rehearsals, another user's
 	$(BIN)/python -m pytest -n auto $(ARGS)
 
 test-agents: $(INSTALLED) ## install the pinned real agents from npm, run their tests (CLIENTS="codex" for some)

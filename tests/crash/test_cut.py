@@ -15,6 +15,8 @@ from interlock.engine.folder import known_runs
 from interlock.engine.host import Host, Quiet
 from tests.crash.process import InProcess, Inputs, TestSetup, documents, lay_out, sweep
 
+pytestmark = pytest.mark.long
+
 POINTS = ("before-sync", "after-sync", "effect")
 
 

@@ -17,6 +17,8 @@ from interlock.engine.folder import known_runs
 from interlock.engine.host import Host, Quiet
 from tests.crash.process import Inputs, TestSetup, documents, lay_out, shell_agent, sweep
 
+pytestmark = pytest.mark.long
+
 LEAST_POINTS = 44
 
 

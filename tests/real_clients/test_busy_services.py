@@ -14,6 +14,7 @@ def busy(client: str, seconds: int, deadline_s: float) -> object:
     return pytest.param(client, seconds, deadline_s, id=f"{client}-{seconds}s", marks=pytest.mark.agents(client))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("client", "seconds", "deadline_s"),
     [

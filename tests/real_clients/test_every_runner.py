@@ -88,6 +88,7 @@ async def test_an_error_of_the_model_service_is_no_success(bench: Bench) -> None
     assert bench.processes() == []
 
 
+@pytest.mark.long
 async def test_a_time_limit_leaves_nothing_running(bench: Bench) -> None:
     """The deadline passes while a tool works that left the process group: all of it is gone when the call returns."""
     began = asyncio.get_running_loop().time()

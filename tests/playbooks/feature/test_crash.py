@@ -16,6 +16,8 @@ from interlock.playbooks.feature import rehearsal
 from .conftest import AT, Bench, both, lasting, plans, writes
 from .site import MARK, Site
 
+pytestmark = pytest.mark.long
+
 # -- in memory
 
 

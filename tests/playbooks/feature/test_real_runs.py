@@ -205,6 +205,7 @@ def test_an_agent_that_is_not_configured_is_refused_at_the_start(tmp_path: Path)
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.long
 @pytest.mark.req("CM-22", "FT-155")
 def test_a_run_cut_off_anywhere_ends_with_the_same_documents(place: Place, tmp_path: Path) -> None:
     """Copies of the workspace from within a run, each resumed to its end; no finished dispatch is paid again."""

@@ -89,6 +89,7 @@ def rolled(setup: Rehearsal, deviations: int, seed: int) -> Played:
             continue
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("deviations", "paths"), [(2, 60), (3, 100), (8, 80)])
 def test_every_invariant_holds_on_a_seeded_sample(
     deviations: int, paths: int, tell: Callable[[str, Counter[str]], None]

@@ -20,6 +20,8 @@ from tests.playbooks.person import POLL_S, person
 from .test_people import WAITS
 from .test_real_runs import Place, documents, place
 
+pytestmark = pytest.mark.long
+
 __all__ = ["place"]
 
 PATIENCE_S = 120.0

@@ -24,6 +24,8 @@ from tests.crash.process import InProcess, TestSetup
 from tests.crash.test_cut import copied
 from tests.playbooks.harness.conftest import GOOD, NEGATIVE, REPORT, RUN_STATE, TASK, Bench, agents, qa, writing
 
+pytestmark = pytest.mark.long
+
 
 def outcome(bench: Bench) -> dict[str, bytes]:
     return {path: text for path, text in bench.tree.items() if not path.startswith(".interlock/")}

@@ -31,6 +31,7 @@ SAMPLED = 0.015
 PAGE = Path(__file__).parents[3] / "docs" / "playbooks" / "harness.md"
 
 
+@pytest.mark.long
 @pytest.mark.req("HN-06", "HN-07", "HN-08", "HN-90", "HN-108", "HN-109")
 def test_every_invariant_holds_on_every_path(capsys: pytest.CaptureFixture[str]) -> None:
     """All combinations of at most two deviations, crashes of the engine included, and a seeded sample of three."""

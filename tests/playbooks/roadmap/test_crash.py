@@ -27,6 +27,8 @@ from tests.crash.test_cut import copied
 
 from .conftest import FILE, TESTS_FAIL, Bench, item, spelled, with_data
 
+pytestmark = pytest.mark.long
+
 # -- in memory: a long run, cut everywhere
 
 

@@ -46,6 +46,7 @@ NEGATIVE = {"judges negatively", "passes without evidence", "finds drift"}
 PAGE = Path(__file__).parents[3] / "docs" / "playbooks" / "roadmap.md"
 
 
+@pytest.mark.long
 @pytest.mark.req("RM-12", "RM-33", "RM-34", "RM-21", "RM-62", "RM-31", "CM-17", "CM-22")
 def test_every_invariant_holds_on_every_path(capsys: pytest.CaptureFixture[str]) -> None:
     """All paths with at most two deviations, and a sample of three drawn with a fixed seed, end in a known way."""

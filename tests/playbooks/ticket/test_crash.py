@@ -26,6 +26,8 @@ from interlock.playbooks.ticket.simulated import SimulatedGit
 from tests.playbooks.ticket.conftest import Bench
 from tests.playbooks.ticket.place import REQUEST, Place, events
 
+pytestmark = pytest.mark.long
+
 DOCUMENTS = (
     "progress.yaml",
     "prompt.yaml",

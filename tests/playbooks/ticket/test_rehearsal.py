@@ -35,6 +35,7 @@ SAMPLED = 0.01
 """Share of the paths with three faults that are played, besides those on which the review rejects three times."""
 
 
+@pytest.mark.long
 @pytest.mark.req("CM-22", "TK-71", "TK-101", "TK-137", "TK-145", "TK-152")
 def test_every_invariant_holds_on_every_path(capsys: pytest.CaptureFixture[str]) -> None:
     """All paths with at most two deviations, and a sample of three drawn with a fixed seed, end in a known way."""

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 HERE = Path(__file__).parent
 NOBODY = 65534
 SUITE = ("test_conformance.py", "test_confined.py", "test_escapes.py", "test_copies.py", "test_random_work.py")
