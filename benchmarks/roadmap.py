@@ -112,6 +112,9 @@ class AtOnce:
     def needs(self) -> Needs:
         return Needs()
 
+    async def ready(self) -> Health:
+        return await self.health()
+
     async def health(self) -> Health:
         return Health(True, "in process")
 

@@ -189,6 +189,9 @@ class Ends:
     async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
         return self._exit
 
+    async def ready(self) -> Health:
+        return await self.health()
+
     async def health(self) -> Health:
         return Health(True, "")
 

@@ -212,6 +212,9 @@ class Simulated(Engine):
     def _command(self, call: CommandCall) -> CommandResult:
         """What the scripts of the toys do."""
         _sh, script, mark = call.argv
+        if script == "-c":  # a command that does what the file of its name says: status, then output
+            status, _, output = self.files[mark].partition("\n")
+            return CommandResult(int(status), output)
         done = self.files.get("effects.txt", "").splitlines()
         if script == "effect.sh":
             self.edit("effects.txt", "".join(f"{line}\n" for line in (*done, mark)))
@@ -312,6 +315,9 @@ class PlayedRunner:
             fault=act.fault,
             limited=act.limited,
         )
+
+    async def ready(self) -> Health:
+        return await self.health()
 
     async def health(self) -> Health:
         return Health(True, "played")

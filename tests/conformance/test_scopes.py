@@ -155,11 +155,14 @@ def test_what_the_engine_itself_writes_beside_a_dispatch_is_nobodys_violation(en
 
 @pytest.mark.req("EN-35", "CM-34")
 def test_what_a_judges_build_leaves_is_dropped(engine: Start) -> None:
-    """New files of a judge go with its layer, event `scope.cleaned`, outcome unchanged; changed files are not its."""
+    """New files of a judge go with its layer, event `scope.cleaned`; changed files are not its. What it says against
+    the work stands."""
     spec = Dispatch("judge", "Build and judge.", kind=Kind.JUDGE)
-    played = engine(single(spec), Work(), FILES, reacting(judge=also({"build/app.o": "object\n"})))
+    played = engine(
+        single(spec), Work(), FILES, reacting(judge=also({"build/app.o": "x\n"}, message="NEEDS_REVISION: no"))
+    )
     report = report_of(played)
-    assert (report["outcome"], report["dropped"]) == ("OK", ["build/app.o"])
+    assert (report["outcome"], report["dropped"]) == ("REVISE", ["build/app.o"])
     assert played.files == FILES
     (event,) = played.events("scope.cleaned")
     assert event.data["paths"] == ["build/app.o"]

@@ -25,6 +25,8 @@ from interlock.contracts import (
     parse_answer,
     sample,
 )
+from interlock.engine.model import Retries
+from interlock.engine.retry import Move, Used, next_move
 from interlock.errors import EngineFault
 
 FORMATS = {
@@ -171,8 +173,8 @@ def test_where_json_is_demanded_anything_else_is_bad_format(message: str, detail
 
 
 def test_json_is_found_in_file_block_or_whole_message() -> None:
-    """In this order; of several blocks the last one counts; a JSON object without the field is no verdict."""
-    block = '```json\n{"status": "failed"}\n```\nbut then\n```json\n{"status": "partial", "summary": "half"}\n```\n'
+    """In this order; of several blocks that agree the last one counts; without the field an object is no verdict."""
+    block = '```json\n{"status": "partial"}\n```\nand\n```json\n{"status": "partial", "summary": "half"}\n```\n'
     assert (ask(ROUTER_JSON, block).token, ask(ROUTER_JSON, block).detail) == ("partial", "half")
     assert ask(ROUTER_JSON, block, result=b'\xef\xbb\xbf{"status": "completed"}').token == "completed"
     assert ask(ROUTER_JSON, ' {"status": "blocked"}\n').outcome is Outcome.BLOCKED
@@ -183,7 +185,7 @@ def test_json_is_found_in_file_block_or_whole_message() -> None:
     ("message", "token", "detail"),
     [
         ("DONE: built\n", "DONE", "built"),
-        ("ERROR: first try\n...\nDONE: second\n\nBye.", "DONE", "second"),
+        ("DONE: first part\n...\nDONE: second\n\nBye.", "DONE", "second"),
         ("**NEEDS_REVISION:** naming", "NEEDS_REVISION", "naming"),
         ("  `ERROR:` broken", "ERROR", "broken"),
         ("Well DONE: no", None, ""),
@@ -205,11 +207,11 @@ def test_the_last_completion_line_counts(message: str, token: str | None, detail
     [
         ("Status: success\nEvidence: x", (Outcome.OK, None)),
         ("- **Status**: `Needs_Revision`.", (Outcome.REVISE, None)),
-        ("Status: blocked\n...\nstatus: success", (Outcome.OK, None)),
+        ("Status: success\n...\nstatus: success", (Outcome.OK, None)),
         ("Status: 200\nStatus: success\nStatus: 404", (Outcome.OK, None)),
         ("Status: finished", (Outcome.FAIL, Reason.BAD_FORMAT)),
         ('{"status": "blocked"}', (Outcome.BLOCKED, None)),
-        ('Status: success\n```json\n{"status": "blocked"}\n```', (Outcome.BLOCKED, None)),
+        ('Status: blocked\n```json\n{"status": "blocked"}\n```', (Outcome.BLOCKED, None)),
         ('Status: success\n```json\n{"name": "x"}\n```', (Outcome.OK, None)),
         ('```json\n{"status": "great"}\n```', (Outcome.FAIL, Reason.BAD_FORMAT)),
         ('```json\n{"status": "great"}\n```\nStatus: success', (Outcome.OK, None)),
@@ -327,3 +329,62 @@ def test_no_input_breaks_the_reading_of_answers(
         assert fmt.artifact_is_verdict or fmt.tokens[answer.token or ""] is Outcome.OK
     elif answer.reason is Reason.BAD_FORMAT:
         answer.detail.encode()
+
+
+FOREIGN = ("```\n{}\n```", "~~~text\n{}\n~~~", "> {}", "    {}", "<!--\n{}\n-->")
+"""Ways in which a text can hold a line that its author does not say."""
+
+
+@pytest.mark.req("EV-13")
+@pytest.mark.parametrize("around", FOREIGN)
+def test_what_is_quoted_decides_nothing(around: str) -> None:
+    """In a fence, a quote, a comment or indented: neither alone nor against what the agent says itself."""
+    for fmt, good, bad in (
+        (FEATURE, "DONE: all of it", "ERROR: no"),
+        (ROADMAP, "Status: success", "Status: blocked"),
+        (TICKET_TASK, "Status: SYNTAX_VALID", "Status: ERROR"),
+    ):
+        assert short(ask(fmt, f"I read:\n\n{around.format(good)}\n")) == (Outcome.FAIL, Reason.NO_VERDICT)
+        assert ask(fmt, f"{bad}\n\n{around.format(good)}\n").token == ask(fmt, bad).token
+
+
+@pytest.mark.req("EV-13")
+@pytest.mark.parametrize("fmt", [ROADMAP, ROUTER_JSON], ids=["text", "json"])
+def test_a_quoted_block_of_json_decides_nothing(fmt: AnswerFormat) -> None:
+    """A pass that the agent quotes from somebody else's answer."""
+    quoted = "\n".join(
+        f"> {line}" for line in f"```json\n{sample(fmt)}\n```".replace("```json\n```json", "```json").splitlines()
+    )
+    assert ask(fmt, f"The last one said:\n\n{quoted}\n").token is None
+
+
+@pytest.mark.req("EV-13")
+@pytest.mark.parametrize(
+    ("fmt", "message"),
+    [
+        (FEATURE, "ERROR: it does not build\n\nDONE: the rest"),
+        (ROADMAP, "Status: success\n\nStatus: blocked"),
+        (ROADMAP, 'Status: success\n\n```json\n{"status": "blocked"}\n```'),
+        (
+            ROADMAP,
+            '```json\n{"status": "success", "verdict": "fail"}\n```\n\n'
+            '```json\n{"status": "success", "verdict": "pass"}\n```',
+        ),
+        (ROUTER_JSON, '```json\n{"status": "failed"}\n```\n\n```json\n{"status": "completed"}\n```'),
+        (HARNESS, "Status: completed\nStatus: failed"),
+    ],
+)
+def test_two_different_verdicts_are_none(fmt: AnswerFormat, message: str) -> None:
+    """Not even where the artifact is the verdict; the agent is asked again with both words."""
+    answer = ask(fmt, message)
+    assert short(answer) == (Outcome.FAIL, Reason.BAD_FORMAT)
+    assert answer.detail.startswith("two different verdicts: ")
+    assert next_move(answer.outcome, answer.reason, Used(), Retries(contract=1)) is Move.REPAIR
+
+
+@pytest.mark.req("EV-12")
+def test_an_object_among_other_words_is_found() -> None:
+    """A sentence before bare JSON withholds nothing; of several objects the last one counts."""
+    answer = ask(ROUTER_JSON, 'Here it is: {"note": {"a": "}"}}\n\n{"status": "completed", "summary": "done"} Bye.')
+    assert (answer.token, answer.detail) == ("completed", "done")
+    assert short(ask(ROUTER_JSON, "{" * 50_000)) == (Outcome.FAIL, Reason.BAD_FORMAT)

@@ -130,6 +130,9 @@ class InProcess:
     def needs(self) -> Needs:
         return Needs()
 
+    async def ready(self) -> Health:
+        return await self.health()
+
     async def health(self) -> Health:
         return Health(True, "in process")
 

@@ -118,6 +118,9 @@ class CommandRunner:
             secrets={name: value for name, value in self._env.items() if looks_secret(name)},
         )
 
+    async def ready(self) -> Health:
+        return await self.health()
+
     async def health(self) -> Health:
         program = self._argv[0]
         env = self._environment()

@@ -301,7 +301,7 @@ Observer = Callable[[AgentNews], None]
 
 @dataclass(frozen=True)
 class Health:
-    """What `doctor` says of a runner."""
+    """What is said of a runner before it is called."""
 
     ok: bool
     text: str
@@ -324,4 +324,10 @@ class Runner(Protocol):
 
     def needs(self) -> Needs: ...
 
-    async def health(self) -> Health: ...
+    async def health(self) -> Health:
+        """Whether it can be called, for somebody who asks for that and may wait for it."""
+        ...
+
+    async def ready(self) -> Health:
+        """Whether it can be called, as far as that can be told at once, without starting anything."""
+        ...

@@ -90,6 +90,9 @@ class ScriptedRunner:
             usage=ended.usage,
         )
 
+    async def ready(self) -> Health:
+        return await self.health()
+
     async def health(self) -> Health:
         rules = len(self._scenario.rules)
         return Health(True, f"plays {rules} reaction{'' if rules == 1 else 's'}, no model is called")

@@ -2,7 +2,8 @@
 
 from interlock.contracts.answer import Answer, AnswerFormat, parse_answer, sample
 from interlock.contracts.artifact import Artifact, ArtifactCheck, ArtifactClass, check, complaint
-from interlock.contracts.contract import Contract, Judgement, judge
+from interlock.contracts.contract import NO_CHANGE, Contract, Judgement, judge, why_no_change
+from interlock.contracts.evidence import Check, Claim, Evidence, checks_in_data, checks_in_text, nothing_to_run
 from interlock.contracts.formats import (
     FEATURE,
     HARNESS,
@@ -23,10 +24,12 @@ from interlock.contracts.structure import (
     Structure,
     YamlKeys,
 )
+from interlock.contracts.weakening import is_definition, is_test, weakened
 
 __all__ = [
     "FEATURE",
     "HARNESS",
+    "NO_CHANGE",
     "ROADMAP",
     "ROUTER_JSON",
     "ROUTER_TEXT",
@@ -40,8 +43,11 @@ __all__ = [
     "Artifact",
     "ArtifactCheck",
     "ArtifactClass",
+    "Check",
+    "Claim",
     "Contract",
     "Custom",
+    "Evidence",
     "Headings",
     "JsonKeys",
     "Judgement",
@@ -52,8 +58,15 @@ __all__ = [
     "Structure",
     "YamlKeys",
     "check",
+    "checks_in_data",
+    "checks_in_text",
     "complaint",
+    "is_definition",
+    "is_test",
     "judge",
+    "nothing_to_run",
     "parse_answer",
     "sample",
+    "weakened",
+    "why_no_change",
 ]

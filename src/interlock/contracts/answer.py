@@ -11,25 +11,28 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from interlock.contracts.outcome import Outcome, Reason
 from interlock.contracts.structure import alternatives, labelled, quoted
-from interlock.documents import DuplicateKey, JsonInvalid, Sections, load_json
+from interlock.documents import DuplicateKey, Fence, JsonInvalid, Sections, load_json
 from interlock.errors import EngineFault
 
 Completion = Literal["json", "line", "text", "none"]
+SEARCHED = 200_000
+"""Characters at the end of a message in which an object among other words is looked for."""
 
 
 @dataclass(frozen=True)
 class AnswerFormat:
     """The words an agent may use and where they are looked for.
 
-    A JSON object in the result file always counts first.  Then, in the final message: ``json`` takes the last
-    fenced JSON block or the whole message; ``line`` the last line that begins with a token and a colon;
-    ``text`` a JSON object that has the field, else the last line ``Status: <token>``; ``none`` looks nowhere.
+    A JSON object in the result file always counts first.  Then, in the final message: ``json`` takes a fenced JSON
+    block, the whole message, or the last object in it; ``line`` a line that begins with a token and a colon; ``text`` a
+    JSON object that has the field, or a line ``Status: <token>``; ``none`` looks nowhere.  What is quoted, indented or
+    stands in other code is not the agent's own word, and two different verdicts are none (EV-13).
     """
 
     tokens: Mapping[str, Outcome]
@@ -80,6 +83,8 @@ class _Said:
     data: Mapping[str, Any] | None = None
     detail: str = ""
     problem: str = ""
+    torn: bool = False
+    """It gives two different verdicts."""
 
 
 def parse_answer(
@@ -159,7 +164,7 @@ def _without_token(fmt: AnswerFormat, said: _Said, code: int, message: str, part
     if code != 0:
         reason = Reason.AGENT_ERROR if fmt.exit_is_verdict and code > 0 else Reason.CRASHED
         return _failed(reason, said, "; ".join(filter(None, (f"ended with {_ending(code)}", said.problem))))
-    if fmt.artifact_is_verdict:
+    if fmt.artifact_is_verdict and not said.torn:
         return Answer(Outcome.OK, data=said.data, detail=said.detail)
     if said.problem:
         return _failed(Reason.BAD_FORMAT, said, said.problem)
@@ -203,7 +208,7 @@ def _listen(fmt: AnswerFormat, result: bytes | None, message: str) -> _Said:
     if spoken.token is None and (spoken.data is None and not spoken.problem):
         return filed
     # Data that the result file holds is not lost because the verdict was given in words.
-    return spoken if spoken.data is not None else _Said(spoken.token, filed.data, spoken.detail, spoken.problem)
+    return spoken if spoken.data is not None else dataclasses.replace(spoken, data=filed.data)
 
 
 def _from_bytes(fmt: AnswerFormat, content: bytes) -> _Said:
@@ -234,39 +239,81 @@ def _from_json(fmt: AnswerFormat, text: str, line_before: int = 0) -> _Said:
 def _from_message(fmt: AnswerFormat, message: str) -> _Said:
     match fmt.completion:
         case "json":
-            fences = Sections(message).fences("json")
-            if fences:
-                return _from_json(fmt, fences[-1].content, fences[-1].line)
-            return _from_json(fmt, message) if message.strip() else _Said()
+            return _from_objects(fmt, message)
         case "line":
             return _from_line(fmt, message)
         case _:
             return _from_text(fmt, message)
 
 
+def _one_of(said: Sequence[_Said]) -> _Said:
+    """The one verdict that was given, in its last form; two different ones are none."""
+    given = [one for one in said if one.token is not None]
+    for words in ([one.token for one in given], [(one.data or {}).get("verdict") for one in given]):
+        different = list(dict.fromkeys(word for word in words if isinstance(word, str)))
+        if len(different) > 1:
+            return _Said(problem=f"two different verdicts: {' and '.join(different)}; say one", torn=True)
+    return given[-1] if given else _Said()
+
+
+def _own_fences(message: str) -> list[Fence]:
+    return [fence for fence in Sections(message).fences("json") if not fence.quoted]
+
+
+def _from_objects(fmt: AnswerFormat, message: str) -> _Said:
+    if not message.strip():
+        return _Said()
+    if fences := _own_fences(message):
+        said = [_from_json(fmt, fence.content, fence.line) for fence in fences]
+        found = _one_of(said)
+        return found if found.token is not None or found.torn else said[-1]
+    whole = _from_json(fmt, message)
+    if whole.data is None and (last := _last_object(Sections(message).prose())) is not None:
+        return _from_json(fmt, last)
+    return whole
+
+
+def _last_object(text: str) -> str | None:
+    """The last JSON object in a text that has other words around it."""
+    text, found, at = text[-SEARCHED:], None, 0
+    decoder = json.JSONDecoder()
+    while (at := text.find("{", at)) >= 0:
+        try:
+            _, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at += 1
+        else:
+            found, at = text[at:end], end
+    return found
+
+
 def _from_line(fmt: AnswerFormat, message: str) -> _Said:
     words = "|".join(re.escape(token) for token in fmt.tokens)
-    found = re.findall(rf"^[ \t]*[*_`]{{0,3}}({words})[*_`]{{0,3}}:[*_`]{{0,3}}[ \t]*(.*)$", message, re.MULTILINE)
-    return _Said(token=found[-1][0], detail=found[-1][1].strip()) if found else _Said()
+    pattern = rf"^ {{0,3}}[*_`]{{0,3}}({words})[*_`]{{0,3}}:[*_`]{{0,3}}[ \t]*(.*)$"
+    found = re.findall(pattern, Sections(message).prose(), re.MULTILINE)
+    return _one_of([_Said(token, detail=text.strip()) for token, text in found])
 
 
 def _from_text(fmt: AnswerFormat, message: str) -> _Said:
+    said: list[_Said] = []
     strange: list[object] = []
     if not fmt.exit_is_verdict:  # else the text is free, and JSON in it may be about anything
-        blocks = [fence.content for fence in Sections(message).fences("json")]
-        for text in reversed([message, *blocks] if message.lstrip().startswith("{") else blocks):
-            said = _from_json(fmt, text)
-            if said.token is not None:
-                return said
-            if said.data is not None and said.problem:
-                strange.append(said.data[fmt.field])
+        blocks = [fence.content for fence in _own_fences(message)]
+        for text in [message, *blocks] if message.lstrip().startswith("{") else blocks:
+            said.append(_from_json(fmt, text))
+            if said[-1].data is not None and said[-1].problem:
+                strange.append((said[-1].data or {})[fmt.field])
     spelled = {token.casefold(): token for token in fmt.tokens}
-    for value in reversed(labelled(message, fmt.field)):
+    in_words = []
+    for value in labelled(Sections(message).prose(), fmt.field):
         if token := spelled.get(value.strip("*_`.! ").casefold()):
-            return _Said(token)
-        if value and not fmt.exit_is_verdict:
+            in_words.append(_Said(token))
+        elif value and not fmt.exit_is_verdict:
             strange.append(value)
-    return _Said(problem=_unknown(fmt, strange[0])) if strange else _Said()
+    given = _one_of([*in_words, *said])  # of two ways to say the same, the one with data counts
+    if given.token is None and not given.torn and strange:
+        return _Said(problem=_unknown(fmt, strange[-1]))
+    return given
 
 
 def _unknown(fmt: AnswerFormat, value: object) -> str:

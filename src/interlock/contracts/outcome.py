@@ -15,7 +15,7 @@ class Outcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a dispatch ended in FAIL."""
+    """Why a dispatch ended in FAIL; of those that end in REVISE, `CONTRADICTED` ones have a reason too."""
 
     AGENT_ERROR = "agent_error"
     NO_VERDICT = "no_verdict"
@@ -27,10 +27,22 @@ class Reason(StrEnum):
     BAD_FORMAT = "bad_format"
     SESSION_MISMATCH = "session_mismatch"
     CANCELLED = "cancelled"
+    NO_CHANGE = "no_change"
+    """It exists to change files, changed none and did not say why (EV-06)."""
+    CONTRADICTED = "contradicted"
+    """It said pass, and its own evidence says otherwise (EV-01)."""
 
 
 TRANSIENT = frozenset({Reason.TIMEOUT, Reason.SPAWN_FAILED, Reason.CRASHED})
 """No verdict was given: repeating the same call may help."""
 
-UNUSABLE = frozenset({Reason.NO_VERDICT, Reason.CONTRACT_VIOLATION, Reason.BAD_FORMAT, Reason.SESSION_MISMATCH})
+UNUSABLE = frozenset(
+    {
+        Reason.NO_VERDICT,
+        Reason.CONTRACT_VIOLATION,
+        Reason.BAD_FORMAT,
+        Reason.SESSION_MISMATCH,
+        Reason.NO_CHANGE,
+    }
+)
 """An answer or artifact came but cannot be used: re-asked with the exact complaint."""

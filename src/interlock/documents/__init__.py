@@ -4,7 +4,7 @@ from interlock.documents.document import Document, DocumentState
 from interlock.documents.facts import FileFacts
 from interlock.documents.json import DuplicateKey, JsonDocument, JsonInvalid
 from interlock.documents.json import load as load_json
-from interlock.documents.markdown import Frontmatter, Sections, split_frontmatter
+from interlock.documents.markdown import Fence, Frontmatter, Sections, split_frontmatter
 from interlock.documents.paths import inside, relative
 from interlock.documents.plain import Key, pointer
 from interlock.documents.store import LIMIT, EditedMeanwhile, Store, Written
@@ -18,6 +18,7 @@ __all__ = [
     "DocumentState",
     "DuplicateKey",
     "EditedMeanwhile",
+    "Fence",
     "FileFacts",
     "Frontmatter",
     "JsonDocument",

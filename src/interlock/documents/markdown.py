@@ -71,6 +71,8 @@ class Fence:
     content: str
     line: int
     """Line of the opening fence; the content begins on the next one."""
+    quoted: bool = False
+    """It stands in a block quote."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +209,11 @@ class Sections:
             if start <= self._offset(fence.line - 1) < end
             and (info is None or fence.info.split(maxsplit=1)[:1] == [info])
         )
+
+    def prose(self) -> str:
+        """What the author says in their own words: lines of code, comments and quotes are blank."""
+        foreign = self._structure.opaque | self._structure.quoted
+        return "".join("\n" if number in foreign else text for number, (_, text) in enumerate(self._lines))
 
     def table(self, title: str | None = None) -> Table | None:
         """The first pipe table in a section's own text."""
@@ -367,22 +374,26 @@ class _Structure:
     fences: tuple[Fence, ...]
     opaque: frozenset[int]
     """Lines (from 0) of code and comments, which are never read as anything else."""
+    quoted: frozenset[int]
+    """Lines (from 0) of block quotes."""
 
 
 def _structure(text: str) -> _Structure:
     tokens = _parser().parse(text)
-    headings, fences, opaque = [], [], set[int]()
+    headings, fences, opaque, quoted = [], [], set[int](), set[int]()
     for at, token in enumerate(tokens):
         if token.map is None:
             continue
         first, last = token.map
         if token.type == "heading_open" and token.level == 0:
             headings.append((int(token.tag[1:]), tokens[at + 1].content, first))
+        elif token.type == "blockquote_open":
+            quoted.update(range(first, last))
         elif token.type in ("fence", "code_block", "html_block"):
             opaque.update(range(first, last))
             if token.type == "fence":
-                fences.append(Fence(token.info.strip(), token.content, first + 1))
-    return _Structure(tuple(headings), tuple(fences), frozenset(opaque))
+                fences.append(Fence(token.info.strip(), token.content, first + 1, quoted=first in quoted))
+    return _Structure(tuple(headings), tuple(fences), frozenset(opaque), frozenset(quoted))
 
 
 @cache

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from interlock.agents.runner import AgentRequest
+    from interlock.engine.checks import Checks, Named, Proof
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
     from interlock.engine.examination import BYPRODUCTS
     from interlock.engine.excerpts import Edit
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         ALWAYS,
         CRASH,
         ENDS,
+        LIARS,
         STANDARD,
         Deviation,
         Invariant,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
         Report,
         Retries,
         Status,
+        Stop,
     )
     from interlock.engine.options import Options
     from interlock.engine.run import KEY, Run
@@ -53,13 +56,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "model": (
         "APPROVE DEADLINE REJECT SESSION TIMEOUT Changed Choice CommandResult Delegation Dispatch Ending GateDecision "
-        "Kind Quoted Report Retries Status"
+        "Kind Quoted Report Retries Status Stop"
     ),
+    "checks": "Checks Named Proof",
     "definition": "AfterComplete Past Playbook playbook",
     "excerpts": "Edit",
     "run": "KEY Run",
     "simulation": "Act SimulatedWorld Simulation best",
-    "exploration": "ALWAYS CRASH ENDS STANDARD Deviation Invariant Played Rehearsal explore",
+    "exploration": "ALWAYS CRASH ENDS LIARS STANDARD Deviation Invariant Played Rehearsal explore",
     "examination": "BYPRODUCTS",
     "options": "Options",
     "tables": "Table",
@@ -83,6 +87,7 @@ __all__ = [
     "DEADLINE",
     "ENDS",
     "KEY",
+    "LIARS",
     "REJECT",
     "SESSION",
     "STANDARD",
@@ -91,6 +96,7 @@ __all__ = [
     "AfterComplete",
     "AgentRequest",
     "Changed",
+    "Checks",
     "Choice",
     "CommandResult",
     "Delegation",
@@ -101,10 +107,12 @@ __all__ = [
     "GateDecision",
     "Invariant",
     "Kind",
+    "Named",
     "Options",
     "Past",
     "Playbook",
     "Played",
+    "Proof",
     "Quoted",
     "Rehearsal",
     "Report",
@@ -114,6 +122,7 @@ __all__ = [
     "SimulatedWorld",
     "Simulation",
     "Status",
+    "Stop",
     "Table",
     "best",
     "explore",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock.engine.model import CommandResult
 from interlock.engine.plan import layer_name
@@ -36,7 +36,13 @@ async def on_the_tree(
 
 
 async def in_a_layer(
-    run: Recording, slot: Slot, call: CommandCall, shown: Sequence[str], *, writes: bool
+    run: Recording,
+    slot: Slot,
+    call: CommandCall,
+    shown: Sequence[str],
+    *,
+    writes: bool,
+    as_of: tuple[Any, Sequence[str]] | None,
 ) -> CommandResult:
     """A command over the workspace. It can be made again after a crash: nothing but its import touches the tree."""
     world = run.world
@@ -44,10 +50,12 @@ async def in_a_layer(
         slot.append("command.intent", {"argv": list(shown), "cwd": call.cwd})
     layer = await world.layer(layer_name(run.identity, slot), None)
     try:
+        if as_of is not None:
+            await layer.start_from(await world.tree.past(*as_of))
         run.effect()
         marker = f"{run.identity.run_id}:{slot.key}:1"
         result = await world.command(call, key=slot.key, marker=marker, within=layer)
-        return await _taken_over(run, slot, layer, result, writes=writes)
+        return result if as_of is not None else await _taken_over(run, slot, layer, result, writes=writes)
     finally:
         await layer.close()
 

@@ -24,19 +24,22 @@ from interlock.engine.budget import Budget, usage_in
 from interlock.engine.examination import SHOWN_OF_PATCH, Examiner
 from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
-from interlock.engine.model import Dispatch, Quoted, Report
+from interlock.engine.model import Dispatch, Kind, Quoted, Report
 from interlock.engine.places import given_up
 from interlock.engine.plan import Plan, Preview, Try, make_plan, stamp
 from interlock.engine.recovery import Cut, Ground, cut_short, open_ground
 from interlock.engine.retry import Move, Used, delay_s, next_move, wait_s
 from interlock.engine.slot import Slot
 from interlock.engine.turns import at_once, in_turn
+from interlock.engine.words import Words, read_words, rendered, unheard
 from interlock.engine.world import Imported, Layer, redacted
 from interlock.workspace import Exit
 
 if TYPE_CHECKING:
     from interlock.engine.run import Run
 
+NOTICED = "Noticed about the work: weigh it"
+MOST_NOTICED = 40
 JOURNALED_NEWS = {
     "started": "dispatch.running",
     "session": "dispatch.session",
@@ -66,6 +69,8 @@ class Dispatcher:
         self._budget = Budget(run.journal.lines, usd=run.options.budget_usd, tokens=run.options.budget_tokens)
         self._unfinished = dict[str, str]()
         """By member: what its last attempt did that did not come into the tree (LY-04)."""
+        self._findings = dict[str, tuple[str, ...]]()
+        """By key: what was noticed about accepted work that its judges are to know."""
 
     async def perform(self, spec: Dispatch, slot: Slot) -> Report:
         """Call the agent, with the repeats that the playbook allows, and record the one outcome."""
@@ -80,8 +85,10 @@ class Dispatcher:
         return await self._tries(plan)
 
     def remember(self, report: Report) -> None:
-        """A later attempt of the same agent is told what this one did in vain."""
+        """A later attempt of the same agent is told what this one did in vain, and judges what was noticed about it."""
         self._unfinished[report.member] = report.unfinished
+        if report.accepted and (noticed := noticed_about(report)):
+            self._findings[report.key] = noticed
 
     async def _tries(self, plan: Plan) -> Report:
         ground = await open_ground(self._run, plan, partial(self._recall, plan))
@@ -179,6 +186,8 @@ class Dispatcher:
                 self._run.effect()
                 report = await self._bring_in(plan, report, paths)
         self.remember(report)
+        if report.accepted and (noticed := noticed_about(report)):
+            plan.slot.append("work.noticed", {"what": list(noticed), "by": report.member}, agent=report.agent)
         value = report.to_json()
         self._world.records.keep_json(plan.slot.key, "result.json", value)
         facts = {**facts, **outcome_facts(report)}
@@ -242,9 +251,12 @@ class Dispatcher:
         deadline = stamp(started + timedelta(seconds=timeout_s))
         token = world.draw(16)
         marker = f"{plan.marker}{number}"
-        told = (earlier_work(self._unfinished.get(spec.name, "")) if spec.starts_from is None else "", failure)
-        failure = "\n\n".join(filter(None, told))
-        text = world.redact(plan.brief(attempt=attempt, deadline=deadline, failure=failure))
+        earlier = earlier_work(self._unfinished.get(spec.name, "")) if spec.starts_from is None else ""
+        failure = "\n\n".join(filter(None, (earlier, failure)))
+        words = self._words(plan)
+        told = self._told() if spec.kind is Kind.JUDGE else None
+        given = plan.brief(attempt=attempt, deadline=deadline, failure=failure, words=rendered(words), told=told)
+        text = world.redact(given)
         raw = text.encode("utf-8", "surrogateescape")
         world.records.begin_try(slot.key, number)
         world.records.keep(slot.key, "brief.md", raw)
@@ -270,6 +282,7 @@ class Dispatcher:
                 "writes": list(plan.scope.patterns),
                 "layer": plan.layer,
                 "resumes": session,
+                "heard": [one.to_json() for one in words],
             },
             agent=spec.agent,
             attempt=attempt,
@@ -279,6 +292,19 @@ class Dispatcher:
         share = self._budget.reserve(slot.key, min(at_once(), run.at_once))
         request = replace(request, timeout_s=timeout_s, allowance=share, resume=session or None)
         return Try(plan, used, ground.layer, ground.baseline, request, started)
+
+    def _words(self, plan: Plan) -> tuple[Words, ...]:
+        """What people said that concerns this call: the same for all its tries."""
+        if (first := next(iter(plan.slot.intents("dispatch.start")), None)) is not None:
+            return read_words(first.data.get("heard", ()))
+        lane = plan.slot.scope.member
+        objects = self._world.records.objects
+        return unheard(self._run.journal.lines, objects, lane=lane, cluster=lane.rpartition("/")[0])
+
+    def _told(self) -> Quoted | None:
+        """What judges are told of the work before them, beside what it says itself."""
+        noticed = dict.fromkeys(text for key in sorted(self._findings) for text in self._findings[key])
+        return Quoted(NOTICED, "\n".join(list(noticed)[:MOST_NOTICED])) if noticed else None
 
     def _request(self, plan: Plan, layer: Layer, text: str, attempt: int, marker: str, token: str) -> AgentRequest:
         world, spec = self._world, plan.spec
@@ -383,6 +409,13 @@ def earlier_work(patch: str) -> str:
     quoted = brief.quoted(Quoted("Work of an earlier attempt", patch, "diff"))
     said = "An earlier attempt did not count. What it had changed is not in your tree; use of it what is good."
     return f"{said}\n\n{quoted}"
+
+
+def noticed_about(report: Report) -> tuple[str, ...]:
+    """What a judge of this work, and whoever watches, is to know beside what its author says."""
+    who = report.member
+    unchanged = (f"{who} changed nothing, because: {report.no_change}",) if report.no_change else ()
+    return (*unchanged, *(f"{who} {text}" for text in report.weakened))
 
 
 def to_import(report: Report) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.engine.model import Ending, Status
+from interlock.engine.model import Ending, Status, Stop
 from interlock.engine.objects import pack
 from interlock.engine.options import Before, Halted
 from interlock.engine.run import Run
@@ -64,7 +64,10 @@ async def _playbook(run: Run, resume: int) -> Ending:
     if resume and run.playbook.on_resume is not None:
         with run.step(f"resume-{resume}"):
             await run.playbook.on_resume(run, resume)
-    ending = await run.playbook.function(run, run.playbook.parse_inputs(run.identity.inputs))
+    try:
+        ending = await run.playbook.function(run, run.playbook.parse_inputs(run.identity.inputs))
+    except Stop as stop:
+        ending = stop.ending
     run.check_consumed()
     return ending
 

@@ -9,7 +9,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from interlock.agents.runner import AgentExit, FileOutput
-from interlock.contracts import ArtifactCheck, Judgement, Outcome, Reason, check, judge, parse_answer
+from interlock.contracts import (
+    NO_CHANGE,
+    ArtifactCheck,
+    Judgement,
+    Outcome,
+    Reason,
+    check,
+    judge,
+    parse_answer,
+    weakened,
+    why_no_change,
+)
 from interlock.engine.model import Kind, Report
 from interlock.engine.plan import Plan, Try
 from interlock.engine.world import redacted
@@ -21,9 +32,15 @@ if TYPE_CHECKING:
 READ_OF_ANSWER = 1_000_000
 """Bytes at the end of an answer in which its verdict is looked for."""
 SHOWN_OF_PATCH = 20_000
+NAMED = 10
+"""Files that a complaint names."""
 
-
-BYPRODUCTS = Scope(("**/__pycache__/**", "**/.pytest_cache/**", "**/.mypy_cache/**", "**/.ruff_cache/**", "**/*.pyc"))
+BYPRODUCTS = Scope(
+    (
+        *("**/__pycache__/**", "**/.pytest_cache/**", "**/.mypy_cache/**", "**/.ruff_cache/**", "**/*.pyc"),
+        *("**/.coverage", "**/.coverage.*", "**/htmlcov/**", "**/.nyc_output/**", "**/*.egg-info/**"),
+    )
+)
 """What running tests leaves in projects that do not ignore it: neither a violation nor a part of the work."""
 
 
@@ -93,18 +110,27 @@ class Examiner:
             difference = redacted(self._world, await self._world.patch_of(work))
             patch = self._world.records.keep(slot.key, "changes.patch", difference)
         artifacts, checks = self._artifacts(trial)
+        texts = {path: self._text(digest) for path, digest in artifacts.items()}
+        message = self._world.redact(exit_.output.tail(READ_OF_ANSWER).decode("utf-8", "replace"))
         answer = parse_answer(
             spec.contract.answer,
             code=exit_.code,
             result=exit_.result,
-            message=self._world.redact(exit_.output.tail(READ_OF_ANSWER).decode("utf-8", "replace")),
+            message=message,
             session=plan.session,
             spawn_error=exit_.spawn_error,
             timed_out=exit_.timed_out,
             partial=exit_.partial,
             fault=(exit_.fault.reason, self._world.redact(exit_.fault.text)) if exit_.fault else None,
         )
-        verdict = within_scope(judge(spec.contract, answer, checks), violations, found)
+        verdict = judge(spec.contract, answer, checks, texts)
+        no_change = ""
+        if spec.contract.must_change and not [path for path in changes.mine if path not in spec.owed]:
+            no_change = why_no_change(answer.data, (message, *texts.values()))
+            verdict = verdict if no_change else changed_nothing(verdict)
+        if spec.kind is Kind.JUDGE:
+            verdict = on_a_clean_tree(verdict, (*changes.dropped, *changes.foreign))
+        verdict = within_scope(verdict, violations, found)
         kept = self._keep_answer(trial, exit_)
         accepted = verdict.outcome is not Outcome.FAIL
         left_out = {artifact.path for artifact in spec.contract.artifacts if not artifact.imported}
@@ -128,6 +154,10 @@ class Examiner:
             dropped=changes.dropped,
             ignored=dict(found.ignored) if accepted and plan.writes_code else {},
             repository=found.repository,
+            evidence=verdict.evidence,
+            passed=verdict.passed if verdict.outcome is not Outcome.FAIL else None,
+            no_change=no_change,
+            weakened=weakened(difference.decode("utf-8", "replace")) if plan.writes_code else (),
             work=work,
             accepted=accepted,
             patch=patch,
@@ -185,6 +215,9 @@ class Examiner:
                 kept[artifact.path] = objects.put(redacted(self._world, facts.content))
         return kept, checks
 
+    def _text(self, digest: str) -> str:
+        return self._world.records.objects.get(digest).decode("utf-8", "replace")
+
     def _keep_answer(self, trial: Try, exit_: AgentExit) -> KeptAnswer:
         records, request = self._world.records, trial.request
         if exit_.output.size == 0 and exit_.result is not None:
@@ -198,6 +231,25 @@ class Examiner:
         )
 
 
+def changed_nothing(verdict: Judgement) -> Judgement:
+    """Who was called to change files, changed none and does not say why has not succeeded (EV-06)."""
+    if verdict.outcome is not Outcome.OK:
+        return verdict
+    said = f"nothing was changed; do it, or say why nothing needs changing, in a line `{NO_CHANGE}: the reason`"
+    return replace(verdict, outcome=Outcome.FAIL, reason=Reason.NO_CHANGE, complaints=(said,))
+
+
+def on_a_clean_tree(verdict: Judgement, undone: Sequence[str]) -> Judgement:
+    """A judge's pass counts only for the tree that is accepted, without what it wrote itself (EV-08)."""
+    if verdict.outcome is not Outcome.OK or not undone:
+        return verdict
+    said = (
+        f"you left files that are not part of the work and are gone now: {', '.join(undone[:NAMED])}. What you judged "
+        "is not what is there: judge again, and remove what your commands leave before you answer"
+    )
+    return replace(verdict, outcome=Outcome.FAIL, reason=Reason.CONTRACT_VIOLATION, complaints=(said,))
+
+
 def within_scope(verdict: Judgement, violations: Sequence[str], found: Found) -> Judgement:
     """A dispatch that wrote where it may not, or without measure, has failed, whatever it says (EN-35, LY-34)."""
     if not violations and not found.over:
@@ -205,9 +257,9 @@ def within_scope(verdict: Judgement, violations: Sequence[str], found: Found) ->
     complaints = (*verdict.complaints, *(_complaint(path, found.refused) for path in violations))
     if found.over:
         complaints = (*complaints, found.over)
-    if verdict.outcome is Outcome.FAIL:
+    if verdict.outcome is Outcome.FAIL and verdict.reason is not Reason.NO_CHANGE:
         return replace(verdict, complaints=complaints)
-    return Judgement(Outcome.FAIL, Reason.SCOPE_VIOLATION, complaints)
+    return replace(verdict, outcome=Outcome.FAIL, reason=Reason.SCOPE_VIOLATION, complaints=complaints)
 
 
 def _complaint(path: str, refused: Mapping[str, str]) -> str:

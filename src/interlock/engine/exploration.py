@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from interlock.agents.runner import AgentRequest
+from interlock.contracts import Contract, Evidence
 from interlock.engine.drive import Close
 from interlock.engine.journal import verify
 from interlock.engine.keys import sha256
@@ -63,6 +65,55 @@ STANDARD: tuple[Deviation, ...] = (
 """What any agent can do wrong, and what people do meanwhile, whatever the playbook."""
 
 
+def contract_of(request: AgentRequest) -> Contract:
+    return request.contract or Contract()
+
+
+RED = {"command": "make test", "exit": 1, "summary": "1 failed"}
+WEAKENED_TEST = "tests/test_existing.py"
+
+
+def against_its_evidence(request: AgentRequest, act: Act) -> Act:
+    """The same verdict, and behind it a command that failed: in the answer's data, and in every document."""
+    line = f"\n- `{RED['command']}`: exit {RED['exit']}\n"
+    files = {path: _with_red(path, text, line) for path, text in act.files.items()}
+    message = act.message
+    if (start := message.find("{")) >= 0:
+        data, end = json.JSONDecoder().raw_decode(message, start)
+        evidence = data.get("evidence") if isinstance(data.get("evidence"), dict) else {}
+        message = (
+            message[:start] + json.dumps({**data, "evidence": {**evidence, "verification": [RED]}}) + message[end:]
+        )
+    return replace(act, message=message, files=files)
+
+
+def _with_red(path: str, text: str | bytes | None, line: str) -> str | bytes | None:
+    if not isinstance(text, str) or not path.endswith((".md", ".yaml")):
+        return text
+    return text + (line if path.endswith(".md") else f"checks:\n- {json.dumps(RED)}\n")
+
+
+def only_its_documents(request: AgentRequest, act: Act) -> Act:
+    owed = {artifact.path for artifact in contract_of(request).artifacts}
+    return replace(act, files={path: text for path, text in act.files.items() if path in owed})
+
+
+LIARS: tuple[Deviation, ...] = (
+    Deviation(
+        "passes against its own evidence",
+        against_its_evidence,
+        fits=lambda request: contract_of(request).claim is not None,
+    ),
+    Deviation("changes nothing", only_its_documents, fits=lambda request: contract_of(request).must_change),
+    Deviation(
+        "weakens tests",
+        lambda _request, act: replace(act, files={**act.files, WEAKENED_TEST: "@pytest.mark.skip\n"}),
+        fits=lambda request: contract_of(request).must_change,
+    ),
+)
+"""Agents that want to be believed, whatever the playbook."""
+
+
 @dataclass(frozen=True)
 class Invariant:
     """Something that must hold on every path."""
@@ -102,10 +153,42 @@ def people_are_spared(played: Played) -> str | None:
     return None
 
 
+def accepted_by_evidence(played: Played) -> str | None:
+    """No pass against its own evidence, no work without a change, and what weakens tests is told to the next judge."""
+    contracts = {request.dispatch: contract_of(request) for request in played.simulation.world.calls}
+    noticed: dict[str, int] = {}
+    for line in played.simulation.lines:
+        if line.event == "work.noticed":
+            noticed |= dict.fromkeys(line.data["what"], line.seq)
+        if line.event != "dispatch.end" or not isinstance(out := line.data["out"], Mapping):
+            continue
+        if out["outcome"] == "OK" and out["passed"] and (said := Evidence.from_json(out["evidence"]).contradictions):
+            return f"{line.key} passed although {said[0]}"
+        bare = not set(out["changes"]) - set(out["artifacts"])
+        if out["outcome"] == "OK" and contracts[str(line.key)].must_change and bare and not out["no_change"]:
+            return f"{line.key} counts although it changed nothing"
+    return _untold(played, noticed)
+
+
+def _untold(played: Played, noticed: Mapping[str, int]) -> str | None:
+    starts: dict[str, int] = {}
+    for line in played.simulation.lines:
+        if line.event == "dispatch.start":
+            starts.setdefault(str(line.key), line.seq)
+    for request in played.simulation.world.calls:
+        if contract_of(request).claim is None:
+            continue
+        for text, seq in noticed.items():
+            if seq < starts.get(request.dispatch, 0) and text not in request.brief:
+                return f"{request.dispatch} was not told: {text}"
+    return None
+
+
 ALWAYS: tuple[Invariant, ...] = (
     Invariant("the chain is whole", chain_is_whole),
     Invariant("no dispatch is paid twice", paid_once),
     Invariant("what people write meanwhile is theirs", people_are_spared),
+    Invariant("nothing is accepted against evidence", accepted_by_evidence),
 )
 
 

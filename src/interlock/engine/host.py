@@ -112,6 +112,9 @@ class Call:
     accept_recorded: bool = False
     take_over: bool = False
     budget_usd: float | None = None
+    note: str = ""
+    """What the person who resumes has to say to whoever works next."""
+    who: str = ""
     flags: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -293,7 +296,8 @@ class Host:
         self._view.begin(identity, journal.lines, resumed=resume > 0)
         journal.listen(self._view.line)
         if resume:
-            journal.append("run.resumed", data={"n": resume, "version": self._version})
+            said = {"who": call.who or "a person", "note": call.note} if call.note else {}
+            journal.append("run.resumed", data={"n": resume, "version": self._version, **said})
             if call.accept_recorded:
                 journal.append("divergence.accepted", data={})
         try:

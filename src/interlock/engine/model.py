@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from interlock.agents.runner import Usage
-from interlock.contracts import ArtifactCheck, ArtifactClass, Contract, Outcome, Reason
+from interlock.contracts import ArtifactCheck, ArtifactClass, Contract, Evidence, Outcome, Reason
 
 
 class Status(StrEnum):
@@ -77,6 +77,14 @@ class Ending:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Ending:
         return cls(Status(value["status"]), value["reason"], value["output"], tuple(value["because"]))
+
+
+class Stop(Exception):
+    """The playbook cannot go on, and this is how it ends."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.reason)
+        self.ending = ending
 
 
 class Kind(StrEnum):
@@ -215,6 +223,14 @@ class Report:
     """Folders and files that the project ignores and that came along, with the number of files in each."""
     repository: tuple[str, ...] = ()
     """What the agent did to git in its layer: commits, branches, hooks. None of it reached the repository."""
+    evidence: Evidence = field(default_factory=Evidence)
+    """What it put behind its verdict, in the one form that all playbooks share."""
+    passed: bool | None = None
+    """A judge's verdict, as far as it counts; None where it gave none."""
+    no_change: str = ""
+    """Why nothing needed changing, in its words, where it was called to change files and changed none (EV-06)."""
+    weakened: tuple[str, ...] = ()
+    """What its changes do to the project's tests and checks."""
     conflicts: Mapping[str, str] = field(default_factory=dict)
     """Path to conflict text, where its work could not be merged with what people or other agents did meanwhile."""
     work: Any = None
@@ -258,6 +274,7 @@ class Report:
         for name in ("artifacts", "ignored", "conflicts"):
             fields[name] = dict(fields[name])
         fields["flaws"] = [asdict(flaw) for flaw in self.flaws]
+        fields["evidence"] = self.evidence.to_json()
         fields["data"] = dict(self.data) if self.data is not None else None
         return fields
 
@@ -269,12 +286,13 @@ class Report:
         fields["usage"] = Usage(**fields["usage"]) if fields["usage"] else None
         for name in LISTED:
             fields[name] = tuple(fields.get(name, ()))
+        fields["evidence"] = Evidence.from_json(fields.get("evidence") or {})
         found = fields.get("flaws", ())
         fields["flaws"] = tuple(ArtifactCheck(one["path"], ArtifactClass(one["cls"]), one["detail"]) for one in found)
         return cls(**fields, load=load)
 
 
-LISTED = ("complaints", "changes", "violations", "foreign", "dropped", "repository")
+LISTED = ("complaints", "changes", "violations", "foreign", "dropped", "repository", "weakened")
 
 
 @dataclass(frozen=True)

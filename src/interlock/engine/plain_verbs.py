@@ -95,6 +95,23 @@ class PlainVerbs(DocumentVerbs):
         slot.settle("telemetry", rows)
         return rows
 
+    def settle_once(self, name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the first process that came here was told by its options; later ones keep to it."""
+        slot = self.recall(name, {})
+        if slot.recorded:
+            return dict(slot.value())
+        slot.settle("option", dict(value), facts=value)
+        return value
+
+    async def unready(self) -> Sequence[str]:
+        """Why agents of this playbook cannot be called, one sentence for each cause; nothing is asked of a model."""
+        slot = self.recall("unready", {})
+        if slot.recorded:
+            return list(slot.value())
+        problems = list(await self.world.unready(self.playbook.agents))
+        slot.settle("unready", problems)
+        return problems
+
     # -- commands
 
     async def command(
@@ -109,6 +126,7 @@ class PlainVerbs(DocumentVerbs):
         name: str = "command",
         writes: bool = False,
         direct: bool = False,
+        as_of: tuple[Any, Sequence[str]] | None = None,
     ) -> CommandResult:
         """Run a build, test or check over the workspace, confined like an agent (LY-09).
 
@@ -120,6 +138,7 @@ class PlainVerbs(DocumentVerbs):
             direct: it acts on the user's tree and repository themselves, as a person's git would. After a crash the
                 probe says whether its effect is already there: it is if the probe exits 0 and prints something;
                 without a probe the command runs again (EN-10).
+            as_of: a snapshot and files that are, for this command, as they were then.
         """
         # The names of the variables say what was asked; their values may be secrets and stay out of the journal.
         parts = {
@@ -127,6 +146,7 @@ class PlainVerbs(DocumentVerbs):
             "cwd": cwd,
             "stdin": stdin,
             "env": sorted(env or {}),
+            **({"as_of": [as_of[0], list(as_of[1])]} if as_of is not None else {}),
         }
         slot = self.recall(name, parts)
         if slot.recorded:
@@ -142,7 +162,7 @@ class PlainVerbs(DocumentVerbs):
             asked = tuple(word.replace(KEY, mark) for word in probe or ())
             result = await commands.on_the_tree(self, slot, call, shown_argv, asked)
         else:
-            result = await commands.in_a_layer(self, slot, call, shown_argv, writes=writes)
+            result = await commands.in_a_layer(self, slot, call, shown_argv, writes=writes, as_of=as_of)
         slot.settle("command", asdict(result), facts={"argv": shown_argv[:20]})
         return result
 

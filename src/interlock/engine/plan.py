@@ -14,7 +14,7 @@ from interlock.contracts import Contract
 from interlock.documents import FileFacts
 from interlock.engine import brief
 from interlock.engine.keys import sha256
-from interlock.engine.model import Delegation, Dispatch, Kind
+from interlock.engine.model import Delegation, Dispatch, Kind, Quoted
 from interlock.engine.options import Options
 from interlock.engine.retry import Used
 from interlock.engine.world import Layer
@@ -61,7 +61,9 @@ class Plan:
         """Whether it is called to change the project, beside the documents that it owes."""
         return bool(self.spec.writes) and self.spec.kind is not Kind.JUDGE
 
-    def brief(self, *, attempt: int, deadline: str, failure: str = "") -> str:
+    def brief(
+        self, *, attempt: int, deadline: str, failure: str = "", words: str = "", told: Quoted | None = None
+    ) -> str:
         heading = brief.Heading(
             run_key=self.identity.key,
             playbook=self.identity.playbook,
@@ -72,7 +74,7 @@ class Plan:
             timeout_s=self.timeout_s,
             role=self.source,
         )
-        return brief.render(self.spec, heading, instructions=self.instructions, failure=failure)
+        return brief.render(self.spec, heading, instructions=self.instructions, failure=failure, words=words, told=told)
 
 
 def make_plan(spec: Dispatch, slot: Slot, bound: Bound, identity: Identity, options: Options, *, session: str) -> Plan:

@@ -38,6 +38,7 @@ from interlock.workspace import (
     Workspace,
     bring_in,
     open_layers,
+    work_of,
     work_patch,
 )
 from interlock.workspace import Layer as DiskLayer
@@ -76,6 +77,10 @@ class RealTree:
 
     async def patch(self, before: Any, after: Any, paths: Sequence[str]) -> bytes:
         return await self._workspace.patch(Snapshot.from_json(before), Snapshot.from_json(after), paths)
+
+    async def past(self, snapshot: Any, paths: Sequence[str]) -> Any:
+        now = await self._workspace.snapshot()
+        return (await work_of(self._workspace, Snapshot.from_json(snapshot), now, paths)).to_json()
 
     def facts(self, path: str) -> FileFacts:
         return self._documents.facts(path)
@@ -240,6 +245,18 @@ class RealWorld:
 
     async def recall(self, binding: Bound, request: AgentRequest, ended: Exit) -> AgentExit | None:
         return await self._agents.runner(binding).recall(request, ended.code)
+
+    async def unready(self, agents: Sequence[str]) -> Sequence[str]:
+        runners: dict[str, Runner] = {}
+        for agent in agents:
+            bound = self.bind(agent)
+            runners.setdefault(bound.runner, self._agents.runner(bound))
+        problems = []
+        for name, runner in runners.items():
+            found = await runner.ready()
+            if not found.ok:
+                problems.append(" ".join(filter(None, (f"agent {name} cannot be called: {found.text}.", found.remedy))))
+        return problems
 
     def can_go_on(self, binding: Bound) -> bool:
         return self._agents.runner(binding).needs().can_resume

@@ -158,7 +158,7 @@ class Run(PlainVerbs):
         lanes = {member: Lane() for member in members}
 
         async def work(member: str, body: Callable[[], Awaitable[T]]) -> T:
-            current.set(base.child(member))
+            current.set(base.child(member, member=True))
             start_without()
             before = [lanes[other] for other in itertools.takewhile(member.__ne__, lanes)]
             take_place(lanes[member], before, min(cap, len(lanes)))

@@ -15,11 +15,14 @@ class Scope:
     task: asyncio.Task[Any] | None
     step: str = ""
     iteration: int | None = None
+    member: str = ""
+    """The path of the innermost cluster member around it."""
 
-    def child(self, name: str, *, step: str | None = None, iteration: int | None = None) -> Scope:
+    def child(self, name: str, *, step: str | None = None, iteration: int | None = None, member: bool = False) -> Scope:
         path = f"{self.path}/{name}" if self.path else name
         task = asyncio.current_task()
-        return Scope(path, self, task, self.step if step is None else step, iteration or self.iteration)
+        lane = path if member else self.member
+        return Scope(path, self, task, self.step if step is None else step, iteration or self.iteration, lane)
 
     def inside(self, other: Scope) -> bool:
         scope: Scope | None = self

@@ -145,6 +145,13 @@ class MemoryTree:
             b"%s\n-%s\n+%s\n" % (path.encode(), old.get(path, b"(none)"), new.get(path, b"(none)")) for path in paths
         )
 
+    async def past(self, snapshot: int, paths: Sequence[str]) -> dict[str, Any]:
+        then = self._snapshots[snapshot]
+        return {
+            "base": await self.snapshot(),
+            "entries": [[path, 0o100644, self.keep(then.get(path))] for path in paths],
+        }
+
     def facts(self, path: str) -> FileFacts:
         content = self.files.get(path)
         return FileFacts.absent(path) if content is None else memory_facts(path, content, self._times[path])
@@ -436,6 +443,9 @@ class SimulatedWorld:
     async def recall(self, binding: Bound, request: AgentRequest, ended: Exit) -> AgentExit | None:
         return None
 
+    async def unready(self, agents: Sequence[str]) -> Sequence[str]:
+        return ()
+
     def can_go_on(self, binding: Bound) -> bool:
         return True
 
@@ -464,14 +474,19 @@ class SimulatedWorld:
 
     async def patch_of(self, work: Mapping[str, Any]) -> bytes:
         old = self.tree.at(work["base"])
-        return b"".join(
-            b"%s\n-%s\n+%s\n"
-            % (path.encode("utf-8", "surrogateescape"), old.get(path, b"(none)"), self.tree.kept(kept) or b"(none)")
-            for path, _mode, kept in work["entries"]
-        )
+        return b"".join(_difference(path, old.get(path), self.tree.kept(kept)) for path, _mode, kept in work["entries"])
 
     def end_leftovers(self, prefix: str, group: int | None, started: float | None) -> list[int]:
         return []
+
+
+def _difference(path: str, old: bytes | None, new: bytes | None) -> bytes:
+    """How git would show it, all old lines before all new ones."""
+    name = path.encode("utf-8", "surrogateescape")
+    kind = b"new file mode 100644\n" if old is None else b"deleted file mode 100644\n" if new is None else b""
+    gone = b"".join(b"-%s\n" % line for line in (old or b"").splitlines())
+    come = b"".join(b"+%s\n" % line for line in (new or b"").splitlines())
+    return b"diff --git a/%s b/%s\n%s@@\n%s%s" % (name, name, kind, gone, come)
 
 
 # -- time

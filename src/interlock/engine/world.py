@@ -40,6 +40,10 @@ class Tree(Protocol):
 
     async def patch(self, before: SnapshotToken, after: SnapshotToken, paths: Sequence[str]) -> bytes: ...
 
+    async def past(self, snapshot: SnapshotToken, paths: Sequence[str]) -> WorkToken:
+        """These files as they were then, as work from which a layer can start."""
+        ...
+
     def facts(self, path: str) -> FileFacts: ...
 
 
@@ -205,6 +209,10 @@ class World(Protocol):
 
     async def recall(self, binding: Bound, request: AgentRequest, ended: Exit) -> AgentExit | None:
         """What a call came to that ended before its engine could record it; None when that cannot be told."""
+        ...
+
+    async def unready(self, agents: Sequence[str]) -> Sequence[str]:
+        """Why some of these agents cannot be called, as far as that can be told for nothing; a sentence each."""
         ...
 
     def can_go_on(self, binding: Bound) -> bool:

@@ -19,7 +19,7 @@ from interlock.workspace.layers import (
     Work,
     open_layers,
 )
-from interlock.workspace.patches import work_patch
+from interlock.workspace.patches import work_of, work_patch
 from interlock.workspace.scope import DEFAULT_PROTECTED, Scope, protected_names
 from interlock.workspace.snapshots import Change, ChangeKind, Snapshot, Workspace
 
@@ -46,5 +46,6 @@ __all__ = [
     "bring_in",
     "open_layers",
     "protected_names",
+    "work_of",
     "work_patch",
 ]

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 
-from interlock.workspace.layers.seam import Work
+from interlock.workspace.layers.seam import Entry, Work
 from interlock.workspace.objects import reading
 from interlock.workspace.past import Past
-from interlock.workspace.snapshots import Workspace
+from interlock.workspace.snapshots import Snapshot, Workspace
 
 _PATCH = ("-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 _Line = tuple[str, str, str]
 """Path, git's mode, blob."""
+
+
+async def work_of(workspace: Workspace, past: Snapshot, now: Snapshot, paths: Sequence[str]) -> Work:
+    """What somebody would have done who put these files back to what they were at a snapshot."""
+    async with workspace.shadow.busy(), reading(workspace.shadow, workspace.trees) as objects:
+        at = Past(past, objects)
+        found = [(path, await at.file(path)) for path in paths]
+    entries = (Entry(path, entry.mode, entry.name) if entry else Entry(path, 0, "") for path, entry in found)
+    return Work(now, tuple(entries))
 
 
 async def work_patch(workspace: Workspace, work: Work) -> bytes:

@@ -15,7 +15,7 @@ from interlock.agents.coding.acp_client import Authority
 from interlock.agents.coding.acp_profiles import Profile
 from interlock.agents.coding.acp_session import GREETING_S, AcpSession, Introduction, Met
 from interlock.agents.coding.acp_stream import retold
-from interlock.agents.coding.asking import Configured, ask_of
+from interlock.agents.coding.asking import Configured, ask_of, at_hand
 from interlock.agents.coding.calls import Call
 from interlock.agents.coding.dialect import Ask
 from interlock.agents.coding.stream import JsonLines
@@ -76,6 +76,9 @@ class AcpRunner:
     def needs(self) -> Needs:
         env = agent_environment(self._inherit, {}, self._configured.env)
         return coding_needs(self._profile.name, self._configured.program, env, self._configured.env)
+
+    async def ready(self) -> Health:
+        return at_hand(self._configured, self._inherit, self.needs(), f"runners.{self.name}.program")
 
     async def health(self) -> Health:
         """Whether the program is there and returns a greeting; nothing is asked of a model."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,9 +12,9 @@ from typing import Final
 from uuid import uuid4
 
 from interlock.agents.coding.dialect import Ask, RoleText
-from interlock.agents.environment import agent_environment
+from interlock.agents.environment import agent_environment, looks_secret
 from interlock.agents.process import run_process
-from interlock.agents.runner import AgentRequest, Health
+from interlock.agents.runner import AgentRequest, Health, Needs
 
 _VERSION_LIMIT_S: Final = 30.0
 _VERSION: Final = re.compile(r"\d+\.\d+(?:[\w.+-]*\w)?")
@@ -68,6 +69,21 @@ def role_name(request: AgentRequest) -> str:
 def _description(request: AgentRequest) -> str:
     said = request.role.description if request.role is not None else ""
     return " ".join(said.split()) or f"{request.agent} of {request.playbook}"
+
+
+def at_hand(configured: Configured, inherit: Mapping[str, str], needs: Needs, setting: str) -> Health:
+    """Whether the program is there and anybody is signed in, by what lies on the disk and in the environment.
+
+    Only what is certain counts: a login may lie in a key ring of the system, and any secret may be a key.
+    """
+    env = agent_environment(inherit, {}, configured.env)
+    found = shutil.which(configured.program, path=env.get("PATH"))
+    if found is None:
+        return Health(False, f"{configured.program!r} is not found", f"Install it, or name its program: {setting}")
+    may_be_elsewhere = sys.platform != "linux" or any(map(looks_secret, env))
+    if needs.hosts and not needs.login and not may_be_elsewhere:
+        return Health(False, f"{configured.program} is not signed in", f"Start it once by hand: {configured.program}")
+    return Health(True, found)
 
 
 async def installed(configured: Configured, inherit: Mapping[str, str], remedy: str) -> Health:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from interlock.agents import records
 from interlock.agents.coding.accounts import coding_needs
-from interlock.agents.coding.asking import Configured, ask_of, installed
+from interlock.agents.coding.asking import Configured, ask_of, at_hand, installed
 from interlock.agents.coding.calls import Call
 from interlock.agents.coding.dialect import Ask, Conclusion, Dialect, Invocation, LooksBack, StreamReader
 from interlock.agents.coding.events import Event, Warned
@@ -80,6 +80,9 @@ class HeadlessRunner:
     def needs(self) -> Needs:
         env = agent_environment(self._inherit, {}, self._configured.env)
         return coding_needs(self._dialect.name, self._configured.program, env, self._configured.env)
+
+    async def ready(self) -> Health:
+        return at_hand(self._configured, self._inherit, self.needs(), f"runners.{self.name}.program")
 
     async def health(self) -> Health:
         remedy = f"Install {self._dialect.name}, or name its program: runners.{self.name}.program in interlock.toml."

@@ -1,0 +1,137 @@
+"""What a change does to the tests and checks of a project, told from its difference alone.
+
+Nothing here is forbidden: tests are deleted and moved for good reasons.  But it is evidence, and whoever judges the
+change next is told of it, as is the person who watches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+_TEST_FILE = re.compile(
+    r"(^|/)(tests?|specs?|__tests__|testing)/.*\.\w+$"
+    r"|(^|/)(test_[^/]*\.py|[^/]*_test\.(py|go|dart|exs|c|cc|cpp)|[^/]*\.(test|spec)\.[cm]?[jt]sx?|[^/]*_spec\.rb"
+    r"|[^/]*(Test|Tests|Spec|IT)\.(java|kt|scala|cs|php|swift)|test-[^/]*\.(sh|bats)|[^/]*\.bats)$"
+)
+_DEFINITION = re.compile(
+    r"(^|/)(conftest\.py|pytest\.ini|tox\.ini|setup\.cfg|noxfile\.py|\.coveragerc|package\.json|(GNU)?[Mm]akefile"
+    r"|[Jj]ustfile|Taskfile\.ya?ml|CMakeLists\.txt|pom\.xml|build\.gradle(\.kts)?|build\.sbt|Rakefile|phpunit\.xml(\.dist)?"
+    r"|(jest|vitest|karma|mocha|playwright|cypress|eslint)\.config\.[cm]?[jt]s|\.mocharc(\.\w+)?|\.eslintrc(\.\w+)?"
+    r"|tsconfig(\.\w+)*\.json|pyproject\.toml|mypy\.ini|ruff\.toml|\.ruff\.toml|\.flake8|\.pylintrc|clippy\.toml"
+    r"|codecov\.ya?ml|\.golangci\.ya?ml)$"
+)
+_SKIP = re.compile(
+    r"pytest\.mark\.(skip|skipif|xfail)\b|\bpytest\.(skip|xfail|importorskip)\(|\bunittest\.(skip|expectedFailure)"
+    r"|@(skip|skipIf|skipUnless|expectedFailure)\b|\b(it|test|describe|context|suite)\.(skip|todo|fixme|only|failing)\b"
+    r"|\b(xit|xtest|xdescribe|fit|fdescribe)\(|\bt\.Skip(f|Now)?\(|#\[ignore\b|@(Disabled|Ignore)\b|\bpending\(|\[Ignore"
+    r"|collect_ignore|pytest_collection_modifyitems|deselect|eslint-disable|@ts-(ignore|nocheck)"
+)
+_TEST = re.compile(
+    r"^\s*(async\s+)?def\s+test\w*\(|^\s*(it|test)(\.each.*)?\(|^func\s+(Test|Fuzz)\w*\(|^\s*@(Test|ParameterizedTest)\b"
+    r"|^\s*#\[(tokio::)?test\]|^\s*@test\s+\"|^\s*(it|scenario)\s+['\"]"
+)
+_THRESHOLD = re.compile(
+    r"(fail[-_]under|cov-fail-under|coverageThreshold|\bthresholds?\b|minimum_coverage|min[-_]?coverage"
+    r"|\b(branches|functions|lines|statements)\b|max-warnings|--max-warnings)[^\n\d]{0,20}(\d+(?:\.\d+)?)",
+    re.IGNORECASE,
+)
+_ALLOWS_MORE = re.compile("max-warnings", re.IGNORECASE)
+
+
+@dataclass
+class _File:
+    """One file of a difference."""
+
+    path: str = ""
+    gone: bool = False
+    new: bool = False
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+
+def is_definition(path: str) -> bool:
+    """Whether this file says what tests and checks are, or how they are run."""
+    return _DEFINITION.search(path) is not None
+
+
+def is_test(path: str) -> bool:
+    return _TEST_FILE.search(path) is not None
+
+
+def weakened(patch: str) -> tuple[str, ...]:
+    """What the difference (as git writes it) does to tests and checks, one sentence each."""
+    files = list(_files(patch))
+    arrived = {one.path.rsplit("/", 1)[-1] for one in files if one.new}
+    return tuple(said for one in files for said in _of_file(one, arrived))
+
+
+def _of_file(one: _File, arrived: set[str]) -> Iterator[str]:
+    if is_test(one.path):
+        if one.gone:
+            if one.path.rsplit("/", 1)[-1] not in arrived:
+                yield f"deletes {one.path}"
+            return
+        if (fewer := _count(_TEST, one.removed) - _count(_TEST, one.added)) > 0:
+            yield f"removes {fewer} test{'s' if fewer > 1 else ''} from {one.path}"
+    for line in _marks(one):
+        yield f"switches a check off in {one.path}: {line}"
+    for before, after in _lowered(one):
+        yield f"lowers a threshold in {one.path}: {before} -> {after}"
+    if is_definition(one.path):
+        verb = "deletes" if one.gone else "adds" if one.new else "changes"
+        yield f"{verb} {one.path}, which says how tests and checks are run"
+
+
+def _marks(one: _File) -> Iterator[str]:
+    known = {line.strip() for line in one.removed}
+    for line in one.added:
+        if _SKIP.search(line) and line.strip() not in known:
+            yield line.strip()[:100]
+
+
+def _lowered(one: _File) -> Iterator[tuple[str, str]]:
+    before = {found[1].casefold(): found for line in one.removed if (found := _THRESHOLD.search(line))}
+    for line in one.added:
+        found = _THRESHOLD.search(line)
+        if found is None or (old := before.get(found[1].casefold())) is None:
+            continue
+        less = float(found[3]) < float(old[3])
+        if less != bool(_ALLOWS_MORE.search(found[1])) and found[3] != old[3]:
+            yield " ".join(old[0].split()), " ".join(found[0].split())
+
+
+def _count(pattern: re.Pattern[str], lines: Sequence[str]) -> int:
+    return sum(pattern.search(line) is not None for line in lines)
+
+
+def _files(patch: str) -> Iterator[_File]:
+    here: _File | None = None
+    in_text = False
+    for line in patch.split("\n"):
+        if line.startswith("diff --git "):
+            if here is not None:
+                yield here
+            here, in_text = _File(_path(line)), False
+        elif here is None:
+            continue
+        elif line.startswith("@@"):
+            in_text = True
+        elif in_text and line[:1] == "+":
+            here.added.append(line[1:])
+        elif in_text and line[:1] == "-":
+            here.removed.append(line[1:])
+        elif line.startswith("deleted file mode"):
+            here.gone = True
+        elif line.startswith("new file mode"):
+            here.new = True
+    if here is not None:
+        yield here
+
+
+def _path(line: str) -> str:
+    """The path in ``diff --git a/x b/x``; both sides are the same, since renames are not looked for."""
+    rest = line.removeprefix("diff --git ").strip()
+    half = rest[(len(rest) + 1) // 2 :]
+    return half.strip('"').removeprefix("b/")

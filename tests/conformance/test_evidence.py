@@ -1,0 +1,132 @@
+"""What counts of a dispatch beside its files: its own evidence, whether it changed anything, what it did to tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from interlock.contracts import FEATURE, AnswerFormat, Check, Claim, Contract, Evidence, Outcome, checks_in_data
+from interlock.engine import Dispatch, Ending, Kind, Retries, Run, Status
+from tests.conformance.harness import Engine, also, in_turn, instead, reacting
+from tests.engine.toys import Work, single, toy
+
+Start = Callable[..., Engine]
+FILES = {"README.md": "hello\n", "app.py": "x = 1\n", "tests/test_app.py": "def test_x():\n    assert True\n"}
+REPAIRED = Retries(contract=1)
+
+
+def said(data: Mapping[str, Any], _texts: Mapping[str, str]) -> Claim:
+    return Claim(data.get("verdict") == "pass", Evidence(checks_in_data(data.get("ran"))))
+
+
+ANSWER = AnswerFormat({"DONE": Outcome.OK, "ERROR": Outcome.FAIL}, "DONE", completion="text")
+JUDGE = Dispatch("judge", "Judge it.", Contract(answer=ANSWER, claim=said), kind=Kind.JUDGE)
+MAKER = Dispatch("maker", "Mend it.", Contract(answer=FEATURE, must_change=True), writes=("**",))
+
+
+def judged(verdict: str, *exits: int) -> dict[str, Any]:
+    ran = [{"command": "make test", "exit": code} for code in exits]
+    return {"message": f"```json\n{json.dumps({'status': 'DONE', 'verdict': verdict, 'ran': ran})}\n```\n"}
+
+
+def reports(played: Engine) -> list[dict[str, Any]]:
+    return [line.data["out"] for line in played.events("dispatch.end")]
+
+
+@pytest.mark.req("EV-01")
+def test_a_pass_against_its_own_evidence_counts_as_the_negative_verdict(engine: Start) -> None:
+    """It is not repeated, the reason quotes the command, and the evidence is in the report."""
+    played = engine(single(JUDGE, retries=REPAIRED), Work(), FILES, reacting(judge=instead(**judged("pass", 0, 2))))
+    assert played.go().reason == "contradicted"
+    (report,) = reports(played)
+    assert (report["outcome"], report["tries"]) == ("REVISE", 1)
+    assert report["complaints"] == ["says pass, but: `make test` ended with exit status 2"]
+    assert report["evidence"]["checks"][1] == {"command": "make test", "exit": 2, "summary": ""}
+
+
+@pytest.mark.req("EV-02", "EV-03")
+def test_a_judge_without_evidence_is_asked_again_itself(engine: Start) -> None:
+    """Once, with the complaint; the second answer counts."""
+    agent = reacting(judge=in_turn(instead(**judged("pass")), instead(**judged("pass", 0))))
+    played = engine(single(JUDGE, retries=REPAIRED), Work(), FILES, agent)
+    assert played.go().status is Status.COMPLETE
+    first, second = (call.brief for call in played.calls)
+    assert "at least one command" not in first
+    assert "at least one command that was run, with its exit status" in second
+
+
+@pytest.mark.req("EV-06")
+def test_no_change_is_no_success(engine: Start) -> None:
+    """Asked again once; who still changes nothing, and says nothing, has failed with `no_change`."""
+    played = engine(single(MAKER, retries=REPAIRED), Work(), FILES)
+    assert played.go().reason == "no_change"
+    (report,) = reports(played)
+    assert (report["outcome"], report["tries"], report["accepted"]) == ("FAIL", 2, False)
+    assert "No change: the reason" in played.calls[1].brief
+    working = engine(
+        single(MAKER, retries=REPAIRED), Work(), FILES, reacting(maker=in_turn(None, also({"app.py": "x = 2\n"})))
+    )
+    assert working.go().status is Status.COMPLETE
+
+
+@pytest.mark.req("EV-06")
+def test_a_claim_that_nothing_needs_changing_goes_to_the_judges(engine: Start) -> None:
+    """It counts, is an event, and stands in the judge's brief."""
+
+    async def body(run: Run, _work: Work) -> Ending:
+        await run.dispatch(MAKER)
+        report = await run.dispatch(JUDGE)
+        return Ending.complete() if report.ok else Ending.stopped(str(report.reason))
+
+    agent = reacting(
+        maker=instead(message="No change: it is done already\n\nDONE: nothing to do"),
+        judge=instead(**judged("pass", 0)),
+    )
+    played = engine(toy(body), Work(), FILES, agent)
+    assert played.go().status is Status.COMPLETE
+    (noticed,) = played.events("work.noticed")
+    assert noticed.data["what"] == ["maker changed nothing, because: it is done already"]
+    assert "maker changed nothing, because: it is done already" in played.calls[1].brief
+
+
+@pytest.mark.req("EV-08")
+def test_a_pass_counts_only_for_the_tree_that_is_accepted(engine: Start) -> None:
+    """A judge that wrote is asked once more, without what it wrote; who does so again has not passed anything."""
+    helped = also({"conftest.py": "collect_ignore = ['tests']\n"}, **judged("pass", 0))
+    clean = instead(**judged("pass", 0))
+    played = engine(single(JUDGE, retries=REPAIRED), Work(), FILES, reacting(judge=in_turn(helped, clean)))
+    assert played.go().status is Status.COMPLETE
+    assert "conftest.py" in played.calls[1].brief
+    assert played.files == FILES
+    stubborn = engine(single(JUDGE, retries=REPAIRED), Work(), FILES, reacting(judge=helped))
+    assert stubborn.go().reason == "contract_violation"
+    assert stubborn.files == FILES
+
+
+WEAKER: dict[str, dict[str, str | None]] = {
+    "maker deletes tests/test_app.py": {"app.py": "x = 2\n", "tests/test_app.py": None},
+    "maker removes 1 test from tests/test_app.py": {"tests/test_app.py": "\n"},
+    "maker switches a check off in tests/test_app.py: @pytest.mark.skip": {
+        "tests/test_app.py": "@pytest.mark.skip\ndef test_x():\n    assert True\n"
+    },
+    "maker adds conftest.py, which says how tests and checks are run": {"conftest.py": "x = 1\n"},
+}
+
+
+@pytest.mark.parametrize("what", WEAKER)
+def test_what_was_done_to_tests_is_told_to_the_next_judge(engine: Start, what: str) -> None:
+    """And to whoever watches; the work itself counts."""
+
+    async def body(run: Run, _work: Work) -> Ending:
+        await run.dispatch(MAKER)
+        await run.dispatch(JUDGE)
+        return Ending.complete()
+
+    played = engine(toy(body), Work(), FILES, reacting(maker=also(WEAKER[what]), judge=instead(**judged("pass", 0))))
+    assert played.go().status is Status.COMPLETE
+    assert what in played.calls[1].brief
+    assert what in played.events("work.noticed")[0].data["what"]
+    assert Check("make test", 0) == Evidence.from_json(reports(played)[1]["evidence"]).checks[0]
