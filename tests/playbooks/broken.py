@@ -26,7 +26,7 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import Ending, Options, Playbook, Played, Rehearsal, Run, Simulation, best, explore
+from interlock.engine import Ending, Options, Playbook, Played, Rehearsal, Run, Simulation, best, examination, explore
 from interlock.engine.exploration import PEOPLES_FILE
 from interlock.engine.simulation import Agent
 
@@ -160,9 +160,21 @@ def overwrites_a_persons_file(playbook: Playbook) -> Playbook:
     return replace(playbook, function=function)
 
 
+def takes_nothing_for_work(playbook: Playbook) -> Playbook:
+    """A copy in which an agent that changed nothing has done its work."""
+
+    async def function(run: Run, inputs: Any) -> Ending:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(examination, "changed_nothing", lambda verdict: verdict)
+            return await playbook.function(run, inputs)
+
+    return replace(playbook, function=function)
+
+
 ALWAYS_FAULTS: Mapping[str, Fault] = {
     "the chain is whole": Fault(copy=edits_its_journal),
     "no dispatch is paid twice": Fault(copy=calls_behind_the_back),
     "what people write meanwhile is theirs": Fault(copy=overwrites_a_persons_file, most=1, by=("a person works on",)),
+    "nothing is accepted against evidence": Fault(copy=takes_nothing_for_work, most=1, by=("changes nothing",)),
 }
 """For the invariants that `interlock.engine.ALWAYS` has."""

@@ -12,9 +12,10 @@ import pytest
 
 from interlock.cli.main import answer
 from interlock.documents import Document, FileFacts
-from interlock.engine import Act, Options, SimulatedWorld, Simulation, best
+from interlock.engine import Act, CommandResult, Options, SimulatedWorld, Simulation, best
 from interlock.engine.drive import Close
 from interlock.engine.keys import sha256
+from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
 from interlock.settings.models import RoadmapSettings
@@ -48,9 +49,15 @@ def document(content: str | bytes, path: str = FILE) -> Document:
     return Document.of(facts)
 
 
+def good(request: Any) -> Act:
+    """The best answer, and the work that Implement exists for."""
+    act = best(request)
+    return replace(act, files={"src/work.ts": request.dispatch}) if request.step == "implement" else act
+
+
 def with_data(request: Any, **changes: Any) -> Act:
     """The best answer, with some of its fields changed."""
-    act = best(request)
+    act = good(request)
     data = json.loads(act.message.removeprefix("```json\n").removesuffix("\n```"))
     return replace(act, message=json.dumps({**data, **changes}))
 
@@ -80,18 +87,20 @@ class Bench:
     flags: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str | bytes] = field(default_factory=dict)
+    command: Callable[[CommandCall], CommandResult] | None = None
     simulation: Simulation | None = None
 
     def agent(self, request: Any) -> Act:
         reaction = self.reactions.get((request.step, request.attempt)) or self.reactions.get(request.step)
         if reaction is None:
-            return best(request)
+            return good(request)
         return reaction(request) if callable(reaction) else with_data(request, **reaction)
 
     def simulate(self) -> Simulation:
         content = self.data if isinstance(self.data, str | bytes) else spelled(self.data)
         options = Options(settings=RoadmapSettings(**self.settings), flags=self.flags)
-        world = SimulatedWorld({FILE: content, **self.files}, self.agent)
+        more = {} if self.command is None else {"command": self.command}
+        world = SimulatedWorld({FILE: content, **self.files}, self.agent, **more)
         self.simulation = Simulation(roadmap, RoadmapInputs(), world, options=options)
         return self.simulation
 
@@ -113,6 +122,12 @@ class Bench:
     def calls(self) -> list[Any]:
         assert self.simulation is not None
         return self.simulation.world.calls
+
+    @property
+    def commands(self) -> list[str]:
+        """What the engine itself ran."""
+        assert self.simulation is not None
+        return [call.argv[-1] for call in self.simulation.world.commands]
 
     @property
     def steps(self) -> list[str]:
@@ -163,7 +178,9 @@ class Terminal:
         (self.root / path).write_text(spelled([*items]), "utf-8")
 
     def scenario(self, *reactions: dict[str, Any]) -> None:
-        (self.root / "scenario.yaml").write_text(json.dumps({"reactions": list(reactions)}), "utf-8")
+        """These reactions; Implement, where none is for it, does some work."""
+        whole = [*reactions, {"agent": "Implement", "append": {"src/work.txt": "more\n"}}]
+        (self.root / "scenario.yaml").write_text(json.dumps({"reactions": whole}), "utf-8")
 
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
         self._capsys.readouterr()

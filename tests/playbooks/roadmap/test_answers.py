@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.contracts import Outcome, Reason, parse_answer, sample
+from interlock.contracts import Check, Evidence, Outcome, Reason, judge, parse_answer, sample
 from interlock.playbooks.roadmap.answers import (
     Answer,
-    Checked,
     Decision,
     FileNote,
     Verdict,
     answer_format,
     complaint,
+    contract_of,
     read_answer,
 )
 from interlock.playbooks.roadmap.decisions import Step
@@ -50,16 +50,13 @@ def test_every_part_of_an_answer_is_extracted() -> None:
     assert read_answer(WHOLE) == Answer(
         verdict=Verdict.PASS,
         files=(FileNote("src/a.ts", "created", "one line"), FileNote("src/b.ts")),
-        passed=12,
-        failed=1,
-        failures=("t: a\nb\nc",),
-        checks={
-            "lint": Verdict.PASS,
-            "typecheck": Verdict.PASS,
-            "build": Verdict.FAIL,
-            "quality": Verdict.SKIPPED,
-        },
-        verification=(Checked("npm test", 1, "12 passed"),),
+        evidence=Evidence(
+            checks=(Check("npm test", 1, "12 passed"),),
+            passed=12,
+            failed=1,
+            failures=("t: a\nb\nc",),
+            marks={"lint": "pass", "typecheck": "pass", "build": "fail", "quality": "skipped"},
+        ),
         issues=("i1", "src/c.ts: i2"),
         decision=Decision("docs/adr/0007.md", ("f(): void",), ("src only",)),
         findings=("l1",),
@@ -118,13 +115,96 @@ def test_the_contract_of_a_validation(data: dict[str, Any], said: str | None) ->
 
 
 def test_verdicts_and_checks_that_are_no_words_of_ours_are_asked_about_again() -> None:
-    """A missing verdict is judged as missing; a wrong one is a breach of contract."""
-    assert complaint("testing", {"status": "success"}) is None
+    """A missing verdict and a wrong one are breaches of contract; of a negative review no check is missed."""
+    assert complaint("testing", {"status": "success"}) == "verdict missing; expected pass | fail"
     assert complaint("testing", {"status": "success", "verdict": "green"}) == 'verdict "green"; expected pass | fail'
-    checks = {"status": "success", "evidence": {"checks": {"lint": "clean"}}}
+    checks = {"status": "success", "verdict": "fail", "evidence": {"checks": {"lint": "clean"}}}
     assert complaint("review", checks) == 'evidence.checks.lint is "clean"; expected pass | fail | skipped'
     assert complaint("review", {"status": "blocked", "verdict": "green"}) is None
     assert complaint("implement", {"status": "success", "verdict": "whatever"}) is None
+
+
+PASSED = dict.fromkeys(["lint", "typecheck", "build", "quality"], "pass")
+RAN = [{"command": "npm run build", "exit": 0}]
+
+
+@pytest.mark.req("EV-03", "RM-59")
+@pytest.mark.parametrize(
+    ("checks", "absent", "said"),
+    [
+        (PASSED, (), None),
+        ({**PASSED, "lint": ...}, (), "evidence.checks.lint is missing; expected pass | fail | skipped"),
+        ({**PASSED, "quality": ...}, (), "evidence.checks.quality is missing; expected pass | fail | skipped"),
+        ({**PASSED, "build": "green"}, (), 'evidence.checks.build is "green"; expected pass | fail | skipped'),
+        (
+            {**PASSED, "typecheck": "skipped"},
+            ("lint",),
+            "evidence.checks.typecheck is skipped, but it is not declared absent; expected pass | fail",
+        ),
+        ({**PASSED, "typecheck": "skipped"}, ("typecheck",), None),
+    ],
+)
+def test_a_pass_of_review_has_a_word_for_each_check(
+    checks: dict[str, Any], absent: tuple[str, ...], said: str | None
+) -> None:
+    """One that is missing, malformed or skipped against the policy is asked about again; a negative verdict is not."""
+    given = {name: word for name, word in checks.items() if word is not ...}
+    answer = {"status": "success", "verdict": "pass", "evidence": {"checks": given, "verification": RAN}}
+    assert complaint("review", answer, absent) == said
+    negative = complaint("review", {**answer, "verdict": "fail"}, absent)
+    assert negative == (said if said and "green" in said else None)
+
+
+def weighed(step: str, **said: Any) -> tuple[Outcome, Reason | None, tuple[str, ...]]:
+    contract = contract_of(step)
+    message = json.dumps({"status": "success", **said})
+    verdict = judge(contract, parse_answer(contract.answer, code=0, message=message), [])
+    return verdict.outcome, verdict.reason, verdict.complaints
+
+
+@pytest.mark.req("EV-01")
+@pytest.mark.parametrize(
+    ("step", "evidence", "issues", "against"),
+    [
+        ("testing", {"verification": [{"command": "npm test", "exit": 1}]}, [], "`npm test` ended with exit status 1"),
+        ("testing", {"verification": RAN, "tests": {"passed": 3, "failed": 1}}, [], "1 tests failed"),
+        (
+            "testing",
+            {"verification": RAN, "tests": {"failures": [{"name": "login", "message": "boom"}]}},
+            [],
+            "failure listed: login: boom",
+        ),
+        ("testing", {"verification": RAN}, ["Criterion 3 has no test."], "criterion not met: Criterion 3 has no test."),
+        ("review", {"verification": RAN, "checks": {**PASSED, "build": "fail"}}, [], "build: fail"),
+        (
+            "review",
+            {"verification": [{"command": "make", "exit": 2}], "checks": PASSED},
+            [],
+            "`make` ended with exit status 2",
+        ),
+    ],
+)
+def test_a_pass_against_its_own_evidence_is_a_negative_verdict(
+    step: str, evidence: dict[str, Any], issues: list[str], against: str
+) -> None:
+    """And the reason quotes what contradicts it; the judge is not asked again, since it has answered."""
+    found = weighed(step, verdict="pass", evidence=evidence, issues=issues)
+    assert found == (Outcome.REVISE, Reason.CONTRADICTED, (f"says pass, but: {against}",))
+
+
+@pytest.mark.req("EV-02", "RM-61")
+@pytest.mark.parametrize("evidence", [{}, "trust me", {"tests": {"passed": 9}}, {"verification": ["npm test"]}])
+@pytest.mark.parametrize("step", ["testing", "review"])
+def test_a_pass_without_a_command_is_no_answer(step: str, evidence: Any) -> None:
+    """Words and numbers alone are no evidence; a command without its exit status is none either."""
+    checks = {"checks": PASSED} if step == "review" else {}
+    said = {**evidence, **checks} if isinstance(evidence, dict) else evidence
+    outcome, reason, complaints = weighed(step, verdict="pass", evidence=said)
+    assert (outcome, reason) == (Outcome.FAIL, Reason.CONTRACT_VIOLATION)
+    if isinstance(said, dict):
+        assert complaints[0].startswith("a pass needs at least one command that was run, with its exit status")
+        nothing = weighed(step, verdict="pass", evidence={**said, "nothingToRun": "documents only"})
+        assert nothing == (Outcome.OK, None, ())
 
 
 # -- in words
@@ -166,19 +246,37 @@ def test_an_answer_in_labelled_lines_is_converted() -> None:
         FileNote("src/old.ts", "deleted", "not needed"),
         FileNote("src/c.ts"),
     )
-    assert (answer.passed, answer.failed, answer.failures) == (12, 2, ("login: expected 401",))
-    assert answer.checks == {
-        "lint": Verdict.PASS,
-        "typecheck": Verdict.FAIL,
-        "build": Verdict.SKIPPED,
-        "quality": Verdict.PASS,
-    }
-    assert answer.remarks == ("ran the whole suite",)
+    assert answer.evidence == Evidence(
+        checks=(Check("npm test", 1),),
+        passed=12,
+        failed=2,
+        failures=("login: expected 401",),
+        marks={"lint": "pass", "typecheck": "fail", "build": "skipped", "quality": "pass"},
+    )
     assert answer.issues == ("src/a.ts:3: unused",)
     assert answer.findings == ("errors are values",)
     assert answer.next_steps == ()
     spoken = parse_answer(answer_format("testing"), code=0, message=SPOKEN)
     assert (spoken.outcome, spoken.data) == (Outcome.OK, data_of_text(SPOKEN))
+
+
+@pytest.mark.req("EV-01", "EV-02")
+@pytest.mark.parametrize(
+    ("line", "outcome", "reason"),
+    [
+        ("Verification: npm test: exit 0", Outcome.OK, None),
+        ("Verification:\n- `npm test` -> exit status 1 (2 failed)", Outcome.REVISE, Reason.CONTRADICTED),
+        ("Evidence:\n- `npm test` ended with exit 1", Outcome.REVISE, Reason.CONTRADICTED),
+        ("Nothing to run: the project has no tests", Outcome.OK, None),
+        ("Evidence: all green", Outcome.FAIL, Reason.CONTRACT_VIOLATION),
+    ],
+)
+def test_evidence_in_words_counts_like_data(line: str, outcome: Outcome, reason: Reason | None) -> None:
+    """Commands with their exit status, or why there is none."""
+    contract = contract_of("testing")
+    message = f"Status: success\nVerdict: pass\n{line}\nIssues: None found.\n"
+    found = judge(contract, parse_answer(contract.answer, code=0, message=message), [])
+    assert (found.outcome, found.reason) == (outcome, reason)
 
 
 @pytest.mark.req("RM-78")

@@ -123,7 +123,7 @@ def test_a_second_start_while_one_runs_is_exit_6_with_pid_and_time(terminal: Ter
 def test_init_gives_an_example_that_runs(terminal: Terminal) -> None:
     """The example roadmap is sound, and complete after a run with scripted agents."""
     (terminal.root / FILE).unlink()
-    assert terminal("init", "--playbook", "roadmap")[0] == 0
+    assert terminal("init", "--playbook", "roadmap", "--example")[0] == 0
     assert terminal("validate", "roadmap")[0] == 0
     code, out, _ = terminal("run", "roadmap", "--fail-fast")
     assert (code, out.count("## Orchestration Iteration"), out.splitlines()[-1]) == (0, 3, TOKEN)

@@ -14,7 +14,7 @@ import pytest
 
 from interlock.agents import AgentExit, AgentNews, AgentRequest, MemoryOutput, Observer
 from interlock.contracts import sample
-from interlock.engine import Act, Playbook, best
+from interlock.engine import Act, Playbook
 from interlock.engine.folder import known_runs
 from interlock.engine.host import Host, Quiet
 from interlock.engine.options import Options
@@ -25,7 +25,7 @@ from tests.acting import write_within
 from tests.crash.process import InProcess, TestSetup, documents
 from tests.crash.test_cut import copied
 
-from .conftest import FILE, TESTS_FAIL, Bench, item, spelled, with_data
+from .conftest import FILE, TESTS_FAIL, Bench, good, item, spelled, with_data
 
 pytestmark = pytest.mark.long
 
@@ -41,11 +41,11 @@ def long_bench() -> Bench:
 
 def failing_at_times(request: Any) -> Act:
     fails = request.dispatch.startswith(("item-1/attempt-1", "item-2"))
-    return with_data(request, **TESTS_FAIL) if fails else best(request)
+    return with_data(request, **TESTS_FAIL) if fails else good(request)
 
 
 def writing_a_file(request: Any) -> Act:
-    return replace(best(request), files={f"src/{request.dispatch.split('/')[0]}.ts": request.dispatch})
+    return replace(good(request), files={f"src/{request.dispatch.split('/')[0]}.ts": request.dispatch})
 
 
 def points(bench: Bench) -> int:

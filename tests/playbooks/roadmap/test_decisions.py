@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.contracts import Outcome, Reason
-from interlock.playbooks.roadmap.answers import Answer, Checked, Verdict, read_answer
+from interlock.contracts import Evidence, Outcome, Reason
+from interlock.engine import Proof
+from interlock.playbooks.roadmap.answers import Answer, Verdict, read_answer
 from interlock.playbooks.roadmap.decisions import (
     AFTER_ATTEMPT,
     AGENT_OF,
@@ -20,6 +22,7 @@ from interlock.playbooks.roadmap.decisions import (
     PIPELINES,
     RESEARCH,
     RETRY_PIPELINES,
+    REVIEWED,
     AfterCall,
     Budget,
     Choice,
@@ -27,15 +30,15 @@ from interlock.playbooks.roadmap.decisions import (
     Knowledge,
     Move,
     Result,
+    Ruling,
     Source,
     Step,
     after_call,
     budget,
     changed_scope,
     is_empty,
-    judge_design,
-    judge_review,
-    judge_tests,
+    judge,
+    judge_proofs,
     knowledge,
     select,
 )
@@ -179,97 +182,80 @@ def test_the_changed_fields_of_the_scope_are_named() -> None:
 
 # -- verdicts
 
-EVIDENCE = {"passed": 3}
-CHECKED = dict.fromkeys(["lint", "typecheck", "build", "quality"], Verdict.PASS)
+CHECKED = dict.fromkeys(["lint", "typecheck", "build", "quality"], "pass")
 
 
-@pytest.mark.req("RM-59", "RM-61", "RM-84")
+def reviewed(verdict: Verdict, issues: tuple[str, ...] = (), **marks: str) -> Answer:
+    return Answer(verdict, evidence=Evidence(marks={**CHECKED, **marks}), issues=issues)
+
+
+@pytest.mark.req("RM-59", "RM-84", "EV-01")
 @pytest.mark.parametrize(
-    ("answer", "outcome", "said"),
+    ("answer", "outcome", "against", "said"),
     [
-        (Answer(Verdict.PASS, passed=3), Outcome.OK, None),
-        (Answer(Verdict.PASS, verification=(Checked("npm test", 0),)), Outcome.OK, None),
-        (Answer(Verdict.FAIL, failures=("t: boom",)), Outcome.OK, "tests: verdict fail"),
-        (Answer(passed=3), Outcome.OK, "tests: verdict missing"),
-        (Answer(Verdict.ALIGNED, passed=3), Outcome.OK, "tests: verdict missing"),
-        (
-            Answer(Verdict.PASS),
-            Outcome.OK,
-            "tests: verdict pass without evidence; treated as fail: no verification evidence",
-        ),
-        (Answer(Verdict.PASS, passed=3, failed=1), Outcome.OK, "tests: verdict pass, but 1 failed"),
-        (Answer(Verdict.PASS, passed=3), Outcome.REVISE, "tests: needs revision"),
-        (Answer(), Outcome.REVISE, "tests: needs revision"),
+        (Answer(Verdict.PASS), Outcome.OK, (), None),
+        (Answer(Verdict.FAIL, evidence=Evidence(failures=("t: boom",))), Outcome.OK, (), "tests: verdict fail"),
+        (Answer(), Outcome.OK, (), "tests: verdict missing"),
+        (Answer(Verdict.ALIGNED), Outcome.OK, (), "tests: verdict aligned"),
+        (Answer(Verdict.PASS), Outcome.REVISE, ("says pass, but: 1 tests failed",), "says pass, but: 1 tests failed"),
+        (Answer(Verdict.PASS), Outcome.REVISE, (), "tests: needs revision"),
+        (Answer(), Outcome.REVISE, (), "tests: needs revision"),
     ],
 )
-def test_the_verdict_on_the_tests(answer: Answer, outcome: Outcome, said: str | None) -> None:
-    """Pass needs the word, evidence, and no failing test; everything else is a named failure of Testing."""
-    ruling = judge_tests(answer, outcome)
+def test_the_verdict_on_the_tests(answer: Answer, outcome: Outcome, against: tuple[str, ...], said: str | None) -> None:
+    """Pass needs the word, and that nothing speaks against it; everything else is a named failure of Testing."""
+    ruling = judge(Step.TESTING, answer, outcome, against)
     assert ruling.gates == {Gate.TESTS: said is None}
     assert ruling.passed == (said is None)
     assert [failure.source for failure in ruling.failures] == [Source.TESTING] * len(ruling.failures)
-    assert [failure.reason for failure in ruling.failures] == ([said, *answer.failures] if said else [])
+    assert [failure.reason for failure in ruling.failures] == ([said, *answer.evidence.failures] if said else [])
 
 
-@pytest.mark.req("RM-59", "RM-61", "RM-71", "RM-94")
+@pytest.mark.req("RM-59", "RM-71", "RM-94")
 def test_the_verdicts_of_review() -> None:
-    """All four must be there and pass; what is missing, failing, skipped or unproven is named for its gate."""
-    assert judge_review(Answer(Verdict.PASS, checks=CHECKED), Outcome.OK, ()).passed
-    for gate in ("lint", "typecheck", "build", "quality"):
-        checks = {name: value for name, value in CHECKED.items() if name != gate}
-        overall = None if gate == "quality" else Verdict.PASS
-        missing = judge_review(Answer(overall, checks=checks), Outcome.OK, ())
-        assert [failure.reason for failure in missing.failures] == [f"{gate}: verdict missing"]
-        assert {name for name, passed in missing.gates.items() if not passed} == {gate}
-        failing = judge_review(
-            Answer(Verdict.FAIL, checks={**CHECKED, gate: Verdict.FAIL}, issues=("a.ts: x",)), Outcome.OK, ()
-        )
+    """What fails is named for its gate; a negative word without one counts for the quality."""
+    assert judge(Step.REVIEW, reviewed(Verdict.PASS), Outcome.OK).gates == dict.fromkeys(REVIEWED, True)
+    for gate in REVIEWED:
+        failing = judge(Step.REVIEW, reviewed(Verdict.FAIL, ("a.ts: x",), **{gate: "fail"}), Outcome.OK)
         assert [failure.reason for failure in failing.failures] == [f"{gate}: verdict fail", "a.ts: x"]
         assert all(failure.source is Source.REVIEW for failure in failing.failures)
-
-
-@pytest.mark.req("RM-59")
-def test_a_skipped_check_passes_only_where_the_project_has_none() -> None:
-    """`skipped` is a pass by declaration, never by itself."""
-    answer = Answer(Verdict.PASS, checks={**CHECKED, "typecheck": Verdict.SKIPPED})
-    assert judge_review(answer, Outcome.OK, ("typecheck",)).passed
-    refused = judge_review(answer, Outcome.OK, ("lint",))
-    assert [failure.reason for failure in refused.failures] == [
-        "typecheck: skipped, but the project does not declare that it has no such check"
-    ]
-
-
-@pytest.mark.req("RM-61")
-def test_no_claim_of_review_passes_without_something_behind_it() -> None:
-    """A bare pass, a contradiction, and an unfinished review are failures of quality."""
-    bare = judge_review(Answer(Verdict.PASS, checks={}), Outcome.OK, ())
-    assert [failure.reason for failure in bare.failures] == [
-        *(f"{gate}: verdict missing" for gate in ("lint", "typecheck", "build")),
-        "quality: verdict pass without evidence; treated as fail: no verification evidence",
-    ]
-    contradiction = judge_review(Answer(Verdict.FAIL, checks=CHECKED), Outcome.OK, ())
-    assert [failure.reason for failure in contradiction.failures] == ["quality: verdict fail"]
-    unfinished = judge_review(Answer(Verdict.PASS, checks=CHECKED), Outcome.REVISE, ())
+        assert failing.gates == {name: name != gate for name in REVIEWED}
+    skipped = judge(Step.REVIEW, reviewed(Verdict.PASS, typecheck="skipped"), Outcome.OK)
+    assert skipped.passed
+    bare = judge(Step.REVIEW, reviewed(Verdict.FAIL), Outcome.OK)
+    assert [failure.reason for failure in bare.failures] == ["quality: verdict fail"]
+    unfinished = judge(Step.REVIEW, reviewed(Verdict.PASS), Outcome.REVISE)
     assert [failure.reason for failure in unfinished.failures] == ["quality: needs revision"]
-    absent = ("lint", "typecheck", "build")
-    nothing_run = Answer(Verdict.PASS, checks={})
-    assert not judge_review(nothing_run, Outcome.OK, absent).passed
+    torn = judge(Step.REVIEW, reviewed(Verdict.PASS, build="fail"), Outcome.REVISE, ("says pass, but: build: fail",))
+    assert [failure.reason for failure in torn.failures] == ["says pass, but: build: fail"]
+    assert torn.gates[Gate.BUILD] is False
 
 
 @pytest.mark.req("RM-39", "RM-40", "RM-41")
 def test_the_verdict_on_the_design() -> None:
-    """Aligned passes; drift fails with its issues; no usable verdict is drift with that reason."""
-    assert judge_design(Answer(Verdict.ALIGNED), Outcome.OK, None).passed
-    drift = judge_design(Answer(Verdict.DRIFT, issues=("a.ts: x", "b.ts: y")), Outcome.OK, None)
+    """Aligned passes; drift fails with its issues."""
+    assert judge(Step.VALIDATION, Answer(Verdict.ALIGNED), Outcome.OK).passed
+    drift = judge(Step.VALIDATION, Answer(Verdict.DRIFT, issues=("a.ts: x", "b.ts: y")), Outcome.OK)
     assert [(one.source, one.reason) for one in drift.failures] == [
         (Source.VALIDATION, "a.ts: x"),
         (Source.VALIDATION, "b.ts: y"),
     ]
-    for reason in (Reason.CONTRACT_VIOLATION, Reason.NO_VERDICT, Reason.BAD_FORMAT):
-        unusable = judge_design(Answer(), Outcome.FAIL, reason)
-        assert [one.reason for one in unusable.failures] == ["validation gave no usable verdict"]
-        assert unusable.gates == {Gate.VALIDATION: False}
-    assert not judge_design(Answer(Verdict.ALIGNED), Outcome.REVISE, None).passed
+    asked = judge(Step.VALIDATION, Answer(Verdict.ALIGNED), Outcome.REVISE)
+    assert [one.reason for one in asked.failures] == ["validation: needs revision"]
+
+
+@pytest.mark.req("EV-04")
+def test_what_the_engines_own_proofs_say() -> None:
+    """A red command fails the attempt with how it ended and the end of its output; none red, none fails."""
+    green = Proof("verification-1", "make", 0, 1.0, "ok", "t")
+    red = replace(green, exit=1, problem="ended with exit status 1", tail="\n".join(f"line {n}" for n in range(40)))
+    assert judge_proofs([green]) == Ruling({Gate.VERIFICATION: True})
+    ruling = judge_proofs([green, red])
+    assert ruling.gates == {Gate.VERIFICATION: False}
+    (failure,) = ruling.failures
+    assert failure.source == "Engine"
+    assert failure.reason.splitlines()[0] == "verification-1: make: ended with exit status 1"
+    assert failure.reason.splitlines()[1:] == [f"line {n}" for n in range(28, 40)]
 
 
 @given(
@@ -277,10 +263,11 @@ def test_the_verdict_on_the_design() -> None:
     st.sampled_from([*Outcome]),
 )
 def test_verdicts_are_total_and_silence_never_passes(data: dict[str, Any], outcome: Outcome) -> None:
-    """Whatever a judge says or leaves out: no evidence, no pass."""
+    """Whatever a judge says or leaves out: only the one good word passes, and only as an answer that counts."""
     answer = read_answer(data)
-    assert not judge_tests(answer, outcome).passed
-    assert not judge_review(answer, outcome, ()).passed
+    for step in JUDGES:
+        good = outcome is Outcome.OK and data["verdict"] == ("aligned" if step is Step.VALIDATION else "pass")
+        assert judge(step, answer, outcome).passed == good
 
 
 @pytest.mark.req("RM-62", "RM-63")
@@ -293,17 +280,17 @@ def test_what_follows_an_attempt() -> None:
     assert {AFTER_ATTEMPT(Result.STOPPED, left) for left in Budget} == {Move.BLOCK}
 
 
-@pytest.mark.req("RM-83", "RM-84")
+@pytest.mark.req("RM-83", "RM-84", "EV-25")
 def test_what_follows_a_call() -> None:
-    """Blocked blocks; a judge's needs_revision is a verdict; a producer's is asked about once, then blocks."""
+    """Blocked blocks; a judge's needs_revision is a verdict; a producer's is asked about once, then blocks. Behind a
+    failed call nothing is decided about the item."""
     for step in Step:
         assert after_call(step, Outcome.OK, None, False) is AfterCall.GO_ON
         assert after_call(step, Outcome.BLOCKED, None, False) is AfterCall.BLOCK
         first, second = (after_call(step, Outcome.REVISE, None, before) for before in (False, True))
         judging = step in JUDGES
         assert (first, second) == ((AfterCall.GO_ON,) * 2 if judging else (AfterCall.ASK_AGAIN, AfterCall.BLOCK))
-        assert after_call(step, Outcome.FAIL, Reason.TIMEOUT, False) is AfterCall.FAIL
-        assert after_call(step, Outcome.FAIL, Reason.SCOPE_VIOLATION, False) is AfterCall.ASK_AGAIN
-        assert after_call(step, Outcome.FAIL, Reason.SCOPE_VIOLATION, True) is AfterCall.FAIL
-    assert after_call(Step.VALIDATION, Outcome.FAIL, Reason.NO_VERDICT, False) is AfterCall.GO_ON
-    assert after_call(Step.TESTING, Outcome.FAIL, Reason.NO_VERDICT, False) is AfterCall.FAIL
+        for reason in Reason:
+            again = AfterCall.ASK_AGAIN if reason is Reason.SCOPE_VIOLATION else AfterCall.LEAVE_OPEN
+            assert after_call(step, Outcome.FAIL, reason, False) is again
+            assert after_call(step, Outcome.FAIL, reason, True) is AfterCall.LEAVE_OPEN

@@ -166,6 +166,31 @@ def test_all_violations_are_reported_at_once_in_order() -> None:
     assert all(line.startswith("item 3: field ") for line in lines[3:])
 
 
+@pytest.mark.req("EV-28")
+def test_what_is_wrong_between_items_is_found_beside_what_is_wrong_with_one() -> None:
+    """One look finds all of it: fields, ids, dependencies, every cycle, states."""
+    said = refused(
+        [
+            item(1, priority="high", dependencies=[2, 99]),
+            item(2, dependencies=[1]),
+            item(3, dependencies=[3]),
+            item(4, dependencies=[5]),
+            item(5, dependencies=[4], passes=True),
+            item(5, complexity="hard"),
+        ]
+    ).what.splitlines()[1:]
+    assert said == [
+        "dependency cycle: 1 -> 2 -> 1",
+        'item 1 "Item 1": dependencies[1] is 99; no such item',
+        'item 1 "Item 1": priority is "high"; expected integer',
+        'item 3 "Item 3": dependencies[0] is 3; an item cannot depend on itself',
+        "dependency cycle: 4 -> 5 -> 4",
+        'item 5 "Item 5": passes=true requires status=done; found ready',
+        'item 5 "Item 5": complexity is "hard"; expected simple | medium | complex',
+        "id 5 is used by items[4] and items[5]; ids must be unique",
+    ]
+
+
 def test_a_long_chain_of_dependencies_is_no_cycle_and_does_not_overflow() -> None:
     """Ten thousand items in a row are read; closing the chain is found."""
     chain = [item(n, dependencies=[n + 1] if n < 9999 else []) for n in range(10_000)]

@@ -62,12 +62,14 @@ def test_the_pages_answers_are_what_the_engine_reads() -> None:
         answer = parse_answer(answer_format("testing"), code=0, message=message)
         assert answer.outcome is Outcome.OK
         read = read_answer(answer.data)
-        assert (read.verdict, read.passed, read.failed, read.failures) == (
+        said = read.evidence
+        assert (read.verdict, said.passed, said.failed, said.failures) == (
             Verdict.FAIL,
             11,
             1,
             ("login: expected 401, got 200",),
         )
+        assert [(check.command, check.exit) for check in said.checks] == [("npm test", 1)]
     assert data_of_text(spoken)["status"] == "success"
 
 

@@ -13,22 +13,23 @@ from typing import Any
 
 import pytest
 
+from interlock.contracts import Outcome
 from interlock.documents import Document
 from interlock.engine import Edit, Ending, Options, Playbook, Status, Table
 from interlock.playbooks.roadmap import TOKEN
-from interlock.playbooks.roadmap.answers import Answer, Verdict
 from interlock.playbooks.roadmap.briefs import ALWAYS_BRIEFED
 from interlock.playbooks.roadmap.decisions import (
     AFTER_ATTEMPT,
     AGENT_OF,
     PIPELINES,
+    AfterCall,
     Budget,
-    Gate,
     Move,
     Result,
     Ruling,
     Step,
-    judge_tests,
+    after_call,
+    judge,
 )
 from interlock.playbooks.roadmap.documents import Item
 from interlock.playbooks.roadmap.iteration import Iteration
@@ -42,7 +43,7 @@ from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice
 OPTIONS = Options(settings=RoadmapSettings())
 SAMPLED = 0.004
 """Share of the paths with three faults that are played, besides those on which judges are negative three times."""
-NEGATIVE = {"judges negatively", "passes without evidence", "finds drift"}
+NEGATIVE = {"judges negatively", "passes against its own evidence", "finds drift"}
 PAGE = Path(__file__).parents[3] / "docs" / "playbooks" / "roadmap.md"
 
 
@@ -85,9 +86,9 @@ async def researches_for_ever(work: Iteration) -> bool:
         await work.call(Step.RESEARCH)
 
 
-async def goes_on(work: Iteration) -> Ending | None:
+async def goes_on(work: Iteration, *, first: bool) -> Ending | None:
     """Whatever became of the item, the next one is taken."""
-    await one_item(work)
+    await one_item(work, first=first)
     return None
 
 
@@ -103,9 +104,13 @@ def begins_all(document: Document, place: str, item: Item, changes: Mapping[str,
     return replace(done, content=done.content.replace(b'"status": "ready"', b'"status": "in_progress"'))
 
 
-def takes_a_bare_pass(answer: Answer, outcome: Any) -> Ruling:
-    """A pass is a pass, whatever stands behind it."""
-    return Ruling({Gate.TESTS: True}) if answer.verdict is Verdict.PASS else judge_tests(answer, outcome)
+def believes_the_word(step: Step, answer: Any, _outcome: Any, _against: Any) -> Ruling:
+    """A pass is a pass, whatever speaks against it."""
+    return judge(step, answer, Outcome.OK)
+
+
+def blocks_by_weather(step: Step, outcome: Outcome, *more: Any) -> AfterCall:
+    return AfterCall.BLOCK if outcome is Outcome.FAIL else after_call(step, outcome, *more)
 
 
 def with_a_fourth_attempt(playbook: Playbook) -> Playbook:
@@ -133,7 +138,8 @@ STOPS = "nothing follows a blocked item"
 ORDER = "the steps keep their order"
 ATTEMPTS = "no item has more than three attempts"
 PROVEN = "done means that every verdict passed in the last attempt"
-WORDS = "no verdict counts that is negative, unusable or without evidence"
+WORDS = "no verdict counts that is negative, unusable or not borne out by its evidence"
+WEATHER = "an agent that did not do its part blocks no item"
 TRUE_TOKEN = "the token is printed when all items pass, and only then"
 AGENTS = "only the five agents are called"
 BRIEFS = "every brief has the item and the skills line"
@@ -175,15 +181,20 @@ BROKEN: Mapping[str, tuple[str, str, Fault]] = {
         SMALL,
         Fault({"decisions.AFTER_ATTEMPT": BLOCKED_IS_DONE}, most=1, by=("is blocked",)),
     ),
-    "a bare pass is enough": (
+    "the judge's word is enough": (
         WORDS,
         SMALL,
-        Fault({"decisions.judge_tests": takes_a_bare_pass}, most=1, by=("passes without evidence",)),
+        Fault({"decisions.judge": believes_the_word}, most=1, by=("passes against its own evidence",)),
     ),
     "every review is a good one": (
         WORDS,
         SMALL,
-        Fault({"decisions.judge_review": lambda *_said: Ruling()}, most=1, by=("judges negatively",)),
+        Fault({"decisions.judge": lambda *_said: Ruling()}, most=1, by=("judges negatively",)),
+    ),
+    "a dead agent blocks the item": (
+        WEATHER,
+        SMALL,
+        Fault({"decisions.after_call": blocks_by_weather}, most=2, by=("dies",)),
     ),
     "the token stands below a blocked item": (
         TRUE_TOKEN,

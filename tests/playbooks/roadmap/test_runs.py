@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from interlock.engine import Act, Status, best
+from interlock.engine import Act, CommandResult, Status
+from interlock.engine.drive import Close
 from interlock.engine.simulation import Crash
+from interlock.engine.world import CommandCall
 from interlock.errors import WorkspaceFailed
 from interlock.playbooks.roadmap.decisions import AGENTS
 
-from .conftest import DRIFT, FILE, REVIEW_FAILS, TESTS_FAIL, Bench, item, spelled, with_data
+from .conftest import DRIFT, FILE, REVIEW_FAILS, TESTS_FAIL, Bench, good, item, spelled, with_data
 
 TOKEN = "<promise>COMPLETE</promise>"
 DONE = {"status": "done", "passes": True}
@@ -76,7 +79,7 @@ def test_the_file_says_in_progress_while_agents_work_and_done_afterwards(bench: 
 
     def look(request: Any) -> Act:
         seen.append(bench.items[0]["status"])
-        return best(request)
+        return good(request)
 
     bench.reactions = {"implement": look, "testing": look, "review": look}
     bench.play()
@@ -94,7 +97,7 @@ def test_three_failed_attempts_block_the_item_and_stop_the_run(bench: Bench) -> 
 
     def look(request: Any) -> Act:
         counts.append(bench.items[0].get("retryCount", 0))
-        return best(request)
+        return good(request)
 
     bench.data = [item(7, complexity="complex"), item(8, priority=2)]
     bench.reactions = {"implement": look, "testing": TESTS_FAIL, ("review", 2): REVIEW_FAILS, ("validation", 3): DRIFT}
@@ -163,18 +166,34 @@ def test_fail_fast_spares_the_review_of_a_failed_test(bench: Bench) -> None:
         assert fast.steps == ["implement", "testing", "implement", "testing", "review"]
 
 
+SKIPS = {
+    "evidence": {
+        "checks": {"lint": "pass", "typecheck": "skipped", "build": "pass", "quality": "pass"},
+        "verification": [{"command": "npm run lint", "exit": 0}],
+    }
+}
+
+
+@pytest.mark.req("EV-03")
 def test_a_check_that_the_project_does_not_have_may_be_skipped(bench: Bench) -> None:
-    """By declaration only."""
-    checks = {"lint": "pass", "typecheck": "skipped", "build": "pass", "quality": "pass"}
-    bench.reactions = {"review": {"evidence": {"checks": checks}}}
-    assert bench.play().exit_code == 3
-    assert Bench(reactions=bench.reactions, settings={"absent_checks": ("typecheck",)}).play().exit_code == 0
+    """By declaration only, which the brief states; otherwise Review itself is asked again, and no one builds."""
+    bench.reactions = {("review", 1): SKIPS}
+    assert bench.play().exit_code == 0
+    assert bench.steps == ["implement", "testing", "review", "review"]
+    assert bench.items[0].get("retryCount", 0) == 0
+    assert "No check may be `skipped`." in bench.brief("review")
+    complaint = "evidence.checks.typecheck is skipped, but it is not declared absent; expected pass | fail"
+    assert complaint in bench.brief("review", 1).split("## Failure context")[1]
+    declared = Bench(reactions={"review": SKIPS}, settings={"absent_checks": ("typecheck",)})
+    assert declared.play().exit_code == 0
+    assert declared.steps == ["implement", "testing", "review"]
+    assert "Only these checks may be `skipped`: `typecheck`." in declared.brief("review")
 
 
 def test_a_setting_that_changes_after_a_crash_does_not_disturb_the_replay(bench: Bench) -> None:
-    """What an iteration began with is recorded; the new value counts from the next iteration on."""
+    """What an attempt began with is recorded; the new value counts from the next attempt on."""
     bench.data = [item(7), item(8)]
-    bench.reactions = {("testing", 1): TESTS_FAIL, ("review", 1): lambda request: replace(best(request), crash=True)}
+    bench.reactions = {("testing", 1): TESTS_FAIL, ("review", 1): lambda request: replace(good(request), crash=True)}
     simulation = bench.simulate()
     with pytest.raises(Crash):
         simulation.go()
@@ -183,45 +202,94 @@ def test_a_setting_that_changes_after_a_crash_does_not_disturb_the_replay(bench:
     assert simulation.go(options=changed).exit_code == 0
     assert bench.steps == ["implement", "testing", "review", "review", "implement", "testing", "review",
                            "implement", "testing", "implement", "testing", "review"]  # fmt: skip
-    assert ["- New.\n" in request.brief for request in bench.calls] == [False] * 7 + [True] * 5
+    assert ["- New.\n" in request.brief for request in bench.calls] == [False] * 4 + [True] * 8
 
 
 # -- verdicts and evidence
 
 
-@pytest.mark.req("RM-61", "RM-59")
+@pytest.mark.req("RM-61", "EV-02", "EV-03")
 @pytest.mark.parametrize("step", ["testing", "review"])
-def test_a_pass_without_evidence_is_a_failure(bench: Bench, step: str) -> None:
-    """Treated as fail, said as a warning, and retried with the reason."""
-    bench.reactions = {(step, 1): {"verdict": "pass", "evidence": {}}}
+def test_a_judge_that_shows_no_command_is_asked_again_itself(bench: Bench, step: str) -> None:
+    """With what is missing; the builder is not called, no retry is spent."""
+    checks = {"checks": dict.fromkeys(["lint", "typecheck", "build", "quality"], "pass")}
+    bench.reactions = {(step, 1): {"verdict": "pass", "evidence": {"tests": {"passed": 9}, **checks}}}
     assert bench.play().exit_code == 0
+    assert bench.steps == [one for name in ("implement", "testing", "review") for one in [name] * (1 + (name == step))]
+    assert bench.items[0].get("retryCount", 0) == 0
+    assert "a pass needs at least one command that was run" in bench.brief(step, 1).split("## Failure context")[1]
+
+
+RED = [{"command": "npm test", "exit": 1, "summary": "2 failed"}]
+
+
+@pytest.mark.req("EV-01")
+@pytest.mark.parametrize("step", ["testing", "review"])
+def test_a_pass_against_its_own_evidence_sends_the_item_back_to_implement(bench: Bench, step: str) -> None:
+    """It is the negative verdict, and the next attempt is told what contradicts it."""
+    checks = {"checks": dict.fromkeys(["lint", "typecheck", "build", "quality"], "pass")}
+    bench.reactions = {(step, 1): {"verdict": "pass", "evidence": {"verification": RED, **checks}}}
+    assert bench.play().exit_code == 0
+    assert bench.steps == ["implement", "testing", "review"] * 2
     assert bench.items[0]["retryCount"] == 1
-    assert "no verification evidence" in bench.brief("implement", 1)
-    (warning,) = bench.events("warning")
-    assert warning["text"] == f"{step.capitalize()} (item 7): verdict pass without evidence; treated as fail"
+    said = f"- {step.capitalize()}: says pass, but: `npm test` ended with exit status 1: 2 failed\n"
+    assert said in bench.brief("implement", 1)
 
 
-@pytest.mark.req("RM-61")
-def test_a_review_that_passes_on_checks_it_did_not_run_is_a_failure(bench: Bench) -> None:
-    """All checks declared absent and nothing behind the verdict: the exact warning."""
-    bench.settings = {"absent_checks": ("lint", "typecheck", "build")}
-    bare = {"lint": "skipped", "typecheck": "skipped", "build": "skipped"}
+@pytest.mark.req("EV-03", "RM-59")
+def test_a_missing_verdict_is_named_to_the_judge(bench: Bench) -> None:
+    """Which ones, to Review itself; still missing, the run stays open and nobody has built anything again."""
+    few = {"evidence": {"checks": {"lint": "pass", "quality": "pass"}, "verification": RED}}
+    bench.reactions = {"review": few}
+    close = bench.play()
+    assert bench.steps == ["implement", "testing", "review", "review"]
+    said = bench.brief("review", 1).split("## Failure context")[1]
+    assert "evidence.checks.typecheck is missing" in said
+    assert "evidence.checks.build is missing" in said
+    assert (close.status, close.exit_code, bench.items[0]["status"]) == (Status.FAILED, 5, "in_progress")
+
+
+@pytest.mark.req("EV-06")
+def test_an_implementation_that_changes_nothing_is_none(bench: Bench) -> None:
+    """Asked again, then the run stays open; with a reason it goes on, and the judges are told that reason."""
+    bench.reactions = {"implement": lambda request: replace(good(request), files={})}
+    close = bench.play()
+    assert (close.exit_code, bench.steps) == (5, ["implement", "implement"])
+    assert "nothing was changed" in close.reason
     bench.reactions = {
-        ("review", 1): {"evidence": {}, "verdict": "pass"},
-        ("review", 2): {"evidence": {"checks": bare}},
+        "implement": lambda request: replace(with_data(request, noChange="it is there already"), files={})
     }
-    bench.play()
-    assert "Review" in bench.events("verdict")[1]["source"]
-    assert not bench.events("verdict")[1]["passed"]
-    assert bench.events("verdict")[3]["passed"]
+    assert bench.play().exit_code == 0
+    for step in ("testing", "review"):
+        assert "Implement changed nothing, because: it is there already" in bench.brief(step)
 
 
-@pytest.mark.req("RM-59")
-def test_a_missing_verdict_is_named(bench: Bench) -> None:
-    """Which one, in the evidence of the retry."""
-    bench.reactions = {("review", 1): {"evidence": {"checks": {"lint": "pass", "quality": "pass"}}}}
+@pytest.mark.req("EV-08")
+def test_tests_that_testing_adds_are_kept_and_listed(bench: Bench) -> None:
+    """They come into the tree, Review is told of them, and nothing else of what it wrote counts."""
+    bench.reactions = {"testing": lambda request: replace(good(request), files={"tests/login.test.ts": "it()"})}
+    assert bench.play().exit_code == 0
+    assert bench.steps == ["implement", "testing", "review"]
+    assert bench.simulation is not None
+    assert bench.simulation.world.tree.files["tests/login.test.ts"] == b"it()"
+    assert [event["paths"] for event in bench.events("tests.added")] == [["tests/login.test.ts"]]
+    assert "- `tests/login.test.ts` (by Testing)" in bench.brief("review")
+    meddling = Bench(files={"src/a.ts": "good\n"})
+    meddling.reactions = {"testing": lambda request: replace(good(request), files={"src/a.ts": "evil\n"})}
+    assert meddling.play().exit_code == 5
+    assert meddling.simulation is not None
+    assert meddling.simulation.world.tree.files["src/a.ts"] == b"good\n"
+
+
+@pytest.mark.req("EV-08")
+def test_what_testing_does_to_tests_is_told_to_review(bench: Bench) -> None:
+    """It may write tests, so that it could weaken some: who judges next knows."""
+    bench.files = {"tests/test_a.py": "def test_a():\n    assert f() == 1\n"}
+    weak = "import pytest\n@pytest.mark.skip\ndef test_a():\n    assert f() == 1\n"
+    bench.reactions = {"testing": lambda request: replace(good(request), files={"tests/test_a.py": weak})}
     bench.play()
-    assert "- Review: typecheck: verdict missing\n- Review: build: verdict missing\n" in bench.brief("implement", 1)
+    assert bench.events("work.noticed")[0]["by"] == "Testing"
+    assert "switches a check off in tests/test_a.py" in bench.brief("review")
 
 
 @pytest.mark.req("RM-82", "RM-81", "RM-79")
@@ -249,35 +317,45 @@ def test_the_engine_runs_no_command_itself() -> None:
     assert "command.intent" not in bench.event_names
 
 
-@pytest.mark.req("RM-39", "RM-41")
-def test_a_validation_without_usable_verdict_is_asked_again_and_then_counts_as_drift(bench: Bench) -> None:
-    """One re-ask with the complaint, then drift with that reason, and the item goes into the retry loop."""
+@pytest.mark.req("RM-39", "EV-03")
+def test_a_validation_without_usable_verdict_is_asked_again_and_nobody_else(bench: Bench) -> None:
+    """One re-ask with the complaint; then the run stays open: it is no drift that anybody could mend."""
     bench.data = [item(7, complexity="complex")]
-    bench.reactions = {("validation", 1): {"verdict": "ok"}, ("validation", 2): {"verdict": "ok"}}
-    bench.play()
-    assert bench.steps[3:6] == ["validation", "validation", "implement"]
+    bench.reactions = {"validation": {"verdict": "ok"}}
+    close = bench.play()
+    assert bench.steps[3:] == ["validation", "validation"]
     again = bench.brief("validation", 1)
     assert 'verdict "ok"; expected aligned | drift_detected' in again.split("## Failure context")[1]
-    assert "- Architect validation: validation gave no usable verdict\n" in bench.brief("implement", 1)
+    assert (close.exit_code, bench.items[0].get("retryCount", 0)) == (5, 0)
     warning = 'Architect validation (item 7, attempt 1): verdict "ok"; expected aligned | drift_detected'
     assert warning in [event["text"] for event in bench.events("warning")]
 
 
-@pytest.mark.req("RM-78", "EN-41", "EN-42")
-def test_an_answer_without_status_is_asked_again_once_and_then_blocks_the_item(bench: Bench) -> None:
-    """No verdict is never a pass: two calls, then blocked, without a retry being used."""
+def resumed(bench: Bench) -> Close:
+    assert bench.simulation is not None
+    return bench.simulation.go()
+
+
+@pytest.mark.req("RM-78", "EN-41", "EN-42", "EV-25")
+def test_an_answer_without_status_is_asked_again_once_and_then_leaves_the_run_open(bench: Bench) -> None:
+    """No verdict is never a pass: two calls, then exit 5, without a retry being used; resume asks Testing again."""
     bench.reactions = {"testing": lambda _request: Act(message="All is well.")}
     close = bench.play()
     assert bench.steps == ["implement", "testing", "testing"]
     assert (close.status, close.exit_code) == (Status.FAILED, 5)
-    blocked = bench.items[0]
-    assert (blocked["status"], blocked.get("retryCount", 0)) == ("blocked", 0)
+    left = bench.items[0]
+    assert (left["status"], left.get("retryCount", 0), "blockedReasons" in left) == ("in_progress", 0, False)
     reason = "answer has no Status; expected success | blocked | needs_revision"
-    assert blocked["blockedReasons"] == [{"attempt": 1, "source": "Testing", "reason": reason}]
     assert f"Testing (item 7, attempt 1): {reason}" in [event["text"] for event in bench.events("warning")]
+    assert f"item 7: Testing: {reason}. The item stays in progress." in close.reason
+    assert resumed(bench).exit_code == 5
+    assert bench.steps == ["implement", *["testing"] * 4]
+    bench.reactions = {}
+    assert resumed(bench).exit_code == 0
+    assert bench.steps == ["implement", *["testing"] * 5, "review"]
 
 
-@pytest.mark.req("EN-41", "EN-25")
+@pytest.mark.req("EN-41", "EN-25", "EV-25")
 @pytest.mark.parametrize(
     ("act", "reason"),
     [
@@ -287,18 +365,141 @@ def test_an_answer_without_status_is_asked_again_once_and_then_blocks_the_item(b
     ],
 )
 @pytest.mark.parametrize("step", ["implement", "review"])
-def test_weather_is_repeated_once_and_then_blocks_without_touching_the_retries(
-    bench: Bench, act: Act, reason: str, step: str
-) -> None:
-    """Transient failures have one repeat of their own; retryCount counts fixes. Exit 5."""
+def test_weather_is_repeated_once_and_then_leaves_the_run_open(bench: Bench, act: Act, reason: str, step: str) -> None:
+    """Transient failures have one repeat of their own; the item is not blocked, and resume repeats that call alone."""
     bench.reactions = {step: lambda _request: act}
     close = bench.play()
     assert bench.steps.count(step) == 2
     assert close.exit_code == 5
-    assert bench.items[0].get("retryCount", 0) == 0
-    assert bench.items[0]["blockedReasons"][0]["reason"].startswith(reason)
+    assert reason in close.reason
+    assert (bench.items[0]["status"], bench.items[0].get("retryCount", 0)) == ("in_progress", 0)
+    assert "run.end" not in bench.event_names
+    bench.reactions = {}
+    before = bench.steps
+    assert resumed(bench).exit_code == 0
+    assert bench.steps == [*before, *{"implement": ["implement", "testing", "review"], "review": ["review"]}[step]]
     calm = Bench(reactions={(step, 1): lambda _request: act})
     assert calm.play().exit_code == 0
+
+
+@pytest.mark.req("EV-23", "EV-25")
+def test_settings_that_a_person_mended_count_for_the_call_that_resume_repeats(bench: Bench) -> None:
+    """Review skips what is not declared absent; declared meanwhile, the same answer counts, and the brief says so."""
+    bench.reactions = {"review": SKIPS}
+    assert bench.play().exit_code == 5
+    assert bench.simulation is not None
+    mended = Bench(settings={"absent_checks": ("typecheck",), "verify": "engine"}).simulate().options
+    assert bench.simulation.go(options=mended).exit_code == 0
+    assert bench.steps == ["implement", "testing", "review", "review", "review"]
+    assert "Only these checks may be `skipped`: `typecheck`." in bench.brief("review", 2)
+    assert bench.commands == ["npm test", "npm run lint"]
+
+
+@pytest.mark.req("EV-25")
+def test_the_reasons_of_a_block_are_evidence_for_the_next_attempt(bench: Bench) -> None:
+    """A person sets the item to ready again: Implement is told why it was blocked, and done clears it."""
+    bench.reactions = {"testing": TESTS_FAIL}
+    assert bench.play().exit_code == 3
+    again = Bench([{**bench.items[0], "status": "ready", "retryCount": 0}])
+    assert again.play().exit_code == 0
+    brief = again.brief("implement")
+    assert "This item was blocked before." in brief
+    assert "- Testing: login: expected 401, got 200\n" in brief.split("## Failure context")[1]
+    assert "not available" not in brief
+    assert (again.items[0]["status"], again.items[0]["blockedReasons"]) == ("done", [])
+
+
+# -- commands that the engine runs
+
+ENGINE = {"verify": "engine"}
+
+
+def played(bench: Bench, exits: Callable[[int, str], int] = lambda _number, _command: 0) -> Close:
+    """The run, in which the engine's commands end so: by how many ran before, and what the command is."""
+
+    def command(call: CommandCall) -> CommandResult:
+        code = exits(len(bench.commands) - 1, call.argv[-1])
+        return CommandResult(code, "FAILED tests/a.ts::login\n" if code else "")
+
+    bench.command = command
+    return bench.play()
+
+
+@pytest.mark.req("EV-04")
+def test_with_verify_engine_the_items_commands_are_run_on_the_final_tree(bench: Bench) -> None:
+    """These and nothing else, behind Review; the proof is recorded. By default agents alone run them (RM-58)."""
+    bench.settings = ENGINE
+    bench.data = [item(7), item(8, priority=2, verification=["make all"])]
+    assert played(bench).exit_code == 0
+    before, after = ["npm test", "npm run lint"], ["npm test", "npm run lint", "make all"]
+    assert bench.commands == before + after
+    proofs = bench.events("proof")
+    assert [(proof["command"], proof["exit"]) for proof in proofs] == [(one, 0) for one in bench.commands]
+    assert proofs[0]["tree"] != proofs[2]["tree"]
+    last_judge = max(n for n, name in enumerate(bench.event_names[: bench.event_names.index("item.done")])
+                     if name == "dispatch.end")  # fmt: skip
+    assert bench.event_names[last_judge:].index("proof") < bench.event_names[last_judge:].index("item.done")
+    assert "verification=pass" in bench.output
+    trusting = Bench(bench.data)
+    assert (played(trusting).exit_code, trusting.commands) == (0, [])
+
+
+@pytest.mark.req("EV-04")
+def test_a_red_command_fails_the_attempt_with_the_proof_as_evidence(bench: Bench) -> None:
+    """Whatever the agents said; the next attempt has how it ended, and after its change the command runs again."""
+    bench.settings = ENGINE
+    assert played(bench, lambda number, command: int(number == 2 and command == "npm test")).exit_code == 0
+    assert bench.steps == ["implement", "testing", "review"] * 2
+    assert bench.commands == ["npm test", "npm run lint", "npm test", "npm test", "npm run lint"]
+    assert bench.items[0]["retryCount"] == 1
+    evidence = bench.brief("implement", 1).split("## Failure context")[1]
+    said = "- Engine: verification-1: npm test: ended with exit status 1\n  FAILED tests/a.ts::login\n"
+    assert said in evidence
+    stubborn = Bench(settings=ENGINE)
+    assert played(stubborn, lambda number, _command: int(number > 1)).exit_code == 3
+    assert {one["source"] for one in stubborn.items[0]["blockedReasons"]} == {"Engine"}
+
+
+@pytest.mark.req("EV-05")
+def test_preflight_stops_before_the_first_agent(bench: Bench) -> None:
+    """A red command of the first item is exit 3 with nobody called and the file as it was; the flags change that."""
+    bench.settings = ENGINE
+    before = spelled(bench.data)
+    close = played(bench, lambda _number, _command: 1)
+    assert (close.status, close.exit_code, bench.calls) == (Status.STOPPED, 3, [])
+    assert "verification-1: npm test, from item 7 of roadmap.json" in str(bench.events("preflight")[0]["commands"])
+    assert "No agent was called." in close.reason
+    assert bench.text == before
+    known = Bench(settings=ENGINE, flags={"accept_baseline": True})
+    assert played(known, lambda _number, _command: 1).exit_code == 0
+    unasked = Bench(settings=ENGINE, flags={"no_preflight": True})
+    assert played(unasked).exit_code == 0
+    assert unasked.commands == ["npm test", "npm run lint"]
+
+
+@pytest.mark.req("EV-05", "EV-25")
+def test_an_item_that_was_worked_on_before_is_not_expected_to_be_green(bench: Bench) -> None:
+    """What failed is in the tree: that it fails still is why somebody goes on with it."""
+    reasons = [{"attempt": 3, "source": "Engine", "reason": "npm test fails"}]
+    for state in ({"blockedReasons": reasons}, {"status": "in_progress"}, {"retryCount": 1}):
+        again = Bench([item(7, **state)], settings=ENGINE)
+        assert played(again).exit_code == 0
+        assert again.commands == ["npm test", "npm run lint"]
+
+
+@pytest.mark.req("EV-05")
+def test_agents_that_cannot_be_called_are_found_before_the_first_call(bench: Bench) -> None:
+    """Whoever runs the commands: exit 3, and the file as it was."""
+    simulation = bench.simulate()
+
+    async def unready(agents: Any) -> list[str]:
+        assert set(agents) == set(AGENTS)
+        return ["agent x cannot be called: not signed in."]
+
+    simulation.world.unready = unready  # type: ignore[method-assign]
+    close = simulation.go()
+    assert (close.exit_code, bench.calls, bench.items[0]["status"]) == (3, [], "ready")
+    assert "not signed in" in close.reason
 
 
 @pytest.mark.req("RM-83")
@@ -344,46 +545,54 @@ def test_a_judge_that_wants_a_revision_has_judged_negatively(bench: Bench, step:
 
 @pytest.mark.req("EN-35")
 def test_a_judge_that_changes_code_is_told_and_asked_again(bench: Bench) -> None:
-    """The change is not taken over, its patch stands in the failure context; a second time it blocks the item."""
+    """The change is not taken over, its patch stands in the failure context; a second time the run stays open."""
     bench.files = {"src/a.ts": "good\n"}
     acts = iter([{"src/a.ts": "evil\n"}, {}])
-    bench.reactions = {"review": lambda request: replace(best(request), files=next(acts))}
+    bench.reactions = {"review": lambda request: replace(good(request), files=next(acts))}
     assert bench.play().exit_code == 0
     assert bench.steps.count("review") == 2
     assert "+evil" in bench.brief("review", 1).split("## Failure context")[1]
     assert bench.simulation is not None
     assert bench.simulation.world.tree.files["src/a.ts"] == b"good\n"
-    stubborn = Bench(files=bench.files, reactions={"review": lambda r: replace(best(r), files={"src/a.ts": "evil\n"})})
-    assert stubborn.play().exit_code == 5
-    assert "changed outside its scope: src/a.ts" in stubborn.items[0]["blockedReasons"][0]["reason"]
+    stubborn = Bench(files=bench.files, reactions={"review": lambda r: replace(good(r), files={"src/a.ts": "evil\n"})})
+    close = stubborn.play()
+    assert (close.exit_code, "changed outside its scope: src/a.ts" in close.reason) == (5, True)
 
 
-@pytest.mark.req("EN-35")
-def test_what_a_judges_builds_leave_behind_is_cleared_away(bench: Bench) -> None:
-    """New files of Testing and Review are dropped with their layers, and the verdict stands."""
-    bench.reactions = {"testing": lambda request: replace(best(request), files={"dist/out.js": "x"})}
+@pytest.mark.req("EN-35", "EV-08")
+def test_what_a_judges_builds_leave_behind_is_cleared_away_and_it_judges_again(bench: Bench) -> None:
+    """What it judged is not what is accepted: its pass counts only for the tree without its own files."""
+    bench.reactions = {("testing", 1): lambda request: replace(good(request), files={"dist/out.js": "x"})}
     assert bench.play().exit_code == 0
+    assert bench.steps == ["implement", "testing", "testing", "review"]
     assert bench.simulation is not None
     assert "dist/out.js" not in bench.simulation.world.tree.files
     assert "scope.cleaned" in bench.event_names
+    assert "dist/out.js" in bench.brief("testing", 1).split("## Failure context")[1]
 
 
 @pytest.mark.req("RM-88", "CM-04")
 @pytest.mark.parametrize("step", ["implement", "testing"])
 def test_an_agents_change_to_the_roadmap_is_not_taken_over_and_reported(bench: Bench, step: str) -> None:
-    """The engine's version stands, the foreign one is kept, the outcome is not touched."""
+    """The engine's version stands, the foreign one is kept; a judge that tampered with it judges again."""
     forged = spelled([item(7, **DONE)])
-    bench.reactions = {step: lambda request: replace(best(request), files={FILE: forged})}
+
+    def forges(request: Any) -> Act:
+        act = good(request)
+        return replace(act, files={**act.files, FILE: forged})
+
+    bench.reactions = {(step, 1): forges}
     assert bench.play().exit_code == 0
     assert bench.items[0]["status"] == "done"
-    (event,) = bench.events("roadmap.foreign_write")
-    assert (event["item"], event["paths"]) == ("7", [FILE])
+    if step == "implement":
+        (event,) = bench.events("roadmap.foreign_write")
+        assert (event["item"], event["paths"]) == ("7", [FILE])
     (kept,) = bench.events("foreign_write")
     assert bench.simulation is not None
     name = kept["patch"].rpartition("/")[2]
     patches = [text for (_key, record), text in bench.simulation.world.records.kept.items() if record == name]
     assert [b'"done"' in patch for patch in patches] == [True]
-    assert bench.steps == ["implement", "testing", "review"]
+    assert bench.steps == ["implement", *["testing"] * (1 + (step == "testing")), "review"]
 
 
 @pytest.mark.req("RM-85", "CM-26")
@@ -439,7 +648,7 @@ def test_a_roadmap_is_worked_through_in_order_until_complete(bench: Bench) -> No
 
     def look(request: Any) -> Act:
         most.append(sum(one["status"] == "in_progress" for one in bench.items))
-        return best(request)
+        return good(request)
 
     bench.reactions = {"implement": look, "review": look}
     close = bench.play()
@@ -536,7 +745,7 @@ def test_once_is_an_option_of_the_process_not_of_the_run(bench: Bench, once_firs
 
     def crashing(request: Any) -> Act:
         crash = request.dispatch.startswith(f"item-{crash_in}/") and len(bench.calls) == 3 * crash_in - 1
-        return replace(best(request), crash=crash)
+        return replace(good(request), crash=crash)
 
     bench.reactions = {"testing": crashing}
     simulation = bench.simulate()

@@ -30,7 +30,9 @@ def test_every_return_has_an_ending() -> None:
         Return.FAILED: 5,
         Return.BLOCKED: 3,
     }
-    assert {ENDING(kind) for kind in Return if kind not in STATUSES} == {Status.FAILED}
+    assert ENDING(Return.UNVERIFIED) is Status.DEGRADED
+    others = set(Return) - {*STATUSES, Return.UNVERIFIED}
+    assert {ENDING(kind) for kind in others} == {Status.FAILED}
 
 
 @pytest.mark.req("RT-59", "RT-60", "RT-61")
@@ -58,11 +60,20 @@ def test_an_answer_in_the_result_file_alone_is_relayed(bench: Any) -> None:
     assert (close.output, close.exit_code) == (content, 0)
 
 
+@pytest.mark.req("RT-61", "EV-12")
+@pytest.mark.parametrize("message", ["I looked around.\x00\x1b[1m", "I could not do it.", "> Status: completed"])
+def test_text_without_a_status_is_relayed_as_unverified(bench: Any, message: str) -> None:
+    """It is passed on byte for byte and never called complete: nobody said that it is."""
+    close = bench.play("/plan 196", Act(message=message))
+    assert (close.status, close.exit_code, close.output) == (Status.DEGRADED, 1, message.encode())
+    assert close.reason.startswith("unverified: planner did not say how it ended")
+    assert bench.events("stage.3.done")[0]["status"] == "unverified"
+    assert len(bench.requests) == 1
+
+
 @pytest.mark.req("RT-61")
-def test_text_with_exit_zero_is_complete(bench: Any) -> None:
-    """Any text is an answer; the exit status decides."""
-    close = bench.play("/plan 196", Act(message="I looked around.\x00\x1b[1m"))
-    assert (close.exit_code, close.output) == (0, b"I looked around.\x00\x1b[1m")
+def test_text_with_another_exit_has_failed(bench: Any) -> None:
+    """The exit status decides."""
     close = bench.play("/plan 196", Act(message="I gave up.", code=3))
     assert (close.exit_code, close.output) == (5, b"I gave up.")
     assert close.reason == "planner returned status failed (exit 3)"
@@ -72,6 +83,54 @@ def test_a_claim_of_success_with_a_failing_exit_is_a_failure(bench: Any) -> None
     """The exit status wins over the word."""
     close = bench.play("/plan 196", Act(message="Status: completed", code=1))
     assert (close.exit_code, close.output) == (5, b"Status: completed")
+
+
+@pytest.mark.req("EV-12")
+@pytest.mark.parametrize(
+    "message",
+    [
+        'Here it is.\n\n{"status": "completed", "summary": "a {brace}"}\n\nThat is all.',
+        'An example: {"status": "x"}.\n{"status": "completed"}',
+        'Done:\n\n```json\n{"status": "completed"}\n```\n',
+        '{"status": "completed"}',
+    ],
+)
+def test_json_is_found_wherever_the_agent_put_it(bench: Any, message: str) -> None:
+    """Whole, fenced, or as the last object among other words; and passed on as it was written."""
+    bench.files[PLAN] = JSON_PLAN
+    close = bench.play("/plan 196", Act(message=message))
+    assert (close.exit_code, close.output) == (0, message.encode())
+    assert len(bench.requests) == 1
+
+
+@pytest.mark.req("EV-12")
+def test_an_answer_without_json_is_asked_for_once_more(bench: Any) -> None:
+    """With the complaint; the second answer counts."""
+    bench.files[PLAN] = JSON_PLAN
+    answers = iter(["Done, all of it.", '{"status": "completed"}'])
+    close = bench.play("/plan 196", lambda _request: Act(message=next(answers)))
+    assert (close.exit_code, close.output) == (0, b'{"status": "completed"}')
+    assert len(bench.requests) == 2
+    assert "invalid JSON" in bench.requests[1].brief.split("## Failure context")[1]
+
+
+@pytest.mark.req("EV-01", "EV-12")
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"errors": ["the build is broken"]}, "failure listed: the build is broken"),
+        ({"verification": [{"command": "make", "exit": 2}]}, "`make` ended with exit status 2"),
+        ({"evidence": {"verification": [{"command": "make", "exit": 2}]}}, "`make` ended with exit status 2"),
+    ],
+)
+def test_a_completed_that_its_own_answer_contradicts_has_failed(bench: Any, more: dict[str, Any], said: str) -> None:
+    """It is relayed, with exit 5 and the contradiction."""
+    bench.files[PLAN] = JSON_PLAN
+    message = json.dumps({"status": "completed", **more})
+    close = bench.play("/plan 196", Act(message=message))
+    assert (close.exit_code, close.output) == (5, message.encode())
+    assert close.reason == f"planner returned status completed, but: {said}"
+    assert bench.play("/plan 196", Act(message=json.dumps({"status": "partial", **more}))).exit_code == 1
 
 
 @pytest.mark.req("RT-58")
@@ -134,7 +193,8 @@ def test_an_unknown_status_line_of_a_text(bench: Any) -> None:
     assert close.reason.startswith(
         'Error: planner returned status "done"; expected completed, partial, failed or blocked.'
     )
-    assert bench.play("/plan 196", Act(message="The page says\nStatus: 404\nas expected.")).exit_code == 0
+    close = bench.play("/plan 196", Act(message="The page says\nStatus: 404\nas expected."))
+    assert close.reason.startswith("unverified: ")
 
 
 def test_no_answer_at_all_is_a_failure(bench: Any) -> None:

@@ -21,7 +21,7 @@ Usage: /implement TASK_NUMBER [PROMPT]
 
 Example: /implement 259
 
-The task number is a positive integer: the number of a task in .opencode/specs/TODO.md"""
+The task number should be a positive integer corresponding to a task in .opencode/specs/TODO.md"""
 
 NUMBER_INVALID = """\
 Error: Task number must be an integer. Got: {input}
@@ -33,16 +33,16 @@ Example: /implement 259"""
 NOT_FOUND = """\
 Error: Task {number} not found in TODO.md
 
-Check the number: the tasks are the headings of .opencode/specs/TODO.md
+Please verify the task number exists in .opencode/specs/TODO.md
 
-List them with: grep "^###" .opencode/specs/TODO.md"""
+You can list all tasks with: grep "^###" .opencode/specs/TODO.md"""
 
 AGENT_NOT_FOUND = """\
 Error: Agent lean-planner not found
 
 File: .opencode/agent/subagents/lean-planner.md does not exist
 
-Check which agent is named in .opencode/command/plan.md"""
+Check command configuration in .opencode/command/plan.md"""
 
 
 def said(error: Any, state: State) -> str:
@@ -56,14 +56,14 @@ def said(error: Any, state: State) -> str:
     return error.what
 
 
-@pytest.mark.req("RT-69", "RT-11")
+@pytest.mark.req("RT-69", "RT-11", "EV-40")
 def test_a_missing_number_is_asked_for(bench: Any) -> None:
     """Four parts: what is missing, usage, example, what a task number is."""
     assert said(bench.refuse("/implement"), State.MISSING) == NUMBER_REQUIRED
     assert said(bench.refuse("implement   "), State.MISSING) == NUMBER_REQUIRED
 
 
-@pytest.mark.req("RT-70", "RT-10", "RT-12")
+@pytest.mark.req("RT-70", "RT-10", "RT-12", "EV-40")
 @pytest.mark.parametrize(
     ("token", "shown"),
     [
@@ -89,7 +89,7 @@ def test_only_the_first_token_is_shown(bench: Any) -> None:
     assert said(bench.refuse("/implement a\nb"), State.INVALID) == NUMBER_INVALID.format(input="a")
 
 
-@pytest.mark.req("RT-71", "RT-17")
+@pytest.mark.req("RT-71", "RT-17", "EV-40")
 def test_an_unknown_number_says_how_to_list_the_tasks(bench: Any) -> None:
     """Three parts; a number that nobody could read is cut to 40 digits."""
     assert said(bench.refuse("/implement 99999"), State.NOT_FOUND) == NOT_FOUND.format(number=99999)
@@ -98,7 +98,7 @@ def test_an_unknown_number_says_how_to_list_the_tasks(bench: Any) -> None:
     assert said(bench.refuse("/implement " + "1" * 9000), State.NOT_FOUND) == NOT_FOUND.format(number=cut)
 
 
-@pytest.mark.req("RT-72", "RT-46")
+@pytest.mark.req("RT-72", "RT-46", "EV-40")
 def test_a_missing_agent_names_file_and_configuration(bench: Any) -> None:
     """Three parts: agent, file, where it was named."""
     bench.files[PLAN] = "---\nrouting:\n  default: lean-planner\n---\n"

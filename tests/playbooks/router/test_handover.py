@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import inspect
 import json
-from dataclasses import fields
+import re
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.contracts import parse_answer
+from interlock.documents import Document, DocumentState
+from interlock.engine.brief import SAID_TO_BE_DATA, Heading, render
 from interlock.engine.model import DEADLINE, SESSION, TIMEOUT, Delegation
+from interlock.playbooks.router import example_files
 from interlock.playbooks.router import handover as module
 from interlock.playbooks.router.decisions import ValidatedCommand
-from interlock.playbooks.router.documents import AgentFile, Returns, TaskEntry
+from interlock.playbooks.router.documents import AgentFile, Returns, TaskEntry, read_agent_file
 from interlock.playbooks.router.handover import (
     USUAL_DEADLINE,
     USUAL_SESSION,
@@ -188,10 +193,58 @@ def test_no_text_breaks_out_of_the_object(title: str, description: str, prompt: 
 
 
 def test_scope_and_retries_of_the_dispatch() -> None:
-    """The agent's own scope and time limit hold, and nothing is ever repeated."""
+    """The agent's own scope and time limit hold; only an unusable answer is asked for once more."""
     context = handover(task(), 10_000)
     assert isinstance(context, Handover)
     spec = dispatch_of(task(), context, guides=(), partial_grace_s=30)
     assert (spec.writes, spec.timeout_s, spec.timeout_fixed, spec.partial_grace_s) == (("**",), 7200, True, 30)
     assert spec.retries is not None
-    assert (spec.retries.transient, spec.retries.contract, spec.retries.error) == (0, 0, 0)
+    assert (spec.retries.transient, spec.retries.contract, spec.retries.error) == (0, 1, 0)
+
+
+# -- brief and role, side by side
+
+
+def rendered(role: str, returns: Returns) -> tuple[str, str]:
+    """The brief for a shipped agent, and the instructions that stand before it."""
+    path = f".opencode/agent/subagents/{role}.md"
+    agent = read_agent_file(Document(path, DocumentState.OK, example_files()[path]), role, "")
+    assert isinstance(agent, AgentFile)
+    given = replace(task(), agent=agent, returns=returns)
+    context = handover(given, 10_000)
+    assert isinstance(context, Handover)
+    spec = dispatch_of(given, context, guides=(), partial_grace_s=30)
+    heading = Heading("implement 259", "router", "stage-3", 1, "sess", "soon", 60, path)
+    return render(spec, heading), spec.instructions
+
+
+SHIPPED = sorted(path.rsplit("/", 1)[1].removesuffix(".md") for path in example_files() if "/subagents/" in path)
+
+
+@pytest.mark.req("EV-46")
+@pytest.mark.parametrize("role", SHIPPED)
+@pytest.mark.parametrize("returns", Returns)
+def test_brief_and_role_offer_the_words_that_the_engine_accepts(role: str, returns: Returns) -> None:
+    """All four statuses in both, and each of them is accepted; the task is no quoted data."""
+    brief, instructions = rendered(role, returns)
+    fmt = module.ANSWERS[returns]
+    rule = brief.split("## Rules")[1]
+    assert {word for word in re.findall(r"`([a-z]+)`", rule) if word in fmt.tokens} == set(fmt.tokens)
+    assert set(re.findall(r"`Status: ([a-z]+)`", instructions)) == set(fmt.tokens)
+    assert SAID_TO_BE_DATA not in brief
+    for word in fmt.tokens:
+        said = f"Status: {word}" if returns is Returns.TEXT else json.dumps({"status": word})
+        assert parse_answer(fmt, code=0, message=f"Report.\n\n{said}\n").token == word
+
+
+@pytest.mark.req("EV-46", "EV-12")
+@pytest.mark.parametrize("role", SHIPPED)
+def test_brief_and_role_agree_on_form_and_scope(role: str) -> None:
+    """The status ends a text; JSON is one object; what may be written is the same in both."""
+    text, instructions = rendered(role, Returns.TEXT)
+    assert "End it with one line `Status:`" in text
+    assert "The last line is" in instructions
+    assert "Answer with one JSON object" in rendered(role, Returns.JSON)[0]
+    assert "If the command asks for JSON, answer with one object and nothing around it" in instructions
+    only_specs = "Change nothing but: `.opencode/specs/**`." in text
+    assert only_specs == (role not in ("implementer", "lean-implementation-agent"))

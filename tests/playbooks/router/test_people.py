@@ -24,7 +24,9 @@ LIST = example_files()[TASK_LIST]
 def test_a_task_list_that_a_person_edits_meanwhile_is_theirs(bench: Any) -> None:
     """The answer counts, the edit stays, and the event does not blame the agent."""
     mine = LIST.replace("[NOT STARTED]", "[ABANDONED]")
-    close = bench.play("/implement 196", Act(message="ok", files={"src/a.py": "1"}, people={TASK_LIST: mine}))
+    close = bench.play(
+        "/implement 196", Act(message="Status: completed", files={"src/a.py": "1"}, people={TASK_LIST: mine})
+    )
     assert close.exit_code == 0
     files = bench.simulation.world.tree.files
     assert (files[TASK_LIST], files["src/a.py"]) == (mine.encode(), b"1")
@@ -43,7 +45,7 @@ def test_what_cannot_be_merged_fails_the_command(bench: Any) -> None:
     )
     assert bench.simulation.world.tree.files["src/a.py"] == b"person's"
     (kept,) = bench.events("dispatch.conflict")
-    assert kept["patch"] in bench.events("warning")[0]["text"]
+    assert kept["patch"] in bench.events("warning")[-1]["text"]
     assert b"agent's" in bench.simulation.world.records.kept["stage-3/implementer#1", "changes.patch"]
 
 
@@ -53,7 +55,7 @@ def test_the_work_of_an_agent_that_failed_is_kept_beside_the_tree(bench: Any) ->
     close = bench.play("/implement 196", Act(message="Status: failed", files={"src/a.py": "half"}))
     assert close.exit_code == 5
     assert "src/a.py" not in bench.simulation.world.tree.files
-    (warning,) = bench.events("warning")
+    warning = bench.events("warning")[-1]
     assert "to take it over: git apply '.interlock/runs/" in warning["text"]
 
 
@@ -71,7 +73,7 @@ def test_the_work_of_an_agent_that_failed_is_kept_beside_the_tree(bench: Any) ->
 )
 def test_an_agent_without_a_scope_may_write_the_project_and_the_specs(bench: Any, path: str, taken: bool) -> None:
     """What steers agents and tools is not the project."""
-    close = bench.play("/implement 196", Act(message="ok", files={path: "text"}))
+    close = bench.play("/implement 196", Act(message="Status: completed", files={path: "text"}))
     assert (close.exit_code == 0) is taken
     assert (bench.simulation.world.tree.files.get(path) == b"text") is taken
 
@@ -85,7 +87,7 @@ seen = listed.read_text()
 wait_for_person()
 listed.write_text(seen.replace("[NOT STARTED]", "[DONE]", 1))
 Path("shared.txt").write_text(Path("shared.txt").read_text() + "by the agent\\n")
-print("ok")
+print("Status: completed")
 """
 
 

@@ -115,13 +115,13 @@ def test_a_command_reaches_its_agent_and_its_bytes_come_back(place: Place) -> No
         """
 assert env["INTERLOCK_SESSION"] == given["session_id"]
 assert (env["INTERLOCK_DEPTH"], env["INTERLOCK_PATH"]) == ("1", "orchestrator/lean-implementation-agent")
-out.write(b"\\xff\\x00 " + json.dumps(given["user_prompt"]).encode() + b"\\r\\n\\n")
+out.write(b"\\xff\\x00 " + json.dumps(given["user_prompt"]).encode() + b"\\r\\nStatus: completed\\n\\n")
 """,
         view,
     )
     assert view.sessions == [start["session"] for start in data(finished, "dispatch.start")]
     assert finished.close.exit_code == 0, finished.close
-    assert finished.close.output == b'\xff\x00 "be brief"\r\n\n'
+    assert finished.close.output == b'\xff\x00 "be brief"\r\nStatus: completed\n\n'
     assert (place.root / TASK_LIST).read_bytes() == before
     assert data(finished, "dispatch.running")[0]["pid"] > 0
     assert len(data(finished, "dispatch.end")) == 1
@@ -224,6 +224,7 @@ print(json.dumps([agent, given["delegation_depth"], given["delegation_path"]]))
 sys.stdout.flush()
 for line in lines[agent]:
     out.write(route(line) + b"\\n")
+print("Status: completed")
 """,
     )
     assert finished.close.exit_code == 0, finished.close
@@ -237,10 +238,31 @@ for line in lines[agent]:
     assert "2 Error: delegation cycle: orchestrator -> implementer -> implementer" in said
 
 
+@pytest.mark.req("EV-40")
+def test_a_nested_call_for_the_same_task_is_a_cycle(place: Place) -> None:
+    """Whatever else is said with it, at once and without waiting for a lock; from further in too."""
+    finished = place.run(
+        "/implement 196",
+        """
+lines = {"implementer": ["/implement 196", "/implement 196 more", "/research 196"], "researcher": ["/implement 196 x"]}
+for line in lines[agent]:
+    out.write(route(line) + b"\\n")
+print("Status: completed")
+""",
+    )
+    assert finished.close.exit_code == 0, finished.close
+    said = finished.close.output.decode().split("\n")  # type: ignore[union-attr]
+    assert [
+        line.startswith("2 delegation cycle: orchestrator -> implementer -> router implement 196; ")
+        for line in said[:2]
+    ] == [True] * 2
+    assert said[2].startswith("2 Error: delegation cycle: orchestrator -> implementer -> researcher -> implementer")
+
+
 @pytest.mark.req("RT-29")
 def test_commands_at_once_have_sessions_of_their_own(place: Place) -> None:
     """Two commands started together never share a session."""
-    place.write("agent.py", PROLOGUE + "print(given['session_id'])")
+    place.write("agent.py", PROLOGUE + "print(given['session_id'], '\\nStatus: completed')")
 
     async def both() -> list[Finished]:
         calls = (place.app().run(router, RouterInputs(line)) for line in ("/plan 196", "/plan 197"))
@@ -253,7 +275,7 @@ def test_commands_at_once_have_sessions_of_their_own(place: Place) -> None:
 
 def test_the_same_command_always_runs_anew(place: Place) -> None:
     """A finished command can be given again and is a run of its own."""
-    first, second = (place.run("/plan 196", "print('ok')") for _ in range(2))
+    first, second = (place.run("/plan 196", "print('Status: completed')") for _ in range(2))
     assert first.close.exit_code == second.close.exit_code == 0
     assert first.run_id != second.run_id
 
@@ -263,8 +285,8 @@ def test_settings_narrow_what_the_agent_may_change(place: Place) -> None:
     text = (place.root / "interlock.toml").read_text("utf-8")
     place.write("interlock.toml", text + '[agents.implementer]\nwrites = ["src/**"]\n')
     agent = "Path('src').mkdir(exist_ok=True); Path('src/a').write_text('1'); "
-    assert place.run("/implement 196", agent + "print('ok')").close.exit_code == 0
-    finished = place.run("/implement 196", agent + "Path('b').write_text('1'); print('ok')")
+    assert place.run("/implement 196", agent + "print('Status: completed')").close.exit_code == 0
+    finished = place.run("/implement 196", agent + "Path('b').write_text('1'); print('Status: completed')")
     assert finished.close.exit_code == 5
     assert "outside its scope; they were not taken over: b." in finished.close.reason
     assert not (place.root / "b").exists()
@@ -279,15 +301,17 @@ def test_the_command_line_prints_answers_and_refusals_as_they_are(place: Place) 
         env = {"PATH": "/usr/bin:/bin", "HOME": str(place.root.parent)}
         return subprocess.run(argv, cwd=place.root, env=env, capture_output=True, timeout=60, check=False)
 
-    place.write("agent.py", PROLOGUE + "out.write(b'a\\x00\\xff' + given['user_prompt'].encode())")
+    place.write(
+        "agent.py", PROLOGUE + "out.write(b'a\\x00\\xff' + given['user_prompt'].encode() + b'\\nStatus: completed')"
+    )
     done = interlock("implement 196 be brief")
-    assert (done.returncode, done.stdout) == (0, b"a\x00\xffbe brief"), done.stderr
+    assert (done.returncode, done.stdout) == (0, b"a\x00\xffbe brief\nStatus: completed"), done.stderr
     refused = interlock("/implement ")
     assert (refused.returncode, refused.stdout) == (2, b"")
     assert refused.stderr.decode() == (
         "Error: Task number required for /implement command\n\n"
         "Usage: /implement TASK_NUMBER [PROMPT]\n\nExample: /implement 259\n\n"
-        "The task number is a positive integer: the number of a task in .opencode/specs/TODO.md\n"
+        "The task number should be a positive integer corresponding to a task in .opencode/specs/TODO.md\n"
     )
     unknown = interlock("/review 5")
     assert (unknown.returncode, unknown.stdout) == (2, b"")

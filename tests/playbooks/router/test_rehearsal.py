@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from interlock.engine import Ending, Options, Played
-from interlock.playbooks.router import rehearsal
+from interlock.playbooks.router import example_files, rehearsal, rehearsing
 from interlock.settings.models import RouterSettings
 
 OPTIONS = Options(settings=RouterSettings())
 
 
-def test_every_invariant_holds_on_every_path() -> None:
+COMMAND = ".opencode/command/implement.md"
+FILES = example_files()
+IN_JSON = {**FILES, COMMAND: FILES[COMMAND].replace("agent: orchestrator", "agent: orchestrator\nreturns: json")}
+
+
+@pytest.mark.req("EV-01", "EV-12")
+@pytest.mark.parametrize("files", [FILES, IN_JSON], ids=["text", "json"])
+def test_every_invariant_holds_on_every_path(files: Mapping[str, str]) -> None:
     """All paths with at most two deviations end in a known way, and none breaks a rule."""
-    setup = rehearsal()
+    setup = rehearsing.rehearsal(files)
     endings: Counter[str] = Counter()
     for played in setup.paths(OPTIONS):
         assert setup.broken(played) == []
         endings[played.close.status] += 1
     assert endings.total() > 20
-    assert set(endings) == {"complete", "degraded", "stopped", "failed"}
+    assert {"complete", "degraded", "failed"} <= set(endings) <= {"complete", "degraded", "stopped", "failed"}
 
 
 async def _claims_success(run: object, inputs: object) -> Ending:
@@ -66,6 +74,19 @@ def called_twice(played: Played) -> Played:
     return played
 
 
+def believed_against_its_word(played: Played) -> Played:
+    """As an engine would leave it that takes any text for a completed task."""
+    return replace(played, schedule={len(played.simulation.world.calls) - 1: "gives up in words"})
+
+
+def passed_against_its_evidence(played: Played) -> Played:
+    """As an engine would leave it that weighs nothing."""
+    for line in played.simulation.lines:
+        if line.event == "dispatch.end":
+            line.data["out"] |= {"passed": True, "evidence": {"failed": 1}}
+    return played
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -73,6 +94,8 @@ def called_twice(played: Played) -> Played:
         (with_changed_routing, {"the task list and the configuration stay as they were"}),
         (with_changed_line, {"the chain is whole"}),
         (called_twice, {"no dispatch is paid twice"}),
+        (believed_against_its_word, {"success is never claimed without a verdict"}),
+        (passed_against_its_evidence, {"nothing is accepted against evidence"}),
         (with_a_persons_file_overwritten, {"what people write meanwhile is theirs"}),
     ],
 )

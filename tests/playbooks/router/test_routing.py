@@ -216,6 +216,6 @@ def test_the_time_limit_reaches_context_record_and_request(bench: Any) -> None:
 def test_a_settled_task_is_implemented_with_a_warning(bench: Any, command: str, status: str, settled: bool) -> None:
     """The list's status stops nothing; implementing what is done or given up is remarked."""
     assert settled_already(command, status) is settled
-    bench.files[".opencode/specs/TODO.md"] = f"### 5. T\n**Status**: {status}\n"
+    bench.files[".opencode/specs/TODO.md"] = f"### 5. T\n**Language**: general\n**Status**: {status}\n"
     assert bench.play(f"/{command} 5").exit_code == 0
     assert bool(bench.events("warning")) is settled

@@ -108,14 +108,36 @@ def test_every_session_is_closed(bench: Any, act: Act) -> None:
 
 @pytest.mark.req("RT-56")
 @pytest.mark.parametrize(
-    "act", [Act(message="ok"), Act(message=""), Act(code=1), Act(spawn_error="x"), Act(seconds=1e6)]
+    ("act", "calls"),
+    [
+        (Act(message="ok"), 1),
+        (Act(message=""), 2),
+        (Act(code=1), 1),
+        (Act(spawn_error="x"), 1),
+        (Act(seconds=1e6), 1),
+    ],
 )
-def test_exactly_one_agent_is_called(bench: Any, act: Act) -> None:
-    """One dispatch with one try, also where it failed: the router repeats nothing."""
+def test_exactly_one_agent_is_called(bench: Any, act: Act, calls: int) -> None:
+    """One dispatch, also where it failed; only who answers nothing that can be used is asked once more."""
     bench.play("/plan 196", act)
-    assert len(bench.requests) == 1
-    assert len(bench.events("dispatch.start")) == 1
-    assert bench.events("dispatch.try") == []
+    assert {request.agent for request in bench.requests} == {"planner"}
+    assert len(bench.events("dispatch.end")) == 1
+    assert len(bench.requests) == calls
+
+
+@pytest.mark.req("EV-05")
+def test_an_agent_that_cannot_be_called_is_found_before_the_call(bench: Any) -> None:
+    """Only the one that is needed is asked about; exit 3, no agent, no run."""
+    simulation = bench.simulate("/plan 196")
+
+    async def unready(agents: Any) -> list[str]:
+        assert [*agents] == ["planner"]
+        return ["agent x cannot be called: not signed in."]
+
+    simulation.world.unready = unready
+    close = simulation.go()
+    assert (close.exit_code, bench.requests, simulation.world.records.identity) == (3, [], None)
+    assert "not signed in" in close.reason
 
 
 @pytest.mark.req("RT-57")
@@ -143,10 +165,10 @@ def test_the_agent_ends_by_its_deadline_and_grace(bench: Any, grace: float) -> N
 def test_a_change_of_the_routers_configuration_is_not_taken_over_and_said(bench: Any) -> None:
     """An agent cannot send the next command elsewhere; its answer still counts."""
     path = ".opencode/command/plan.md"
-    close = bench.play("/implement 196", Act(files={path: "---\nagent: evil\n---\n"}, message="ok"))
+    close = bench.play("/implement 196", Act(files={path: "---\nagent: evil\n---\n"}, message="Status: completed"))
     assert close.status is Status.COMPLETE
     assert bench.simulation.world.tree.files[path] == example_files()[path].encode()
-    assert path in bench.events("warning")[0]["text"]
+    assert path in bench.events("warning")[-1]["text"]
 
 
 def test_remarks_on_the_agent_file_are_warnings(bench: Any) -> None:
@@ -184,7 +206,7 @@ def test_settings_may_change_between_a_crash_and_its_resume(bench: Any) -> None:
     def agent(_request: Any) -> Act:
         nonlocal first
         crash, first = first, False
-        return Act(message="ok", crash=crash)
+        return Act(message="Status: completed", crash=crash)
 
     simulation = bench.simulate("/plan 196", agent)
     with pytest.raises(Crash):

@@ -85,6 +85,7 @@ def test_language_description_and_status_are_read(bench: Any) -> None:
         "lean",
         "Implement automation tactics for modal logic proofs",
         "[NOT STARTED]",
+        True,
     )
     bench.play("/implement 259")
     assert bench.context()["language"] == "lean"
@@ -99,6 +100,56 @@ def test_language_description_and_status_are_read(bench: Any) -> None:
 def test_fields_are_found_in_every_allowed_spelling(field: str) -> None:
     """With or without a bullet, in any case, the value trimmed and in lower case."""
     assert found(f"### 259. T\n{field}\n").language == "lean"
+
+
+@pytest.mark.req("EV-40")
+@pytest.mark.parametrize(
+    "field",
+    [
+        *("* **Language**: lean", "+ **Language**: lean", "  - **Language**: lean", "\t* **Language:** lean"),
+        *("**Language:** lean", "__Language__: lean", "1. **Language**: lean", "- [ ] **Language**: lean"),
+        *("- **Language**: `lean`", "- **Language** : Lean 4", "**Language:** `Lean 4`", "**Language**: **Lean4**"),
+        *("Language: lean", "- Language: Lean 4.9"),
+    ],
+)
+def test_a_language_is_found_as_people_write_it(field: str) -> None:
+    """Any bullet and indentation, emphasis around the colon or none, back-quotes, a version."""
+    entry = found(f"### 259. T\n\n{field}\n- **Status**: open\n")
+    assert (entry.language, entry.names_language, entry.status) == ("lean", True, "open")
+
+
+@pytest.mark.req("EV-40")
+@pytest.mark.parametrize(
+    ("text", "description"),
+    [
+        ("- **Language**: lean\n\nDo this.\n\nAnd that.\n", "Do this.\n\nAnd that."),
+        ("Do this.\n\n- **Language**: lean\n\nAnd that.\n", "Do this.\n\nAnd that."),
+        ("**Language**: lean\n**Description:**\n\nDo this.\n\nAnd that.\n", "Do this.\n\nAnd that."),
+        ("**Language**: lean\n#### Description\n\nDo this.\n\nAnd that.\n\n#### Notes\nno\n", "Do this.\n\nAnd that."),
+        (
+            "- **Description**: Do this:\n  - **Fast**: yes\n  - Status: 404 is fine\n- **Language**: lean\n",
+            "Do this:\n  - **Fast**: yes\n  - Status: 404 is fine",
+        ),
+    ],
+)
+def test_a_description_is_found_as_people_write_it(text: str, description: str) -> None:
+    """As a field over paragraphs, below a heading of its own, or simply as the text of the entry."""
+    entry = found(f"### 259. T\n\n{text}\n### 260. Next\n\nNot this.\n")
+    assert (entry.description, entry.language) == (description, "lean")
+
+
+@pytest.mark.req("EV-40")
+def test_an_unknown_or_missing_language_is_said(bench: Any) -> None:
+    """Where it decides who is called: never silently another agent."""
+    bench.play("/implement 196")
+    python = ".opencode/command/implement.md has no agent for language python of task 196; implementer gets it"
+    assert [event["text"] for event in bench.events("warning")] == [python]
+    bench.play("/implement 197")
+    missing = "Task 197 names no language in .opencode/specs/TODO.md; as general it goes to implementer"
+    assert [event["text"] for event in bench.events("warning")] == [missing]
+    for line in ("/implement 259", "/plan 197"):
+        bench.play(line)
+        assert bench.events("warning") == []
 
 
 @pytest.mark.req("RT-20")

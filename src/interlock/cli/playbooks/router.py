@@ -56,7 +56,7 @@ async def examine(application: Application) -> list[InterlockError]:
                 f"{TASK_LIST} has no task",
                 path=TASK_LIST,
                 expected="headings like: ### 259. Title",
-                remedy="Write one, or get an example with: interlock init --playbook router",
+                remedy="Write one, or get an example with: interlock init --playbook router --example",
             )
         ]
     for word in COMMANDS:

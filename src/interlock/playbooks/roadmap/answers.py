@@ -1,20 +1,21 @@
 """What an agent of the roadmap answers: one JSON object, or the same in labelled lines of text.
 
-`complaint` is the contract: what it says goes back to the agent, once.  `read_answer` is for what came through: it
-takes whatever shape the rest has and keeps what it can use.
+`complaint` is the contract: what it says goes back to the agent, once.  `claim` hands a judge's verdict and evidence to
+the engine, which weighs them.  `read_answer` is for what came through: it takes whatever shape the rest has and keeps
+what it can use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
-from interlock.contracts import ROADMAP, AnswerFormat
+from interlock.contracts import ROADMAP, AnswerFormat, Claim, Contract, Evidence, checks_in_data
 from interlock.playbooks.roadmap.forwarding import essence, one_line
-from interlock.playbooks.roadmap.labelled import CHECKS, data_of_text
+from interlock.playbooks.roadmap.labelled import CHECKS, data_of_text, says_nothing
 from interlock.playbooks.roadmap.schema import is_whole, shown
 
 
@@ -32,7 +33,7 @@ JUDGEMENTS: Final[Mapping[str, tuple[Verdict, ...]]] = {
     "review": (Verdict.PASS, Verdict.FAIL),
     "validation": (Verdict.ALIGNED, Verdict.DRIFT),
 }
-"""The verdicts of each step that judges."""
+"""The verdicts of each step that judges, the good one first."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +43,6 @@ class FileNote:
     path: str
     change: str = "modified"
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A verification command that an agent says it ran."""
-
-    command: str
-    exit: int | None = None
-    summary: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,14 +60,8 @@ class Answer:
 
     verdict: Verdict | None = None
     files: tuple[FileNote, ...] = ()
-    passed: int = 0
-    failed: int = 0
-    failures: tuple[str, ...] = ()
-    """Failing tests: name and message, the message cut to its first lines."""
-    checks: Mapping[str, Verdict] = field(default_factory=dict)
-    verification: tuple[Checked, ...] = ()
-    remarks: tuple[str, ...] = ()
-    """Evidence given in words."""
+    evidence: Evidence = field(default_factory=Evidence)
+    """Commands, numbers of tests, failures cut to their first lines, and the words on lint, types, build, quality."""
     issues: tuple[str, ...] = ()
     decision: Decision | None = None
     findings: tuple[str, ...] = ()
@@ -83,23 +69,10 @@ class Answer:
     summary: str = ""
 
     @property
-    def overall(self) -> Verdict | None:
-        return self.verdict if self.verdict in (Verdict.PASS, Verdict.FAIL) else None
-
-    @property
-    def has_evidence(self) -> bool:
-        """Whether anything stands behind the verdict."""
-        return bool(self.passed + self.failed or self.checks or self.verification or self.remarks)
-
-    @property
     def errors(self) -> tuple[str, ...]:
         """The exact errors that it reports: failing tests, issues, commands that failed."""
-        broken = tuple(
-            f"`{one.command}` ended with exit status {one.exit}" + (f": {one.summary}" if one.summary else "")
-            for one in self.verification
-            if one.exit
-        )
-        return tuple(dict.fromkeys((*self.failures, *self.issues, *broken)))
+        broken = tuple(check.shown for check in self.evidence.checks if check.exit)
+        return tuple(dict.fromkeys((*self.evidence.failures, *self.issues, *broken)))
 
     @property
     def reason(self) -> str:
@@ -110,28 +83,61 @@ class Answer:
 # -- the contract
 
 
-def complaint(step: str, data: Mapping[str, Any]) -> str | None:
+def contract_of(step: str, absent: Sequence[str] = ()) -> Contract:
+    """What the dispatch of this step is held to. `absent`: checks that the project declares not to have."""
+    judges = step in JUDGEMENTS
+    return Contract(
+        answer=answer_format(step, absent),
+        claim=partial(claim, step) if judges else None,
+        must_change=step == "implement",
+    )
+
+
+def complaint(step: str, data: Mapping[str, Any], absent: Sequence[str] = ()) -> str | None:
     """What an answer that claims success must be told, or None."""
     if data.get("status") != "success":
         return None
-    return next(_complaints(step, data), None)
+    return "; ".join(_complaints(step, data, absent)) or None
 
 
-def _complaints(step: str, data: Mapping[str, Any]) -> Iterator[str]:
-    if (allowed := JUDGEMENTS.get(step)) is not None:
-        verdict = data.get("verdict")
-        expected = " | ".join(allowed)
-        if verdict is not None and verdict not in allowed:
-            yield f"verdict {shown(verdict)}; expected {expected}"
-        if step == "validation" and verdict is None:
-            yield f"verdict missing; expected {expected}"
-        if verdict == Verdict.DRIFT and not _texts(data.get("issues")):
-            yield "verdict drift_detected without an issue; expected issues: at least one concrete issue"
-    evidence = data.get("evidence")
-    checks = evidence.get("checks") if isinstance(evidence, Mapping) else None
-    for name, value in checks.items() if isinstance(checks, Mapping) else ():
-        if name in CHECKS and value not in CHECK_VALUES:
+def _complaints(step: str, data: Mapping[str, Any], absent: Sequence[str]) -> Iterator[str]:
+    if (allowed := JUDGEMENTS.get(step)) is None:
+        return
+    verdict, expected = data.get("verdict"), " | ".join(allowed)
+    if verdict is None:
+        yield f"verdict missing; expected {expected}"
+    elif verdict not in allowed:
+        yield f"verdict {shown(verdict)}; expected {expected}"
+    if verdict == Verdict.DRIFT and not _texts(data.get("issues")):
+        yield "verdict drift_detected without an issue; expected issues: at least one concrete issue"
+    if step == "review":
+        evidence = data.get("evidence")
+        checks = evidence.get("checks") if isinstance(evidence, Mapping) else None
+        yield from _about_checks(checks if isinstance(checks, Mapping) else {}, verdict == Verdict.PASS, absent)
+
+
+def _about_checks(checks: Mapping[str, Any], passes: bool, absent: Sequence[str]) -> Iterator[str]:
+    """What is wrong with Review's words; behind a pass stands one for each check, and only absent ones are skipped."""
+    for name in CHECKS:
+        value = checks.get(name)
+        if name not in checks:
+            if passes:
+                yield f"evidence.checks.{name} is missing; expected {' | '.join(CHECK_VALUES)}"
+        elif value not in CHECK_VALUES:
             yield f"evidence.checks.{name} is {shown(value)}; expected {' | '.join(CHECK_VALUES)}"
+        elif passes and value == Verdict.SKIPPED and name not in absent:
+            yield f"evidence.checks.{name} is skipped, but it is not declared absent; expected pass | fail"
+
+
+def claim(step: str, data: Mapping[str, Any], _texts_of_artifacts: Mapping[str, str]) -> Claim:
+    """What a judge says, and what it puts behind it; a criterion that Testing finds unproven speaks against a pass."""
+    answer = read_answer(data)
+    unmet = answer.issues if step == "testing" else ()
+    return Claim(
+        passes=answer.verdict is JUDGEMENTS[step][0],
+        evidence=replace(answer.evidence, unmet=unmet),
+        shows=step != "validation",  # the Architect compares, and runs nothing
+    )
 
 
 EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -144,23 +150,31 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
     "validation": {"verdict": "aligned", "issues": [], "evidence": {"files": []}},
     "testing": {
         "verdict": "pass",
-        "evidence": {"tests": {"passed": 1, "failed": 0, "failures": []}},
+        "evidence": {
+            "tests": {"passed": 1, "failed": 0, "failures": []},
+            "verification": [{"command": "make test", "exit": 0, "summary": "1 passed"}],
+        },
         "issues": [],
     },
     "review": {
         "verdict": "pass",
-        "evidence": {"checks": dict.fromkeys(CHECKS, "pass")},
+        "evidence": {
+            "checks": dict.fromkeys(CHECKS, "pass"),
+            "verification": [{"command": "make lint", "exit": 0, "summary": "no findings"}],
+        },
         "issues": [],
     },
 }
 """The least that a good answer holds beside its status."""
 
 
-def answer_format(step: str) -> AnswerFormat:
+def answer_format(step: str, absent: Sequence[str] = ()) -> AnswerFormat:
     """How an agent says its verdict at this step, and what the answer must hold."""
     return replace(
         ROADMAP,
-        check_data=partial(complaint, step),
+        # A judge that says so has judged negatively; it is told to say `fail`, `drift_detected` or why not.
+        unsaid=("needs_revision",) if step in JUDGEMENTS else (),
+        check_data=partial(complaint, step, absent=absent),
         from_text=data_of_text,
         example={**EXAMPLES[step], "nextSteps": []},
     )
@@ -173,24 +187,12 @@ def read_answer(data: Mapping[str, Any] | None) -> Answer:
     """The usable part of an answer's data; total, whatever it holds."""
     data = data or {}
     evidence = data.get("evidence")
-    remarks: tuple[str, ...] = ()
-    if not isinstance(evidence, Mapping):
-        remarks, evidence = _texts(evidence), {}
-    tests = evidence.get("tests")
-    tests = tests if isinstance(tests, Mapping) else {}
-    checks = evidence.get("checks")
+    evidence = evidence if isinstance(evidence, Mapping) else {}
     verdict = data.get("verdict")
     return Answer(
         verdict=Verdict(verdict) if isinstance(verdict, str) and verdict in [*Verdict] else None,
         files=tuple(_files(evidence.get("files"))),
-        passed=_count(tests.get("passed")),
-        failed=_count(tests.get("failed")),
-        failures=tuple(_failures(tests.get("failures"))),
-        checks={name: Verdict(checks[name]) for name in CHECKS if name in checks and checks[name] in CHECK_VALUES}
-        if isinstance(checks, Mapping)
-        else {},
-        verification=tuple(_checked(evidence.get("verification"))),
-        remarks=remarks or _texts(evidence.get("notes")),
+        evidence=_evidence(evidence),
         issues=_texts(data.get("issues")),
         decision=_decision(data.get("decision")),
         findings=(*_texts(data.get("findings")), *_texts(data.get("learnings"))),
@@ -199,11 +201,25 @@ def read_answer(data: Mapping[str, Any] | None) -> Answer:
     )
 
 
+def _evidence(said: Mapping[str, Any]) -> Evidence:
+    tests, checks, nothing = said.get("tests"), said.get("checks"), said.get("nothingToRun")
+    tests = tests if isinstance(tests, Mapping) else {}
+    checks = checks if isinstance(checks, Mapping) else {}
+    return Evidence(
+        checks=checks_in_data(said.get("verification")),
+        passed=_count(tests.get("passed")),
+        failed=_count(tests.get("failed")),
+        failures=tuple(_failures(tests.get("failures"))),
+        marks={name: str(checks[name]) for name in CHECKS if name in checks and checks[name] in CHECK_VALUES},
+        nothing_to_run=one_line(nothing) if isinstance(nothing, str) else "",
+    )
+
+
 def _texts(value: Any) -> tuple[str, ...]:
     """A text, a list of texts, or a list of objects that carry one, each reduced to what matters."""
     entries = value if isinstance(value, list | tuple) else [value]
     spoken = (essence(_spoken(entry)) for entry in entries)
-    return tuple(text for text in spoken if text)
+    return tuple(text for text in spoken if not says_nothing(text))
 
 
 def _spoken(entry: Any) -> str:
@@ -248,17 +264,6 @@ def _failures(value: Any) -> Iterator[str]:
                 yield f"{one_line(name)}: {essence(message)}"
             case _:
                 yield from _texts(entry)
-
-
-def _checked(value: Any) -> Iterator[Checked]:
-    for entry in value if isinstance(value, list) else ():
-        match entry:
-            case {"command": str() as command}:
-                code, summary = entry.get("exit"), entry.get("summary")
-                said = essence(summary) if isinstance(summary, str) else ""
-                yield Checked(one_line(command), code if is_whole(code) else None, said)
-            case str() if entry.strip():
-                yield Checked(one_line(entry))
 
 
 def _decision(value: Any) -> Decision | None:

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import resources
 from typing import Any, Final
 
-from interlock.contracts import Contract
 from interlock.documents.paths import plain_parts
 from interlock.engine import Dispatch, Kind, Quoted
-from interlock.engine.brief import quoted
+from interlock.engine.brief import fenced
 from interlock.errors import EngineFault, PathRefused
-from interlock.playbooks.roadmap.answers import Answer, Decision, answer_format
-from interlock.playbooks.roadmap.decisions import AGENT_OF, Failure, Step, is_empty
+from interlock.playbooks.roadmap.answers import Answer, Decision, contract_of
+from interlock.playbooks.roadmap.decisions import AGENT_OF, JUDGES, Failure, Step, is_empty
 from interlock.playbooks.roadmap.documents import Item
 from interlock.playbooks.roadmap.forwarding import indented
 from interlock.playbooks.roadmap.schema import MOST_RETRIES
@@ -37,6 +36,15 @@ EVIDENCE = "Implementation evidence"
 SUMMARY = "Test summary"
 COMMANDS = "Verification commands to run"
 
+BINDING: Final[Mapping[str, str]] = {
+    ITEM: "This is what is to be done: the criteria and commands are those that your work is measured by.",
+    NARROWED: "This is all that you are to look into.",
+    DECISION: "This is decided, and binding.",
+    COMMANDS: "Run these.",
+}
+"""Parts that are to be acted on, with what is said of them; all others are quoted as data."""
+BLOCKED_BEFORE: Final = "Failure evidence: before the item was made ready again"
+
 ROWS: Final[Mapping[Step, tuple[str, ...]]] = {
     Step.RESEARCH: (),
     Step.DESIGN: (),
@@ -48,9 +56,15 @@ ROWS: Final[Mapping[Step, tuple[str, ...]]] = {
 """The parts, beside the item, without which a brief of this step is not sent."""
 
 ALWAYS_BRIEFED: Final = ("id", "title", "complexity", "acceptanceCriteria", "verification")
+TESTS: Final = (
+    *("**/test/**", "**/tests/**", "**/__tests__/**", "**/spec/**", "**/specs/**"),
+    *("**/test_*.py", "**/*_test.*", "**/*.test.*", "**/*.spec.*", "**/*_spec.rb", "**/*Test.*", "**/*Tests.*"),
+)
+"""Where projects keep their tests."""
 WRITES: Final[Mapping[Step, tuple[str, ...]]] = {
     Step.DESIGN: ("docs/**", "**/adr/**", "**/*.md"),
     Step.IMPLEMENT: ("**",),
+    Step.TESTING: TESTS,
 }
 """What each step may change; the others change nothing. The roadmap itself is nobody's."""
 TIMEOUTS_S: Final[Mapping[Step, float]] = {
@@ -65,6 +79,10 @@ TIMEOUTS_S: Final[Mapping[Step, float]] = {
 ONLY_THE_REST: Final = (
     f"Part of it is known already: see `{PLANNING}`. Do not investigate that again. Look into what stands under "
     f"`{NARROWED}` and nothing else. Your findings take the place of what is known: begin them with what still holds."
+)
+WAS_BLOCKED: Final = (
+    f"This item was blocked before. Why stands under `{BLOCKED_BEFORE}`: look at the state of the files first, keep "
+    "what is good, and mend what is named there."
 )
 NO_EARLIER_EVIDENCE: Final = (
     "Work on this item began before this run. The evidence of that work is not available: look at the state of the "
@@ -81,6 +99,47 @@ class FixedLines:
         "files you will touch, and read those."
     )
     scope: str = "Repair what is listed under Failure evidence and leave all other code as it is."
+
+
+def skipping(absent: Sequence[str]) -> str:
+    """The policy on checks that a project does not have, as Review is told it."""
+    allowed = f"Only these checks may be `skipped`: {', '.join(f'`{name}`' for name in absent)}."
+    return (
+        f"{allowed if absent else 'No check may be `skipped`.'} If the project lacks another one, answer with the "
+        "status `blocked` and say which: a person can declare it in the setting `absent_checks`."
+    )
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What settings and options say, as they stood when they were last asked: at the start of an item and of each
+    attempt, and when a call that failed is made again."""
+
+    fail_fast: bool = False
+    absent_checks: tuple[str, ...] = ()
+    verify: str = "agents"
+    """Who runs the item's commands before it is done; the engine only where it is named (EV-04)."""
+    no_preflight: bool = False
+    lines: FixedLines = field(default_factory=FixedLines)
+
+    @classmethod
+    def of(cls, settings: Any, flags: Mapping[str, Any]) -> Rules:
+        spoken = {"skills": settings.skills_line, "scope": settings.scope_line}
+        return cls(
+            bool(flags.get("fail_fast")) or settings.fail_fast,
+            tuple(settings.absent_checks),
+            settings.verify,
+            bool(flags.get("no_preflight")),
+            FixedLines(**{name: text for name, text in spoken.items() if text is not None}),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "absent_checks": list(self.absent_checks)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Rules:
+        known = {**value, "absent_checks": tuple(value["absent_checks"]), "lines": FixedLines(**value["lines"])}
+        return cls(**known)
 
 
 @dataclass(frozen=True)
@@ -111,6 +170,8 @@ class Known:
     """The verdict of Testing in one line."""
     attempts: tuple[Attempt, ...] = ()
     """Failed attempts, the oldest first."""
+    blocked_by: tuple[Failure, ...] = ()
+    """Why an earlier run left the item blocked, as the file says."""
     begun_before: bool = False
     """Somebody worked on the item before this run, and nothing of that is known."""
 
@@ -127,30 +188,36 @@ def retry_line(retries: int) -> str:
 
 
 def dispatch_of(
-    step: Step, known: Known, lines: FixedLines, *, attempt: int = 1, narrowed: Sequence[str] | None = None
+    step: Step, known: Known, rules: Rules, *, attempt: int = 1, narrowed: Sequence[str] | None = None
 ) -> Dispatch:
     """The call of one step. `narrowed`: the fields that Research looks at again, where it is not to start anew."""
+    lines = rules.lines
     task = [PROMPTS[step], *(() if narrowed is None else (ONLY_THE_REST,))]
+    if step is Step.REVIEW:
+        task.append(skipping(rules.absent_checks))
     if step is Step.IMPLEMENT and attempt > 1:
         task.append(retry_line(attempt - 1))
         task += [lines.scope] if known.attempts else []
-    if known.begun_before and not known.attempts:
+    if known.blocked_by and step is Step.IMPLEMENT:
+        task.append(WAS_BLOCKED)
+    elif known.begun_before and not known.attempts and not known.blocked_by:
         task.append(NO_EARLIER_EVIDENCE)
+    parts = (_data(ITEM, item_context(known.item)), *_parts(step, known, narrowed))
     spec = Dispatch(
         agent=AGENT_OF[step],
         task="\n\n".join(task),
-        contract=Contract(answer=answer_format(step)),
+        contract=contract_of(step, rules.absent_checks),
         inputs=_inputs(step, known),
-        context=(_data(ITEM, item_context(known.item)), *_parts(step, known, narrowed)),
+        context=tuple(fenced(part, BINDING[part.title]) if part.title in BINDING else part for part in parts),
         rules=(lines.skills, f"Leave `{known.file}` as it is: only the engine writes it."),
-        failure=failure_evidence(known.attempts) if step is Step.IMPLEMENT else "",
+        failure=failure_evidence(known) if step is Step.IMPLEMENT else "",
         writes=WRITES.get(step, ()),
         step=step,
-        kind=Kind.PRODUCER if step in WRITES else Kind.JUDGE,
+        kind=Kind.JUDGE if step in JUDGES or step is Step.RESEARCH else Kind.PRODUCER,
         attempt=attempt,
         timeout_s=TIMEOUTS_S[step],
     )
-    check_brief(step, spec, known, lines)
+    check_brief(step, spec, parts, known, lines)
     return spec
 
 
@@ -221,22 +288,31 @@ def implementation_evidence(answer: Answer) -> str:
     """Which checks Implement says it ran, and how they ended; no output of theirs."""
     lines = [
         f"- `{one.command}`: " + ("exit status not reported" if one.exit is None else f"exit status {one.exit}")
-        for one in answer.verification
+        for one in answer.evidence.checks
     ]
-    if answer.passed + answer.failed:
-        lines.append(f"- tests: {answer.passed} passed, {answer.failed} failed")
+    if counted := tests_counted(answer):
+        lines.append(f"- tests: {counted}")
     return "\n".join(lines) or "(Implement reported no checks of its own.)"
 
 
-def failure_evidence(attempts: Sequence[Attempt]) -> str:
-    """What went wrong in every attempt so far, each failure with its source, and which files were touched."""
-    parts = []
-    for attempt in attempts:
-        failures = "\n".join(f"- {failure.source}: {indented(failure.reason)}" for failure in attempt.failures)
-        parts.append(quoted(Quoted(f"Failure evidence: attempt {attempt.number}", failures)))
-        files = "\n".join(attempt.files) or "(none)"
-        parts.append(quoted(Quoted(f"Files modified in attempt {attempt.number}", files)))
+def tests_counted(answer: Answer) -> str:
+    passed, failed = answer.evidence.passed, answer.evidence.failed
+    return f"{passed} passed, {failed} failed" if passed + failed else ""
+
+
+def failure_evidence(known: Known) -> str:
+    """What went wrong so far, each failure with its source, and which files every attempt touched."""
+    parts = [_failures(BLOCKED_BEFORE, known.blocked_by)] if known.blocked_by else []
+    for attempt in known.attempts:
+        parts.append(_failures(f"Failure evidence: attempt {attempt.number}", attempt.failures))
+        files = Quoted(f"Files modified in attempt {attempt.number}", "\n".join(attempt.files) or "(none)")
+        parts.append(fenced(files, "What that attempt touched."))
     return "\n\n".join(parts)
+
+
+def _failures(title: str, failures: Sequence[Failure]) -> str:
+    listed = "\n".join(f"- {failure.source}: {indented(failure.reason)}" for failure in failures)
+    return fenced(Quoted(title, listed), "Mend this; each entry says who found it.")
 
 
 def _inputs(step: Step, known: Known) -> tuple[str, ...]:
@@ -249,17 +325,17 @@ def _inputs(step: Step, known: Known) -> tuple[str, ...]:
         return ()
 
 
-def check_brief(step: Step, spec: Dispatch, known: Known, lines: FixedLines) -> None:
-    """Raise unless the brief has everything that it must have (CM-07)."""
-    parts = {part.title: part.text for part in spec.context if isinstance(part, Quoted)}
-    lacking = [title for title in (ITEM, *ROWS[step]) if not parts.get(title, "").strip()]
-    told = json.loads(parts.get(ITEM) or "{}")
+def check_brief(step: Step, spec: Dispatch, parts: Sequence[Quoted], known: Known, lines: FixedLines) -> None:
+    """Raise unless the brief, made of these parts, has everything that it must have (CM-07)."""
+    texts = {part.title: part.text for part in parts}
+    lacking = [title for title in (ITEM, *ROWS[step]) if not texts.get(title, "").strip()]
+    told = json.loads(texts.get(ITEM) or "{}")
     lacking += [name for name, value in item_context(known.item).items() if told.get(name) != value]
     lacking += [] if lines.skills in spec.rules else ["the skills reminder"]
-    sources = {FINDINGS, PLANNING} & parts.keys()
+    sources = {FINDINGS, PLANNING} & texts.keys()
     if step is Step.DESIGN and len(sources) != 1:
         lacking.append("exactly one source of research")
-    if step is Step.IMPLEMENT and known.item.complexity != "simple" and (len(sources) != 1 or DECISION not in parts):
+    if step is Step.IMPLEMENT and known.item.complexity != "simple" and (len(sources) != 1 or DECISION not in texts):
         lacking.append("research and the Architect's decision")
     if step is Step.IMPLEMENT and known.attempts:
         lacking += [] if lines.scope in spec.task else ["the scope sentence"]

@@ -1,7 +1,7 @@
 """What the roadmap decides: which item, which pipeline, whether an attempt passed, and what follows.
 
-All of it is pure and total.  Pass and fail come from the verdicts of the judges alone; a verdict that is missing, or
-that nothing stands behind, is not a pass.
+All of it is pure and total.  Pass and fail come from the verdicts of the judges, as far as their own evidence bears
+them out (the engine weighs that), and from the engine's own proofs where it makes them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from interlock.contracts import UNUSABLE, Outcome, Reason
-from interlock.engine import Table
-from interlock.playbooks.roadmap.answers import Answer, Verdict
+from interlock.contracts import Outcome, Reason
+from interlock.engine import Proof, Table
+from interlock.playbooks.roadmap.answers import JUDGEMENTS, Answer, Verdict
 from interlock.playbooks.roadmap.documents import SCOPE, Item
 from interlock.playbooks.roadmap.schema import MOST_RETRIES, Complexity, ItemStatus
 
@@ -184,6 +184,8 @@ class Gate(StrEnum):
     BUILD = "build"
     QUALITY = "quality"
     VALIDATION = "validation"
+    VERIFICATION = "verification"
+    """The item's commands, run by the engine."""
 
 
 REVIEWED: Final = (Gate.LINT, Gate.TYPECHECK, Gate.BUILD, Gate.QUALITY)
@@ -198,6 +200,7 @@ class Source(StrEnum):
     VALIDATION = "Architect validation"
     TESTING = "Testing"
     REVIEW = "Review"
+    ENGINE = "Engine"
 
 
 SOURCE_OF: Final[Mapping[Step, Source]] = {step: Source[step.name] for step in Step}
@@ -207,7 +210,8 @@ SOURCE_OF: Final[Mapping[Step, Source]] = {step: Source[step.name] for step in S
 class Failure:
     """One thing that was wrong, and who found it."""
 
-    source: Source
+    source: str
+    """A `Source`; of what an earlier run left behind, whatever stands in the file."""
     reason: str
 
 
@@ -223,63 +227,38 @@ class Ruling:
         return not self.failures and all(self.gates.values())
 
 
-NO_EVIDENCE: Final = "no verification evidence"
-WITHOUT_EVIDENCE: Final = "verdict pass without evidence; treated as fail"
-NO_VALIDATION: Final = "validation gave no usable verdict"
+def judge(step: Step, answer: Answer, outcome: Outcome, against: Sequence[str] = ()) -> Ruling:
+    """The verdict of a judge. `against`: what in its own evidence contradicts it."""
+    passed = outcome is Outcome.OK and answer.verdict is JUDGEMENTS[step][0]
+    gates = _gates(step, answer, passed)
+    if passed:
+        return Ruling(gates)
+    asks = outcome is Outcome.REVISE and not against
+    words = "needs revision" if asks else f"verdict {answer.verdict}" if answer.verdict else "verdict missing"
+    said = against or [f"{gate}: {words}" for gate, good in gates.items() if not good]
+    if step is Step.VALIDATION and answer.errors:
+        said = ()  # each issue says that it is drift
+    reasons = dict.fromkeys((*said, *answer.errors))
+    return Ruling(gates, tuple(Failure(SOURCE_OF[step], text) for text in reasons))
 
 
-def judge_tests(answer: Answer, outcome: Outcome) -> Ruling:
-    """The verdict of Testing on the tests."""
-    said: list[str] = []
-    if answer.verdict is Verdict.FAIL:
-        said.append("tests: verdict fail")
-    elif outcome is Outcome.REVISE:
-        said.append("tests: needs revision")
-    elif answer.verdict is not Verdict.PASS:
-        said.append("tests: verdict missing")
-    elif not answer.has_evidence:
-        said.append(f"tests: {WITHOUT_EVIDENCE}: {NO_EVIDENCE}")
-    elif answer.failed:
-        said.append(f"tests: verdict pass, but {answer.failed} failed")
-    failures = (*said, *answer.errors) if said else ()
-    return Ruling({Gate.TESTS: not said}, tuple(Failure(Source.TESTING, text) for text in failures))
+def _gates(step: Step, answer: Answer, passed: bool) -> Mapping[Gate, bool]:
+    if step is not Step.REVIEW:
+        return {Gate.TESTS if step is Step.TESTING else Gate.VALIDATION: passed}
+    marks = answer.evidence.marks
+    gates = {gate: marks[gate] != Verdict.FAIL for gate in REVIEWED if gate in marks}
+    return gates if passed or not all(gates.values()) else {**gates, Gate.QUALITY: False}
 
 
-def judge_review(answer: Answer, outcome: Outcome, absent: Sequence[str]) -> Ruling:
-    """The verdicts of Review. `absent`: checks that the project declares not to have, so that `skipped` is a pass."""
-    said: dict[Gate, str] = {}
-    for gate in REVIEWED:
-        match answer.checks.get(gate, answer.overall if gate is Gate.QUALITY else None):
-            case Verdict.PASS if not answer.has_evidence:
-                said[gate] = f"{gate}: {WITHOUT_EVIDENCE}: {NO_EVIDENCE}"
-            case Verdict.PASS:
-                continue
-            case Verdict.FAIL:
-                said[gate] = f"{gate}: verdict fail"
-            case Verdict.SKIPPED if gate in absent:
-                continue
-            case Verdict.SKIPPED:
-                said[gate] = f"{gate}: skipped, but the project does not declare that it has no such check"
-            case _:
-                said[gate] = f"{gate}: verdict missing"
-    if not said and answer.verdict is Verdict.FAIL:
-        said[Gate.QUALITY] = "quality: verdict fail"
-    if not said and outcome is Outcome.REVISE:
-        said[Gate.QUALITY] = "quality: needs revision"
-    failures = (*said.values(), *answer.errors) if said else ()
-    gates = {gate: gate not in said for gate in REVIEWED}
-    return Ruling(gates, tuple(Failure(Source.REVIEW, text) for text in failures))
+PROOF_LINES: Final = 12
+"""Lines at the end of a command's output that are handed on."""
 
 
-def judge_design(answer: Answer, outcome: Outcome, reason: Reason | None) -> Ruling:
-    """The verdict of the validation; one that cannot be used counts as drift."""
-    if outcome is Outcome.FAIL and reason in UNUSABLE:
-        said: tuple[str, ...] = (NO_VALIDATION,)
-    elif answer.verdict is Verdict.ALIGNED and outcome is Outcome.OK:
-        said = ()
-    else:
-        said = answer.errors or ("drift_detected: needs revision",)
-    return Ruling({Gate.VALIDATION: not said}, tuple(Failure(Source.VALIDATION, text) for text in said))
+def judge_proofs(proofs: Sequence[Proof]) -> Ruling:
+    """What the item's commands say, run by the engine on the tree as it is."""
+    red = [proof for proof in proofs if not proof.ok]
+    reasons = ("\n".join([proof.shown, *proof.tail.splitlines()[-PROOF_LINES:]]) for proof in red)
+    return Ruling({Gate.VERIFICATION: not red}, tuple(Failure(Source.ENGINE, text) for text in reasons))
 
 
 # -- what follows
@@ -291,7 +270,7 @@ class Result(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     STOPPED = "stopped"
-    """An agent is blocked or did not do its part: repeating cannot help."""
+    """An agent is blocked, or not finished when asked again: repeating cannot help."""
 
 
 class Budget(StrEnum):
@@ -329,8 +308,8 @@ class AfterCall(StrEnum):
     ASK_AGAIN = "ask again"
     """Not finished, written where it may not, or at odds with what somebody else did: once more, with the remark."""
     BLOCK = "block"
-    FAIL = "fail"
-    """The item is blocked because an agent did not do its part."""
+    LEAVE_OPEN = "leave open"
+    """The agent did not do its part: nothing is decided about the item, and a resume makes the same call (EV-25)."""
 
 
 JUDGES: Final = frozenset({Step.VALIDATION, Step.TESTING, Step.REVIEW})
@@ -350,6 +329,5 @@ def after_call(
         case Outcome.REVISE:
             return AfterCall.BLOCK if asked_before else AfterCall.ASK_AGAIN
         case Outcome.FAIL:
-            if (in_conflict or reason is Reason.SCOPE_VIOLATION) and not asked_before:
-                return AfterCall.ASK_AGAIN
-            return AfterCall.GO_ON if step is Step.VALIDATION and reason in UNUSABLE else AfterCall.FAIL
+            again = (in_conflict or reason is Reason.SCOPE_VIOLATION) and not asked_before
+            return AfterCall.ASK_AGAIN if again else AfterCall.LEAVE_OPEN

@@ -89,6 +89,10 @@ class Item:
         return int(self.raw.get("retryCount", 0))
 
     @property
+    def blocked_reasons(self) -> tuple[Mapping[str, Any], ...]:
+        return tuple(self.raw.get("blockedReasons", ()))
+
+    @property
     def planning(self) -> Any:
         return self.raw.get("planningResearch")
 
@@ -187,7 +191,7 @@ def usable_text(document: Document, place: str) -> str:
         raise DocumentInvalid(
             f"{document.path} not found: {place}. The planner must create it first.",
             path=document.path,
-            remedy="Write one, or get an example with: interlock init --playbook roadmap",
+            remedy="Write one, or get an example with: interlock init --playbook roadmap --example",
         )
     text = document.require().text
     if not text.strip():

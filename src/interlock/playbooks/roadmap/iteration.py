@@ -8,29 +8,28 @@ from functools import partial
 from shlex import quote
 from typing import Any
 
-from interlock.contracts import TRANSIENT, UNUSABLE, Outcome, Reason
+from interlock.contracts import TRANSIENT, Outcome, Reason
 from interlock.documents.paths import plain_parts
-from interlock.engine import Dispatch, Quoted, Report, Run
-from interlock.engine.brief import quoted
+from interlock.engine import Checks, Dispatch, Named, Quoted, Report, Run, Status
+from interlock.engine.brief import fenced, quoted
 from interlock.engine.dispatch import failure_context
 from interlock.errors import PathRefused, WorkspaceFailed
 from interlock.playbooks.roadmap.answers import Answer, FileNote, read_answer
-from interlock.playbooks.roadmap.briefs import Attempt, Known, dispatch_of
-from interlock.playbooks.roadmap.decisions import SOURCE_OF, AfterCall, Failure, Gate, Ruling, Step, after_call
+from interlock.playbooks.roadmap.briefs import Attempt, Known, Rules, dispatch_of
+from interlock.playbooks.roadmap.decisions import SOURCE_OF, AfterCall, Failure, Gate, Ruling, Source, Step, after_call
 from interlock.playbooks.roadmap.documents import Item
 from interlock.playbooks.roadmap.forwarding import one_line
-from interlock.playbooks.roadmap.ledger import Change, Rules, fingerprint, standing, transition
+from interlock.playbooks.roadmap.ledger import Change, fingerprint, standing, transition
 
 NO_STATUS = "answer has no Status; expected success | blocked | needs_revision"
 
 
 class ItemBlocked(Exception):
-    """The item cannot go on, whatever retries are left: an agent says so, or did not do its part."""
+    """The item cannot go on, whatever retries are left: an agent says so, or does not get ready."""
 
-    def __init__(self, failure: Failure, *, agent_failed: bool) -> None:
+    def __init__(self, failure: Failure) -> None:
         super().__init__(failure.reason)
         self.failure = failure
-        self.agent_failed = agent_failed
 
 
 class ItemEdited(Exception):
@@ -45,11 +44,15 @@ class Iteration:
     file: str
     place: str
     """The file's absolute path, for messages only."""
-    rules: Rules
     known: Known
     """What is passed on to later steps; its item is the item as it was found."""
     item: Item
     """The item as it stands now."""
+    checks: Checks
+    """The item's commands, where the engine runs them."""
+    rules: Rules = field(default_factory=Rules)
+    as_before: bool = False
+    """How these ended before the item's first agent is known, so that they must pass as they were defined then, too."""
     gates: dict[Gate, bool] = field(default_factory=dict)
     """The verdicts of the present attempt."""
     failures: list[Failure] = field(default_factory=list)
@@ -57,14 +60,22 @@ class Iteration:
     files: dict[str, str] = field(default_factory=dict)
     """Path to its line, for what the present attempt created or changed."""
     called: list[str] = field(default_factory=list)
-    agent_failed: bool = False
-    """The item is blocked because an agent did not do its part, not because of what it did."""
     upcoming: str = ""
     """The next candidate, after the last change of state."""
 
     @property
     def attempt(self) -> int:
         return self.item.retries + 1
+
+    def heed_settings(self) -> None:
+        """Take what settings and options say now. Recorded: a replay keeps to it, and a resume obeys what changed."""
+        now = Rules.of(self.run.settings, self.run.flags)
+        self.rules = Rules.from_json(self.run.settle_once("rules", now.to_json()))
+        commands = self.item.verification if self.rules.verify == "engine" else ()
+        self.checks.commands = tuple(
+            Named(f"verification-{number}", command, f"item {self.item.id} of {self.file}")
+            for number, command in enumerate(commands, 1)
+        )
 
     def begin_attempt(self) -> None:
         self.gates, self.failures, self.files = {}, [], {}
@@ -77,15 +88,15 @@ class Iteration:
     def know(self, **more: Any) -> None:
         self.known = replace(self.known, **more)
 
-    def rule(self, step: Step, ruling: Ruling) -> Ruling:
-        """Take a judge's ruling into the attempt."""
+    def rule(self, source: Source, ruling: Ruling) -> Ruling:
+        """Take a ruling into the attempt."""
         self.gates |= ruling.gates
         self.failures += ruling.failures
         self.run.note(
             "verdict",
             item=self.item.id,
             attempt=self.attempt,
-            source=SOURCE_OF[step],
+            source=source,
             gates=ruling.gates,
             passed=ruling.passed,
             failures=[failure.reason for failure in ruling.failures],
@@ -115,33 +126,53 @@ class Iteration:
     async def call(self, step: Step, *, attempt: int = 1, narrowed: Sequence[str] | None = None) -> Report:
         """One step by its agent. One that did not finish, wrote where it may not, or changed what somebody else changed
         meanwhile, is asked once more and goes on with its work; ItemBlocked when the pipeline cannot go on behind it.
+
+        Behind an agent that did not do its part the process ends and the run stays open.  Whoever resumes it finds that
+        call recorded, passes it over and makes the next one.
         """
-        spec = dispatch_of(step, self.known, self.rules.lines, attempt=attempt, narrowed=narrowed)
-        report = await self._dispatch(step, spec, attempt)
-        if report.ok:
-            return report
-        move = self.run.decide(after_call, step, report.outcome, report.reason, False, bool(report.conflicts))
-        if move is AfterCall.ASK_AGAIN:
-            said = "\n\n".join(filter(None, (spec.failure, _remark(report))))
-            work = None if report.accepted else report.work
-            report = await self._dispatch(step, replace(spec, failure=said, starts_from=work), attempt)
-            move = self.run.decide(after_call, step, report.outcome, report.reason, True, bool(report.conflicts))
-        if report.reason in UNUSABLE or report.reason is Reason.AGENT_ERROR:
-            self.run.warn(f"{SOURCE_OF[step]} (item {self.item.id}, attempt {attempt}): {_why(report)}")
+        spec = dispatch_of(step, self.known, self.rules, attempt=attempt, narrowed=narrowed)
+        asked_before = False
+        while True:
+            self.run.note("step", item=self.item.id, step=step, agent=spec.agent, attempt=attempt)
+            happens = self.run.live
+            report = await self._dispatch(step, spec, attempt)
+            if report.ok:
+                return report
+            match self.run.decide(
+                after_call, step, report.outcome, report.reason, asked_before, bool(report.conflicts)
+            ):
+                case AfterCall.GO_ON:
+                    return report
+                case AfterCall.BLOCK:
+                    raise ItemBlocked(Failure(SOURCE_OF[step], _why(report)))
+                case AfterCall.ASK_AGAIN:
+                    asked_before = True
+                    said = "\n\n".join(filter(None, (spec.failure, _remark(report))))
+                    spec = replace(spec, failure=said, starts_from=None if report.accepted else report.work)
+                case AfterCall.LEAVE_OPEN:
+                    self._say_why(step, report, attempt)
+                    if happens:
+                        self._leave_open(step, report)
+                    self.heed_settings()
+                    again = dispatch_of(step, self.known, self.rules, attempt=attempt, narrowed=narrowed)
+                    spec = replace(again, failure=spec.failure, starts_from=spec.starts_from)
+
+    def _say_why(self, step: Step, report: Report, attempt: int) -> None:
+        self.run.warn(f"{SOURCE_OF[step]} (item {self.item.id}, attempt {attempt}): {_why(report)}")
         if report.patch and not report.accepted:
             where = f"to take it over: git apply {quote(report.patch)}"
             self.run.warn(f"{SOURCE_OF[step]} (item {self.item.id}): its work is not in the tree; {where}")
-        if move is not AfterCall.GO_ON:
-            raise ItemBlocked(Failure(SOURCE_OF[step], _why(report)), agent_failed=move is AfterCall.FAIL)
-        return report
+
+    def _leave_open(self, step: Step, report: Report) -> None:
+        again = f"To make the same call again: interlock resume {self.run.identity.run_id}"
+        said = f"item {self.item.id}: {SOURCE_OF[step]}: {one_line(_why(report))}"
+        self.run.pause(f"{said}. The item stays in progress. {again}", status=Status.FAILED)
 
     async def _dispatch(self, step: Step, spec: Dispatch, attempt: int) -> Report:
-        run, item = self.run, self.item.id
-        run.note("step", item=item, step=step, agent=spec.agent, attempt=attempt)
-        report = await run.dispatch(spec)
+        report = await self.run.dispatch(spec)
         self.called.append(f"{SOURCE_OF[step]}#{attempt}")
         if report.foreign:
-            run.note("roadmap.foreign_write", item=item, agent=spec.agent, paths=report.foreign)
+            self.run.note("roadmap.foreign_write", item=self.item.id, agent=spec.agent, paths=report.foreign)
         return report
 
     def changed_files(self, report: Report) -> dict[str, str]:
@@ -192,8 +223,9 @@ def _remark(report: Report) -> str:
         return failure_context(report)
     answer = read_answer(report.data)
     own = "\n".join(f"- {text}" for text in (*answer.issues, *answer.findings, *answer.next_steps)) or "- (no remark)"
-    before = "You were asked before and said that you were not finished. Finish it now."
-    return f"{before}\n\n{quoted(Quoted('Your remark', own))}"
+    return fenced(
+        Quoted("Your remark", own), "You were asked before and said that you were not finished. Finish it now."
+    )
 
 
 def _why(report: Report) -> str:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from interlock.contracts import checks_in_text, nothing_to_run
+
 CHECKS: Final = ("lint", "typecheck", "build", "quality")
 """What Review gives a verdict on."""
 
@@ -41,9 +43,13 @@ _FILE: Final = re.compile(
     r"(?:[ \t]+\((\w+)\))?(?:[ \t]*(?::|[-\u2013\u2014]+)[ \t]+(.*))?",
     re.I,
 )
+_VERIFIED: Final = re.compile(
+    r"`*(\S.*?)`*[ \t]*(?:->|[:=,(|-])*[ \t]*exit(?:ed)?(?:[ ](?:status|code))?[ \t:=]*(-?[0-9]{1,3})\b(.*)",
+    re.I,
+)
 _WORDS: Final = {"pass": "pass", "passed": "pass", "passes": "pass", "fail": "fail", "failed": "fail", "fails": "fail",
                  "skipped": "skipped"}  # fmt: skip
-_NOTHING: Final = frozenset({"", "none", "none.", "n/a", "-", "nothing"})
+_NOTHING: Final = re.compile(r"(none|nothing|n/a|no issues)?( (found|reported))?[-.! ]*", re.I)
 
 
 def data_of_text(message: str) -> dict[str, Any]:
@@ -59,8 +65,11 @@ def data_of_text(message: str) -> dict[str, Any]:
         "files": [file for line in said.get("files", ()) if (file := _file(line))],
         "tests": tests,
         "checks": checks,
-        "verification": list(said.get("verification", ())),
-        "notes": list(said.get("evidence", ())),
+        "verification": [
+            *(_verified(line) for line in said.get("verification", ())),
+            *(line for line in said.get("evidence", ()) if checks_in_text(line)),
+        ],
+        "nothingToRun": nothing_to_run(message),
     }
     data["evidence"] = {name: value for name, value in evidence.items() if value}
     if decided := {name: list(said[name]) for name in ("interfaces", "boundaries") if said.get(name)}:
@@ -81,9 +90,14 @@ def _sections(message: str) -> dict[str, list[str]]:
             here = said.setdefault(_NAMES[found[1].casefold()], [])
         rest = line if found is None else found[2] if found.re is _LABELLED else ""
         text = _BULLET.sub("", rest, count=1).strip()
-        if here is not None and text.casefold() not in _NOTHING:
+        if here is not None and not says_nothing(text):
             here.append(text)
     return said
+
+
+def says_nothing(text: str) -> bool:
+    """Whether an entry says that there is none."""
+    return _NOTHING.fullmatch(text.strip()) is not None
 
 
 def _first(said: Mapping[str, Sequence[str]], name: str) -> str:
@@ -106,6 +120,12 @@ def _tests(said: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     if failures := said.get("failures"):
         tests["failures"] = list(failures)
     return tests
+
+
+def _verified(line: str) -> Any:
+    """A command with the status it ended with, wherever the line says both; else the line."""
+    found = _VERIFIED.fullmatch(line)
+    return {"command": found[1], "exit": int(found[2]), "summary": found[3].strip(" \t:,;)|")} if found else line
 
 
 def _file(line: str) -> dict[str, str] | None:

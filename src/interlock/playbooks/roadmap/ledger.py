@@ -9,44 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from interlock.documents import Document
 from interlock.engine import Edit
-from interlock.playbooks.roadmap.briefs import FixedLines
 from interlock.playbooks.roadmap.decisions import Choice, is_candidate, select, waits_on
 from interlock.playbooks.roadmap.documents import Item, Roadmap
 from interlock.playbooks.roadmap.schema import ItemStatus
 
 SHOWN_PASSED_OVER: Final = 50
 COMPLETE: Final = "COMPLETE"
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What settings and options say about an iteration, as they stood when it began.
-
-    Recorded with the survey: a setting that changes between a crash and its resume counts from the next iteration on,
-    and cannot lead the replay of this one astray.
-    """
-
-    fail_fast: bool = False
-    absent_checks: tuple[str, ...] = ()
-    lines: FixedLines = field(default_factory=FixedLines)
-
-    @classmethod
-    def of(cls, settings: Any, flags: Mapping[str, Any]) -> Rules:
-        spoken = {"skills": settings.skills_line, "scope": settings.scope_line}
-        return cls(
-            bool(flags.get("fail_fast")) or settings.fail_fast,
-            tuple(settings.absent_checks),
-            FixedLines(**{name: text for name, text in spoken.items() if text is not None}),
-        )
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Rules:
-        return cls(value["fail_fast"], tuple(value["absent_checks"]), FixedLines(**value["lines"]))
 
 
 @dataclass(frozen=True)
@@ -69,7 +42,6 @@ class Survey:
     choice: Choice
     items: int
     done: int
-    rules: Rules
     item: Item | None = None
     passed_over: tuple[Mapping[str, Any], ...] = ()
     passed_over_in_all: int = 0
@@ -82,7 +54,6 @@ class Survey:
             choice=Choice(value["choice"]),
             items=value["items"],
             done=value["done"],
-            rules=Rules.from_json(value["rules"]),
             item=None if item is None else Item(value["position"], item),
             passed_over=tuple(value["passed_over"]),
             passed_over_in_all=value["passed_over_in_all"],
@@ -93,7 +64,7 @@ class Survey:
         )
 
 
-def survey(document: Document, place: str, rules: Rules) -> dict[str, Any]:
+def survey(document: Document, place: str) -> dict[str, Any]:
     """The survey of a roadmap as JSON data; DocumentInvalid when it is none."""
     items = Roadmap.read(document, place).items
     found = select(items)
@@ -101,7 +72,6 @@ def survey(document: Document, place: str, rules: Rules) -> dict[str, Any]:
         "choice": found.choice.value,
         "items": len(items),
         "done": sum(item.passes for item in items),
-        "rules": {**asdict(rules), "absent_checks": list(rules.absent_checks)},
         "position": found.item.position if found.item else None,
         "item": found.item.raw if found.item else None,
         "passed_over": [
@@ -129,8 +99,7 @@ def _remaining(items: Sequence[Item]) -> list[Remaining]:
 
 
 def _last_reason(item: Item) -> str:
-    reasons = item.raw.get("blockedReasons") or [{}]
-    return str(reasons[-1].get("reason", ""))
+    return str(item.blocked_reasons[-1]["reason"]) if item.blocked_reasons else ""
 
 
 # -- changing it

@@ -5,38 +5,41 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+from interlock.contracts import Reason
 from interlock.documents import DocumentState
+from interlock.engine.checks import Checks
 from interlock.engine.definition import AfterComplete, Past, playbook
 from interlock.engine.model import Ending, Report, Retries
 from interlock.engine.run import Run
 from interlock.engine.world import Documents
-from interlock.playbooks.roadmap.answers import read_answer
-from interlock.playbooks.roadmap.briefs import Known
+from interlock.playbooks.roadmap.answers import Answer, read_answer
+from interlock.playbooks.roadmap.briefs import Known, tests_counted
 from interlock.playbooks.roadmap.decisions import (
     AFTER_ATTEMPT,
     AGENTS,
     PIPELINES,
     RESEARCH,
     RETRY_PIPELINES,
-    WITHOUT_EVIDENCE,
+    SOURCE_OF,
     Choice,
+    Failure,
     Move,
     Research,
     Result,
-    Ruling,
+    Source,
     Step,
     budget,
     changed_scope,
-    judge_design,
-    judge_review,
-    judge_tests,
+    judge,
+    judge_proofs,
     knowledge,
 )
-from interlock.playbooks.roadmap.documents import Roadmap
+from interlock.playbooks.roadmap.documents import Item, Roadmap
 from interlock.playbooks.roadmap.forwarding import one_line
 from interlock.playbooks.roadmap.iteration import ItemBlocked, ItemEdited, Iteration
-from interlock.playbooks.roadmap.ledger import COMPLETE, Rules, Survey, fingerprint, standing, survey
+from interlock.playbooks.roadmap.ledger import COMPLETE, Survey, fingerprint, standing, survey
 from interlock.playbooks.roadmap.report import (
     TOKEN,
     blocked_text,
@@ -78,7 +81,7 @@ def edited(inputs: RoadmapInputs, past: Past, documents: Documents) -> str | Non
     "roadmap",
     inputs=RoadmapInputs,
     key=lambda inputs: inputs.file,
-    steps={step.value: step.value for step in Step},
+    steps={name: name for name in ("preflight", *(step.value for step in Step), "verify")},
     agents=AGENTS,
     state=lambda inputs: (inputs.file,),
     caps={"item": MOST_ITEMS, "attempt": 1 + MOST_RETRIES},
@@ -90,16 +93,15 @@ def edited(inputs: RoadmapInputs, past: Past, documents: Documents) -> str | Non
 async def roadmap(run: Run, inputs: RoadmapInputs) -> Ending:
     """Work through a roadmap, one ready item at a time, until all pass, one is blocked, or none can be selected."""
     place = str(run.world.tree.root / inputs.file)
-    async for _ in run.loop("item"):
+    async for turn in run.loop("item"):
         found = await load(run, inputs.file, place)
         if found.choice is Choice.COMPLETE:
             return Ending.complete(f"{TOKEN}\n", f"all {found.items} items pass")
         if found.item is None:
             return Ending.stopped(nothing_reason(found.remaining), nothing_text(found.remaining) + "\n")
-        known = Known(found.item, inputs.file, begun_before=found.choice is Choice.RESUMED or found.item.retries > 0)
-        work = Iteration(run, inputs.file, place, found.rules, known, found.item)
+        work = begin(run, inputs.file, place, found, found.item)
         try:
-            if (ending := await one_item(work)) is not None:
+            if (ending := await one_item(work, first=turn == 1)) is not None:
                 return ending
         except ItemEdited:
             continue  # what the person wrote stands, and decides what comes next
@@ -110,23 +112,34 @@ async def roadmap(run: Run, inputs: RoadmapInputs) -> Ending:
 
 async def load(run: Run, file: str, place: str) -> Survey:
     """Read and check the file, and find what there is to do in it."""
-    rules = Rules.of(run.settings, run.flags)
-    found = Survey.from_json(await run.look(file, partial(survey, place=place, rules=rules)))
+    found = Survey.from_json(await run.look(file, partial(survey, place=place)))
     run.note("roadmap.loaded", items=found.items, done=found.done, choice=found.choice)
     if found.passed_over:
         run.note("item.skipped", items=found.passed_over, in_all=found.passed_over_in_all)
     return found
 
 
-async def one_item(work: Iteration) -> Ending | None:
+def begin(run: Run, file: str, place: str, found: Survey, item: Item) -> Iteration:
+    """The iteration of this item, with what the file says of earlier work on it."""
+    reasons = tuple(Failure(str(one["source"]), str(one["reason"])) for one in item.blocked_reasons)
+    begun = found.choice is Choice.RESUMED or item.retries > 0 or bool(reasons)
+    known = Known(item, file, begun_before=begun, blocked_by=reasons)
+    return Iteration(run, file, place, known, item, Checks(run, (), besides=(file,)))
+
+
+async def one_item(work: Iteration, *, first: bool) -> Ending | None:
     """Mark the item, send it through its pipeline until it passes or is blocked, report. None: it is done."""
     run, item = work.run, work.item
     run.note("item.selected", item=item.id, title=item.title, complexity=item.complexity, retryCount=item.retries)
+    work.heed_settings()
+    if first:
+        await preflight(work)
     if item.status is not ItemStatus.IN_PROGRESS:
         await work.persist({"status": ItemStatus.IN_PROGRESS.value})
     passed = await build(work)
     if passed:
-        await work.persist({"status": ItemStatus.DONE.value, "passes": True})
+        settled: dict[str, Any] = {"blockedReasons": []} if item.blocked_reasons else {}
+        await work.persist({"status": ItemStatus.DONE.value, "passes": True, **settled})
         run.note("item.done", item=item.id, attempts=work.attempt)
     else:
         await block(work)
@@ -135,14 +148,21 @@ async def one_item(work: Iteration) -> Ending | None:
     if passed:
         return None
     run.say(blocked_text(work.item, work.known.attempts, work.file))
-    reason = f"item {item.id} is blocked: {one_line(work.known.attempts[-1].failures[-1].reason)}"
-    return Ending.failed(reason) if work.agent_failed else Ending.stopped(reason)
+    return Ending.stopped(f"item {item.id} is blocked: {one_line(work.known.attempts[-1].failures[-1].reason)}")
+
+
+async def preflight(work: Iteration) -> None:
+    """Whether agents can be called, and the item's commands pass before its first agent; on a tree that somebody
+    already worked on they may well fail, and that is not asked."""
+    checks = work.checks if not work.known.begun_before else Checks(work.run, ())
+    await checks.preflight()
+    work.as_before = checks is work.checks and not work.rules.no_preflight
 
 
 async def block(work: Iteration) -> None:
     """The item waits for a person, with the reasons of all attempts beside it."""
     reasons = [
-        {"attempt": attempt.number, "source": failure.source.value, "reason": failure.reason}
+        {"attempt": attempt.number, "source": str(failure.source), "reason": failure.reason}
         for attempt in work.known.attempts
         for failure in attempt.failures
     ]
@@ -160,6 +180,7 @@ async def build(work: Iteration) -> bool:
                 return True
             case Move.RETRY:
                 work.end_attempt()
+                work.heed_settings()
                 await work.persist({"retryCount": work.item.retries + 1})
                 run.note("retry", item=work.item.id, retryCount=work.item.retries)
             case Move.BLOCK:
@@ -178,8 +199,10 @@ async def attempt(work: Iteration, pipeline: tuple[Step, ...]) -> Result:
                     break
             except ItemBlocked as stop:
                 work.failures.append(stop.failure)
-                work.agent_failed = stop.agent_failed
                 return Result.STOPPED
+    if not work.failures and work.checks.commands:
+        with work.run.step("verify"):
+            work.rule(Source.ENGINE, judge_proofs(await work.checks.prove(as_before=work.as_before)))
     return Result.FAILED if work.failures else Result.PASSED
 
 
@@ -212,31 +235,41 @@ async def implement(work: Iteration) -> bool:
 
 
 async def validation(work: Iteration) -> bool:
-    report = await work.call(Step.VALIDATION, attempt=work.attempt)
-    ruling = judge_design(read_answer(report.data), report.outcome, report.reason)
-    return work.rule(Step.VALIDATION, ruling).passed
+    return (await verdict(work, Step.VALIDATION)).passed
 
 
 async def testing(work: Iteration) -> bool:
-    report = await work.call(Step.TESTING, attempt=work.attempt)
-    answer = read_answer(report.data)
-    ruling = work.rule(Step.TESTING, judge_tests(answer, report.outcome))
-    warn_of_empty_claims(work, report, ruling)
-    counted = f" ({answer.passed} passed, {answer.failed} failed)" if answer.passed + answer.failed else ""
-    work.know(tests=f"Tests: {'pass' if ruling.passed else 'fail'}{counted}")
-    return ruling.passed or not work.rules.fail_fast
+    said = await verdict(work, Step.TESTING)
+    counted = tests_counted(said.answer)
+    work.know(tests=f"Tests: {'pass' if said.passed else 'fail'}" + (f" ({counted})" if counted else ""))
+    if added := {path: f"- `{path}` (by Testing)" for path in said.report.changes}:
+        work.run.note("tests.added", item=work.item.id, attempt=work.attempt, paths=list(added))
+        work.files |= added
+        work.know(changed={**work.known.changed, **added})
+    return said.passed or not work.rules.fail_fast
 
 
 async def review(work: Iteration) -> bool:
-    report = await work.call(Step.REVIEW, attempt=work.attempt)
-    ruling = judge_review(read_answer(report.data), report.outcome, work.rules.absent_checks)
-    warn_of_empty_claims(work, report, work.rule(Step.REVIEW, ruling))
+    await verdict(work, Step.REVIEW)
     return True
 
 
-def warn_of_empty_claims(work: Iteration, report: Report, ruling: Ruling) -> None:
-    if any(WITHOUT_EVIDENCE in failure.reason for failure in ruling.failures):
-        work.run.warn(f"{report.agent} (item {work.item.id}): {WITHOUT_EVIDENCE}")
+@dataclass(frozen=True)
+class Said:
+    """What a judge said, and whether it lets the item pass."""
+
+    report: Report
+    answer: Answer
+    passed: bool
+
+
+async def verdict(work: Iteration, step: Step) -> Said:
+    """Ask a judge, and take its ruling into the attempt."""
+    report = await work.call(step, attempt=work.attempt)
+    answer = read_answer(report.data)
+    against = report.complaints if report.reason is Reason.CONTRADICTED else ()
+    ruling = work.rule(SOURCE_OF[step], judge(step, answer, report.outcome, against))
+    return Said(report, answer, ruling.passed)
 
 
 STEPS: Mapping[Step, Callable[[Iteration], Awaitable[bool]]] = {

@@ -12,6 +12,7 @@ from typing import Any, Final
 from interlock.engine import (
     ALWAYS,
     ENDS,
+    LIARS,
     STANDARD,
     Act,
     AgentRequest,
@@ -101,11 +102,16 @@ WRITING: Final = (
     writes("writes outside", "src/new.py", (Step.RESEARCH, Step.DESIGN, Step.REVIEW)),
     writes("writes the roadmap", DEFAULT_FILE, (Step.IMPLEMENT,)),
 )
-"""What is not taken over; it says nothing about the agent's word."""
+"""What is not taken over; what a judge saw with it says nothing about the tree without it."""
+LYING: Final = tuple(
+    replace(one, fits=at(Step.TESTING, Step.REVIEW)) if one.name == "passes against its own evidence" else one
+    for one in LIARS
+)
 DEVIATIONS: Final = (
     *FAILING,
     *WRITING,
     *PEOPLE,
+    *LYING,
     answers("judges negatively", (Step.REVIEW,), verdict="fail", issues=["src/a.py:1: wrong"]),
     answers("passes without evidence", (Step.TESTING,), evidence={}),
     answers("finds drift", (Step.VALIDATION,), verdict="drift_detected", issues=["src/a.py is not in the design"]),
@@ -162,11 +168,14 @@ def rehearsal(file: str = FILE, deviations: Sequence[Deviation] = DEVIATIONS) ->
             Invariant("the steps keep their order", in_order),
             Invariant("no item has more than three attempts", few_attempts),
             Invariant("done means that every verdict passed in the last attempt", done_is_proven),
-            Invariant("no verdict counts that is negative, unusable or without evidence", done_on_good_words),
+            Invariant(
+                "no verdict counts that is negative, unusable or not borne out by its evidence", done_on_good_words
+            ),
             Invariant("the token is printed when all items pass, and only then", token_is_true),
             Invariant("only the five agents are called", only_known_agents),
             Invariant("every brief has the item and the skills line", whole_briefs),
             Invariant("each iteration is reported once", reported_once),
+            Invariant("an agent that did not do its part blocks no item", weather_blocks_nothing),
         ),
         base=working,
         longest=longest(file),
@@ -310,7 +319,7 @@ def done_is_proven(played: Played) -> str | None:
 def done_on_good_words(played: Played) -> str | None:
     """By what the judges really did: whose last word was no good one must not have let the item pass."""
     calls, turns = played.simulation.world.calls, _item_of(played)
-    harmless = {None, *(one.name for one in (*WRITING, *PEOPLE))}
+    harmless = {None, *(one.name for one in PEOPLE)}
     for one in _items(played):
         for step in _wanted(one) if one["status"] == "done" else ():
             asked = [
@@ -353,3 +362,14 @@ def reported_once(played: Played) -> str | None:
     said = [text for text in played.simulation.said if HEADING in str(text)]
     ended = [one for one in _items(played) if one["status"] in ("done", "blocked")]
     return None if len(said) == len(ended) else f"{len(said)} reports for {len(ended)} items"
+
+
+def weather_blocks_nothing(played: Played) -> str | None:
+    """Whose last call failed, decided nothing: the item is in progress, the run open, and the process ended with it."""
+    ends = [line.data for line in played.simulation.lines if line.event == "dispatch.end"]
+    failed = bool(ends) and ends[-1]["outcome"] == "FAIL"
+    closed = any(line.event == "run.end" for line in played.simulation.lines)
+    begun = [one["id"] for one in _items(played) if one["status"] == "in_progress"]
+    if failed != (played.close.status is Status.FAILED):
+        return f"the last call failed: {failed}; the end is {played.close.status}"
+    return f"closed: {closed}, in progress: {begun}" if failed and (closed or len(begun) != 1) else None

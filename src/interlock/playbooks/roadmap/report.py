@@ -54,8 +54,8 @@ def blocked_text(item: Item, attempts: Sequence[Attempt], file: str) -> str:
         lines += [f"- attempt {attempt.number}, {one.source}: {one_line(one.reason)}" for one in attempt.failures]
     lines += [
         "",
-        f'To try it again: in {file} set its status to "{ItemStatus.READY}", remove blockedReasons, and reset '
-        "retryCount to 0 to allow retries. Then run again.",
+        f'To try it again: in {file} set its status to "{ItemStatus.READY}", reset retryCount to 0 to allow retries, '
+        "and run again. The next attempt is told the blockedReasons.",
     ]
     return "\n".join(lines)
 

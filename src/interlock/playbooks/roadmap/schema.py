@@ -169,7 +169,7 @@ FIELDS: Final[tuple[FieldRule, ...]] = (
         "array of non-empty strings",
         _texts,
         {"type": "array", "items": _TEXT, "minItems": 1},
-        "Commands for Testing and Review; the engine never runs them.",
+        'Commands for Testing and Review; with `verify = "engine"` the engine runs them too.',
     ),
     FieldRule(
         "dependencies",
@@ -212,10 +212,14 @@ FIELDS: Final[tuple[FieldRule, ...]] = (
                 },
             },
         },
-        "Written by the engine with `blocked`; removed by whoever sets the item back to ready.",
+        "Written by the engine with `blocked`; the first attempt after it was set back to ready is told them.",
         required=False,
     ),
 )
+
+
+Placed = tuple[int, Mapping[str, Any]]
+"""An item with its place in the array."""
 
 
 @dataclass(frozen=True, order=True)
@@ -228,11 +232,22 @@ class Violation:
 
 
 def check_items(items: Sequence[Any]) -> list[Violation]:
-    """Everything that is wrong with the items, each on its own and with each other."""
+    """Everything that is wrong with the items, each on its own and with each other: as far as they can be read."""
     found = [violation for position, item in enumerate(items) for violation in _check_item(position, item)]
-    if not found:  # how items stand to each other can only be told of items that are sound
-        found = [*_unique_ids(items), *_dependencies(items), *_states(items)]
-        found += _cycles(items) if not found else []
+    broken = {(violation.position, violation.field) for violation in found}
+
+    def sound(*fields: str) -> list[Placed]:
+        return [
+            (position, item)
+            for position, item in enumerate(items)
+            if isinstance(item, dict) and not any((position, field) in broken for field in fields)
+        ]
+
+    named = sound("id")
+    found += _unique_ids(named)
+    found += _dependencies(sound("id", "dependencies"), named if len(named) == len(items) else None)
+    found += _states(sound("status", "passes"))
+    found += _cycles(sound("id", "dependencies"))
     return sorted(found)
 
 
@@ -257,31 +272,32 @@ def _check_item(position: int, item: Any) -> Iterator[Violation]:
             yield Violation(position, rule.name, f"{label(position, item)}: {said}")
 
 
-def _unique_ids(items: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
+def _unique_ids(items: Sequence[Placed]) -> Iterator[Violation]:
     first: dict[str, int] = {}
-    for position, item in enumerate(items):
+    for position, item in items:
         known = first.setdefault(str(item["id"]), position)
         if known != position:
             text = f"id {item['id']} is used by items[{known}] and items[{position}]; ids must be unique"
             yield Violation(position, "id", text)
 
 
-def _dependencies(items: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
-    known = {str(item["id"]) for item in items}
-    for position, item in enumerate(items):
+def _dependencies(items: Sequence[Placed], named: Sequence[Placed] | None) -> Iterator[Violation]:
+    """`named`: all items there are; None where one of them has no readable id, and might be the one that is meant."""
+    known = None if named is None else {str(item["id"]) for _, item in named}
+    for position, item in items:
         for index, one in enumerate(item.get("dependencies", ())):
-            if str(one) not in known:
-                wrong = "no such item"
-            elif str(one) == str(item["id"]):
+            if str(one) == str(item["id"]):
                 wrong = "an item cannot depend on itself"
+            elif known is not None and str(one) not in known:
+                wrong = "no such item"
             else:
                 continue
             text = f"{label(position, item)}: dependencies[{index}] is {one}; {wrong}"
             yield Violation(position, "dependencies", text)
 
 
-def _states(items: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
-    for position, item in enumerate(items):
+def _states(items: Sequence[Placed]) -> Iterator[Violation]:
+    for position, item in items:
         if item["passes"] and item["status"] != ItemStatus.DONE:
             text = f"{label(position, item)}: passes=true requires status=done; found {item['status']}"
             yield Violation(position, "passes", text)
@@ -289,9 +305,9 @@ def _states(items: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
             yield Violation(
                 position, "status", f"{label(position, item)}: status=done requires passes=true; found false"
             )
-    working = [(position, item) for position, item in enumerate(items) if item["status"] == ItemStatus.IN_PROGRESS]
+    working = [(position, item) for position, item in items if item["status"] == ItemStatus.IN_PROGRESS]
     if len(working) > 1:
-        ids = [str(item["id"]) for _, item in working]
+        ids = [str(item["id"]) if is_id(item.get("id")) else f"items[{position}]" for position, item in working]
         both = "both" if len(ids) == 2 else "all"
         text = (
             f"items {', '.join(ids[:-1])} and {ids[-1]} are {both} in_progress; only one may be. Set one back to ready."
@@ -299,10 +315,15 @@ def _states(items: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
         yield Violation(working[1][0], "status", text)
 
 
-def _cycles(items: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
+def _cycles(items: Sequence[Placed]) -> Iterator[Violation]:
     """The first cycle that is met from each item on, without recursion: a chain may have a thousand links."""
-    needs = {str(item["id"]): [str(one) for one in item.get("dependencies", ())] for item in items}
-    position = {str(item["id"]): place for place, item in enumerate(items)}
+    position: dict[str, int] = {}
+    for place, item in items:
+        position.setdefault(str(item["id"]), place)
+    needs: dict[str, list[str]] = {identity: [] for identity in position}
+    for _, item in items:
+        here, named = str(item["id"]), map(str, item.get("dependencies", ()))
+        needs[here] += [one for one in named if one in position and one != here]
     settled: set[str] = set()
     for start in needs:
         trail: list[str] = []
@@ -316,7 +337,8 @@ def _cycles(items: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
             elif here in on_trail:
                 cycle = [*trail[on_trail[here] :], here]
                 yield Violation(position[here], "dependencies", f"dependency cycle: {' -> '.join(cycle)}")
-                return
+                settled |= on_trail.keys()
+                break
             elif here not in settled:
                 on_trail[here] = len(trail)
                 trail.append(here)

@@ -61,15 +61,18 @@ def _moves() -> Iterator[str]:
     yield from _later_steps()
     yield f"{_name(Step.VALIDATION)} --> Evaluate: drift_detected"
     yield "Review --> Evaluate"
+    yield "Review --> Verify: no failure, verify = engine"
+    yield "Verify --> Evaluate"
     for step in Step:
         yield f"{_name(step)} --> Evaluate: stopped"
+        yield f"{_name(step)} --> Left_Open: its agent did not do its part"
     for (result, left), move in AFTER_ATTEMPT.rows.items():
         yield f"Evaluate --> {AFTER[move]}: {result.value}, {left.value}"
     yield "Done --> Report"
     yield "Blocked --> Report"
     yield "Report --> Load: loop mode, item done"
     yield "Report --> [*]: once, or blocked"
-    for state in ("Complete", "Stop_Invalid", "Stop_NoCandidate"):
+    for state in ("Complete", "Stop_Invalid", "Stop_NoCandidate", "Left_Open"):
         yield f"{state} --> [*]"
 
 

@@ -30,6 +30,8 @@ class Return(StrEnum):
     """How a delegation came back."""
 
     COMPLETED = "completed"
+    UNVERIFIED = "unverified"
+    """Words, and none about how it ended."""
     PARTIAL = "partial"
     FAILED = "failed"
     BLOCKED = "blocked"
@@ -44,12 +46,15 @@ class Return(StrEnum):
 
 
 STATUSES = (Return.COMPLETED, Return.PARTIAL, Return.FAILED, Return.BLOCKED)
-"""What an agent may say of its work; with any of these its answer is relayed."""
+"""What an agent may say of its work."""
+RELAYED = frozenset({*STATUSES, Return.UNVERIFIED})
+"""With any of these its answer is passed on."""
 
 ENDING: Table[Status] = Table(
     "ending",
     {
         (Return.COMPLETED,): Status.COMPLETE,
+        (Return.UNVERIFIED,): Status.DEGRADED,
         (Return.PARTIAL,): Status.DEGRADED,
         (Return.BLOCKED,): Status.STOPPED,
         (Return.FAILED,): Status.FAILED,
@@ -86,6 +91,8 @@ class Answer:
     token: str | None = None
     """The status that the engine found in the answer."""
     detail: str = ""
+    against: tuple[str, ...] = ()
+    """What in the answer contradicts its status."""
     data: Mapping[str, Any] | None = None
     """The object that the engine found in the answer or in the result file."""
     partial: bool = False
@@ -105,7 +112,7 @@ class Returned:
 
     @property
     def relayed(self) -> bool:
-        return self.kind in STATUSES
+        return self.kind in RELAYED
 
     @property
     def trail(self) -> tuple[Finding, ...]:
@@ -142,14 +149,19 @@ def judge_return(answer: Answer) -> Returned:
                 Return.OUT_OF_SCOPE,
                 f"{answer.agent} changed files outside its scope; they were not taken over: {paths}",
             )
+        case Reason.CONTRADICTED:
+            why = "; ".join(map(escaped, answer.against))
+            return Returned(Return.FAILED, f"{answer.agent} returned status {answer.token}, but: {why}", answer.partial)
         case None if answer.token in STATUSES:
-            return _odd_status_line(answer) or _said(answer, Return(answer.token))
+            return _odd_status(answer) or _said(answer, Return(answer.token))
+        case None if answer.returns is Returns.TEXT and answer.exit_code == 0 and answer.content.strip():
+            return _odd_status(answer) or Returned(Return.UNVERIFIED, _unverified(answer.agent), answer.partial)
     if answer.token in STATUSES:
         return _said(answer, Return.FAILED)
     if answer.returns is Returns.JSON:
         return _unusable_json(answer)
-    if answer.data is not None and answer.data.get("status") is not None:
-        return _bad_status(answer, answer.data["status"])
+    if (odd := _odd_status(answer)) is not None:
+        return odd
     if answer.exit_code == 0 and not answer.content.strip():
         return _refused(answer, Return.NO_ANSWER, f"{answer.agent} returned no answer")
     return _said(answer, Return.FAILED)
@@ -170,13 +182,21 @@ def _bad_status(answer: Answer, named: object) -> Returned:
     return _refused(answer, Return.BAD_STATUS, f"{answer.agent} returned {shown}; expected {', '.join(most)} or {last}")
 
 
-def _odd_status_line(answer: Answer) -> Returned | None:
-    """The complaint about a text that ends with a status line of its own making.
+def _unverified(agent: str) -> str:
+    *most, last = STATUSES
+    return f"unverified: {agent} did not say how it ended (Status: {', '.join(most)} or {last}); read its answer"
 
-    Only the last line counts: an agent may well quote ``Status: 404`` from somewhere else.
+
+def _odd_status(answer: Answer) -> Returned | None:
+    """The complaint about a text with a status of its own making: in its result file, or in its last line.
+
+    Only that line counts: an agent may well quote ``Status: 404`` from somewhere else.
     """
-    if answer.returns is not Returns.TEXT or answer.data is not None:
+    if answer.returns is not Returns.TEXT:
         return None
+    if answer.data is not None:
+        named = answer.data.get("status")
+        return _bad_status(answer, named) if named is not None and named not in STATUSES else None
     last = answer.content[-_LONGEST_LINE:].decode("utf-8", "replace").rstrip().rpartition("\n")[2]
     found = _STATUS_LINE.fullmatch(last)
     return _bad_status(answer, found[1]) if found and found[1].lower() not in STATUSES else None

@@ -12,8 +12,15 @@ from enum import StrEnum
 
 from interlock.engine.model import Delegation
 from interlock.playbooks.router import problems
-from interlock.playbooks.router.documents import LEAN, ORCHESTRATOR, CommandFile, is_agent_name
-from interlock.playbooks.router.problems import COMMANDS, Problem
+from interlock.playbooks.router.documents import (
+    GENERAL,
+    LEAN,
+    ORCHESTRATOR,
+    CommandFile,
+    TaskEntry,
+    is_agent_name,
+)
+from interlock.playbooks.router.problems import COMMANDS, TASK_LIST, Problem, escaped
 
 _SPACE = " \t\r\n\f\v"
 _LONGEST_NUMBER = 1000
@@ -131,3 +138,15 @@ SETTLED = frozenset({"completed", "abandoned"})
 def settled_already(command: str, status: str) -> bool:
     """Whether the list calls the task done or given up although it is to be implemented; worth a warning."""
     return command == "implement" and status.strip("[] \t").lower() in SETTLED
+
+
+def about_language(file: CommandFile, entry: TaskEntry, target: str) -> tuple[str, ...]:
+    """What a person should know where the language decides who is called, and says nothing that decides it."""
+    if not file.language_based or entry.language in (LEAN, *file.languages):
+        return ()
+    if not entry.names_language:
+        return (f"Task {entry.number} names no language in {TASK_LIST}; as {GENERAL} it goes to {target}",)
+    if entry.language == GENERAL:
+        return ()
+    language = escaped(entry.language)
+    return (f"{file.path} has no agent for language {language} of task {entry.number}; {target} gets it",)

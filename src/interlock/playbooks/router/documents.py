@@ -26,7 +26,13 @@ LONGEST_TIMEOUT_S = 86_400
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _HEADING = re.compile(r"#{1,6}(?:[ \t]|$)")
 _ENTRY_END = re.compile(r"#{1,3}(?:[ \t]|$)")
-_FIELD = re.compile(r"(?:- )?\*\*([^*]+)\*\*:(.*)")
+_BULLET = r"[ \t]*(?:(?:[-*+\u2022]|\d{1,3}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?"
+_FIELD = re.compile(_BULLET + r"(?:\*\*|__)([^*_:]+?)(?::(?:\*\*|__)|(?:\*\*|__)[ \t]*:)(.*)")
+"""``- **Name**: value``, ``* __Name:__ value`` and what is between."""
+_PLAIN_FIELD = re.compile(r"(?i)" + _BULLET + r"`?(language|status|description)`?[ \t]*:(.*)")
+"""Without emphasis only these names count, and only before the description: in it they are just words."""
+_SUBHEADING = re.compile(r"(?i)#{4,6}[ \t]+(description)[ \t]*:?[ \t]*#*")
+_VERSION = re.compile(r"[ \t]+v?\d+(?:\.\d+)*$|(?<=^lean)\d+$")
 _RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})")
 _AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 
@@ -42,8 +48,10 @@ class TaskEntry:
     title: str
     line: int
     language: str
+    """In lower case, without its version; `GENERAL` where none is named."""
     description: str
     status: str
+    names_language: bool = True
 
 
 def find_task(document: Document, number: int) -> TaskEntry | Problem:
@@ -58,14 +66,22 @@ def find_task(document: Document, number: int) -> TaskEntry | Problem:
         return problems.task_twice(number, [position + 1 for position in found])
     start = found[0]
     fields = _fields(lines[start + 1 :])
+    language = _language(fields.get("language", ""))
     return TaskEntry(
         number=number,
         title=lines[start][0].removeprefix(f"### {number}.").strip(),
         line=start + 1,
-        language=" ".join(fields.get("language", "").lower().split()) or GENERAL,
-        description=fields.get("description", ""),
+        language=language or GENERAL,
+        description=fields.get("description") or fields.get("", ""),
         status=fields.get("status", ""),
+        names_language=bool(language),
     )
+
+
+def _language(said: str) -> str:
+    """The language that a field names: `Lean 4` in back-quotes is lean."""
+    plain = " ".join(said.partition("\n")[0].strip(" \t`*_.").lower().split())
+    return _VERSION.sub("", plain)
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
@@ -85,28 +101,49 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _fields(lines: Sequence[tuple[str, bool]]) -> dict[str, str]:
-    """The fields of an entry, up to the next heading of level 1 to 3. The first of a name counts."""
-    fields: dict[str, str] = {}
-    said: list[str] = []
-    name = ""
+    """The fields of an entry, up to the next heading of level 1 to 3. The first of a name counts.
 
-    def close() -> None:
-        while said and (not said[-1].strip() or _RULE.fullmatch(said[-1])):
-            said.pop()
-        if name:
-            fields.setdefault(name, "\n".join(said).strip())
-
+    A description goes on over paragraphs; text that belongs to no field has the empty name.
+    """
+    here: list[str] = []
+    said = {"": here}
+    name, depth = "", 0
     for line, code in lines:
         if not code and _ENTRY_END.match(line):
             break
-        opening = None if code else _FIELD.fullmatch(line)
-        if opening or (not code and _HEADING.match(line)):
-            close()
-            name, said = (opening[1].strip().lower(), [opening[2]]) if opening else ("", [])
-        elif name == "description":
-            said.append(line)
-    close()
-    return fields
+        opening = None if code else _opening(line, within=depth if name == "description" else None)
+        if opening is not None:
+            (name, value), depth = opening, _depth(line)
+            here = [value]
+            said.setdefault(name, here)
+        elif not code and _HEADING.match(line):
+            name, here = "", []  # what stands below another heading is not about the task as a whole
+        elif not name or name == "description":
+            here.append(line)
+        elif not line.strip():
+            name, here = "", said[""]
+    return {one: _trimmed(text) for one, text in said.items()}
+
+
+def _opening(line: str, *, within: int | None) -> tuple[str, str] | None:
+    """The name and the first words of the field that begins with this line. `within`: the depth of the description that
+    goes on here; what is set further in, or has no emphasis, is part of it."""
+    if found := _SUBHEADING.fullmatch(line):
+        return found[1].lower(), ""
+    found = _FIELD.fullmatch(line) if within is None or _depth(line) <= within else None
+    if found is None and within is None:
+        found = _PLAIN_FIELD.fullmatch(line)
+    return (found[1].strip().lower(), found[2]) if found else None
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))
+
+
+def _trimmed(said: list[str]) -> str:
+    while said and (not said[-1].strip() or _RULE.fullmatch(said[-1])):
+        said.pop()
+    return "\n".join(said).strip()
 
 
 # -- the command file

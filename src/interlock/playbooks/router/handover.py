@@ -11,8 +11,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
-from interlock.contracts import ROUTER_JSON, ROUTER_TEXT, AnswerFormat, Contract
+from interlock.contracts import ROUTER_JSON, ROUTER_TEXT, AnswerFormat, Claim, Contract, Evidence, checks_in_data
 from interlock.engine import DEADLINE, SESSION, TIMEOUT, Delegation, Dispatch, Retries
 from interlock.playbooks.router import problems
 from interlock.playbooks.router.decisions import ValidatedCommand
@@ -21,7 +22,8 @@ from interlock.playbooks.router.problems import Problem
 
 TASK = resources.files(__package__).joinpath("prompts", "task.md").read_text(encoding="utf-8")
 ANSWERS: Mapping[Returns, AnswerFormat] = {Returns.JSON: ROUTER_JSON, Returns.TEXT: ROUTER_TEXT}
-RETRIES = Retries(transient=0, contract=0, error=0)
+RETRIES = Retries(transient=0, contract=1, error=0)
+"""An answer that cannot be used is asked for once more; nothing else is repeated."""
 USUAL_SESSION = "sess_20260104_a7f3d9"
 USUAL_DEADLINE = "2026-01-04T12:00:00Z"
 _NEVER_PLAIN = re.compile("[\ud800-\udfff\u27e6]")
@@ -89,12 +91,21 @@ def _bytes(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
+def claim(data: Mapping[str, Any], _texts: Mapping[str, str]) -> Claim:
+    """What an answer in JSON says of its work, and what in it speaks against that: failed commands, errors."""
+    evidence = data.get("evidence")
+    ran = evidence.get("verification") if isinstance(evidence, Mapping) else data.get("verification")
+    errors = data.get("errors")
+    listed = tuple(str(one) for one in errors if one) if isinstance(errors, list) else ()
+    return Claim(data.get("status") == ROUTER_JSON.best, Evidence(checks_in_data(ran), failures=listed), shows=False)
+
+
 def dispatch_of(task: ValidatedTask, context: Handover, *, guides: tuple[str, ...], partial_grace_s: float) -> Dispatch:
     """The one call that a command makes. `guides`: context files of the workspace that the agent may read."""
     return Dispatch(
         agent=task.agent.name,
         task=TASK.replace("{command}", task.command.command).replace("{number}", str(task.entry.number)),
-        contract=Contract(answer=ANSWERS[task.returns]),
+        contract=Contract(answer=ANSWERS[task.returns], claim=claim if task.returns is Returns.JSON else None),
         inputs=guides,
         context=(f"### Delegation\n\n```json\n{context.text}\n```",),
         writes=task.agent.writes,

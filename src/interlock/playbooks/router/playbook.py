@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TypeVar
 
+from interlock.engine.checks import Checks as Preflight
 from interlock.engine.definition import AfterComplete, playbook
 from interlock.engine.model import Delegation, Dispatch, Ending, Report
 from interlock.engine.run import Run
 from interlock.playbooks.router.answers import Answer, ending, judge_return
 from interlock.playbooks.router.decisions import (
     ValidatedCommand,
+    about_language,
     check_cycle,
     check_depth,
     parse_command,
@@ -60,7 +62,7 @@ def run_key(inputs: RouterInputs) -> str:
     "router",
     inputs=RouterInputs,
     key=run_key,
-    steps={"stage-1": "check", "stage-2": "route", "stage-3": "delegate"},
+    steps={"stage-1": "check", "stage-2": "route", "preflight": "preflight", "stage-3": "delegate"},
     documents=lambda _inputs: (TASK_LIST, *CONFIGURATION, INDEX, *GUIDES),
     state=lambda _inputs: CONFIGURATION,
     max_parallel=1,
@@ -81,6 +83,7 @@ async def router(run: Run, inputs: RouterInputs) -> Ending:
         with run.step("stage-2"):
             task = await route_task(run, checks, established)
             spec = await prepare(run, checks, task)
+    await Preflight(run, (), agents=(task.agent.name,)).preflight()
     with run.step("stage-3"):
         report = await run.dispatch(spec)
         return await relay(run, checks, task, established, report)
@@ -159,7 +162,7 @@ async def route_task(run: Run, checks: Checks, known: Established) -> ValidatedT
     target = checks.need(run.decide(route, file, known.entry.language))
     document = await run.read(agent_path(target))
     agent = checks.need(read_agent_file(document, target, file.path))
-    for remark in agent.remarks:
+    for remark in (*agent.remarks, *about_language(file, known.entry, target)):
         run.warn(remark)
     delegation = checks.passed(check_cycle(known.here, target, settings.cycle_detection), Finding.TARGET_KNOWN)
     timeout_s = time_limit(known.command.command, file.timeout_s, settings.timeout_default_s)
@@ -198,6 +201,7 @@ async def relay(run: Run, checks: Checks, task: ValidatedTask, known: Establishe
             reason=report.reason,
             token=report.token,
             detail=report.detail,
+            against=report.evidence.contradictions,
             data=report.data,
             partial=report.partial,
             timeout_s=task.timeout_s,

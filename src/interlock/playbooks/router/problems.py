@@ -1,6 +1,7 @@
 """Every way in which the router refuses a command, with its exact words.
 
-The texts are part of the interface: people and scripts read them, golden tests hold them.  A check returns a
+The texts are part of the interface: people and scripts read them, golden tests hold them; the four that the original
+process prescribes stand word for word.  A check returns a
 `Problem` as a value; the playbook turns it into `RouterError`, so that no code which starts an agent can be reached
 behind it.  Whatever comes from outside is shown with control characters escaped.
 """
@@ -73,7 +74,7 @@ def number_missing(command: str) -> Problem:
         Finding.NUMBER_MISSING,
         f"Task number required for /{command} command",
         *_usage(command),
-        f"The task number is a positive integer: the number of a task in {TASK_LIST}",
+        f"The task number should be a positive integer corresponding to a task in {TASK_LIST}",
         short="Task number required",
     )
 
@@ -91,8 +92,8 @@ def task_not_found(number: int | str) -> Problem:
     return _problem(
         Finding.TASK_NOT_FOUND,
         f"Task {shown_number(number)} not found in TODO.md",
-        f"Check the number: the tasks are the headings of {TASK_LIST}",
-        f'List them with: grep "^###" {TASK_LIST}',
+        f"Please verify the task number exists in {TASK_LIST}",
+        f'You can list all tasks with: grep "^###" {TASK_LIST}',
     )
 
 
@@ -140,7 +141,7 @@ def agent_not_found(agent: str, file: str, command_file: str) -> Problem:
         Finding.AGENT_NOT_FOUND,
         f"Agent {agent} not found",
         f"File: {file} does not exist",
-        f"Check which agent is named in {command_file}",
+        f"Check command configuration in {command_file}",
     )
 
 

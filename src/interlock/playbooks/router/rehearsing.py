@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from interlock.engine import (
     ALWAYS,
+    LIARS,
     STANDARD,
     Act,
     AgentRequest,
@@ -39,6 +40,7 @@ def edits_the_list(_request: AgentRequest, act: Act) -> Act:
 
 
 STATUSES = ("partial", "blocked", "failed", "done")
+GIVES_UP = Deviation("gives up in words", lambda _request, act: replace(act, message="I could not do it.\n"))
 LATE = Deviation("answers late", lambda request, act: replace(act, seconds=request.timeout_s + 1))
 CHANGES_THE_ROUTING = Deviation(
     "changes the routing",
@@ -46,6 +48,7 @@ CHANGES_THE_ROUTING = Deviation(
 )
 
 
+DISHONEST = {GIVES_UP.name, "passes against its own evidence"}
 EDITS_THE_LIST = Deviation("a person edits the task list", edits_the_list)
 
 
@@ -58,7 +61,7 @@ def rehearsal(files: Mapping[str, str]) -> Rehearsal:
 
     return Rehearsal(
         make,
-        deviations=(*STANDARD, *map(says, STATUSES), LATE, CHANGES_THE_ROUTING, EDITS_THE_LIST),
+        deviations=(*STANDARD, *LIARS, *map(says, STATUSES), GIVES_UP, LATE, CHANGES_THE_ROUTING, EDITS_THE_LIST),
         invariants=(
             *ALWAYS,
             Invariant("exactly one agent is asked", asked_once),
@@ -79,7 +82,10 @@ def no_false_success(played: Played) -> str | None:
     if played.close.status is not Status.COMPLETE:
         return None
     ends = [line.data for line in played.simulation.lines if line.event == "dispatch.end"]
-    return None if ends and ends[-1]["token"] == "completed" else "complete without the token"
+    if not ends or (ends[-1]["outcome"], ends[-1]["token"]) != ("OK", "completed"):
+        return "complete without the token"
+    fault = played.schedule.get(len(played.simulation.world.calls) - 1)
+    return f"complete, although its agent {fault}" if fault in DISHONEST else None
 
 
 def configuration_kept(played: Played) -> str | None:
