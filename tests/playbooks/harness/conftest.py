@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock.engine import Act, Options, SimulatedWorld, best
+from interlock.engine import Act, CommandResult, Options, SimulatedWorld, best
 from interlock.engine.drive import Close
 from interlock.engine.journal import Line
+from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
 from interlock.playbooks.harness import HarnessInputs, example_files, harness, run_report, run_state
 from interlock.playbooks.harness.rehearsing import Attended
@@ -30,6 +31,9 @@ QA_REPORT = f"{ARTIFACTS}/qa-report.md"
 RUN_STATE = run_state.PATH
 REPORT = report_path(TASK)
 
+CODE = "src/built.py"
+"""What Build changes, where a test does not say otherwise."""
+
 Agent = Callable[[Any], Act]
 Change = Callable[[Any, Act], Act]
 """From the request and the best act to another one."""
@@ -42,10 +46,21 @@ class Alone(Attended):
         return super(Attended, self).go(**how)
 
 
-def qa(result: str = "Passed", readiness: str = "Ready", issues: str = "- None", criteria: str = "- [x] All") -> str:
+ALL_MET = "- [x] AC1\n- [x] AC2\n- [x] AC3"
+"""The boxes of the example task's criteria."""
+RAN = "- `make test`: exit 0"
+
+
+def qa(
+    result: str = "Passed",
+    readiness: str = "Ready",
+    issues: str = "- None",
+    criteria: str = ALL_MET,
+    evidence: str = RAN,
+) -> str:
     return (
         f"# QA\n\nValidation Result: {result}\nApproval Readiness: {readiness}\n\n"
-        f"## Blocking Issues\n\n{issues}\n\n## Acceptance Criteria\n\n{criteria}\n"
+        f"## Blocking Issues\n\n{issues}\n\n## Acceptance Criteria\n\n{criteria}\n\n## Evidence\n\n{evidence}\n"
     )
 
 
@@ -81,6 +96,19 @@ def writing(*texts: str) -> Callable[[Any, Act], Act]:
         return replace(act, files={request.contract.artifacts[0].path: text})
 
     return change
+
+
+def working(agent: Agent) -> Agent:
+    """The agent, whose Build changes code beside its report, if it says that it is done and changes nothing else."""
+
+    def act(request: Any) -> Act:
+        done = agent(request)
+        owed = {artifact.path for artifact in request.contract.artifacts}
+        if not request.contract.must_change or set(done.files) != owed:
+            return done
+        return replace(done, files={**done.files, CODE: f"# {request.dispatch}\n"})
+
+    return act
 
 
 def instead(**fields: Any) -> Callable[[Any, Act], Act]:
@@ -126,11 +154,16 @@ class Bench:
         attended: bool = True,
         inputs: HarnessInputs | None = None,
         flags: Mapping[str, Any] | None = None,
+        idle: bool = False,
+        command: Callable[[CommandCall], CommandResult] | None = None,
         **settings: Any,
     ) -> Any:
+        """A run. `idle`: agents do what they are told to and no more, Build too; `command`: how commands end."""
         options = Options(settings=HarnessSettings(**settings), flags=flags or {})
         kind = Attended if attended else Alone
-        world = SimulatedWorld(self.files, agent)
+        world = SimulatedWorld(
+            self.files, agent if idle else working(agent), **({"command": command} if command else {})
+        )
         self.simulation = kind(harness, inputs or HarnessInputs(TASK), world, options=options)
         return self.simulation
 

@@ -32,6 +32,8 @@ good = {good!r}[name]
 def write(path, text):
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(text)
+    if name == "build" and Path(path) == output:
+        write("src/built.py", "# " + os.environ["INTERLOCK_DISPATCH"] + os.environ["INTERLOCK_RUN_ID"])
 
 {body}
 """

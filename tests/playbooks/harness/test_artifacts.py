@@ -8,15 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.contracts import ArtifactClass, Outcome, Reason
+from interlock.contracts import (
+    HARNESS,
+    Answer,
+    Artifact,
+    ArtifactCheck,
+    ArtifactClass,
+    Contract,
+    Judgement,
+    Outcome,
+    Reason,
+)
+from interlock.contracts import judge as weigh
 from interlock.documents import Document, DocumentState
 from interlock.playbooks.harness.artifacts import (
-    GOOD_QA,
     LEAST_HEADINGS,
-    QaFindings,
-    Readiness,
-    Validation,
+    good_qa,
     inspect,
+    marked,
+    qa_claim,
     qa_findings,
     qa_problem,
     structure_of,
@@ -26,13 +36,27 @@ from interlock.playbooks.harness.decisions import (
     AFTER_QA,
     QA_VERDICT,
     Failure,
-    Presence,
+    Proven,
     Verdict,
+    Word,
     failure_of,
-    marks,
+    proven,
+    word,
 )
 from interlock.playbooks.harness.lifecycle import WORKING, Stage
 from tests.playbooks.harness.conftest import NEGATIVE, qa
+
+CRITERIA = ("AC1: It greets by name.", "AC-7: `greet` alone prints *world*")
+
+
+def judged(text: str) -> Judgement:
+    """What a QA report comes to, by the rule that all playbooks share."""
+    contract = Contract((Artifact("qa.md"),), HARNESS, claim=qa_claim("qa.md"))
+    return weigh(contract, Answer(Outcome.OK), [ArtifactCheck("qa.md", ArtifactClass.OK)], {"qa.md": text})
+
+
+def verdict_of(text: str) -> Verdict:
+    return QA_VERDICT(word(judged(text).passed), Proven.GREEN)
 
 
 def document(text: str = "", state: DocumentState = DocumentState.OK, problem: str | None = None) -> Document:
@@ -62,7 +86,7 @@ def document(text: str = "", state: DocumentState = DocumentState.OK, problem: s
 )
 def test_the_four_checks(found: Document, cls: ArtifactClass, complaint: str, answers: tuple[bool, ...]) -> None:
     """Existing, readable, not empty, structured: the first No gives the class, with the exact path."""
-    inspection = inspect(found, structure_of(Stage.PLANNING, None))
+    inspection = inspect(found, structure_of(Stage.PLANNING, None, ()))
     assert inspection.cls is cls
     assert inspection.complaint == complaint
     assert tuple(inspection.answers().values()) == answers
@@ -72,7 +96,7 @@ def test_the_four_checks(found: Document, cls: ArtifactClass, complaint: str, an
 @pytest.mark.parametrize("stage", WORKING)
 def test_every_least_structure_has_a_sample_that_satisfies_it(stage: Stage) -> None:
     """What the scripted player writes counts; without any one heading it does not."""
-    structure = structure_of(stage, None)
+    structure = structure_of(stage, None, CRITERIA)
     text = structure.sample()
     assert structure.problem(text) is None
     for heading in LEAST_HEADINGS[stage]:
@@ -82,8 +106,8 @@ def test_every_least_structure_has_a_sample_that_satisfies_it(stage: Stage) -> N
 
 def test_further_headings_of_a_qa_contract_count_too() -> None:
     """A team's own headings come on top of the marks that are always asked for."""
-    structure = structure_of(Stage.QA, ("## Blocking Issues", "## Evidence"))
-    assert structure.problem(GOOD_QA) == "## Evidence missing"
+    structure = structure_of(Stage.QA, ("## Blocking Issues", "## Views"), ())
+    assert structure.problem(good_qa(())) == "## Views missing"
     assert structure.problem(structure.sample()) is None
 
 
@@ -100,6 +124,7 @@ def test_further_headings_of_a_qa_contract_count_too() -> None:
         (qa(criteria="- [~] half"), Verdict.NEGATIVE),
         (qa(criteria="* [X] A\n+ [x] B"), Verdict.POSITIVE),
         (qa(issues="- none."), Verdict.POSITIVE),
+        (qa(issues="None found."), Verdict.POSITIVE),
         (qa(issues="- None\n- It crashes"), Verdict.NEGATIVE),
         (qa() + "\nValidation Result: Issues Found\n", Verdict.NEGATIVE),
         (qa() + "\n## Blocking Issues\n\n- Later found\n", Verdict.NEGATIVE),
@@ -111,7 +136,7 @@ def test_further_headings_of_a_qa_contract_count_too() -> None:
 def test_one_negative_mark_is_enough(text: str, verdict: Verdict) -> None:
     """Whatever the other fields say, one of the four marks sends the task back."""
     assert qa_problem(text) is None
-    assert QA_VERDICT(*marks(qa_findings(text))) is verdict
+    assert verdict_of(text) is verdict
 
 
 @pytest.mark.parametrize(
@@ -121,7 +146,7 @@ def test_one_negative_mark_is_enough(text: str, verdict: Verdict) -> None:
         (qa().replace("Approval Readiness: Ready\n", ""), "Approval Readiness missing"),
         (qa(result="Fine"), 'Validation Result is "Fine"; expected Passed or Issues Found'),
         (qa(readiness="Soon"), 'Approval Readiness is "Soon"; expected Ready or Back to Build'),
-        (qa(issues="Nothing found."), "## Blocking Issues has neither bullets nor - None"),
+        (qa(issues="It is fine."), "## Blocking Issues has neither bullets nor - None"),
         (qa(criteria="All are met."), "## Acceptance Criteria has no checklist (- [x] or - [ ])"),
         (qa(criteria="- [x] A\n- B is met"), "## Acceptance Criteria: 'B is met' has no box"),
         (qa().replace("# QA\n", ""), "title (a line starting with '# ') missing"),
@@ -133,6 +158,104 @@ def test_one_negative_mark_is_enough(text: str, verdict: Verdict) -> None:
 def test_a_qa_artifact_that_cannot_be_judged(text: str, problem: str) -> None:
     """Without both lines and a checklist it is malformed, never positive."""
     assert qa_problem(text) == problem
+
+
+# -- evidence
+
+
+@pytest.mark.req("EV-01")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (qa(evidence="- `npm test`: exit 1"), "says pass, but: `npm test` ended with exit status 1"),
+        (
+            qa(evidence="- `make`: exit 0\n- `make test`: exit 2"),
+            "says pass, but: `make test` ended with exit status 2",
+        ),
+        (qa(criteria="- [x] AC1\n- [ ] AC2 not seen"), "says pass, but: criterion not met: AC2 not seen"),
+        (qa(issues="- It crashes"), "says pass, but: blocking issue: It crashes"),
+    ],
+)
+def test_a_pass_against_its_own_evidence_is_none(text: str, said: str) -> None:
+    """It counts as the negative verdict, and the reason quotes what speaks against it."""
+    found = judged(text)
+    assert (found.passed, found.reason) == (False, Reason.CONTRADICTED)
+    assert said in found.complaints
+
+
+@pytest.mark.req("EV-02", "EV-03")
+@pytest.mark.parametrize(
+    ("evidence", "usable"),
+    [
+        ("All tests pass. Trust me.", False),
+        ("- `make test`: passed", False),
+        ("> - `make test`: exit 0", False),
+        ("- `make test`: exit 0", True),
+        ("Nothing to run: the project is one page of text", True),
+    ],
+)
+def test_a_pass_shows_a_command_with_its_exit_status(evidence: str, usable: bool) -> None:
+    """Or says why there is none; else the report cannot be used, which is for QA to mend and not for Build."""
+    found = judged(qa(evidence=evidence))
+    assert (found.passed is True) is usable
+    assert (found.reason is Reason.CONTRACT_VIOLATION) is not usable
+
+
+@pytest.mark.req("EV-09")
+@pytest.mark.parametrize(
+    "said",
+    ["None found.", "N/A", "n/a.", "No blocking issues", "**None**", "Nothing.", "There are no blocking issues.", "-"],
+)
+def test_ways_to_say_that_nothing_blocks(said: str) -> None:
+    """None of them is an issue."""
+    assert qa_findings(qa(issues=f"- {said}")).issues == ()
+    assert verdict_of(qa(issues=f"- {said}")) is Verdict.POSITIVE
+
+
+@pytest.mark.req("EV-09")
+@pytest.mark.parametrize("said", ["None of it works", "No tests were added", "N/A is printed for Ada", "Nothing works"])
+def test_issues_that_only_begin_like_none(said: str) -> None:
+    """Whoever says more has one."""
+    assert qa_findings(qa(issues=f"- {said}")).issues == (said,)
+
+
+@pytest.mark.req("EV-09")
+@pytest.mark.parametrize(
+    ("boxes", "lacking"),
+    [
+        ("- [x] AC1: seen\n- [x] AC-7: seen", ()),
+        ("- [x] ac1: it greets by name\n- [x] AC-71: `greet` alone prints world", ("AC-7",)),
+        ("- [x] In short: AC1: It greets by name\n- [x] AC-7", ()),
+        ("- [x] AC1", ("AC-7",)),
+        ("- [x] AC10\n- [x] AC-71", ("AC1", "AC-7")),
+        ("- [x] Everything", ("AC1", "AC-7")),
+    ],
+)
+def test_each_criterion_of_the_task_has_a_box_of_its_own(boxes: str, lacking: tuple[str, ...]) -> None:
+    """By its mark or in its words; a positive report without one is not usable, and names those that it lacks."""
+    problem = qa_problem(qa(criteria=boxes), CRITERIA)
+    assert (problem is None) is (lacking == ())
+    assert all(f"- [ ] {one.shown}" in (problem or "") for one in marked(CRITERIA) if one.mark in lacking)
+    assert problem is None or "not fully satisfied" in problem
+    assert qa_problem(qa("Issues Found", criteria=boxes), CRITERIA) is None
+
+
+@pytest.mark.req("EV-09")
+@pytest.mark.parametrize(
+    ("criteria", "marks"),
+    [
+        (("It greets.", "It is fast."), ("AC1", "AC2")),
+        (("R1 It greets.", "R2.1: It is fast."), ("R1", "R2.1")),
+        (("R1: It greets.", "It is fast."), ("AC1", "AC2")),
+        (("R1: It greets.", "R1: It is fast."), ("AC1", "AC2")),
+        (("HTTP2 works", "HTTP3 works"), ("AC1", "AC2")),
+        (("LOGIN-1: works", "A1) too"), ("AC1", "AC2")),
+        (("LOG-1: works", "A1) too"), ("LOG-1", "A1")),
+    ],
+)
+def test_criteria_have_marks_by_which_their_boxes_are_known(criteria: tuple[str, ...], marks: tuple[str, ...]) -> None:
+    """Their own, if each has one; no two have the same."""
+    assert tuple(one.mark for one in marked(criteria)) == marks
 
 
 @given(st.text(max_size=400))
@@ -152,7 +275,7 @@ def test_a_positive_result_cannot_be_made_by_adding_text(extra: str, place: int)
         for part in ("Validation Result: Issues Found\n", "Approval Readiness: Back to Build\n", "- [ ] B", "# QA\n")
     )
     if intact and qa_problem(text) is None:
-        assert QA_VERDICT(*marks(qa_findings(text))) is Verdict.NEGATIVE
+        assert verdict_of(text) is Verdict.NEGATIVE
 
 
 @pytest.mark.req("HN-73")
@@ -161,9 +284,9 @@ def test_the_tables_are_total() -> None:
     assert list(QA_VERDICT.missing()) == []
     assert list(AFTER_QA.missing()) == []
     positive = [row for row, verdict in QA_VERDICT.rows.items() if verdict is Verdict.POSITIVE]
-    assert positive == [(Validation.PASSED, Readiness.READY, Presence.NONE, Presence.NONE)]
-    found = QaFindings(Validation.PASSED, Readiness.READY, (), ())
-    assert marks(found) == positive[0]
+    assert positive == [(Word.PASS, Proven.GREEN)]
+    assert [word(passed) for passed in (True, False, None)] == [Word.PASS, Word.NOT_PASS, Word.NOT_PASS]
+    assert [proven(red) for red in (False, True)] == [Proven.GREEN, Proven.RED]
 
 
 @pytest.mark.req("HN-15", "HN-22")

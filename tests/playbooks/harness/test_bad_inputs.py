@@ -154,14 +154,26 @@ def kept(place: Place) -> dict[str, bytes]:
 
 @pytest.mark.req("HN-57", "HN-106")
 def test_8_a_contract_that_is_missing_when_its_stage_comes(place: Place) -> None:
-    """Found before that dispatch: Blocked, exit 3, and QA is not called."""
-    stands("Implementation Planning", without_qa)(place)
-    before = kept(place)
-    assert place.cli("run", "harness", TASK).returncode == 3
-    assert place.calls == ["build"]
-    assert (place.state.status, place.state.stage) == ("Blocked", "QA")
-    assert place.state.stop_reason == f"No input contract for stage QA in {CONTRACTS}"
+    """Somebody took it out while the run waited: Blocked, exit 3, and Build is not called."""
+    assert place.cli("run", "harness", TASK).returncode == 4
+    place.write(CONTRACTS, place.read(CONTRACTS).replace("stage: Build", "stage: Building"))
+    before, calls = kept(place), place.calls
+    assert place.cli("approve", "latest", "--resume").returncode == 3
+    assert place.calls == calls
+    assert (place.state.status, place.state.stage) == ("Blocked", "Build")
+    assert place.state.stop_reason == f"{CONTRACTS}: malformed: stage 'Building' has no agent"
     assert before.items() <= kept(place).items()
+
+
+@pytest.mark.req("EV-28")
+def test_8_a_contract_of_a_later_stage_is_missed_before_anything_is_paid(place: Place) -> None:
+    """Exit 2 at the start, whichever stage comes next."""
+    stands("Implementation Planning", without_qa)(place)
+    before = place.tree()
+    said = place.cli("run", "harness", TASK)
+    assert said.returncode == 2
+    assert f"No input contract for stage QA in {CONTRACTS}" in said.stderr
+    assert (place.calls, place.tree()) == ([], before)
 
 
 @pytest.mark.req("HN-42")

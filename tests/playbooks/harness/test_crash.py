@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from interlock.agents import AgentExit, AgentRequest, MemoryOutput, Observer
-from interlock.engine import Playbook
+from interlock.engine import CommandResult, Playbook
 from interlock.engine.folder import known_runs
 from interlock.engine.host import Finished, Host, Quiet
 from interlock.engine.options import Options
@@ -31,9 +31,9 @@ def outcome(bench: Bench) -> dict[str, bytes]:
     return {path: text for path, text in bench.tree.items() if not path.startswith(".interlock/")}
 
 
-def sweep(bench: Bench, agent: Callable[[], Any], every: int) -> int:
+def sweep(bench: Bench, agent: Callable[[], Any], every: int, **how: Any) -> int:
     """Die at every n-th point of a run, resume it, and hold it to the uninterrupted one; how many points there were."""
-    bench.play(agent())
+    bench.play(agent(), **how)
     expected, calls, state = outcome(bench), len(bench.called), bench.state.position
     points = 0
 
@@ -41,9 +41,9 @@ def sweep(bench: Bench, agent: Callable[[], Any], every: int) -> int:
         nonlocal points
         points += 1
 
-    bench.simulate(agent()).go(tripwire=count)
+    bench.simulate(agent(), **how).go(tripwire=count)
     for spot in range(1, points + 1, every):
-        simulation = bench.simulate(agent())
+        simulation = bench.simulate(agent(), **how)
         passed = 0
 
         def tripwire(_point: str, spot: int = spot) -> None:
@@ -73,6 +73,21 @@ def test_every_cut_of_a_short_run_resumes_to_the_same_documents(bench: Bench) ->
 def test_a_cut_of_a_whole_run_resumes_to_the_same_documents(bench: Bench) -> None:
     """From the first read to the last approval: at every line, before every sync, between intent and effect."""
     assert sweep(bench, agents, every=1) > 400
+
+
+@pytest.mark.req("EV-04", "HN-112")
+def test_a_cut_beside_commands_that_interlock_runs_resumes_to_the_same_documents(bench: Bench) -> None:
+    """From Build to its end, with a command that is red until Build has mended it."""
+    bench.autonomous().play(flags={"until": "Implementation Planning"})
+    bench.files = outcome(bench)
+
+    def command(_call: Any) -> CommandResult:
+        builds = {request.dispatch for request in bench.simulation.world.calls if request.agent == "build"}
+        return CommandResult(int(len(builds) == 1), stdout="1 failed")
+
+    how = {"check_commands": ("make test",), "command": command}
+    assert sweep(bench, lambda: agents(qa=steady(qa(), qa() + "\n")), every=2, **how) > 150
+    assert bench.called == ["build", "qa", "build", "qa"]
 
 
 def steady(*texts: str) -> Any:

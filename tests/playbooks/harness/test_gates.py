@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from interlock.engine import Act, Status, best
+from interlock.playbooks.harness import HarnessInputs
 from interlock.playbooks.harness.lifecycle import Stage
 from interlock.playbooks.harness.run_report import Log
 from tests.playbooks.harness.conftest import (
@@ -14,6 +16,7 @@ from tests.playbooks.harness.conftest import (
     NEGATIVE,
     QA_REPORT,
     RUN_STATE,
+    TASK,
     TASK_FILE,
     Bench,
     agents,
@@ -112,26 +115,86 @@ def test_each_gate_can_be_switched_off(bench: Bench, build: str, complete: str, 
     assert (("Awaiting Approval", "Not required") in bench.history) is (complete == "No")
 
 
-def test_a_rejection_blocks_and_a_person_goes_back(bench: Bench) -> None:
-    """Blocked with the note; resumed without more the gate asks again, with `--from` an earlier stage runs anew."""
+SAID = "the plan forgets\nthe tests"
+
+
+@pytest.mark.req("EV-20", "EV-21")
+def test_a_rejected_plan_is_revised_by_its_author(bench: Bench) -> None:
+    """The same run goes on: the planner hears what was said, and the gate is asked again about the new plan."""
+    simulation = bench.simulate(attended=False)
+    close = simulation.go()
+    assert close.gate is not None
+    leads = {choice["name"]: choice["leads_to"] for choice in close.gate["choices"]}
+    assert leads["reject"] == "the plan is revised by what you say"
+    simulation.decide("reject", note=SAID)
+    assert simulation.go().exit_code == 4
+    assert bench.called == ["po-spec", "feature-design", "tech-lead", "tech-lead"]
+    brief = simulation.world.calls[-1].brief
+    assert SAID in brief.split("## Said by people")[1].split("## Inputs")[0]
+    assert "A person rejected the plan that lies there now." in brief
+    assert (bench.state.stage, bench.state.status) == ("Build", "Awaiting Approval")
+    assert bench.history[-2:] == [("Build", "Rejected"), ("Implementation Planning", "Completed")]
+    simulation.decide("approve")
+    simulation.go()
+    simulation.decide("approve")
+    assert simulation.go().exit_code == 0
+
+
+@pytest.mark.req("EV-20", "EV-21", "HN-76")
+@pytest.mark.parametrize("remediations", [0, 2])
+def test_a_rejected_result_goes_to_build_with_the_qa_report_and_the_note(bench: Bench, remediations: int) -> None:
+    """However often QA sent it back before; then QA judges again, and the gate is asked anew. No stage before is paid
+    for again."""
+    texts = [NEGATIVE + "\n" * number for number in range(remediations)]
+    simulation = bench.simulate(agents(qa=writing(*texts, qa(), qa() + "\n")), attended=False)
+    simulation.go()
+    simulation.decide("approve")
+    simulation.go()
+    before = len(bench.called)
+    simulation.decide("reject", note="Greet in Latin, too.")
+    assert simulation.go().exit_code == 4
+    assert bench.called[before:] == ["build", "qa"]
+    build = simulation.world.calls[before].brief
+    assert f"- `{QA_REPORT}`" in build.split("### Allowed inputs")[1].split("###")[0]
+    assert "Greet in Latin, too." in build.split("## Said by people")[1].split("## Inputs")[0]
+    assert "A person rejected the result." in build
+    assert "- `src/built.py`" in build.split("### What was changed so far")[1]
+    assert (bench.state.stage, bench.state.remediations) == ("Awaiting Approval", 1)
+    assert [row[3] for row in bench.rows(Log.EVIDENCE) if row[2] == "Rejected"] == ["Greet in Latin, too."]
+    simulation.decide("approve")
+    assert simulation.go().exit_code == 0
+
+
+@pytest.mark.req("EV-21", "EV-29")
+def test_a_rejection_is_known_from_the_documents_alone(bench: Bench) -> None:
+    """Run-state says Build, and a run without any journal tells Build what the person said."""
+    simulation = bench.simulate(attended=False)
+    for decision in ("approve", "reject"):
+        simulation.go()
+        simulation.decide(decision, note="Greet in Latin, too." if decision == "reject" else "")
+    simulation.options = replace(simulation.options, stop_before_work=True)
+    simulation.go()
+    assert (bench.state.stage, bench.state.status) == ("Build", "Active")
+    assert bench.again(attended=False).exit_code == 4
+    assert bench.called == ["build", "qa"]
+    assert "Settle what they said, and what the QA report leaves open: Greet in Latin, too." in (
+        bench.simulation.world.calls[0].brief
+    )
+
+
+@pytest.mark.req("EV-21")
+def test_people_who_reject_again_and_again_are_asked_to_look_otherwise(bench: Bench) -> None:
+    """Five times in one run; the sixth blocks, and a person goes on from there as from any other stop."""
     simulation = bench.simulate(attended=False)
     simulation.go()
-    simulation.decide("reject", note="the plan forgets\nthe tests")
-    close = simulation.go()
+    for number in range(1, 7):
+        simulation.decide("reject", note=f"no, {number}")
+        close = simulation.go()
     assert close.exit_code == 3
-    assert bench.blocked() == "Approval rejected: the plan forgets the tests"
-    assert (bench.state.stage, bench.history[-1]) == ("Build", ("Build", "Rejected"))
-
+    assert bench.blocked() == "Approval rejected: no, 6"
+    assert bench.called.count("tech-lead") == 6
     assert bench.resume(attended=False).exit_code == 4
     assert (bench.state.status, bench.called) == ("Awaiting Approval", [])
-
-    bench.simulation.decide("reject", note="still")
-    bench.simulation.go()
-    close = bench.resume(attended=False, flags={"from": "implementation-planning", "note": "with tests"})
-    assert close.exit_code == 4
-    assert bench.called == ["tech-lead"]
-    assert bench.state.stage == "Build"
-    assert bench.rows(Log.EVIDENCE)[-2][2:] == ("Resumed", "with tests, from Implementation Planning")
 
 
 def test_going_back_before_build_asks_for_approval_again(bench: Bench) -> None:
@@ -140,9 +203,9 @@ def test_going_back_before_build_asks_for_approval_again(bench: Bench) -> None:
     assert bench.state.approved(Stage.BUILD)
     assert bench.resume(attended=False).exit_code == 4
     assert bench.called == ["build", "qa"]
-    bench.simulation.decide("reject", note="no")
-    bench.simulation.go()
-    assert bench.resume(attended=False, flags={"from": "Design"}).exit_code == 4
+    bench.files = dict(bench.tree)
+    bench.set(RUN_STATE, "Current Status: Awaiting Approval", "Current Status: Blocked")
+    assert bench.play(attended=False, inputs=HarnessInputs(TASK, resumed=True, from_stage="Design")).exit_code == 4
     assert bench.called == ["feature-design", "tech-lead"]
     assert not bench.state.approvals
 

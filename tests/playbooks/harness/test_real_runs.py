@@ -43,11 +43,21 @@ def test_a_task_from_its_start_to_its_end(place: Place) -> None:
     assert (again.close.exit_code, len(known_runs(place.root))) == (0, 1)
 
 
+@pytest.mark.req("EV-05")
+def test_a_program_that_cannot_be_started_is_found_before_the_task_begins(place: Place) -> None:
+    """Exit 3 with the cure; nothing is written, so that the same command works as soon as it is there."""
+    place.write("interlock.toml", place.read("interlock.toml").replace(json.dumps(sys.executable), '"no-such-program"'))
+    finished = place.run()
+    assert (finished.close.exit_code, place.calls) == (3, [])
+    assert "'no-such-program' is not found" in finished.close.reason
+    assert not (place.root / RUN_STATE).exists()
+
+
 @pytest.mark.req("HN-13", "HN-86", "EN-44")
 def test_a_program_that_cannot_be_started(place: Place) -> None:
     """Blocked with the reason, stage unchanged, exit 5, nobody else called."""
     place.write("interlock.toml", place.read("interlock.toml").replace(json.dumps(sys.executable), '"no-such-program"'))
-    finished = place.run()
+    finished = place.run(flags={"no_preflight": True})
     assert finished.close.exit_code == 5
     assert (place.state.status, place.state.stage) == ("Blocked", "Specification")
     assert place.state.stop_reason.startswith("Stage Specification: agent po-spec cannot be dispatched: ")
@@ -275,16 +285,43 @@ def test_the_command_line(place: Place) -> None:
     assert approved.returncode == 4
     assert "- Build Approved By: " in place.read(TASK_FILE)
     assert "Approved By:\n" not in place.read(TASK_FILE).split("Complete Approved By")[0]
-    assert place.cli("reject", "latest", "--note", "not yet").returncode == 0
-    assert place.state.stop_reason == "Approval rejected: not yet"
-
-    assert place.cli("run", "harness").returncode == 3
     calls = len(place.calls)
-    back = place.cli("resume", "latest", "--from", "QA", "--note", "look again", "--json")
+    assert place.cli("reject", "latest", "--note", "not yet").returncode == 0
+    assert (place.state.stage, place.state.status) == ("Build", "Active")
+    assert place.calls[calls:] == []
+    assert place.cli("resume", "latest").returncode == 4
+    assert place.calls[calls:] == ["build", "qa"]
+
+    place.agent("print('Status: error')")
+    assert place.cli("reject", "latest", "--note", "still not", "--resume").returncode == 3
+    assert place.cli("run", "harness").returncode == 3
+    place.agent()
+    calls = len(place.calls)
+    back = place.cli("resume", "latest", "--from", "Build", "--note", "look again", "--json")
     assert back.returncode == 4
     assert json.loads(back.stdout)["gate"]["name"] == "approve-complete"
-    assert place.calls[calls:] == ["qa"]
-    assert "look again, from QA" in place.read(REPORT)
+    assert place.calls[calls:] == ["build", "qa"]
+    assert "look again, from Build" in place.read(REPORT)
+
+
+@pytest.mark.req("EV-06")
+def test_the_first_run_that_init_advises(place: Place) -> None:
+    """With players in the place of agents the example task comes to its end; what Build did not do is said."""
+    place.write(TASK_FILE, place.read(TASK_FILE).replace("standard", "autonomous"))
+    done = place.cli("run", "harness", TASK, "--runner", "scripted")
+    assert done.returncode == 0
+    assert "Noticed: build changed nothing, because: this part is only played" in done.stdout
+
+
+@pytest.mark.req("EV-04")
+def test_an_approval_with_named_commands_completes_at_once(place: Place) -> None:
+    """Nothing changed since they were run, so that nothing is left to do behind the last gate."""
+    place.write("interlock.toml", place.read("interlock.toml") + '[harness]\ncheck_commands = ["test -d harness"]\n')
+    assert place.run().close.exit_code == 4
+    place.decide("approve")
+    assert place.resume().close.exit_code == 4
+    place.decide("approve")
+    assert place.state.status == "Complete"
 
 
 def test_validate_names_what_is_missing(place: Place) -> None:
@@ -309,7 +346,7 @@ def test_a_fallback_from_the_command_line(place: Place) -> None:
 
 def test_options_of_another_playbook_are_refused(place: Place) -> None:
     """`--from` means something to the harness, and is no option of the router."""
-    assert place.cli("init", "--playbook", "router").returncode == 0
+    assert place.cli("init", "--playbook", "router", "--example").returncode == 0
     place.write("agent.py", "print('Status: completed')")
     place.cli("run", "router", "/plan 196")
     refused = place.cli("resume", "latest", "--from", "Design")

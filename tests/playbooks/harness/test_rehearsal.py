@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from interlock.contracts import Claim, Evidence
 from interlock.engine import APPROVE, Ending, GateDecision, Options, Run, Status, Table
 from interlock.playbooks.harness import rehearsal, templates
+from interlock.playbooks.harness.artifacts import qa_claim
 from interlock.playbooks.harness.decisions import AFTER_FAILURE, AFTER_QA, QA_VERDICT, AfterQa, Budget, Failure, Verdict
 from interlock.playbooks.harness.gates import record_approval
 from interlock.playbooks.harness.ledger import Ledger
@@ -21,6 +23,7 @@ from interlock.playbooks.harness.lifecycle import AGENTS, Stage, TaskStatus
 from interlock.playbooks.harness.run_state import GATES, RunState
 from interlock.playbooks.harness.stages import Done, dispatched, open_artifact
 from interlock.playbooks.harness.standards import StageContract
+from interlock.playbooks.harness.stops import Progress
 from interlock.settings.models import HarnessSettings
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice
 from tests.playbooks.harness.conftest import GOOD
@@ -71,7 +74,7 @@ async def designs_alone(run: Run, ledger: Ledger, contract: StageContract, *give
     if state.stage is not Stage.DESIGN:
         return await dispatched(run, ledger, contract, *given)
     await run.write(state.artifact, GOOD[AGENTS[Stage.DESIGN]])
-    document, found = await open_artifact(run, state.stage, state.artifact, contract)
+    document, found = await open_artifact(run, ledger, contract)
     return Done(AGENTS[Stage.DESIGN], found, document.text)
 
 
@@ -83,7 +86,7 @@ def writes_run_state_anew(_text: str, state: RunState) -> str:
     return templates.first_state(templates.built_in(templates.RUN_STATE), state)
 
 
-async def approves_itself(run: Run, ledger: Ledger) -> Ending | None:
+async def approves_itself(run: Run, ledger: Ledger, _progress: Progress) -> Ending | None:
     """Writes down an approval that nobody gave."""
     state, at = ledger.state, ledger.stamp()
     gate = GATES[state.stage]
@@ -93,9 +96,26 @@ async def approves_itself(run: Run, ledger: Ledger) -> Ending | None:
     return None
 
 
-def builds_unasked(state: RunState) -> RunState:
+def builds_unasked(state: RunState, event: str) -> RunState:
     """No gate before Build."""
-    return state if state.stage is Stage.BUILD else GATED(state)
+    return state if state.stage is Stage.BUILD else GATED(state, event)
+
+
+class Overlooked(Evidence):
+    """Evidence in which nothing is seen that speaks against a pass."""
+
+    contradictions = ()
+
+
+def believes_qa(path: str) -> Any:
+    """Reads a QA report, and looks away from what its own evidence says."""
+    read = CLAIM(path)
+
+    def claim(data: Any, texts: Any) -> Claim:
+        found = read(data, texts)
+        return replace(found, evidence=Overlooked(**vars(found.evidence)))
+
+    return claim
 
 
 def blocks_without_a_word(state: RunState, _reason: str) -> RunState:
@@ -103,6 +123,7 @@ def blocks_without_a_word(state: RunState, _reason: str) -> RunState:
 
 
 GATED = RunState.gated
+CLAIM = qa_claim
 NEGATIVE_GOES_ON = Table("after_qa", {**AFTER_QA.rows, (Verdict.NEGATIVE, Budget.LEFT): AfterQa.ADVANCE})
 ALWAYS_POSITIVE = Table("qa_verdict", dict.fromkeys(QA_VERDICT.rows, Verdict.POSITIVE))
 ERROR_IS_SUCCESS = {**AFTER_FAILURE, Failure.ERROR: replace(AFTER_FAILURE[Failure.ERROR], status=Status.COMPLETE)}
@@ -111,6 +132,7 @@ ENDS = "every path comes to an end"
 AGREE = "run-state and report can be read and agree"
 SEQUENCE = "no stage is skipped, and only its own agent carries it out"
 ASKED = "nothing is built or complete without a person's word"
+EVIDENCE = "nothing is accepted against evidence"
 PROVEN = "no stage is passed without an artifact that is good"
 EARNED = "complete means that the last QA was positive"
 TWICE = "QA sends a task back at most twice"
@@ -129,6 +151,10 @@ BROKEN: Mapping[str, tuple[str, Fault]] = {
     "every dispatch is a success": (
         PROVEN,
         Fault({"decisions.failure_of": lambda *_facts: Failure.NONE}, most=1, by=("says error",)),
+    ),
+    "QA is believed against its own evidence": (
+        EVIDENCE,
+        Fault({"artifacts.qa_claim": believes_qa}, most=1, by=("passes against its own evidence",)),
     ),
     "a negative QA goes on": (EARNED, Fault({"decisions.AFTER_QA": NEGATIVE_GOES_ON}, most=1, by=("finds issues",))),
     "every QA is positive": (EARNED, Fault({"decisions.QA_VERDICT": ALWAYS_POSITIVE}, most=1, by=("finds issues",))),

@@ -220,13 +220,15 @@ def test_which_states_make_sense(state: RunState, problem: str | None) -> None:
 
 @pytest.mark.req("HN-44", "HN-51")
 def test_the_moves_follow_the_sequence() -> None:
-    """Every move leads to the next stage, but for the one way back; the last two stages have no agent."""
+    """Every move leads to the next stage, but for the ways back; the last two stages have no agent."""
     assert [stage.value for stage in SEQUENCE] == [
         "Specification", "Design", "Implementation Planning", "Build", "QA", "Awaiting Approval", "Complete",
     ]  # fmt: skip
     for (source, finding), target in MOVES.items():
         forward = SEQUENCE.index(target) - SEQUENCE.index(source)
-        assert forward == (-1 if finding is Finding.QA_NEGATIVE else 1)
+        assert forward == {Finding.QA_NEGATIVE: -1, Finding.REJECTED: -1 if source is Stage.BUILD else -2}.get(
+            finding, 1
+        )
     assert set(SEQUENCE) - set(AGENTS) == {Stage.APPROVAL, Stage.COMPLETE}
 
 

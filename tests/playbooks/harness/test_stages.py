@@ -21,6 +21,7 @@ from interlock.playbooks.harness.standards import CONTRACTS
 from interlock.playbooks.harness.task_file import GOVERNED, is_governed
 from tests.playbooks.harness.conftest import (
     ARTIFACTS,
+    CODE,
     NEGATIVE,
     QA_REPORT,
     REPORT,
@@ -117,7 +118,7 @@ def test_the_engine_writes_its_two_documents_and_nothing_else(bench: Bench) -> N
     for path, text in example_files().items():
         assert bench.text(path) == text
     assert {path for path in bench.tree if path not in bench.files} == {
-        *(RUN_STATE, REPORT),
+        *(RUN_STATE, REPORT, CODE),
         *(f"{ARTIFACTS}/{name}.md" for name in ("spec", "design", "plan", "build-report", "qa-report")),
     }
 
@@ -214,9 +215,7 @@ def test_the_contract_is_loaded_for_each_dispatch(bench: Bench) -> None:
 @pytest.mark.req("HN-57", "HN-106")
 def test_a_stage_without_a_contract_stops_the_run(bench: Bench) -> None:
     """Found at the stage that needs it: Blocked, with the reason in both documents; found at the start: exit 2."""
-    bench.set(CONTRACTS, "stage: QA\n", "stage: QA\n---\n")
-    bench.files[CONTRACTS] = str(bench.files[CONTRACTS]).split("## QA")[0]
-    close = bench.play()
+    close = bench.play(agents(build=person(bench, CONTRACTS, "```yaml\nstage: QA\n", "```text\nstage: QA\n")))
     assert close.exit_code == 3
     assert bench.blocked() == f"No input contract for stage QA in {CONTRACTS}"
     assert bench.state.stage == "QA"
@@ -228,9 +227,10 @@ def test_a_stage_without_a_contract_stops_the_run(bench: Bench) -> None:
 
 @pytest.mark.req("HN-14", "HN-106", "HN-12")
 def test_a_missing_input_is_an_error_and_no_reason_to_search(bench: Bench) -> None:
-    """A required input that is not there stops the run before its agent is called."""
+    """A required input that is not there any more stops the run before its agent is called."""
     bench.set(CONTRACTS, 'required: [task_file, "artifact:Specification"]', 'required: [task_file, "path:docs/a.md"]')
-    close = bench.play()
+    bench.files["docs/a.md"] = "An overview.\n"
+    close = bench.play(agents(po_spec=lambda _request, act: replace(act, people={"docs/a.md": None})))
     assert close.exit_code == 3
     assert bench.blocked() == "Input contract of Design not satisfiable: docs/a.md missing"
     assert bench.called == ["po-spec"]
@@ -448,9 +448,15 @@ def test_agents_write_what_their_contract_allows(bench: Bench, agent: str, path:
         assert bench.called.count(agent) == 1
 
 
-def test_by_products_of_qa_are_dropped(bench: Bench) -> None:
-    """QA may run real builds: what they leave stays in its layer, and its verdict counts (EN-35)."""
-    assert bench.play(agents(qa=also("build/output.bin"))).exit_code == 0
+@pytest.mark.req("EV-08")
+def test_by_products_of_qa_are_dropped_and_it_judges_again_without_them(bench: Bench) -> None:
+    """QA may run real builds: what they leave stays in its layer, and a verdict with it there does not count."""
+
+    def untidy(request: Any, act: Act) -> Act:
+        return act if "judge again" in request.brief else also("build/output.bin")(request, act)
+
+    assert bench.play(agents(qa=untidy)).exit_code == 0
+    assert bench.called.count("qa") == 2
     assert "build/output.bin" not in bench.tree
     assert [event["paths"] for event in bench.events("scope.cleaned")] == [["build/output.bin"]]
 

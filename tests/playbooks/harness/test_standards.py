@@ -8,7 +8,7 @@ from interlock.documents import Document, DocumentState, Sections, load_yaml
 from interlock.playbooks.harness import example_files, standards, templates
 from interlock.playbooks.harness.escalation import Escalation
 from interlock.playbooks.harness.lifecycle import WORKING, Stage
-from interlock.playbooks.harness.standards import CONTRACTS, TABLES, contract_for, parse_contracts
+from interlock.playbooks.harness.standards import CONTRACTS, TABLES, parse_contracts
 from tests.playbooks.harness.conftest import TASK, Bench
 
 FILES = example_files()
@@ -37,9 +37,13 @@ def test_the_shipped_standards_are_what_the_engine_does(path: str) -> None:
         (standards.RUN_STATE, "  - Notes\n", "", "standard disagrees with engine: fields"),
         (standards.RUN_IDS, "QA: QA", "QA: TEST", "standard disagrees with engine: suffixes"),
         (standards.RUN_IDS, "suffixes:", "extra: 1\nsuffixes:", "standard disagrees with engine: extra"),
-        (standards.LIFECYCLE, "```yaml", "```text", "malformed: 0 YAML blocks; expected one"),
+        (
+            standards.LIFECYCLE,
+            "```yaml",
+            "```yaml\nstages: [x]\n```\n\n```yaml",
+            "malformed: 2 YAML blocks that say the same",
+        ),
         (standards.LIFECYCLE, "stages:", "stages: [", "malformed"),
-        (standards.LIFECYCLE, "stages:\n", "- x\n#", "malformed"),
     ],
 )
 def test_a_standard_that_says_something_else_stops_the_start(
@@ -161,7 +165,8 @@ def test_the_shipped_contracts_are_those_of_the_process() -> None:
         ("required: [task_file]", "required: task_file", "expected a list of texts"),
         ("required: [task_file]", "required: [everything]", "'everything' is no input"),
         ("required: [task_file]", "required: ['path:../x']", "'path:../x' is no input"),
-        ("required: [task_file]", "required: ['path:src/**']", "'path:src/**' is no input"),
+        ("required: [task_file]", "required: ['path:!src/**']", "'path:!src/**' is no input"),
+        ("required: [task_file]", "required: ['artifact:QA']", "requires artifact:QA, which no stage before it makes"),
         ("required: [task_file]", "required: ['artifact:Complete']", "'artifact:Complete' is no input"),
         ('writes: ["artifact:QA"]', 'writes: ["artifact:Build"]', "'artifact:Build' is no output of QA"),
         ('writes: ["artifact:QA"]', 'writes: ["path:/etc"]', "'path:/etc' is no output of QA"),
@@ -178,11 +183,97 @@ def test_contracts_that_mean_nothing_are_refused(bench: Bench, old: str, new: st
     assert error.exit_code == 2
 
 
-def test_a_contract_that_is_not_there() -> None:
-    """Named as the table of bad inputs says."""
+@pytest.mark.req("HN-57", "EV-28")
+def test_contracts_that_are_not_there_are_all_named() -> None:
+    """Before anything is paid, whichever stage comes next."""
+    text = FILES[CONTRACTS].split("## Build")[0]
     with pytest.raises(Escalation) as caught:
-        contract_for({}, Stage.QA)
-    assert caught.value.what == f"No input contract for stage QA in {CONTRACTS}"
+        parse_contracts(document(CONTRACTS, text))
+    assert [one.what for one in caught.value.several] == [
+        f"No input contract for stage {stage} in {CONTRACTS}" for stage in ("Build", "QA")
+    ]
+
+
+@pytest.mark.req("EV-28")
+def test_everything_that_is_wrong_is_said_at_once(bench: Bench) -> None:
+    """Task, standards, contracts, templates and inputs that nobody has: one start is enough to learn of all of it."""
+    bench.set(standards.LIFECYCLE, "  - Design\n", "")
+    bench.set(standards.WORKFLOW, "remediations: 2", "remediations: 5")
+    bench.set(CONTRACTS, "stage: QA\n", "stage: Testing\n")
+    bench.set(CONTRACTS, "stage: Design\n", "stage: Design\nmore: 1\n")
+    bench.set(templates.RUN_STATE, "{{NOTES}}", "")
+    bench.set(templates.RUN_REPORT, "{{STOPS}}", "")
+    bench.set("harness/tasks/TASK-001.md", "- Task ID: TASK-001\n", "")
+    error = bench.refuse()
+    for part in (
+        "required metadata missing: Task ID",
+        "standard disagrees with engine: stages",
+        "standard disagrees with engine: remediations",
+        "stage 'Testing' has no agent",
+        "unknown key more",
+        "missing hole {{NOTES}}",
+        "missing hole {{STOPS}}",
+    ):
+        assert part in error.what
+    assert error.what.startswith("7 things have to be mended first:\n- ")
+
+
+@pytest.mark.req("EV-28", "HN-14")
+def test_an_input_that_nobody_has_or_makes_is_found_before_anything_is_paid(bench: Bench) -> None:
+    """Not so one that Build may write before QA needs it."""
+    bench.set(CONTRACTS, 'required: [task_file, "artifact:Specification"]', 'required: [task_file, "path:docs/a.md"]')
+    assert bench.refuse().what == "Input contract of Design not satisfiable: docs/a.md missing"
+    bench.files["docs/a.md"] = "An overview.\n"
+    bench.set(
+        CONTRACTS, '"artifact:Implementation Planning", "artifact:Build"]', '"artifact:Build", "path:src/built.py"]'
+    )
+    assert bench.play().exit_code == 0
+
+
+# -- authors' own files
+
+
+OWN = "# How we work\n\nCarefully. Each change is read by two people.\n\n```yaml\nowner: ann\n```\n"
+
+
+@pytest.mark.req("EV-41")
+@pytest.mark.parametrize("path", standards.ALL)
+def test_a_standard_in_prose_is_given_to_the_agents_and_the_shipped_rules_hold(bench: Bench, path: str) -> None:
+    """It has nothing that could be compared; every agent has it among its inputs."""
+    bench.files[path] = OWN
+    assert bench.play().exit_code == 0
+    for request in bench.simulation.world.calls:
+        assert f"- `{path}`" in request.brief.split("## Inputs")[1].split("## Outputs")[0]
+    assert bench.called == ["po-spec", "feature-design", "tech-lead", "build", "qa"]
+
+
+@pytest.mark.req("EV-41")
+@pytest.mark.parametrize("path", [templates.RUN_STATE, templates.RUN_REPORT])
+def test_a_template_without_holes_leaves_the_shipped_one_in_force(bench: Bench, path: str) -> None:
+    """A team's own form for people is no error; both documents are as interlock ships them."""
+    bench.files[path] = "# Run\n\n- Task: {{ticket}}\n- State: <fill in>\n"
+    assert bench.play().exit_code == 0
+    assert bench.state.status == "Complete"
+
+
+@pytest.mark.req("EV-41")
+def test_all_of_an_authors_files_at_once(bench: Bench) -> None:
+    """A repository that never saw interlock's blocks runs as it is."""
+    for path in (*standards.ALL, templates.RUN_STATE, templates.RUN_REPORT):
+        bench.files[path] = OWN
+    assert bench.play().exit_code == 0
+
+
+@pytest.mark.req("EV-41")
+@pytest.mark.parametrize("name", ["docs", "docs/", "docs/**/*.md", "docs/*.md", "*.txt"])
+def test_folders_and_patterns_are_inputs(bench: Bench, name: str) -> None:
+    """One file in them is enough; without any the input is missing."""
+    bench.set(CONTRACTS, 'required: [task_file, "artifact:Specification"]', f'required: [task_file, "path:{name}"]')
+    assert f"{name} missing" in bench.refuse().what
+    bench.files |= {"docs/a.md": "A.\n", "notes.txt": "B.\n"}
+    assert bench.play().exit_code == 0
+    (brief,) = [request.brief for request in bench.simulation.world.calls if request.agent == "feature-design"]
+    assert f"- `{name}`" in brief.split("## Inputs")[1]
 
 
 def test_a_team_may_ask_for_other_headings(bench: Bench) -> None:

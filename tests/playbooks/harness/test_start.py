@@ -13,7 +13,17 @@ from interlock.engine import Status, best
 from interlock.errors import InterlockError
 from interlock.playbooks.harness import HarnessInputs
 from interlock.playbooks.harness.run_report import Log, archive_path
-from tests.playbooks.harness.conftest import ARTIFACTS, REPORT, RUN_STATE, TASK, TASK_FILE, Bench, agents, instead
+from tests.playbooks.harness.conftest import (
+    ARTIFACTS,
+    REPORT,
+    RUN_STATE,
+    TASK,
+    TASK_FILE,
+    Bench,
+    agents,
+    instead,
+    working,
+)
 
 
 def initialised(bench: Bench) -> Bench:
@@ -169,7 +179,7 @@ def test_a_blocked_task_waits_for_a_person(bench: Bench) -> None:
     close = bench.again()
     assert close.exit_code == 3
     assert reason in close.reason
-    assert "interlock resume" in close.reason
+    assert f"interlock run harness {TASK} --note " in close.reason
     assert bench.tree == bench.files
     assert bench.called == []
     assert bench.resume(flags={"note": "the disk was full"}).exit_code == 0
@@ -302,7 +312,7 @@ def test_a_bounded_run_stops_cleanly_and_goes_on_later(
         return best(request)
 
     simulation.options = replace(simulation.options, flags={})
-    simulation.world.agent = agent
+    simulation.world.agent = working(agent)
     assert simulation.go().exit_code == 0
     assert set(seen) <= {""}
     assert bench.called == ["po-spec", "feature-design", "tech-lead", "build", "qa"]

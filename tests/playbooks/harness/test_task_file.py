@@ -156,3 +156,25 @@ def test_any_text_is_a_task_or_an_escalation(text: str) -> None:
         parse_task(document(text))
     except Escalation as error:
         assert error.remedy
+
+
+@pytest.mark.req("EV-28")
+def test_all_that_is_wrong_in_a_task_file_is_said_at_once() -> None:
+    """One look is enough to mend it."""
+    text = example_files()["harness/tasks/TASK-001.md"]
+    for old, new in (
+        ("- Task ID: TASK-001\n", ""),
+        ("Workflow Mode: standard", "Workflow Mode: quick"),
+        ("## Objective", "## Aim"),
+        ("- Design: harness/artifacts/TASK-001/design.md\n", ""),
+        ("harness/artifacts/TASK-001/plan.md", "../plan.md"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    with pytest.raises(Escalation) as caught:
+        parse_task(Document("harness/tasks/TASK-001.md", DocumentState.OK, text))
+    assert [one.what.rpartition(": ")[2] for one in caught.value.several] == [
+        *("Task ID", "Objective"),
+        '"quick"; expected standard, supervised, autonomous',
+        *("Artifact path for Design", "../plan.md"),
+    ]

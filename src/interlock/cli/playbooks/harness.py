@@ -1,4 +1,4 @@
-"""`interlock run harness [TASK] [--until STAGE] [--max-stages N] [--fallback STAGE]`."""
+"""`interlock run harness [TASK]`: with bounds, with a person in an agent's place, and with the ways out of a stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from interlock.app import Application
 
 FIRST = "interlock run harness TASK-001"
-MOVES = ("from", "reset_remediation", "note")
+MOVES = ("from", "reset_remediation")
 
 
 def add(run: typer.Typer) -> None:
@@ -49,16 +49,68 @@ def add(run: typer.Typer) -> None:
                 show_default=False,
             ),
         ] = None,
+        check: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--check",
+                metavar="COMMAND",
+                help="A command that must pass, run by interlock itself; may be given several times. "
+                "Default: check_commands of the settings.",
+                show_default=False,
+            ),
+        ] = None,
+        note: Annotated[
+            str,
+            typer.Option(
+                "--note",
+                metavar="TEXT",
+                help="Let a blocked task go on, with these words for whoever works next.",
+                show_default=False,
+            ),
+        ] = "",
+        from_: Annotated[
+            str | None,
+            typer.Option(
+                "--from", metavar="STAGE", help="Let the task go on from an earlier stage.", show_default=False
+            ),
+        ] = None,
+        reset_remediation: Annotated[
+            bool, typer.Option("--reset-remediation", help="Let the task go on with its remediations counted anew.")
+        ] = False,
+        park: Annotated[
+            bool, typer.Option("--park", help="Put the task in harness/run-state.md aside, to go on with it later.")
+        ] = False,
+        start_over: Annotated[
+            bool, typer.Option("--start-over", help="Begin the task anew; its run-state is set aside.")
+        ] = False,
+        mend_report: Annotated[
+            bool, typer.Option("--mend-report", help="Make broken chains of the run report anew from its rows.")
+        ] = False,
     ) -> int:
         """Carry one task of harness/tasks through specification, design, plan, build, QA and approval."""
         from interlock.app import person
         from interlock.playbooks.harness import HarnessInputs
         from interlock.playbooks.harness.opening import working_stage
 
-        bounds = {"until": working_stage(until, "--until").value if until else None, "max_stages": max_stages}
+        flags = {
+            "until": working_stage(until, "--until").value if until else None,
+            "max_stages": max_stages,
+            "park": park,
+        }
         supplied = working_stage(fallback, "--fallback").value if fallback else ""
-        inputs = HarnessInputs(task_id(desk.root, task), supplied, person() if supplied else "")
-        return start(desk, "harness", inputs, bounds)
+        inputs = HarnessInputs(
+            task_id(desk.root, task),
+            supplied,
+            person() if supplied else "",
+            check="\n".join(check or ()),
+            resumed=bool(note.strip() or from_ or reset_remediation),
+            note=note.strip(),
+            from_stage=working_stage(from_, "--from").value if from_ else "",
+            reset_remediation=reset_remediation,
+            start_over=start_over,
+            mend_report=mend_report,
+        )
+        return start(desk, "harness", inputs, flags, note=note)
 
 
 def task_id(root: Path, named: str) -> str:
@@ -77,8 +129,6 @@ async def examine(application: Application) -> list[InterlockError]:
     from interlock.engine.folder import HOME
     from interlock.playbooks import load
     from interlock.playbooks.harness import HarnessInputs
-    from interlock.playbooks.harness.lifecycle import WORKING
-    from interlock.playbooks.harness.standards import CONTRACTS, contract_for, parse_contracts
     from interlock.playbooks.harness.task_file import FOLDER
 
     root, playbook, found = application.root, load("harness"), dict[str, InterlockError]()
@@ -94,13 +144,6 @@ async def examine(application: Application) -> list[InterlockError]:
             await application.plan(playbook, HarnessInputs(task))
         except InterlockError as error:
             found.setdefault(error.what, error)
-    if not found:
-        contracts = parse_contracts(store.read(CONTRACTS))
-        for stage in WORKING:
-            try:
-                contract_for(contracts, stage)
-            except InterlockError as error:
-                found.setdefault(error.what, error)
     return list(found.values())
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from interlock.playbooks.harness.inputs import HarnessInputs
 from interlock.playbooks.harness.lifecycle import diagram
-from interlock.playbooks.harness.opening import HarnessInputs
 from interlock.playbooks.harness.playbook import harness
 
 if TYPE_CHECKING:
@@ -28,6 +28,11 @@ def example_files() -> Mapping[str, str]:
     return {path: file.read_text(encoding="utf-8") for path, file in found.items()}
 
 
+def setup_files() -> Mapping[str, str]:
+    """What a workspace needs before its first own task: the standards and templates, no task."""
+    return {path: text for path, text in example_files().items() if not path.startswith("harness/tasks/")}
+
+
 def rehearsal() -> Rehearsal:
     """The harness with its example task, against everything its agents can do, with a person who approves."""
     from interlock.playbooks.harness import rehearsing
@@ -35,4 +40,4 @@ def rehearsal() -> Rehearsal:
     return rehearsing.rehearsal(example_files())
 
 
-__all__ = ["PLAYBOOK", "HarnessInputs", "diagram", "example_files", "harness", "rehearsal"]
+__all__ = ["PLAYBOOK", "HarnessInputs", "diagram", "example_files", "harness", "rehearsal", "setup_files"]

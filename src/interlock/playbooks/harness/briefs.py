@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from importlib import resources
 
 from interlock.contracts import HARNESS, Artifact, Contract, Structure
-from interlock.engine import Dispatch, Kind, Quoted, Retries
-from interlock.playbooks.harness.artifacts import LEAST_HEADINGS, READINESS, RESULT, structure_of
+from interlock.engine import Dispatch, Kind, Proof, Quoted, Retries
+from interlock.engine.brief import named
+from interlock.playbooks.harness.artifacts import LEAST_HEADINGS, READINESS, RESULT, marked, qa_claim, structure_of
 from interlock.playbooks.harness.lifecycle import AGENTS, Stage
 from interlock.playbooks.harness.run_state import RunState
 from interlock.playbooks.harness.standards import ARTIFACT, PATH, TASK_FILE, StageContract
@@ -28,6 +29,10 @@ DUTIES: Mapping[Stage, str] = {
 REMEDIATION = (
     "QA sent the task back. Settle every blocking issue and every unmet criterion of its report, and nothing besides."
 )
+REJECTED: Mapping[Stage, str] = {
+    Stage.PLANNING: "A person rejected the plan that lies there now. Revise it by what they said, and write it anew:",
+    Stage.BUILD: "A person rejected the result. Settle what they said, and what the QA report leaves open:",
+}
 TIMEOUTS_S: Mapping[Stage, int] = {
     Stage.SPECIFICATION: 1800,
     Stage.DESIGN: 1800,
@@ -40,7 +45,22 @@ QA_LINES = (
     f"a line `{READINESS}: Ready` or `{READINESS}: Back to Build`",
     "`## Blocking Issues`: one bullet each, or `- None`",
     "`## Acceptance Criteria`: one box each, `- [x]` when it is met and `- [ ]` when it is not",
+    "each command that you ran, as code, with how it ended (``- `make test`: exit 0``); or, where the project has none "
+    "to run, a line `Nothing to run:` with the reason",
 )
+NO_SEARCH = "Do not search the repository for more context."
+_NAMED = f"Beyond them, open only source files that they name. {NO_SEARCH}"
+REACH: Mapping[Stage, str] = {
+    Stage.SPECIFICATION: f"Open nothing besides. What they do not say, you do not know. {NO_SEARCH}",
+    Stage.DESIGN: _NAMED,
+    Stage.PLANNING: _NAMED,
+    Stage.BUILD: "Beyond them, open only what the plan needs: files that they name, files that these depend on, and "
+    f"what says how the project is built and tested. {NO_SEARCH}",
+    Stage.QA: "Beyond them, open only what you need in order to judge: files that they name, files that were changed, "
+    f"and what says how the project is built and tested. {NO_SEARCH}",
+}
+"""What an agent may open beside its inputs; its role says the same."""
+ANSWER = replace(HARNESS, unsaid=("failed",))
 
 
 @dataclass(frozen=True)
@@ -72,32 +92,47 @@ def _path(name: str, state: RunState) -> str:
     return name.removeprefix(PATH)
 
 
+@dataclass(frozen=True)
+class Told:
+    """What the engine knows and the agent of a stage is told, beside the files that its contract names."""
+
+    earlier: tuple[Quoted, ...] = ()
+    """What an attempt before this one left."""
+    changed: tuple[str, ...] = ()
+    """Files that Build changed so far."""
+    proofs: tuple[Proof, ...] = ()
+    """How the commands ended that people named, on the tree as it is."""
+    rejected: str = ""
+    """What the person said who rejected the task at its gate."""
+
+
 def stage_dispatch(
-    task: Task, state: RunState, contract: StageContract, inputs: tuple[str, ...], earlier: tuple[Quoted, ...] = ()
+    task: Task, state: RunState, contract: StageContract, inputs: tuple[str, ...], told: Told
 ) -> Dispatch:
-    """The call of the current stage's own agent, bounded by the contract. `earlier`: what an attempt before left."""
+    """The call of the current stage's own agent, bounded by the contract."""
     stage, artifact = state.stage, state.artifact
-    duty = DUTIES[stage]
-    if state.remediating:
-        duty = f"{duty}\n\n{REMEDIATION}"
     filled = {
-        "duty": duty,
+        "duty": "\n\n".join(duties(state, told)),
         "task_id": task.task_id,
         "title": task.title,
         "stage": stage.value,
         "run_id": state.run_id,
         "inputs": "\n".join(f"- `{path}`" for path in inputs),
+        "reach": REACH[stage],
+        "more": "".join(f"### {title}\n\n{text}\n\n" for title, text in sections(task, stage, told)),
         "artifact": artifact,
         "structure": "\n".join(f"- {line}" for line in structure_lines(contract)),
     }
     text = re.sub(r"\{(\w+)\}", lambda match: filled[match[1]], TEXT)
+    writes = tuple(name.removeprefix(PATH) for name in contract.writes if name.startswith(PATH))
     return Dispatch(
         agent=AGENTS[stage],
         task=text,
-        contract=Contract((Artifact(artifact, structure=structure(contract)),), HARNESS),
+        contract=owed(task, state, contract),
         inputs=inputs,
-        context=earlier,
-        writes=tuple(name.removeprefix(PATH) for name in contract.writes if name.startswith(PATH)),
+        context=told.earlier,
+        failure=red_words(told.proofs) if stage is Stage.BUILD else "",
+        writes=writes,
         step=stage.value,
         kind=Kind.JUDGE if stage is Stage.QA else Kind.PRODUCER,
         attempt=1 + state.remediations,
@@ -106,8 +141,50 @@ def stage_dispatch(
     )
 
 
-def structure(contract: StageContract) -> Structure:
-    return structure_of(contract.stage, contract.headings)
+def owed(task: Task, state: RunState, contract: StageContract) -> Contract:
+    """What the stage's artifact, and what is claimed in it, is held to, whoever made it."""
+    stage, artifact = state.stage, Artifact(state.artifact, structure=structure(contract, task))
+    changes = stage is Stage.BUILD and any(name.startswith(PATH) for name in contract.writes)
+    claim = qa_claim(state.artifact) if stage is Stage.QA else None
+    return Contract((artifact,), ANSWER, claim=claim, must_change=changes)
+
+
+def duties(state: RunState, told: Told) -> Iterator[str]:
+    yield DUTIES[state.stage]
+    if told.rejected and state.stage in REJECTED:
+        yield f"{REJECTED[state.stage]} {told.rejected}"
+    elif state.remediating:
+        yield REMEDIATION
+
+
+def sections(task: Task, stage: Stage, told: Told) -> Iterator[tuple[str, str]]:
+    """Parts of a brief that some stages have."""
+    if stage is Stage.QA:
+        listed = "\n".join(f"- {one.shown}" for one in marked(task.criteria))
+        yield "The criteria of the task", f"Each gets a box of its own, which begins with its mark:\n\n{listed}"
+    if told.changed and stage in (Stage.BUILD, Stage.QA):
+        listed = "\n".join(f"- {named(path)}" for path in told.changed)
+        yield "What was changed so far", f"Files that Build changed, by interlock's own record:\n\n{listed}"
+    if told.proofs and stage is Stage.QA:
+        listed = "\n".join(f"- {proof.shown}" for proof in told.proofs)
+        yield (
+            "What interlock ran itself",
+            f"On the tree that you judge:\n\n{listed}\n\nA pass does not count while one of these is red.",
+        )
+
+
+def red_words(proofs: tuple[Proof, ...]) -> str:
+    """What a Build is told of commands that are red: they must pass, whatever else is done."""
+    red = [f"{proof.shown}\n\n{indented(proof.tail)}".rstrip() for proof in proofs if not proof.ok]
+    return "\n\n".join(["interlock ran commands that must pass, and they do not:", *red]) if red else ""
+
+
+def indented(text: str, most: int = 40) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines()[-most:])
+
+
+def structure(contract: StageContract, task: Task) -> Structure:
+    return structure_of(contract.stage, contract.headings, task.criteria)
 
 
 def structure_lines(contract: StageContract) -> list[str]:

@@ -5,14 +5,13 @@ All of it is pure and total.  What agents wrote is reduced to closed enums first
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from interlock.contracts import ArtifactCheck, ArtifactClass, Outcome, Reason
 from interlock.engine import Status, Table
-from interlock.playbooks.harness.artifacts import Inspection, QaFindings, Readiness, Validation
+from interlock.playbooks.harness.artifacts import Inspection
 from interlock.playbooks.harness.escalation import one_line
 from interlock.playbooks.harness.lifecycle import REMEDIATIONS, Finding, Stage, TaskStatus
 from interlock.playbooks.harness.run_report import Result
@@ -57,6 +56,7 @@ class Failure(StrEnum):
     ERROR = "said that it failed"
     BLOCKED = "said that it is blocked"
     ARTIFACT = "left no artifact that counts"
+    NO_CHANGE = "changed nothing, and does not say why"
     NO_ANSWER = "did not finish"
     NONE = "finished"
 
@@ -77,6 +77,7 @@ AFTER_FAILURE: Mapping[Failure, Consequence] = {
     Failure.ERROR: Consequence(Status.STOPPED, Result.FAILED),
     Failure.BLOCKED: Consequence(Status.STOPPED, Result.BLOCKED),
     Failure.ARTIFACT: Consequence(Status.FAILED, Result.FAILED),
+    Failure.NO_CHANGE: Consequence(Status.FAILED, Result.FAILED),
     Failure.NO_ANSWER: Consequence(Status.FAILED, Result.FAILED),
 }
 
@@ -91,6 +92,8 @@ _BY_REASON: Mapping[Reason, Failure] = {
     Reason.BAD_FORMAT: Failure.NO_ANSWER,
     Reason.SESSION_MISMATCH: Failure.NO_ANSWER,
     Reason.SCOPE_VIOLATION: Failure.SCOPE,
+    Reason.NO_CHANGE: Failure.NO_CHANGE,
+    Reason.CONTRADICTED: Failure.ARTIFACT,
 }
 
 
@@ -119,29 +122,39 @@ class Verdict(StrEnum):
     NEGATIVE = "negative"
 
 
-class Presence(StrEnum):
-    NONE = "none"
-    SOME = "some"
+class Word(StrEnum):
+    """What a judge's report comes to, weighed against its own evidence."""
+
+    PASS = "passes, and its evidence bears it out"
+    NOT_PASS = "does not pass"
+
+
+class Proven(StrEnum):
+    """What the engine found when it ran the commands that people named."""
+
+    GREEN = "nothing is red"
+    RED = "a named command is red"
 
 
 QA_VERDICT: Table[Verdict] = Table(
     "qa_verdict",
     {
-        marks: Verdict.POSITIVE
-        if marks == (Validation.PASSED, Readiness.READY, Presence.NONE, Presence.NONE)
-        else Verdict.NEGATIVE
-        for marks in itertools.product(Validation, Readiness, Presence, Presence)
+        (Word.PASS, Proven.GREEN): Verdict.POSITIVE,
+        (Word.PASS, Proven.RED): Verdict.NEGATIVE,
+        (Word.NOT_PASS, Proven.GREEN): Verdict.NEGATIVE,
+        (Word.NOT_PASS, Proven.RED): Verdict.NEGATIVE,
     },
 )
-"""Validation result, approval readiness, blocking issues, unmet criteria: one negative mark is enough."""
+"""A report passes by one rule for all playbooks (`interlock.contracts.judge`): any negative mark of its own, a failed
+command in its text or an open criterion is enough against it. What the engine ran itself counts beside it."""
 
 
-def marks(found: QaFindings) -> tuple[Validation, Readiness, Presence, Presence]:
-    return found.validation, found.readiness, _presence(found.issues), _presence(found.unmet)
+def word(passed: bool | None) -> Word:
+    return Word.PASS if passed else Word.NOT_PASS
 
 
-def _presence(items: tuple[str, ...]) -> Presence:
-    return Presence.SOME if items else Presence.NONE
+def proven(red: bool) -> Proven:
+    return Proven.RED if red else Proven.GREEN
 
 
 class Budget(StrEnum):

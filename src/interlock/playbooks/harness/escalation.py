@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from interlock.errors import DocumentInvalid
 
 
@@ -12,6 +15,43 @@ class Escalation(DocumentInvalid):
         self, cause: str, *, cure: str, path: str, line: int | None = None, expected: str | None = None
     ) -> None:
         super().__init__(cause, path=path, line=line, expected=expected, remedy=cure)
+        self.several: tuple[Escalation, ...] = ()
+        """The problems of which it consists, where there are several."""
+
+
+class Problems:
+    """What is found on the way through several checks, so that all of it is said at once (EV-28)."""
+
+    def __init__(self) -> None:
+        self._found: list[Escalation] = []
+
+    def add(self, problem: Escalation) -> None:
+        self._found.append(problem)
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """A check that keeps the ones after it from nothing."""
+        try:
+            yield
+        except Escalation as problem:
+            self._found.extend(problem.several or (problem,))
+
+    def settle(self) -> None:
+        """Escalation when there is any: the one, or all of them with their cures."""
+        if not self._found:
+            return
+        first, *more = self._found
+        if not more:
+            raise first
+        listed = "\n".join(f"- {one.what}\n  {one.remedy}" for one in self._found)
+        together = Escalation(
+            f"{len(self._found)} things have to be mended first:\n{listed}",
+            cure="Mend all of them, then start again.",
+            path=first.path,
+            line=first.line,
+        )
+        together.several = tuple(self._found)
+        raise together
 
 
 def one_line(text: str) -> str:

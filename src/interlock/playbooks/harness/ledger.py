@@ -59,20 +59,19 @@ class Ledger:
 
     # -- beginning
 
-    async def begin(self, state_template: str, report_template: str, *, fresh: bool, replaces: str = "") -> None:
+    async def begin(self, first_state: str | bytes | None, report_template: str, *, replaces: str = "") -> None:
         """Make the documents that are not there yet, and prove that both are (HN-37).
 
         Args:
-            fresh: run-state is to be made; else it is there and stays as it is.
-            replaces: digest of the run-state of another, complete task.
+            first_state: the text of the run-state that is to be made; None: it is there and stays as it is.
+            replaces: digest of the run-state of another task, which is kept elsewhere.
         """
         there = await self._repeated(lambda: self._make_report(report_template), self.report)
-        if fresh:
+        if first_state is not None:
             if there:
                 await self._grow(self.state, ())
-            text = templates.first_state(state_template, self.state)
             try:
-                await self._write(run_state.PATH, text, expect=replaces, check=self._state_problem(self.state))
+                await self._write(run_state.PATH, first_state, expect=replaces, check=self._state_problem(self.state))
             except EditedMeanwhile:
                 raise Halt(Ending.stopped(f"{run_state.PATH} was written by somebody else meanwhile")) from None
         self._note_initialised(await self.run.read(run_state.PATH), await self.run.read(self.report))
@@ -104,6 +103,10 @@ class Ledger:
         stops = (stop(state, at),) if state.stop_reason else ()
         await self._grow(state, (*entries, *stops), at)
         await self.save(state)
+
+    async def record(self, *entries: Entry, at: str) -> None:
+        """Rows of the report about something that leaves the task where it stands."""
+        await self._grow(self.state, entries, at)
 
     async def save(self, state: RunState) -> None:
         """Run-state alone; everything that this run does not know of it stays as it is."""

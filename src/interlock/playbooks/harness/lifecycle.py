@@ -15,6 +15,8 @@ from interlock.errors import EngineFault
 
 REMEDIATIONS = 2
 """How often a negative QA sends the task back to Build."""
+REJECTIONS = 5
+"""How often people send it back in one run; the one after that blocks it, for them to look at it otherwise."""
 
 
 class Stage(StrEnum):
@@ -78,6 +80,7 @@ class Finding(StrEnum):
     QA_POSITIVE = "QA positive"
     APPROVED = "approved by a person"
     NOT_REQUIRED = "approval not required"
+    REJECTED = "rejected by a person"
 
 
 MOVES: Mapping[tuple[Stage, Finding], Stage] = {
@@ -89,6 +92,8 @@ MOVES: Mapping[tuple[Stage, Finding], Stage] = {
     (Stage.QA, Finding.QA_POSITIVE): Stage.APPROVAL,
     (Stage.APPROVAL, Finding.APPROVED): Stage.COMPLETE,
     (Stage.APPROVAL, Finding.NOT_REQUIRED): Stage.COMPLETE,
+    (Stage.BUILD, Finding.REJECTED): Stage.PLANNING,
+    (Stage.APPROVAL, Finding.REJECTED): Stage.BUILD,
 }
 
 

@@ -9,30 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from interlock.documents import Document, DocumentState
-from interlock.engine import Ending, Run
+from interlock.engine import Checks, Ending, Run
 from interlock.playbooks.harness import run_report, run_state, standards, templates
 from interlock.playbooks.harness.decisions import Position, position
-from interlock.playbooks.harness.escalation import Escalation, one_line
+from interlock.playbooks.harness.escalation import Escalation, Problems, one_line
+from interlock.playbooks.harness.input_files import is_there
+from interlock.playbooks.harness.inputs import HarnessInputs
 from interlock.playbooks.harness.ledger import Ledger, stamp
 from interlock.playbooks.harness.lifecycle import WORKING, Stage, TaskStatus, belongs, run_id
-from interlock.playbooks.harness.run_report import Kind, archive_path
-from interlock.playbooks.harness.run_state import PATH, RunState
+from interlock.playbooks.harness.proofs import as_row, look_first
+from interlock.playbooks.harness.run_report import Kind, RunReport, archive_path, report_path
+from interlock.playbooks.harness.run_state import PATH, RunState, same_paths
 from interlock.playbooks.harness.task_file import Task, named_task, parse_task, task_path
-
-
-@dataclass(frozen=True)
-class HarnessInputs:
-    """Which task, and what a person asked for when they started or resumed it."""
-
-    task: str
-    fallback: str = ""
-    """The stage whose artifact a person supplies."""
-    fallback_by: str = ""
-    resumed: bool = False
-    """A person explicitly lets a stopped task go on."""
-    note: str = ""
-    from_stage: str = ""
-    reset_remediation: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,21 +31,35 @@ class Found:
     mine: RunState | None
     """The state of the task that is asked for."""
     other: RunState | None = None
-    """The state of another task; it has to be complete to make room."""
+    """The state of another task, which has to make room."""
+    parked: Document | None = None
+    """The run-state of this task as it was when another one took its place."""
+
+    @property
+    def begins(self) -> bool:
+        """Whether a run-state has to be made for the task."""
+        return self.mine is None or self.parked is not None
 
 
-async def open_task(run: Run, inputs: HarnessInputs) -> Ledger | Ending:
-    """The task's ledger, ready for the next stage; an ending where nothing is to be done."""
+@dataclass(frozen=True)
+class Opened:
+    """A task that can be gone on with."""
+
+    ledger: Ledger
+    checks: Checks
+    prose: tuple[str, ...] = ()
+    """Standards that only agents can read."""
+
+
+async def open_task(run: Run, inputs: HarnessInputs) -> Opened | Ending:
+    """The task, ready for the next stage; an ending where nothing is to be done."""
     document = await run.read(PATH)
     task_id = asked_for(inputs.task, document)
-    found = look(document, task_id)
-    if found.mine is None:
-        archived = await run.read(archive_path(task_id))
-        if archived.state is DocumentState.OK and is_complete(archived):
-            return already_complete(task_id)
-        make_room(found, task_id)
-    task = parse_task(await run.read(task_path(task_id)))
-    pattern = await load_references(run)
+    found = await look(run, document, task_id, inputs)
+    if found.mine is None and not inputs.start_over and is_complete(await run.read(archive_path(task_id))):
+        return already_complete(task_id)
+    make_room(run, found, task_id)
+    task, references = await load_everything(run, task_id)
     day = stamp(run.now())[:10]
     state = run_state.initial(task, day) if found.mine is None else consistent(found.mine, task)
     run.note(
@@ -75,33 +77,52 @@ async def open_task(run: Run, inputs: HarnessInputs) -> Ledger | Ending:
         case Position.COMPLETE:
             return already_complete(task_id)
         case Position.BLOCKED:
-            return still_blocked(run, going)
-    if going.stage.works:
-        contracts = standards.parse_contracts(await run.read(standards.CONTRACTS))
-        standards.contract_for(contracts, going.stage)
-    report = await run.read(run_report.report_path(task_id))
-    if report.state is not DocumentState.MISSING:
-        run_report.parse(report)
-    return await begin(run, Ledger(run, task, state), found, pattern, going, inputs)
+            return still_blocked(going)
+    report = await readable_report(run, task_id, inputs)
+    checks = await look_first(run, inputs, going, report.found)
+    ledger = Ledger(run, task, state)
+    await begin(ledger, found, references, going, inputs, report, checks)
+    return Opened(ledger, checks, references.prose)
 
 
 async def begin(
-    run: Run, ledger: Ledger, found: Found, pattern: Mapping[str, str], going: RunState, inputs: HarnessInputs
-) -> Ledger:
-    """The first writes: make room, make what is missing, and record that a person lets the task go on."""
+    ledger: Ledger,
+    found: Found,
+    references: References,
+    going: RunState,
+    inputs: HarnessInputs,
+    report: Readable,
+    checks: Checks,
+) -> None:
+    """The first writes: make room, make what is missing, and record what a person asked for."""
+    run, state, rows = ledger.run, ledger.state, list[tuple[Kind, str]]()
     if found.other is not None:
         await run.write_anew(archive_path(found.other.task_id), found.document.encode(found.document.text))
+        if found.other.status is not TaskStatus.COMPLETE:
+            rows.append((Kind.PARKED, found.other.task_id))
+    elif inputs.start_over and found.document.state is not DocumentState.MISSING:
+        await run.set_aside(PATH)
+    if report.mended is not None:
+        rows.append((Kind.MENDED, await mend(run, report)))
+    first: str | bytes | None = None
+    if found.parked is not None:
+        first = found.parked.encode(found.parked.text)
+        await run.set_aside(found.parked.path)
+    elif found.begins:
+        first = templates.first_state(references.templates[templates.RUN_STATE], state)
     await ledger.begin(
-        pattern[templates.RUN_STATE],
-        pattern[templates.RUN_REPORT],
-        fresh=found.mine is None,
+        first,
+        references.templates[templates.RUN_REPORT],
         replaces=found.document.digest if found.other is not None else "",
     )
-    if going != ledger.state:
+    if known := as_row(checks.baseline):
+        rows.append((Kind.KNOWN, known))
+    if inputs.resumed and going != state:
+        rows.append((Kind.RESUMED, resumption(inputs)))
+    if rows or going != state:
         at = ledger.stamp()
-        ledger_rows = ledger.evidence(at, Kind.RESUMED, resumption(inputs)) if inputs.resumed else ()
-        await ledger.commit(going, *ledger_rows, at=at)
-    return ledger
+        entries = [entry for kind, text in rows for entry in ledger.evidence(at, kind, text)]
+        await (ledger.commit(going, *entries, at=at) if going != state else ledger.record(*entries, at=at))
 
 
 # -- which task
@@ -120,25 +141,51 @@ def asked_for(named: str, document: Document) -> str:
     return run_state.parse(document).task_id
 
 
-def look(document: Document, task_id: str) -> Found:
+async def look(run: Run, document: Document, task_id: str, inputs: HarnessInputs) -> Found:
     """What run-state means for this task."""
     if document.link:
         raise Escalation(
             f"{PATH} is a symlink; refusing to write", cure="Put a plain file there, or remove the link.", path=PATH
         )
-    if document.state is DocumentState.MISSING:
-        return Found(document, None)
-    state = run_state.parse(document)
-    return Found(document, state) if state.task_id == task_id else Found(document, None, state)
+    state = None if document.state is DocumentState.MISSING else whose(document, inputs)
+    if state is not None and state.task_id == task_id:
+        return Found(document, None if inputs.start_over else state)
+    parked = await run.read(archive_path(task_id))
+    before = None if inputs.start_over else archived(parked)
+    return Found(document, before, state, parked if before is not None else None)
 
 
-def make_room(found: Found, task_id: str) -> None:
-    """Escalation when run-state belongs to another task that is not complete."""
+def whose(document: Document, inputs: HarnessInputs) -> RunState | None:
+    """What run-state says; None where it cannot be read and the task is to start over."""
+    try:
+        return run_state.parse(document)
+    except Escalation:
+        if inputs.start_over:
+            return None
+        raise
+
+
+def archived(document: Document) -> RunState | None:
+    """The state of a task that was put aside before it was complete; what cannot be read says nothing."""
+    if document.state is not DocumentState.OK:
+        return None
+    try:
+        state = run_state.parse(document)
+    except Escalation:
+        return None
+    return state if state.status is not TaskStatus.COMPLETE else None
+
+
+def make_room(run: Run, found: Found, task_id: str) -> None:
+    """Escalation when run-state belongs to another task that is neither complete nor to be put aside."""
     other = found.other
-    if other is not None and other.status is not TaskStatus.COMPLETE:
+    if other is None or other.status is TaskStatus.COMPLETE:
+        return
+    if not run.settle_once("park", {"park": bool(run.flags.get("park"))})["park"]:
         raise Escalation(
             f"Active task conflict: run-state is for {other.task_id} ({other.status}); requested {task_id}",
-            cure=f"Finish {other.task_id} first: interlock run harness {other.task_id}",
+            cure=f"Finish {other.task_id} first: interlock run harness {other.task_id}. Or put it aside, to go on with "
+            f"it later: interlock run harness {task_id} --park",
             path=PATH,
         )
 
@@ -146,7 +193,7 @@ def make_room(found: Found, task_id: str) -> None:
 def is_complete(document: Document) -> bool:
     """Whether an archived run-state says so; one that cannot be read says nothing."""
     try:
-        return run_state.parse(document).status is TaskStatus.COMPLETE
+        return document.state is DocumentState.OK and run_state.parse(document).status is TaskStatus.COMPLETE
     except Escalation:
         return False
 
@@ -155,54 +202,134 @@ def already_complete(task_id: str) -> Ending:
     return Ending.complete(f"Task {task_id} is already Complete; nothing was changed.\n")
 
 
-def still_blocked(run: Run, state: RunState) -> Ending:
-    before = run.identity.continues or "RUN"
+def still_blocked(state: RunState) -> Ending:
     return Ending.stopped(
         f"Task {state.task_id} is Blocked at {state.stage}: {state.stop_reason or 'no reason given'}. A person lets it "
-        f"go on with: interlock resume {before} --note WHY, or by setting Current Status to Active in {PATH}."
+        f'go on, with --from also from an earlier stage: interlock run harness {state.task_id} --note "why it may"'
     )
 
 
 # -- what governs it
 
 
-async def load_references(run: Run) -> Mapping[str, str]:
-    """The templates, after all standards were read and found to say what the engine does."""
+@dataclass(frozen=True)
+class References:
+    """What the workspace says about the process."""
+
+    templates: Mapping[str, str]
+    prose: tuple[str, ...]
+
+
+async def load_everything(run: Run, task_id: str) -> tuple[Task, References]:
+    """The task and what governs it; Escalation names all that is wrong in any of it (EV-28)."""
+    problems = Problems()
+    task, references = None, None
+    with problems.noted():
+        task = parse_task(await run.read(task_path(task_id)))
+    with problems.noted():
+        references = await load_references(run)
+    problems.settle()
+    assert task is not None and references is not None  # else there was a problem
+    return task, references
+
+
+async def load_references(run: Run) -> References:
+    """Templates and standards, after all of them were read and found to say what the engine does."""
     paths = (*standards.ALL, templates.RUN_STATE, templates.RUN_REPORT)
     documents = {path: await run.read(path) for path in paths}
     missing = [path for path, document in documents.items() if document.state is DocumentState.MISSING]
+    there = {path: document for path, document in documents.items() if path not in missing}
     if run.settings.builtin_templates:
         missing = [path for path in missing if path not in templates.HOLES]
+    problems = Problems()
     if missing:
-        raise Escalation(
-            f"Missing required file{'s' if len(missing) > 1 else ''}: {', '.join(missing)}",
-            cure="Write what is missing with: interlock init --playbook harness",
-            path=missing[0],
+        problems.add(
+            Escalation(
+                f"Missing required file{'s' if len(missing) > 1 else ''}: {', '.join(missing)}",
+                cure="Write what is missing with: interlock init --playbook harness",
+                path=missing[0],
+            )
         )
     for path in standards.TABLES:
-        standards.check_standard(documents[path])
-    standards.parse_contracts(documents[standards.CONTRACTS])
+        with problems.noted():
+            standards.check_standard(there[path]) if path in there else None
+    if standards.CONTRACTS in there:
+        with problems.noted():
+            await check_contracts(run, there[standards.CONTRACTS])
+    texts = dict.fromkeys(templates.HOLES, "")
+    for path in templates.HOLES:
+        with problems.noted():
+            texts[path] = templates.load(there[path]) if path in there else templates.built_in(path)
+    problems.settle()
     run.note("references.loaded", files={path: document.digest for path, document in documents.items()})
-    return {
-        path: templates.built_in(path)
-        if documents[path].state is DocumentState.MISSING
-        else templates.load(documents[path])
-        for path in templates.HOLES
-    }
+    return References(texts, tuple(path for path in standards.ALL if standards.is_prose(there[path])))
+
+
+async def check_contracts(run: Run, document: Document) -> None:
+    """Escalation for contracts that mean nothing, or that ask for files that nobody has or makes."""
+    contracts, problems = standards.parse_contracts(document), Problems()
+    required = [name for one in contracts.values() for name in one.required if name.startswith(standards.PATH)]
+    named = {name.removeprefix(standards.PATH) for name in required}
+    there = {path for path in sorted(named) if await is_there(run, path)}
+    for stage in WORKING:
+        for path in standards.unsatisfiable(contracts, stage, there.__contains__):
+            problems.add(
+                Escalation(
+                    f"Input contract of {stage} not satisfiable: {path} missing",
+                    cure=f"Write {path}, or take it out of what {stage} requires in {standards.CONTRACTS}.",
+                    path=standards.CONTRACTS,
+                )
+            )
+    problems.settle()
 
 
 def consistent(state: RunState, task: Task) -> RunState:
     """The state, if it makes sense in itself and with the task; its run id is brought up to date when entered."""
     if problem := run_state.inconsistency(state):
-        raise Escalation(problem, cure=f"Correct {PATH}, or restore it from version control.", path=PATH)
-    for stage, path in state.artifacts.items():
-        if path != task.artifacts[stage]:
-            raise Escalation(
-                f"Artifact path for {stage} differs: {PATH} has {path}, {task.path} has {task.artifacts[stage]}",
-                cure="Make the two the same; the artifact must lie where both say.",
-                path=PATH,
-            )
+        raise Escalation(
+            problem,
+            cure=f"Correct {PATH}, restore it from version control, or begin the task anew: "
+            f"interlock run harness {task.task_id} --start-over",
+            path=PATH,
+        )
+    same_paths(task, state)
     return state
+
+
+# -- its history
+
+
+@dataclass(frozen=True)
+class Readable:
+    """The report of a task at the start."""
+
+    document: Document
+    found: RunReport | None
+    """None where there is none yet."""
+    mended: str | None = None
+    """Where it was damaged and is to be mended: its text with new chains, empty where that cannot be."""
+
+
+async def readable_report(run: Run, task_id: str, inputs: HarnessInputs) -> Readable:
+    """The report; Escalation where it is damaged and nobody asked for it to be mended."""
+    document = await run.read(report_path(task_id))
+    if document.state is DocumentState.MISSING:
+        return Readable(document, None)
+    try:
+        return Readable(document, run_report.parse(document))
+    except Escalation:
+        if not inputs.mend_report:
+            raise
+    text = run_report.mended(document.text) if document.state is DocumentState.OK else None
+    return Readable(document, run_report.parse_text(text, document.path) if text else None, text or "")
+
+
+async def mend(run: Run, report: Readable) -> str:
+    """Put the report right, and say how: its rows linked anew, or set aside for a new one."""
+    if report.mended:
+        await run.write(report.document.path, report.document.encode(report.mended), expect=report.document.digest)
+        return "a person had the chains made anew from the rows that were there"
+    return f"a person had a new report begun; the old one is {await run.set_aside(report.document.path)}"
 
 
 # -- what a person asked for

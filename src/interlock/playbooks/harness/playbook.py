@@ -11,9 +11,10 @@ from interlock.playbooks.harness import run_state
 from interlock.playbooks.harness.briefs import RETRIES
 from interlock.playbooks.harness.decisions import Position, position
 from interlock.playbooks.harness.gates import ask, pass_unasked
+from interlock.playbooks.harness.inputs import HarnessInputs
 from interlock.playbooks.harness.ledger import Halt, Ledger
-from interlock.playbooks.harness.lifecycle import AGENTS, REMEDIATIONS, WORKING
-from interlock.playbooks.harness.opening import HarnessInputs, open_task
+from interlock.playbooks.harness.lifecycle import AGENTS, REJECTIONS, REMEDIATIONS, WORKING
+from interlock.playbooks.harness.opening import open_task
 from interlock.playbooks.harness.run_state import PATH
 from interlock.playbooks.harness.stages import carry_out
 from interlock.playbooks.harness.stops import Progress, bounds_of, completed, stop_at_bound
@@ -22,8 +23,9 @@ from interlock.playbooks.harness.task_file import GOVERNED
 if TYPE_CHECKING:
     from interlock.engine.world import Documents
 
-STEPS = 16
-"""Steps that one run can take at most: nine stages with remediation, two gates, and a little air."""
+STEPS = 16 + REJECTIONS * 5
+"""Steps that one run can take at most: nine stages with remediation, two gates, a little air, and for each rejection
+Build, QA and a way back before the gate is asked again."""
 
 
 def successor(inputs: HarnessInputs, flags: Mapping[str, Any]) -> HarnessInputs:
@@ -32,6 +34,7 @@ def successor(inputs: HarnessInputs, flags: Mapping[str, Any]) -> HarnessInputs:
         task=inputs.task,
         fallback=inputs.fallback,
         fallback_by=inputs.fallback_by,
+        check=inputs.check,
         resumed=True,
         note=str(flags.get("note") or ""),
         from_stage=str(flags.get("from") or ""),
@@ -63,11 +66,11 @@ def standing(_inputs: HarnessInputs, documents: Documents) -> str:
     agents=tuple(AGENTS.values()),
     documents=lambda _inputs: ("harness/**",),
     state=lambda _inputs: GOVERNED,
-    caps={"stage": STEPS, "remediation": REMEDIATIONS},
+    caps={"stage": STEPS, "remediation": REMEDIATIONS, "rejection": REJECTIONS},
     max_parallel=1,
     retries=RETRIES,
     successor=successor,
-    afresh=lambda inputs: HarnessInputs(inputs.task, inputs.fallback, inputs.fallback_by),
+    afresh=lambda inputs: HarnessInputs(inputs.task, inputs.fallback, inputs.fallback_by, inputs.check),
     edited=edited,
     standing=standing,
 )
@@ -75,10 +78,11 @@ async def harness(run: Run, inputs: HarnessInputs) -> Ending:
     """Carry one task through its stages, each by one agent and a verified artifact, with people at the gates."""
     try:
         with run.step("open"):
-            ledger = await open_task(run, inputs)
-        if isinstance(ledger, Ending):
-            return ledger
-        progress = Progress(bounds_of(run), inputs)
+            opened = await open_task(run, inputs)
+        if isinstance(opened, Ending):
+            return opened
+        ledger = opened.ledger
+        progress = Progress(bounds_of(run), inputs, opened.checks, opened.prose)
         async for _ in run.loop("stage"):
             if (ending := await one_step(run, ledger, progress)) is not None:
                 return ending
@@ -97,11 +101,10 @@ async def one_step(run: Run, ledger: Ledger, progress: Progress) -> Ending | Non
             with run.step(ledger.state.stage.slug):
                 return await carry_out(run, ledger, progress)
         case Position.GATE:
-            return await ask(run, ledger)
+            return await ask(run, ledger, progress)
         case Position.NOT_REQUIRED:
-            await pass_unasked(run, ledger)
-            return None
+            return await pass_unasked(run, ledger, progress)
         case Position.COMPLETE:
-            return completed(ledger)
+            return await completed(run, ledger)
         case Position.BLOCKED:
             return Ending.stopped(ledger.state.stop_reason)

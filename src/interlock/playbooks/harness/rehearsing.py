@@ -9,6 +9,7 @@ from typing import Any
 from interlock.engine import (
     ALWAYS,
     ENDS,
+    LIARS,
     STANDARD,
     Act,
     Deviation,
@@ -20,6 +21,7 @@ from interlock.engine import (
     SimulatedWorld,
     Simulation,
     Status,
+    best,
 )
 from interlock.engine.drive import Close
 from interlock.engine.exploration import PEOPLES_FILE
@@ -30,8 +32,8 @@ from interlock.engine.simulation import Agent, instantly, virtual_stamp
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.harness import run_report, run_state
 from interlock.playbooks.harness.briefs import RETRIES
+from interlock.playbooks.harness.inputs import HarnessInputs
 from interlock.playbooks.harness.lifecycle import AGENTS, REMEDIATIONS, SEQUENCE, WORKING, Stage, TaskStatus
-from interlock.playbooks.harness.opening import HarnessInputs
 from interlock.playbooks.harness.playbook import harness
 from interlock.playbooks.harness.run_report import Log, RunReport, report_path
 from interlock.playbooks.harness.run_state import RunState
@@ -70,7 +72,19 @@ class Attended(Simulation):
         self.lines = journal.lines
 
 
-# -- what agents do wrong
+# -- what agents do
+
+
+CODE = "greet.py"
+
+
+def builds(request: Any) -> Act:
+    """The best that an agent can do; a Build changes code as well, each time."""
+    act = best(request)
+    return replace(act, files={**act.files, CODE: f"# {request.dispatch}\n"}) if request.contract.must_change else act
+
+
+# -- what they do wrong
 
 
 def _artifact(request: Any) -> str:
@@ -124,6 +138,7 @@ def moved(request: Any, act: Act) -> Act:
 
 DEVIATIONS = (
     *(one for one in STANDARD if one.name != "lies"),
+    *LIARS,
     Deviation("writes nothing", lambda _request, act: replace(act, files={})),
     Deviation("gives half a result", _writes("# Done\n\nValidation Result: Passed\n"), is_qa),
     Deviation("says error", _says("It cannot be done.\n\nStatus: error\n")),
@@ -133,8 +148,13 @@ DEVIATIONS = (
     Deviation("a person makes remarks", remarked, lambda request: bool(request.agent == AGENTS[Stage.BUILD])),
     Deviation("a person moves the task", moved, lambda request: bool(request.agent == AGENTS[Stage.DESIGN])),
 )
-HARMLESS = ("says nothing", "writes outside", "a person makes remarks", "a person moves the task")
+HARMLESS = (
+    *("says nothing", "writes outside", "a person makes remarks", "a person moves the task"),
+    *(one.name for one in LIARS),  # `ALWAYS` looks after these
+)
 """Deviations beside which an artifact may still be a good one: it is the evidence, whatever else was not taken over."""
+STRAYS = ("changes run-state", "changes a standard")
+"""Deviations of agents that do their own work as well."""
 
 
 # -- what must hold all the same; documents that cannot be read break the first of these, and the others look away
@@ -223,7 +243,16 @@ def last_fault(played: Played, stage: Stage) -> str | None:
     """What the stage's agent did wrong when it was called last, so that its artifact cannot count."""
     asked = [number for number, call in enumerate(played.simulation.world.calls) if call.step == stage]
     fault = played.schedule.get(asked[-1]) if asked else None
+    if fault == "writes nothing" and _wrote_before(played, asked):
+        return None
     return None if fault in HARMLESS else fault
+
+
+def _wrote_before(played: Played, asked: list[int]) -> bool:
+    """Whether an earlier try of the last dispatch left a good artifact in its layer, in which the next one goes on."""
+    calls = played.simulation.world.calls
+    tries = [number for number in asked[:-1] if calls[number].dispatch == calls[asked[-1]].dispatch]
+    return any(played.schedule.get(number) in (*HARMLESS, *STRAYS) for number in tries)
 
 
 def verdicts(played: Played) -> list[str]:
@@ -296,5 +325,6 @@ def rehearsal(files: Mapping[str, str]) -> Rehearsal:
             Invariant("whoever stops says why", stops_say_why),
             Invariant("what a person writes into run-state or report stays there", peoples_words_stay),
         ),
+        base=builds,
         longest=LONGEST,
     )

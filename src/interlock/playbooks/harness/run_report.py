@@ -8,6 +8,7 @@ put in between shows the next time that the report is read.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,7 +18,7 @@ from interlock.documents import Document, DocumentState, Sections
 from interlock.playbooks.harness.escalation import Escalation, one_line
 from interlock.playbooks.harness.lifecycle import Stage
 from interlock.playbooks.harness.run_state import NONE, RunState, head
-from interlock.playbooks.harness.splices import Splices, is_bullet, sections_of
+from interlock.playbooks.harness.splices import Splices, is_bullet, row_text, sections_of
 
 FOLDER = "harness/runs"
 SCALARS = ("Task ID", "Task Title", "Current Stage", "Current Run ID", "Status", "Stop Reason")
@@ -66,6 +67,13 @@ class Kind(StrEnum):
     FALLBACK = "fallback"
     RESUMED = "Resumed"
     SCOPE = "Scope"
+    CHANGED = "Changed file"
+    PROOF = "Command run by interlock"
+    KNOWN = "Known failures"
+    NOTICED = "Noticed"
+    REJECTED = "Rejected"
+    PARKED = "Put aside"
+    MENDED = "Mended"
     KEPT = "Not taken over"
     EDITED = "Edited meanwhile"
 
@@ -211,17 +219,50 @@ def _rows(document: Sections, log: Log) -> tuple[tuple[str, ...], ...]:
 
 
 def _malformed(path: str, what: str) -> Escalation:
+    task = path.rpartition("/")[2].removesuffix(report_path("").rpartition("/")[2])
     return Escalation(
         f"{path}: malformed: {what}",
-        cure="Restore the report from version control: it is the task's history and is never rewritten.",
+        cure="Restore the report from version control; or let its chains be made anew from the rows that are there: "
+        f"interlock run harness {task} --mend-report",
         path=path,
     )
+
+
+def mended(text: str) -> str | None:
+    """The report with new links for the rows that it has; None where it is not one that can be read at all."""
+    document = Sections(text)
+    edits: list[tuple[int, int, str]] = []
+    for log in Log:
+        table = document.table(f"## {log}") if document.find(f"## {log}") else None
+        if table is None:
+            return None
+        width, last = len(COLUMNS[log]), _genesis(log)
+        for row in table.rows:
+            cells = (*row.cells[:width], *[""] * (width - len(row.cells)))
+            last = link(last, cells)
+            edits.append((row.start, row.end, row_text((*cells, last))))
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text if next(_problems(Sections(text)), None) is None else None
 
 
 def last_judged(report: RunReport, stage: Stage) -> str:
     """The digest of the artifact with which this stage was last executed; empty when it never was."""
     rows = [row for row in report.rows[Log.HISTORY] if row[1] == stage]
     return rows[-1][7] if rows else ""
+
+
+def of_kind(report: RunReport, kind: Kind) -> tuple[str, ...]:
+    """The findings of one kind over the whole life of the task, each once."""
+    return tuple(dict.fromkeys(row[3] for row in report.rows[Log.EVIDENCE] if row[2] == kind))
+
+
+def rejected_last(report: RunReport) -> str:
+    """What the person said who rejected the task, if nobody has done anything about it since; else nothing."""
+    since = itertools.takewhile(lambda row: row[3] != Result.COMPLETED, reversed(report.rows[Log.HISTORY]))
+    at = next((row[5] for row in since if row[3] == Result.REJECTED), None)
+    said = [row[3] for row in report.rows[Log.EVIDENCE] if (row[0], row[2]) == (at, Kind.REJECTED)]
+    return said[-1] if said else ""
 
 
 def left_behind(report: RunReport, stage: Stage) -> str:

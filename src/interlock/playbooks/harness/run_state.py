@@ -127,16 +127,21 @@ class RunState:
     def moved(self, finding: Finding, day: str, event: str, **changes: Any) -> RunState:
         """Past the current stage, which is thereby finished unless the task goes back."""
         target = next_stage(self.stage, finding)
-        done = self.completed if finding is Finding.QA_NEGATIVE else in_order({*self.completed, self.stage})
+        match finding:
+            case Finding.QA_NEGATIVE:
+                done = self.completed
+            case Finding.REJECTED:  # what is made anew; a Build that is to be revised stays one that was made
+                done = tuple(stage for stage in self.completed if stage.before(target) or stage is Stage.BUILD)
+            case _:
+                done = in_order({*self.completed, self.stage})
         return self.entered(target, day, event, completed=done, **changes)
 
-    def gated(self) -> RunState:
-        """Awaiting approval, if a person has to open the gate at which the task stands."""
+    def gated(self, event: str) -> RunState:
+        """Awaiting approval, if a person has to open the gate at which the task came to stand by this event."""
         gate = GATES.get(self.stage)
         if gate is None or self.stage in self.completed or not self.must_ask(gate):
             return self
         reason = f"Approval required before {gate}"
-        event = self.notes.partition(" Current position:")[0]
         return self.told(f"{event} {reason}.", status=TaskStatus.AWAITING_APPROVAL, stop_reason=reason)
 
     def blocked(self, reason: str) -> RunState:
@@ -362,7 +367,19 @@ def resumed_at(state: RunState, stage: Stage | None, day: str, event: str, *, re
     if stage is None and count == 0 and target is Stage.BUILD:
         kept = tuple(done for done in kept if done.before(target))
     going = replace(state, approvals=approvals, completed=kept, status=TaskStatus.ACTIVE, remediations=count)
-    return going.entered(target, day, event).gated()
+    return going.entered(target, day, event).gated(event)
+
+
+def same_paths(task: Task, state: RunState) -> Task:
+    """The task, if its artifacts lie where run-state says; Escalation when they do not."""
+    for stage, path in state.artifacts.items():
+        if path != task.artifacts[stage]:
+            raise Escalation(
+                f"Artifact path for {stage} differs: {PATH} has {path}, {task.path} has {task.artifacts[stage]}",
+                cure="Make the two the same; the artifact must lie where both say.",
+                path=PATH,
+            )
+    return task
 
 
 def named_stage(text: str) -> Stage | None:

@@ -19,6 +19,11 @@ def is_bullet(line: str) -> bool:
     return line.startswith("- ")
 
 
+def row_text(cells: Sequence[str]) -> str:
+    """A row of a table."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
 class Splices:
     """Edits of a text; everything beside them stays as it was. What is put in is plain lines, no fence or heading."""
 
@@ -46,7 +51,7 @@ class Splices:
         """Rows added at the end of the table under a heading."""
         table = self._document.table(title)
         assert table is not None
-        added = "".join("\n| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+        added = "".join(f"\n{row_text(row)}" for row in rows)
         self._edits.append((table.end, table.end, added))
 
     def made(self) -> str:

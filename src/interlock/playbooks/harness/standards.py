@@ -1,22 +1,26 @@
 """What a workspace's standards say, and whether they agree with what the engine does.
 
-Each standard is prose for people with one fenced YAML block.  The block must equal the engine's own table: a process
-that is written down differently from how it runs is an error, not a choice.  The input contracts are the exception:
-they are a team's to decide, and are read before each dispatch.
+Each standard is prose for people, in the words of its author.  Where it has a fenced YAML block with the engine's own
+table, the two must be equal: a process that is written down differently from how it runs is an error, not a choice.
+Where it has none, it is given to the agents to read.  The input contracts are a team's to decide, and are read before
+each dispatch; a file without any block leaves those in force that interlock ships.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import resources
 from typing import Any
 
-from interlock.documents import Document, DocumentState, Sections, load_yaml
+from interlock.documents import Document, DocumentState, Fence, Sections, load_yaml
 from interlock.engine import Scope
 from interlock.errors import DocumentInvalid, PathRefused
 from interlock.playbooks.harness import run_state
-from interlock.playbooks.harness.escalation import Escalation, one_line
+from interlock.playbooks.harness.escalation import Escalation, Problems, one_line
 from interlock.playbooks.harness.lifecycle import AGENTS, MOVES, REMEDIATIONS, SEQUENCE, SUFFIXES, Stage, TaskStatus
 
 FOLDER = "harness/standards"
@@ -55,31 +59,38 @@ def check_standard(document: Document) -> None:
     """Escalation when a standard says something else than the engine does."""
     path, table = document.path, TABLES[document.path]
     said = _the_block(_text(document), path)
-    if said == table:
+    if said is None or said == table:
         return
     differing = [name for name in {**table, **said} if said.get(name) != table.get(name)]
     name = differing[0]
     raise Escalation(
         f"{path}: standard disagrees with engine: {name}",
-        cure="Make the YAML block equal to the one that 'interlock init --playbook harness' writes.",
+        cure="Make the YAML block equal to the one that 'interlock init --playbook harness' writes, or leave it out.",
         path=path,
         expected=f"{name}: {table.get(name)}",
     )
 
 
+def is_prose(document: Document) -> bool:
+    """Whether a standard has nothing that could be compared: agents are to read it (EV-41)."""
+    text = _text(document)
+    if document.path == CONTRACTS:
+        return not _contract_blocks(text, CONTRACTS)
+    return _the_block(text, document.path) is None
+
+
 @lru_cache(maxsize=16)
-def _the_block(text: str, path: str) -> Mapping[str, Any]:
-    blocks = Sections(text, path).fences("yaml")
-    if len(blocks) != 1:
+def _the_block(text: str, path: str) -> Mapping[str, Any] | None:
+    """The block of a standard that is about what the engine's table is about; None where it has none."""
+    blocks = [_data(path, block.content, block.line + 1) for block in Sections(text, path).fences("yaml")]
+    ours = [data for data in blocks if isinstance(data, dict) and set(data) & set(TABLES[path])]
+    if len(ours) > 1:
         raise Escalation(
-            f"{path}: malformed: {len(blocks)} YAML blocks; expected one",
-            cure="Keep exactly one fenced block marked yaml.",
+            f"{path}: malformed: {len(ours)} YAML blocks that say the same; expected one",
+            cure="Keep the one that is meant.",
             path=path,
         )
-    data = _data(path, blocks[0].content, blocks[0].line + 1)
-    if not isinstance(data, dict):
-        raise Escalation(f"{path}: malformed: the YAML block is not a mapping", cure="Write keys there.", path=path)
-    return data
+    return ours[0] if ours else None
 
 
 def _text(document: Document) -> str:
@@ -114,30 +125,86 @@ class StageContract:
 
 
 def parse_contracts(document: Document) -> Mapping[Stage, StageContract]:
-    """All contracts of the file; Escalation names what is wrong in it."""
+    """The contracts of all stages; Escalation names everything that is wrong in the file."""
     return _parse_contracts(_text(document), document.path)
 
 
 @lru_cache(maxsize=16)
 def _parse_contracts(text: str, path: str) -> Mapping[Stage, StageContract]:
-    found: dict[Stage, StageContract] = {}
-    for block in Sections(text, path).fences("yaml"):
-        contract = _contract(_data(path, block.content, block.line + 1), path, block.line)
-        if contract.stage in found:
-            raise _bad(path, block.line, f"two contracts for stage {contract.stage}")
-        found[contract.stage] = contract
+    problems, found = Problems(), dict[Stage, StageContract]()
+    blocks = _contract_blocks(text, path)
+    for block in blocks:
+        with problems.noted():
+            contract = _contract(_data(path, block.content, block.line + 1), path, block.line)
+            if contract.stage in found:
+                raise _bad(path, block.line, f"two contracts for stage {contract.stage}")
+            found[contract.stage] = contract
+    problems.settle()
+    if not blocks:
+        return shipped()
+    for stage in AGENTS:
+        if stage not in found:
+            problems.add(
+                Escalation(
+                    f"No input contract for stage {stage} in {path}",
+                    cure=f"Add a YAML block with 'stage: {stage}' there.",
+                    path=path,
+                )
+            )
+    for contract in found.values():
+        for name in _never_there(contract):
+            problems.add(
+                Escalation(
+                    f"{path}: malformed: stage {contract.stage} requires {name}, which no stage before it makes",
+                    cure=f"Take it out of what {contract.stage} requires, or make it optional.",
+                    path=path,
+                )
+            )
+    problems.settle()
     return found
 
 
-def contract_for(contracts: Mapping[Stage, StageContract], stage: Stage) -> StageContract:
-    """The contract of a stage; Escalation when the file has none."""
-    if stage in contracts:
-        return contracts[stage]
-    raise Escalation(
-        f"No input contract for stage {stage} in {CONTRACTS}",
-        cure=f"Add a YAML block with 'stage: {stage}' there.",
-        path=CONTRACTS,
-    )
+@cache
+def shipped() -> Mapping[Stage, StageContract]:
+    """The contracts that interlock ships."""
+    file = resources.files(__package__).joinpath("examples", "standards", CONTRACTS.rpartition("/")[2])
+    return _parse_contracts(file.read_text(encoding="utf-8"), CONTRACTS)
+
+
+def _contract_blocks(text: str, path: str) -> tuple[Fence, ...]:
+    """The YAML blocks of a file that has contracts in such blocks; none where all of it is prose."""
+    blocks = tuple(Sections(text, path).fences("yaml"))
+    return blocks if any(re.search(r"^stage[ \t]*:", block.content, re.MULTILINE) for block in blocks) else ()
+
+
+def _never_there(contract: StageContract) -> Iterator[str]:
+    for name in contract.required:
+        if name.startswith(ARTIFACT) and not Stage(name.removeprefix(ARTIFACT)).before(contract.stage):
+            yield name
+
+
+def unsatisfiable(
+    contracts: Mapping[Stage, StageContract], stage: Stage, exists: Callable[[str], bool]
+) -> Iterator[str]:
+    """Paths that a stage requires, that are not there, and that no stage before it may write."""
+    before = [contracts[one] for one in AGENTS if one.before(stage)]
+    scope = Scope(tuple(name.removeprefix(PATH) for one in before for name in one.writes if name.startswith(PATH)))
+    for name in contracts[stage].required:
+        path = name.removeprefix(PATH)
+        if name.startswith(PATH) and not exists(path) and not (scope.patterns and may_hold(scope, path)):
+            yield path
+
+
+def may_hold(scope: Scope, path: str) -> bool:
+    """Whether something at this path, folder or pattern could be written within the scope."""
+    return scope.covers(re.sub(r"\*\*/?|\*|\?", "x", path).rstrip("/"))
+
+
+def place_of(path: str) -> tuple[str, str]:
+    """The folder and the pattern in it that an input stands for; no pattern for one file or folder."""
+    parts = path.rstrip("/").split("/")
+    plain = list(itertools.takewhile(lambda part: not set("*?") & set(part), parts))
+    return "/".join(plain) or ".", "/".join(parts[len(plain) :])
 
 
 def _contract(data: Any, path: str, line: int) -> StageContract:
@@ -160,9 +227,11 @@ def _inputs(value: Any, path: str, line: int) -> tuple[str, ...]:
     names = _strings(value, path, line)
     for name in names:
         kind, _, rest = name.partition(":")
-        known = rest in AGENTS if kind == "artifact" else is_plain(rest) if kind == "path" else name == TASK_FILE
+        known = rest in AGENTS if kind == "artifact" else is_input(rest) if kind == "path" else name == TASK_FILE
         if not known:
-            raise _bad(path, line, f"{one_line(name)!r} is no input (task_file, artifact:<Stage>, path:<file>)")
+            raise _bad(
+                path, line, f"{one_line(name)!r} is no input (task_file, artifact:<Stage>, path:<file or folder>)"
+            )
     return names
 
 
@@ -191,8 +260,8 @@ def _strings(value: Any, path: str, line: int) -> tuple[str, ...]:
     return tuple(value)
 
 
-def is_plain(path: str) -> bool:
-    return not set("*?") & set(path) and not path.startswith("!") and _is_pattern(path)
+def is_input(path: str) -> bool:
+    return not path.startswith("!") and _is_pattern(path.rstrip("/"))
 
 
 def _is_pattern(pattern: str) -> bool:

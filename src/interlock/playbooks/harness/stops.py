@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from interlock.engine import Ending, Run, Status
+from interlock.engine import Checks, Ending, Proof, Run, Status
 from interlock.playbooks.harness import run_state
 from interlock.playbooks.harness.decisions import Bounds
+from interlock.playbooks.harness.inputs import HarnessInputs
 from interlock.playbooks.harness.ledger import Ledger
 from interlock.playbooks.harness.lifecycle import Stage, TaskStatus
-from interlock.playbooks.harness.opening import HarnessInputs
-from interlock.playbooks.harness.run_report import Entry, report_path
+from interlock.playbooks.harness.run_report import Entry, Kind, of_kind, parse, report_path
 
 
 @dataclass
 class Progress:
-    """What this process has done so far, for the bounds it was given."""
+    """What this run has done so far: for its bounds, and for what comes next."""
 
     bounds: Bounds
     inputs: HarnessInputs
+    checks: Checks
+    prose: tuple[str, ...] = ()
+    """Standards without anything that a program can compare: agents get them to read."""
     executed: int = 0
     last: Stage | None = None
+    rejections: int = 0
+    red: tuple[Proof, ...] = ()
+    """What was red when the task was last judged."""
 
 
 def bounds_of(run: Run) -> Bounds:
@@ -50,9 +56,15 @@ async def block(
     return Ending(status, ledger.state.stop_reason)
 
 
-def completed(ledger: Ledger) -> Ending:
+async def completed(run: Run, ledger: Ledger) -> Ending:
+    """The end of the task, with what a person should know of it at a glance."""
     task = ledger.task
-    return Ending.complete(f"Task {task.task_id} is Complete: {task.title}\nHistory: {report_path(task.task_id)}\n")
+    report = parse(await run.read(ledger.report))
+    changed = of_kind(report, Kind.CHANGED)
+    lines = [f"Task {task.task_id} is Complete: {task.title}", f"History: {report_path(task.task_id)}"]
+    lines += [f"Changed by Build: {len(changed)} file{'' if len(changed) == 1 else 's'}"] if changed else []
+    lines += [f"Noticed: {text}" for text in of_kind(report, Kind.NOTICED)]
+    return Ending.complete("".join(f"{line}\n" for line in lines))
 
 
 def note_result(run: Run, ledger: Ledger) -> None:

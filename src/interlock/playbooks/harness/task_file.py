@@ -12,7 +12,7 @@ from interlock.documents import Document, DocumentState, Sections
 from interlock.documents.paths import plain_parts
 from interlock.engine import Scope
 from interlock.errors import PathRefused
-from interlock.playbooks.harness.escalation import Escalation, one_line
+from interlock.playbooks.harness.escalation import Escalation, Problems, one_line
 from interlock.playbooks.harness.lifecycle import WORKING, Stage
 
 FOLDER = "harness/tasks"
@@ -74,7 +74,7 @@ def named_task(text: str) -> str:
 
 
 def parse_task(document: Document) -> Task:
-    """The task; Escalation says what is missing or wrong in its file."""
+    """The task; Escalation says all that is missing or wrong in its file."""
     path = document.path
     if document.state is DocumentState.MISSING:
         raise Escalation(
@@ -82,12 +82,39 @@ def parse_task(document: Document) -> Task:
         )
     if document.state is not DocumentState.OK:
         raise Escalation(f"{path}: unreadable: {document.problem}", cure="Make it a plain UTF-8 file.", path=path)
-    text = Sections(document.text, path)
+    text, problems = Sections(document.text, path), Problems()
     title = next((section for section in text.sections if section.level == 1 and section.title), None)
     if title is None:
         raise missing(path, "Title", "Begin the file with a line '# <title>'.")
     fields = {name: found.value for name, found in text.fields(title.heading).items()}
-    task_id = _value(fields, "Task ID")
+    with problems.noted():
+        _check_id(_value(fields, "Task ID"), path)
+    if not (objective := _body(text, "## Objective").strip()):
+        problems.add(missing(path, "Objective", "Say under '## Objective' what the task is for."))
+    if not (criteria := _bullets(text, "## Acceptance Criteria")):
+        problems.add(missing(path, "Acceptance Criteria", "List at least one under '## Acceptance Criteria'."))
+    asks, artifacts, approve = True, dict[Stage, str](), dict.fromkeys((BEFORE_BUILD, BEFORE_COMPLETE), True)
+    with problems.noted():
+        asks = _mode(_value(fields, "Workflow Mode"), path).asks
+    with problems.noted():
+        artifacts = dict(artifact_paths(text, path))
+    for name in approve:
+        with problems.noted():
+            approve[name] = yes_or_no(fields, name, path, asks)
+    problems.settle()
+    return Task(
+        task_id=_value(fields, "Task ID"),
+        title=one_line(title.title),
+        path=path,
+        objective=objective,
+        criteria=criteria,
+        artifacts=artifacts,
+        approve_build=approve[BEFORE_BUILD],
+        approve_complete=approve[BEFORE_COMPLETE],
+    )
+
+
+def _check_id(task_id: str, path: str) -> None:
     if not task_id:
         raise missing(path, "Task ID", "Add a line '- Task ID: <id>' below the title.")
     if not _TASK_ID.fullmatch(task_id):
@@ -101,33 +128,21 @@ def parse_task(document: Document) -> Task:
         raise Escalation(
             f"Task ID {task_id} does not match file {file}", cure="Rename the file, or correct the Task ID.", path=path
         )
-    if not (objective := _body(text, "## Objective").strip()):
-        raise missing(path, "Objective", "Say under '## Objective' what the task is for.")
-    criteria = _bullets(text, "## Acceptance Criteria")
-    if not criteria:
-        raise missing(path, "Acceptance Criteria", "List at least one under '## Acceptance Criteria'.")
-    mode = _mode(_value(fields, "Workflow Mode"), path)
-    return Task(
-        task_id=task_id,
-        title=one_line(title.title),
-        path=path,
-        objective=objective,
-        criteria=criteria,
-        artifacts=artifact_paths(text, path),
-        approve_build=yes_or_no(fields, BEFORE_BUILD, path, mode.asks),
-        approve_complete=yes_or_no(fields, BEFORE_COMPLETE, path, mode.asks),
-    )
 
 
 def artifact_paths(text: Sections, path: str) -> Mapping[Stage, str]:
     """The five paths under `## Artifact Paths`, each checked; shared by task file and run-state."""
     fields = text.fields("## Artifact Paths") if text.find("## Artifact Paths") else {}
     found = {stage: fields[stage].value.strip("` ") for stage in WORKING if stage in fields}
+    problems = Problems()
     for stage in WORKING:
         if not found.get(stage):
-            raise missing(path, f"Artifact path for {stage}", f"Add '- {stage}: <path>' under '## Artifact Paths'.")
-    if problem := next(problems_of(found), None):
-        raise Escalation(problem, cure=f"Correct '## Artifact Paths' in {path}.", path=path)
+            problems.add(
+                missing(path, f"Artifact path for {stage}", f"Add '- {stage}: <path>' under '## Artifact Paths'.")
+            )
+    for problem in problems_of({stage: place for stage, place in found.items() if place}):
+        problems.add(Escalation(problem, cure=f"Correct '## Artifact Paths' in {path}.", path=path))
+    problems.settle()
     return found
 
 

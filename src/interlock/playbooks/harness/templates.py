@@ -33,10 +33,15 @@ def built_in(path: str) -> str:
 
 
 def load(document: Document) -> str:
-    """The template's text, proven: every hole once known, none missing, and the result can be read back."""
+    """The template's text, proven: every hole once known, none missing, and the result can be read back.
+
+    One that is prose, without any of our holes, leaves the shipped one in force (EV-41).
+    """
     path = document.path
     if document.state is not DocumentState.OK:
         raise Escalation(f"{path}: unreadable: {document.problem}", cure="Make it a plain UTF-8 file.", path=path)
+    if is_prose(document):
+        return built_in(path)
     if problem := _problem(document.text, path):
         raise Escalation(
             f"{path}: malformed: {problem}",
@@ -44,6 +49,11 @@ def load(document: Document) -> str:
             path=path,
         )
     return document.text
+
+
+def is_prose(document: Document) -> bool:
+    """Whether nothing in it is ours to fill in."""
+    return not {name.strip() for name in _HOLE.findall(document.text)} & HOLES[document.path]
 
 
 @lru_cache(maxsize=16)
@@ -56,7 +66,7 @@ def _problem(text: str, path: str) -> str | None:
     try:
         same = _state_survives(text) if path == RUN_STATE else _report_survives(text)
     except DocumentInvalid as error:
-        return f"what is filled in cannot be read back ({error.what.rpartition('malformed: ')[2]})"
+        return f"what is filled in cannot be read back ({error.what})"
     return None if same else "what is filled in cannot be read back"
 
 
