@@ -212,7 +212,7 @@ class Simulated(Engine):
     def _command(self, call: CommandCall) -> CommandResult:
         """What the scripts of the toys do."""
         _sh, script, mark = call.argv
-        if script == "-c":  # a command that does what the file of its name says: status, then output
+        if script == "-c" and mark in self.files:  # it does what the file of its name says: status, then output
             status, _, output = self.files[mark].partition("\n")
             return CommandResult(int(status), output)
         done = self.files.get("effects.txt", "").splitlines()
@@ -366,7 +366,8 @@ class PlayedApplication(Application):
 
     @cached_property
     def setup(self) -> Setup:
-        return PlayedSetup(self.root, self.settings, self.environ, None, self.react, self.slept, self.chosen)
+        given = {"react": self.react, "slept": self.slept, "chosen": self.chosen}
+        return PlayedSetup(self.root, self.settings, self.environ, **given)
 
     def playbook_of(self, known: Known) -> Playbook:
         return self.playbook

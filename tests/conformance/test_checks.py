@@ -22,9 +22,8 @@ async def proven(run: Run, _work: Work) -> Ending:
     await checks.preflight()
     await run.dispatch(MAKER)
     proofs = await checks.prove()
-    again = await checks.prove()
-    assert again == proofs
     red = [proof for proof in proofs if not proof.ok]
+    assert red or await checks.prove() == proofs
     return Ending.stopped(red[0].shown) if red else Ending.complete("\n".join(proof.shown for proof in proofs))
 
 

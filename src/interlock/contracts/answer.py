@@ -38,12 +38,15 @@ class AnswerFormat:
     tokens: Mapping[str, Outcome]
     best: str
     """The token of complete success; the scripted player says it."""
+    unsaid: tuple[str, ...] = ()
+    """Tokens that are understood but not offered: what they come to is decided, but they are not this agent's to say."""
     field: str = "status"
     completion: Completion = "line"
     artifact_is_verdict: bool = False
     """Exit 0 is enough, since verified artifacts are demanded as well (EN-42)."""
     exit_is_verdict: bool = False
-    """Any text with exit 0 is the best token, any other exit a failure (router, ``returns: text``)."""
+    """Any text with exit 0 is an answer, which without a token says nothing about the work; any other exit is a
+    failure (router, ``returns: text``)."""
     late: str | None = None
     """The token of an answer that came only after partial results had been asked for."""
     check_data: Callable[[Mapping[str, Any]], str | None] | None = None
@@ -169,8 +172,8 @@ def _without_token(fmt: AnswerFormat, said: _Said, code: int, message: str, part
     if said.problem:
         return _failed(Reason.BAD_FORMAT, said, said.problem)
     if fmt.exit_is_verdict and spoken:
-        token = fmt.late if partial and fmt.late is not None else fmt.best
-        return Answer(fmt.tokens[token], token=token, data=said.data, detail=said.detail)
+        late = fmt.late if partial else None
+        return Answer(Outcome.OK if late is None else fmt.tokens[late], token=late, data=said.data, detail=said.detail)
     return _failed(Reason.NO_VERDICT, said, _nothing_said(fmt, spoken or said.data is not None))
 
 

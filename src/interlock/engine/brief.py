@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from interlock.contracts import AnswerFormat
+from interlock.contracts import AnswerFormat, Artifact
 from interlock.documents.paths import spoken
 from interlock.engine.model import DEADLINE, SESSION, TIMEOUT, Dispatch, Quoted
 from interlock.errors import EngineFault
@@ -51,14 +51,13 @@ def render(
     """
     if not spec.task.strip():
         raise EngineFault(f"the brief for {spec.name} has no task", where="## Task")
-    outputs = [artifact.path for artifact in spec.contract.artifacts]
     parts = [instructions.strip()] if instructions.strip() else []
     parts += [f"# {heading.playbook}: {heading.step}: {spec.name}", _header(spec, heading)]
     parts += ["## Task", spec.task.strip()]
     if words:
         parts += ["## Said by people", SAID_BY_PEOPLE, words]
     parts += ["## Inputs", _bullets(spec.inputs)]
-    parts += ["## Outputs", _bullets(outputs)]
+    parts += ["## Outputs", _outputs(spec.contract.artifacts)]
     context = [*spec.context, *([told] if told is not None else [])]
     parts += ["## Context", "\n\n".join(quoted(item) for item in context) or "None."]
     parts += ["## Rules", "\n".join(f"- {rule}" for rule in rules(spec))]
@@ -89,7 +88,7 @@ def rules(spec: Dispatch) -> list[str]:
 
 def how_to_answer(fmt: AnswerFormat) -> str:
     """The form in which the verdict is looked for, as an instruction."""
-    tokens = ", ".join(f"`{token}`" for token in fmt.tokens)
+    tokens = ", ".join(f"`{token}`" for token in fmt.tokens if token not in fmt.unsaid)
     match fmt.completion:
         case "line":
             return f"End with one line that begins with one of {tokens}, a colon and a one-line summary."
@@ -100,7 +99,10 @@ def how_to_answer(fmt: AnswerFormat) -> str:
             )
         case "text" if fmt.exit_is_verdict:
             label = fmt.field.capitalize()
-            return f"Your answer is passed on as it is. It may have one line `{label}:` with one of {tokens}."
+            return (
+                f"Your answer is passed on as it is. End it with one line `{label}:` and one of {tokens}: "
+                "without it nobody can tell whether the work is done."
+            )
         case "text":
             return (
                 f"Answer with a JSON object in a fenced block, or with labelled lines; "
@@ -122,8 +124,14 @@ def _header(spec: Dispatch, heading: Heading) -> str:
     return "\n".join(f"- {name}: {value}" for name, value in lines.items())
 
 
-def _bullets(paths: tuple[str, ...] | list[str]) -> str:
+def _bullets(paths: tuple[str, ...]) -> str:
     return "\n".join(f"- {named(path)}" for path in paths) or "None."
+
+
+def _outputs(artifacts: tuple[Artifact, ...]) -> str:
+    """What is to be written, and what may be: of the latter nobody misses it, and players leave it out."""
+    listed = (f"- {named(one.path)}" + ("" if one.required or one.sampled else " (optional)") for one in artifacts)
+    return "\n".join(listed) or "None."
 
 
 def named(path: str) -> str:
@@ -135,8 +143,11 @@ def named(path: str) -> str:
 
 def quoted(item: Quoted | str) -> str:
     """A context part; foreign text goes into a fence that it cannot close."""
-    if isinstance(item, str):
-        return item.strip()
+    return item.strip() if isinstance(item, str) else fenced(item, SAID_TO_BE_DATA)
+
+
+def fenced(item: Quoted, said: str) -> str:
+    """A part with what is said about it, its text in a fence that it cannot close; for what is to be acted on too."""
     longest = max((len(run) for run in re.findall("`+", item.text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"### {item.title}\n\n{SAID_TO_BE_DATA}\n\n{fence}{item.language}\n{item.text.rstrip(chr(10))}\n{fence}"
+    return f"### {item.title}\n\n{said}\n\n{fence}{item.language}\n{item.text.rstrip(chr(10))}\n{fence}"

@@ -8,11 +8,12 @@ old one too, so that nobody passes by changing the question.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from interlock.contracts import is_definition
+from interlock.contracts import is_definition, is_test
 from interlock.contracts.failures import failures_in
 from interlock.engine.keys import digest_of
 from interlock.engine.model import CommandResult, Ending, Stop
@@ -62,6 +63,7 @@ class Proof:
     """What failed beside that, by name."""
     definitions: tuple[str, ...] = ()
     """It ran with these files as they were before the run: they say what the command does, and were changed."""
+    timed_out: bool = False
 
     @property
     def ok(self) -> bool:
@@ -75,27 +77,56 @@ class Proof:
 
 
 class Checks:
-    """The named commands of one run, and what is known of them."""
+    """The named commands of one run, and what is known of them.
 
-    def __init__(self, run: Run, commands: Sequence[Named]) -> None:
+    Args:
+        besides: patterns of files on which the commands do not depend, such as the playbook's own documents.
+        agents: those that will be called; unset: all that the playbook can need.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        commands: Sequence[Named],
+        *,
+        besides: Sequence[str] = (),
+        agents: Sequence[str] | None = None,
+    ) -> None:
         self._run = run
+        self._agents = agents
         self.commands = tuple(commands)
+        """What a person names now; it may change while the run goes on."""
+        self._besides = tuple(besides)
         self._base: Any = None
         self._known: dict[str, frozenset[str]] = {}
-        self._last: dict[tuple[str, tuple[str, ...]], Proof] = {}
+        self._last: dict[tuple[Named, tuple[str, ...]], tuple[Any, Proof]] = {}
+        self._leaves: set[Named] = set()
+        """Those that leave files which the project does not ignore: they are dropped, and later ones may need them."""
+
+    @property
+    def baseline(self) -> Mapping[str, Any]:
+        """What is known of the untouched tree, as JSON data, for a run that goes on where this one ends."""
+        return {"tree": self._base, "known": {command: sorted(names) for command, names in self._known.items()}}
+
+    def go_on_from(self, baseline: Mapping[str, Any]) -> None:
+        """Take the untouched tree as an earlier run of the same workspace found it."""
+        self._base = baseline["tree"]
+        self._known = {command: frozenset(names) for command, names in baseline["known"].items()}
 
     async def preflight(self) -> None:
         """Look once, before the first agent; `Stop` where the run could only waste what it costs."""
         run = self._run
+        if run.options.stop_before_work and run.flags.get("no_preflight") and run.live:
+            return  # a dry run, which leaves nothing behind; what is recorded is played all the same
         with run.step("preflight"):
             mode = run.settle_once(
                 "preflight", {"skip": bool(run.flags.get("no_preflight")), "accept": self._accepts()}
             )
-            self._base = await run.snapshot()
+            self._base = await run.snapshot() if self.commands else None
             if mode["skip"]:
                 run.note("preflight", skipped=True, commands=[one.shown for one in self.commands])
                 return
-            problems = list(await run.unready())
+            problems = list(await run.unready(self._agents))
             proofs = [] if problems else [await self._run_one(one, ()) for one in self.commands]
             red = [proof for proof in proofs if not proof.ok]
             run.note(
@@ -116,14 +147,18 @@ class Checks:
     def _accepts(self) -> bool:
         return bool(self._run.flags.get("accept_baseline"))
 
-    async def prove(self) -> tuple[Proof, ...]:
-        """The proofs for the tree as it is; a command runs only if the tree changed since it did last. The first that
-        is red is the last."""
+    async def prove(self, *, as_before: bool = True) -> tuple[Proof, ...]:
+        """The proofs for the tree as it is; a command that passed runs only if the tree changed since. The first that
+        is red is the last.
+
+        Args:
+            as_before: with definitions as they were before, too; not needed where nothing is accepted for good.
+        """
         run = self._run
         if not self.commands:
             return ()
-        changed = await run.changes(self._base) if self._base is not None else None
-        definitions = tuple(path for path in (changed.paths if changed else ()) if is_definition(path))
+        changed = await run.changes(self._base) if as_before and self._base is not None else None
+        definitions = tuple(path for path in (changed.paths if changed else ()) if self._defines(path))
         proofs: list[Proof] = []
         for restored in ((), definitions) if definitions else ((),):
             for one in self.commands:
@@ -132,23 +167,41 @@ class Checks:
                     return tuple(proofs)
         return tuple(proofs)
 
+    def _defines(self, path: str) -> bool:
+        """Whether this file says what the commands do: by its name, or because one of them starts it."""
+        return is_definition(path) or (
+            not is_test(path) and any(path in _scripts(one.command) for one in self.commands)
+        )
+
     async def _run_one(self, one: Named, definitions: tuple[str, ...]) -> Proof:
         run = self._run
-        tree = digest_of({"tree": await run.snapshot()})
-        last = self._last.get((one.command, definitions))
-        if last is not None and last.tree == tree:
+        now = await run.snapshot()
+        then, last = self._last.get((one, definitions), (None, None))
+        if last is not None and last.ok and (then == now or await self._is_as_it_was(then)):
             return last
+        before = [other.command for other in self.commands[: self._place(one)] if self._needs(one, other)]
         result = await run.command(
-            ("sh", "-c", one.command),
+            _argv((*before, one.command)),
             cwd=one.cwd,
             timeout_s=one.timeout_s,
             name=f"check-{one.name}" if not definitions else f"check-{one.name}-as-before",
             as_of=(self._base, definitions) if definitions else None,
         )
-        proof = self._proof(one, result, tree, definitions)
+        if result.changed:
+            self._leaves.add(one)
+        proof = self._proof(one, result, digest_of({"tree": now}), definitions)
         run.note("proof", **asdict(proof))
-        self._last[one.command, definitions] = proof
+        self._last[one, definitions] = (now, proof)
         return proof
+
+    async def _is_as_it_was(self, then: Any) -> bool:
+        return bool(self._besides) and not (await self._run.changes(then, besides=self._besides)).paths
+
+    def _place(self, one: Named) -> int:
+        return self.commands.index(one)
+
+    def _needs(self, one: Named, other: Named) -> bool:
+        return other in self._leaves and other.cwd == one.cwd
 
     def _proof(self, one: Named, result: CommandResult, tree: str, definitions: tuple[str, ...]) -> Proof:
         output = "\n".join(filter(None, (result.stdout.strip(), result.stderr.strip())))
@@ -169,7 +222,35 @@ class Checks:
             tuple(sorted(failed & (known or frozenset()))),
             tuple(new),
             definitions,
+            result.timed_out,
         )
+
+
+_INTERPRETER = re.compile(r"(ba|da|k|z)?sh|python[\d.]*|node|ruby|perl|php|bun|deno")
+_INLINE = re.compile("-[a-z]*[cem]")
+"""The option after which an interpreter gets a program, or a module, and no script."""
+
+
+def _scripts(command: str) -> set[str]:
+    """The files that a command starts: named with their folder, or handed to an interpreter."""
+    found = set()
+    for part in re.split(r"[;&|()<>\n]+", command):
+        words = part.replace('"', " ").replace("'", " ").split()
+        if words and _INTERPRETER.fullmatch(words[0].rpartition("/")[2]):
+            inline = any(_INLINE.fullmatch(word) for word in words[1:])
+            words = [] if inline else [word for word in words[1:] if not word.startswith("-")]
+        elif words and "/" not in words[0]:
+            words = []
+        found |= {word.removeprefix("./") for word in words[:1]}
+    return found
+
+
+def _argv(commands: Sequence[str]) -> tuple[str, ...]:
+    """The last command, after those whose outputs it needs, for a shell."""
+    if len(commands) == 1:
+        return ("sh", "-c", commands[0])
+    *first, last = (f'sh -c "${number}"' for number in range(1, len(commands) + 1))
+    return ("sh", "-c", " && ".join((*first, f"exec {last}")), "sh", *commands)
 
 
 def _problem(result: CommandResult) -> str:

@@ -157,6 +157,7 @@ class Dispatcher:
                 "outcome": report.outcome.value,
                 "reason": report.reason.value if report.reason else None,
                 "detail": report.detail,
+                "complaints": list(report.complaints[:3]),
                 "failure": failure,
                 "used": asdict(used),
                 "delay_s": delay,
@@ -438,6 +439,8 @@ def outcome_facts(report: Report) -> dict[str, Any]:
         "outcome": report.outcome.value,
         "reason": report.reason.value if report.reason else None,
         "complaints": list(report.complaints[:10]),
+        "passed": report.passed,
+        "against": list(report.evidence.contradictions[:10]),
     }
 
 

@@ -39,7 +39,7 @@ async def drive(run: Run, *, resume: int = 0) -> Close:
     except Before as stop:
         return Close(Status.WAITING, stop.reason, before=stop)
     except Halted as halt:
-        return Close(Status.WAITING, halt.reason, gate=halt.gate)
+        return Close(halt.status, halt.reason, gate=halt.gate)
     except Diverged:
         raise
     except BadInput as error:

@@ -123,7 +123,7 @@ async def dry_run(host: Host, setup: Setup, playbook: Playbook, inputs: Any, *, 
     world.documents = Overlay(world.documents)
     world.records = OverlayRecords(folder)
     journal = Journal(medium, run_id=identity.run_id, genesis=genesis, clock=stamp_now, held=last is None)
-    options = replace(setup.options(playbook), stop_before_work=True)
+    options = replace(setup.options(playbook), stop_before_work=True, flags={"no_preflight": True})
     said: list[str | bytes] = []
     run = Run(playbook, identity, journal, _typed(world), options=options, say=said.append)
     close = await drive(run)

@@ -130,7 +130,7 @@ class Examiner:
             verdict = verdict if no_change else changed_nothing(verdict)
         if spec.kind is Kind.JUDGE:
             verdict = on_a_clean_tree(verdict, (*changes.dropped, *changes.foreign))
-        verdict = within_scope(verdict, violations, found)
+        verdict = with_refusals(within_scope(verdict, violations, found), exit_.refused)
         kept = self._keep_answer(trial, exit_)
         accepted = verdict.outcome is not Outcome.FAIL
         left_out = {artifact.path for artifact in spec.contract.artifacts if not artifact.imported}
@@ -157,7 +157,7 @@ class Examiner:
             evidence=verdict.evidence,
             passed=verdict.passed if verdict.outcome is not Outcome.FAIL else None,
             no_change=no_change,
-            weakened=weakened(difference.decode("utf-8", "replace")) if plan.writes_code else (),
+            weakened=weakened(difference.decode("utf-8", "replace")) if plan.spec.writes else (),
             work=work,
             accepted=accepted,
             patch=patch,
@@ -248,6 +248,14 @@ def on_a_clean_tree(verdict: Judgement, undone: Sequence[str]) -> Judgement:
         "is not what is there: judge again, and remove what your commands leave before you answer"
     )
     return replace(verdict, outcome=Outcome.FAIL, reason=Reason.CONTRACT_VIOLATION, complaints=(said,))
+
+
+def with_refusals(verdict: Judgement, refused: Sequence[str]) -> Judgement:
+    """Who failed and was not let do something by its own client is told so first: that is likely why (EV-48)."""
+    if verdict.outcome is not Outcome.FAIL or not refused:
+        return verdict
+    said = tuple(f"its client refused: {text}" for text in refused)
+    return replace(verdict, complaints=(*said, *verdict.complaints))
 
 
 def within_scope(verdict: Judgement, violations: Sequence[str], found: Found) -> Judgement:

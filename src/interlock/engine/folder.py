@@ -407,7 +407,7 @@ def find_run(root: Path, name: str) -> Known:
     runs = known_runs(root)
     if not runs:
         raise Refused(
-            "this workspace has no runs", where=str(root), remedy="Start one with: interlock run PLAYBOOK ..."
+            "this workspace has no runs", where=str(root), remedy="See how to start one: interlock run --help"
         )
     if name == "latest":
         return runs[-1]

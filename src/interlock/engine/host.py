@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ from interlock.engine.keys import sha256
 from interlock.engine.lifecycle import START, Start, ended_as, forgotten, past_of, standing
 from interlock.engine.locks import Lock
 from interlock.engine.model import Ending, GateDecision, Status
-from interlock.engine.nesting import Parent, find_parent, is_nested
+from interlock.engine.nesting import Parent, engines_above, find_parent, is_nested
 from interlock.engine.objects import unpack
 from interlock.engine.options import Options
 from interlock.engine.people import (
@@ -32,6 +32,7 @@ from interlock.engine.people import (
     check_decision,
     decided_gates,
     how_it_stands,
+    is_cancelled,
     overtaken,
     record_decision,
     waiting_gate,
@@ -43,6 +44,14 @@ from interlock.workspace import Workspace, open_layers
 
 DEEPEST = 3
 POLL_S = 0.3
+
+
+Again = Callable[[str, Mapping[str, Any]], str]
+"""The command that asks for a playbook with these inputs, as a person types it at the door they came through."""
+
+
+def plainly_again(playbook: str, _inputs: Mapping[str, Any]) -> str:
+    return f"interlock run {playbook}"
 
 
 class View(Protocol):
@@ -117,6 +126,11 @@ class Call:
     who: str = ""
     flags: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def said(self) -> dict[str, str]:
+        """The note as the journal holds it, on the line with which this process begins its part of the run."""
+        return {"who": self.who or "a person", "note": self.note} if self.note else {}
+
 
 NOTHING_SPECIAL = Call()
 
@@ -131,8 +145,10 @@ class Host:
         environ: Mapping[str, str],
         version: str,
         tripwire: Tripwire = no_tripwire,
+        again: Again | None = None,
     ) -> None:
         self.root = root
+        self._again = again or plainly_again
         self._setup = setup
         self._view = view
         self._environ = environ
@@ -167,13 +183,12 @@ class Host:
                     playbook.complete(inputs)
                     if playbook.complete
                     else f"{playbook.name} {key} is complete (run {last.identity.run_id})",
-                    remedy=f"To run it again: interlock run {playbook.name} ... --new-run",
+                    remedy=f"To run it again: {self._again(playbook.name, playbook.inputs_json(inputs))} --new-run",
                 )
             case _ if last:
                 raise Refused(
                     f"run {last.identity.run_id} is open for {playbook.name} {key}, with other inputs",
-                    found=f"{dict(recorded)!r}",
-                    expected=f"{playbook.inputs_json(inputs)!r}",
+                    **differing(recorded, playbook.inputs_json(inputs)),
                     remedy=(
                         f"Go on with it: interlock resume {last.identity.run_id}. "
                         f"Or end it first: interlock cancel {last.identity.run_id}."
@@ -185,12 +200,23 @@ class Host:
         """Go on with a run; an ended one gets a successor, or is reopened where its journal is its state."""
         inputs = playbook.parse_inputs(known.identity.inputs)
         parent = self._parent(playbook, inputs)
-        status = ended_as(known.folder.lines())
+        lines = known.folder.lines()
+        status = ended_as(lines)
+        if is_cancelled(lines):
+            raise Refused(
+                f"run {known.identity.run_id} was cancelled, and that is final",
+                remedy=f"Start anew: {self._again(playbook.name, known.identity.inputs)} --new-run",
+            )
         if status in (Status.COMPLETE, Status.DEGRADED) and not call.retry:
+            if call.note:
+                raise Refused(
+                    f"run {known.identity.run_id} is {status}: nobody works on it any more who could hear the note",
+                    remedy=f"Start anew: {self._again(playbook.name, known.identity.inputs)} --new-run",
+                )
             return self._already_ended(known, playbook)
         if status is None or (playbook.reopens and call.retry):
             return await self._continue(known, playbook, call, parent, reopen=status is not None)
-        inputs = playbook.successor(inputs, {**call.flags, "retry": call.retry})
+        inputs = playbook.successor(inputs, {**call.flags, "retry": call.retry, "note": call.note})
         return await self._begin(playbook, inputs, call, parent, continues=known.identity.run_id)
 
     async def _begin(
@@ -231,7 +257,7 @@ class Host:
             held=True,
             tripwire=self._tripwire,
         )
-        journal.append("run.start", data=first_facts(identity))
+        journal.append("run.start", data={**first_facts(identity), **call.said})
         try:
             return await self._process(folder, identity, journal, playbook, call, parent, resume=0)
         finally:
@@ -243,6 +269,8 @@ class Host:
         identity, folder = known.identity, known.folder
         with self._locked(playbook.name, identity.key, identity.run_id, take_over=call.take_over) as holder:
             journal = folder.journal(stamp_now, tripwire=self._tripwire)
+            if not reopen:
+                check_options(identity.run_id, call, journal.lines)
             if not journal.lines:  # the process died between run.json and its first line
                 journal.append("run.start", data=first_facts(identity))
             if reopen:
@@ -296,8 +324,7 @@ class Host:
         self._view.begin(identity, journal.lines, resumed=resume > 0)
         journal.listen(self._view.line)
         if resume:
-            said = {"who": call.who or "a person", "note": call.note} if call.note else {}
-            journal.append("run.resumed", data={"n": resume, "version": self._version, **said})
+            journal.append("run.resumed", data={"n": resume, "version": self._version, **call.said})
             if call.accept_recorded:
                 journal.append("divergence.accepted", data={})
         try:
@@ -331,7 +358,7 @@ class Host:
             raise damage
         if self._cancelled and ended_as(run.journal.lines) is None:
             ending = Ending.stopped("cancelled")
-            run.journal.append("run.end", data=ending.to_json())
+            run.journal.append("run.end", data={**ending.to_json(), "cancelled": True})
             return Close(ending.status, ending.reason)
         return close
 
@@ -403,7 +430,8 @@ class Host:
                     if ended_as(journal.lines) is None:
                         self._take_messages(folder, journal)
                         await self._clear_up(identity.run_id)
-                        journal.append("run.end", data=Ending.stopped("cancelled").to_json())
+                        end = {**Ending.stopped("cancelled").to_json(), "cancelled": True}
+                        journal.append("run.end", data=end)
                     folder.remember_head(journal)
                     return
             except Locked:
@@ -492,10 +520,13 @@ class Host:
         parent = find_parent(self._environ, self.root)
         if parent is None:
             return None
-        if parent.is_around(self.root) and (parent.playbook, parent.run_key) == (playbook.name, playbook.key(inputs)):
+        key = playbook.key(inputs)
+        same = parent.is_around(self.root) and (parent.playbook, parent.run_key) == (playbook.name, key)
+        last = self.last_run(playbook.name, key)
+        if same or (last is not None and last.identity.run_id in engines_above(self.root)):
+            trail = " -> ".join((*parent.delegation.path, f"{playbook.name} {key}"))
             raise Refused(
-                f"an agent of run {parent.run_id} may not start a run of the same key ({parent.run_key})",
-                where=" -> ".join(parent.delegation.path),
+                f"delegation cycle: {trail}; an agent of run {parent.run_id} may not start a run of the same key"
             )
         depth = parent.delegation.depth + 1
         if depth > DEEPEST:
@@ -518,6 +549,13 @@ class Host:
         return finished(known.identity, Close(ending.status, ending.reason, ending.output), lines, at=last.ts)
 
 
+def differing(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, str]:
+    """The inputs that are not what they were, as the parts of a refusal."""
+    names = [name for name in {**recorded, **asked} if recorded.get(name) != asked.get(name)]
+    sides = {"found": recorded, "expected": asked}
+    return {part: ", ".join(f"{name} = {side.get(name)!r}" for name in names) for part, side in sides.items()}
+
+
 def finished(
     identity: Identity, close: Close, lines: list[Line], *, exists: bool = True, at: str | None = None
 ) -> Finished:
@@ -530,6 +568,16 @@ def finished(
         finished_at=at or stamp_now(),
         lines=lines,
     )
+
+
+def check_options(run_id: str, call: Call, lines: list[Line]) -> None:
+    """`Refused` for an option that comes too late: what was settled at the start is not settled anew (EV-23)."""
+    if call.flags.get("accept_baseline") and any(line.event == "preflight" for line in lines):
+        raise Refused(
+            f"run {run_id} has looked at its commands already: what fails is not recorded as known any more",
+            where="option --accept-baseline",
+            remedy=f"Go on without it: interlock resume {run_id}. Or end it first: interlock cancel {run_id}.",
+        )
 
 
 def first_facts(identity: Identity) -> dict[str, Any]:

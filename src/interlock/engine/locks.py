@@ -163,5 +163,10 @@ class Lock:
         return Locked(
             f"{self.name} is locked by {who}",
             holder=holder.to_json() if holder else None,
-            remedy=remedy or "Wait until it has ended, or end it with: interlock cancel RUN.",
+            remedy=remedy or _end_it(holder),
         )
+
+
+def _end_it(holder: Holder | None) -> str:
+    end = f", or end it with: interlock cancel {holder.run}" if holder else ""
+    return f"Wait until it has ended{end}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.engine.model import Delegation
+from interlock.engine.model import Delegation, Status
 from interlock.workspace import protected_names
 
 
@@ -33,10 +33,11 @@ class Options:
 class Halted(BaseException):
     """The run's process ends here although the run is still open. Not an error: `except Exception` lets it pass."""
 
-    def __init__(self, reason: str, *, gate: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, reason: str, *, gate: Mapping[str, Any] | None = None, status: Status = Status.WAITING) -> None:
         super().__init__(reason)
         self.reason = reason
         self.gate = gate
+        self.status = status
 
 
 class Before(Halted):

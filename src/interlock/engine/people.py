@@ -57,6 +57,11 @@ def waiting_gate(lines: Sequence[Line]) -> Waiting | None:
     return None
 
 
+def is_cancelled(lines: Sequence[Line]) -> bool:
+    """Whether a person ended the run for good (EV-24)."""
+    return bool(lines) and lines[-1].event == "run.end" and bool(lines[-1].data.get("cancelled"))
+
+
 def check_decision(
     lines: Sequence[Line], choice: str, digest_now: Callable[[str], str], *, gate: str | None = None, run_id: str
 ) -> Waiting:

@@ -12,7 +12,7 @@ from interlock.engine import commands
 from interlock.engine.document_verbs import DocumentVerbs
 from interlock.engine.model import CommandResult, plain
 from interlock.engine.recording import CODE_CHANGED
-from interlock.engine.tables import name_of, row_name
+from interlock.engine.tables import Table, name_of, names_of, row_name
 from interlock.engine.world import KEPT_OF_OUTPUT, CommandCall
 from interlock.errors import Diverged
 from interlock.telemetry import dispatch_rows
@@ -25,8 +25,12 @@ KEY = "\u27e6key\u27e7"
 class PlainVerbs(DocumentVerbs):
     """Decisions, events, clock, output, commands."""
 
-    def decide(self, rule: Callable[..., T], *inputs: Any) -> T:
-        """Apply a table or pure function; what it was given and what it said are recorded."""
+    def decide(self, rule: Callable[..., T], *inputs: Any, named: Mapping[str, Any] | None = None) -> T:
+        """Apply a table or pure function; what it was given and what it said are recorded.
+
+        Args:
+            named: the inputs as people know them (``{"security": "High"}``), where the rule's own words say less.
+        """
         name = name_of(rule)
         slot = self.recall(name, {"rule": name, "inputs": plain(inputs)})
         result = rule(*inputs)
@@ -43,7 +47,9 @@ class PlainVerbs(DocumentVerbs):
                 remedy=CODE_CHANGED,
             )
         out = {"rule": name, "row": row_name(inputs)[:400], "result": value}
-        slot.settle("decide", out, facts={"inputs": plain(inputs)})
+        told = dict(named) if named is not None else dict(zip(names_of(rule, inputs), inputs, strict=False))
+        facts = {"inputs": plain(inputs), "named": plain(told), "table": isinstance(rule, Table)}
+        slot.settle("decide", out, facts=facts)
         return result
 
     def note(self, event: str, **facts: Any) -> None:
@@ -103,12 +109,13 @@ class PlainVerbs(DocumentVerbs):
         slot.settle("option", dict(value), facts=value)
         return value
 
-    async def unready(self) -> Sequence[str]:
-        """Why agents of this playbook cannot be called, one sentence for each cause; nothing is asked of a model."""
+    async def unready(self, agents: Sequence[str] | None = None) -> Sequence[str]:
+        """Why these agents cannot be called (all of the playbook, where none are named), one sentence for each cause;
+        nothing is asked of a model."""
         slot = self.recall("unready", {})
         if slot.recorded:
             return list(slot.value())
-        problems = list(await self.world.unready(self.playbook.agents))
+        problems = list(await self.world.unready(self.playbook.agents if agents is None else agents))
         slot.settle("unready", problems)
         return problems
 

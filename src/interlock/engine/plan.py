@@ -80,8 +80,8 @@ class Plan:
 def make_plan(spec: Dispatch, slot: Slot, bound: Bound, identity: Identity, options: Options, *, session: str) -> Plan:
     """Settings go over the role, the role over the playbook; an outer dispatch bounds the scope (EN-39)."""
     role = bound.role
-    if bound.writes is not None:
-        spec = replace(spec, writes=bound.writes)
+    if (writes := bound.writes if bound.writes is not None else role.writes if role else None) is not None:
+        spec = replace(spec, writes=writes)
     owed = tuple(artifact.path for artifact in spec.contract.artifacts)
     scope = Scope(spec.scope, named=owed, protected=options.protected)
     if options.parent_scope is not None:

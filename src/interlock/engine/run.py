@@ -10,14 +10,14 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from interlock.engine.definition import Playbook
 from interlock.engine.dispatch import Dispatcher
 from interlock.engine.identity import Identity
 from interlock.engine.journal import Journal
 from interlock.engine.keys import checked_name
-from interlock.engine.model import APPROVE, REJECT, Choice, Dispatch, GateDecision, Report
+from interlock.engine.model import APPROVE, REJECT, Choice, Dispatch, GateDecision, Report, Status
 from interlock.engine.options import Halted, Options
 from interlock.engine.places import start_without, taking
 from interlock.engine.plain_verbs import KEY, PlainVerbs
@@ -112,13 +112,18 @@ class Run(PlainVerbs):
         """Park the run because its money is used up (EN-45)."""
         self.materialize()
         self.journal.append("run.paused", data={"reason": reason, **facts})
-        raise Halted(f"{reason}; go on with: interlock resume {self.identity.run_id} --budget USD")
+        more = f" --budget {2 * self.options.budget_usd:g}" if self.options.budget_usd is not None else ""
+        raise Halted(f"{reason}; go on with: interlock resume {self.identity.run_id}{more}")
 
-    def pause(self, reason: str) -> None:
-        """A bounded stop: the run stays open and goes on with the next resume (EN-21)."""
+    def pause(self, reason: str, *, status: Status = Status.WAITING) -> NoReturn:
+        """A bounded stop: the run stays open and goes on with the next resume (EN-21).
+
+        Args:
+            status: how this process ends; `FAILED` where an agent did not do its part, and may at the next resume.
+        """
         self.materialize()
         self.journal.append("run.paused", data={"reason": reason})
-        raise Halted(reason)
+        raise Halted(reason, status=status)
 
     # -- agents
 

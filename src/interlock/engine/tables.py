@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any, Generic, TypeVar
@@ -38,3 +40,14 @@ def row_name(inputs: tuple[object, ...]) -> str:
 
 def name_of(rule: Callable[..., Any]) -> str:
     return rule.name if isinstance(rule, Table) else rule.__name__
+
+
+def names_of(rule: Callable[..., Any], inputs: tuple[object, ...]) -> list[str]:
+    """What each input is called: by a table's kind of words, else by the function's parameter."""
+    if isinstance(rule, Table):
+        return [_words(type(value).__name__) for value in inputs]
+    return [name.replace("_", " ") for name in inspect.signature(rule).parameters]
+
+
+def _words(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()

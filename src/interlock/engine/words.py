@@ -59,7 +59,7 @@ def _words(line: Line, objects: Objects) -> Words | None:
         case "gate.decided" if data.get("note"):
             decided = unpack(data["out"], objects)
             return Words(data["who"], decided["at"], f"{data['gate']}: {data['choice']}", data["note"])
-        case "run.resumed" if data.get("note"):
+        case "run.resumed" | "run.start" if data.get("note"):
             return Words(data["who"], line.ts, "resumed the run", data["note"])
         case _:
             return None
