@@ -28,7 +28,7 @@ from interlock.engine.options import Options
 from interlock.engine.real import RealWorld
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
 from interlock.playbooks.roadmap.documents import Item
-from interlock.playbooks.roadmap.ledger import Rules, Survey, survey, transition
+from interlock.playbooks.roadmap.ledger import Survey, survey, transition
 from interlock.settings.models import RoadmapSettings
 from interlock.workspace import Workspace
 
@@ -75,10 +75,10 @@ def timed(work: Any, times: int) -> str:
 
 def selection_and_rewrite(root: Path) -> None:
     path = lay_out(root, done=ITEMS - 1)
-    store, rules = Store(root, root / "attic"), Rules()
+    store = Store(root, root / "attic")
 
     def select() -> Survey:
-        return Survey.from_json(survey(store.read(FILE), str(path), rules))
+        return Survey.from_json(survey(store.read(FILE), str(path)))
 
     chosen = select().item
     assert chosen is not None
@@ -104,7 +104,10 @@ class AtOnce:
 
     async def call(self, request: AgentRequest, _observe: Observer) -> AgentExit:
         assert request.contract is not None
-        return AgentExit(0, MemoryOutput(sample(request.contract.answer).encode()))
+        said = sample(request.contract.answer)
+        if request.contract.must_change:
+            said = said.replace("{", '{"noChange": "nothing is built here",', 1)
+        return AgentExit(0, MemoryOutput(said.encode()))
 
     async def recall(self, _request: AgentRequest, _code: int) -> AgentExit | None:
         return None

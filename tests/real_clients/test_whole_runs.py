@@ -148,7 +148,10 @@ ROADMAP = Script(
             answer(
                 status="success",
                 verdict="pass",
-                evidence={"checks": dict.fromkeys(("lint", "typecheck", "build", "quality"), "pass")},
+                evidence={
+                    "checks": dict.fromkeys(("lint", "typecheck", "build", "quality"), "pass"),
+                    "verification": [PASSED],
+                },
                 issues=[],
                 nextSteps=[],
             ),

@@ -10,6 +10,13 @@ from interlock.agents.roles import Role, RoleLibrary
 from interlock.agents.runner import Runner
 from interlock.errors import ConfigInvalid
 
+NAMED = 8
+"""Agents that a problem of many names."""
+
+
+class NoRole(ConfigInvalid):
+    """There is no role file for an agent."""
+
 
 class AgentFacts(Protocol):
     """What settings say of one agent."""
@@ -63,7 +70,7 @@ class Book:
         if agent not in self._bound:
             role = self._library.find(self._playbook, agent) if self._needs_roles else None
             if role is None and self._needs_roles:
-                raise ConfigInvalid(
+                raise NoRole(
                     f"Agent {agent} is not configured: no role of this name was found for {self._playbook}",
                     remedy=f"Write .interlock/agents/{self._playbook}/{agent}.md, or see: interlock doctor",
                 )
@@ -76,20 +83,37 @@ class Book:
 
     def bind_all(self, agents: tuple[str, ...]) -> None:
         """Bind every agent that a playbook can need, or say which cannot be (CM-06)."""
-        problems = []
+        causes: dict[str, list[tuple[str, ConfigInvalid]]] = {}
         for agent in agents:
             try:
                 self.bind(agent)
+            except NoRole as problem:
+                causes.setdefault("", []).append((agent, problem))
             except ConfigInvalid as problem:
-                problems.append(problem)
-        if len(problems) == 1:
-            raise problems[0]
-        if problems:
-            raise ConfigInvalid(
-                f"{len(problems)} agents cannot be called:\n"
-                + "\n".join(f"  - {problem.what}" for problem in problems),
-                remedy=problems[0].remedy,
+                causes.setdefault(problem.what, []).append((agent, problem))
+        found = [self._one_cause([agent for agent, _ in of], of[0][1]) for of in causes.values()]
+        if found:
+            found[0].also = tuple(found[1:])
+            raise found[0]
+
+    def _one_cause(self, agents: list[str], problem: ConfigInvalid) -> ConfigInvalid:
+        """A problem that several agents share, said once (EV-27)."""
+        if len(agents) == 1:
+            return problem
+        named = ", ".join(agents[:NAMED]) + (f" and {len(agents) - NAMED} more" if len(agents) > NAMED else "")
+        if isinstance(problem, NoRole):
+            return ConfigInvalid(
+                f"{len(agents)} agents of {self._playbook} are not configured: no role of their names was found",
+                found=named,
+                remedy=f"Write .interlock/agents/{self._playbook}/{agents[0]}.md and so on, or see: interlock doctor",
             )
+        return ConfigInvalid(
+            f"{problem.what} ({len(agents)} agents of {self._playbook} need it)",
+            where=problem.where,
+            expected=problem.expected,
+            found=problem.found,
+            remedy=problem.remedy,
+        )
 
     def runner(self, bound: Bound) -> Runner:
         return self._runner(bound.runner)

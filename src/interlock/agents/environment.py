@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 _REPOSITORY: Final = frozenset(
@@ -55,6 +58,27 @@ def agent_environment(
         name: value for name, value in base.items() if not name.startswith("INTERLOCK_") and name not in _REPOSITORY
     }
     return {**inherited, **settings_env, **request_env}
+
+
+def without_our_own(environ: Mapping[str, str], root: Path, *, prefix: str | None = None) -> dict[str, str]:
+    """The environment as it was before interlock's own virtual environment was put into it (EV-33).
+
+    It would shadow the Python of the user's project.  One inside the workspace stays: that is the project's own.
+
+    Args:
+        prefix: where that environment is; unset: the one that this process runs in, if it runs in one.
+    """
+    own = prefix or (sys.prefix if sys.prefix != sys.base_prefix else None)
+    if own is None or Path(own).resolve().is_relative_to(root.resolve()):
+        return dict(environ)
+    programs = {os.path.realpath(Path(own, name)) for name in ("bin", "Scripts")}
+    kept = dict(environ)
+    if "PATH" in kept:
+        places = kept["PATH"].split(os.pathsep)
+        kept["PATH"] = os.pathsep.join(one for one in places if not one or os.path.realpath(one) not in programs)
+    if os.path.realpath(kept.get("VIRTUAL_ENV") or "/") == os.path.realpath(own):
+        del kept["VIRTUAL_ENV"]
+    return kept
 
 
 def looks_secret(name: str) -> bool:

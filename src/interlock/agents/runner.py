@@ -284,6 +284,8 @@ class AgentExit:
     limited: Limited | None = None
     exhausted: bool = False
     """It was ended, or ended itself, because its allowance was used up; `fault` says so in words."""
+    refused: tuple[str, ...] = ()
+    """What its own rules (permissions, sandbox, policy) did not let it do, as its stream says it."""
 
 
 @dataclass(frozen=True)

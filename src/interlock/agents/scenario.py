@@ -25,7 +25,8 @@
 All other braces stay as they are.
 
 Where a scenario is silent the contract is satisfied with the best verdict: each required artifact gets a sample of
-its structure, and the answer a sample of its format.  A `message` without a `status` is the whole answer, as it is.
+its structure, and the answer a sample of its format; who is called to change files says why none are changed.  A
+`message` without a `status` is the whole answer, as it is.
 """
 
 from __future__ import annotations
@@ -210,6 +211,7 @@ def react(scenario: Scenario, facts: Facts, contract: Contract | None, uses: Map
 
 
 _BROKEN: Final = '```json\n{"status": "comple\n```\n'
+_ONLY_PLAYED: Final = "this part is only played, and the scenario names no files for it."
 _PLAIN: Final = "Written by the scripted agent {member}, attempt {attempt}.\n"
 
 
@@ -250,9 +252,11 @@ def _message(rule: Rule, status: str | None, facts: Facts, contract: Contract | 
     if contract is None:
         verdict = "Done." if status is None else f"Status: {status}"
     else:
-        from interlock.contracts import sample
+        from interlock.contracts import NO_CHANGE, sample
 
         verdict = sample(contract.answer, status)
+        if said is None and contract.must_change and not (rule.files or rule.append or rule.delete or rule.run):
+            said = f"{NO_CHANGE}: {_ONLY_PLAYED}"
         if said is not None and contract.answer.completion == "json":
             verdict = f"```json\n{verdict}\n```"
     return f"{verdict}\n" if said is None else f"{said.rstrip()}\n\n{verdict}\n"

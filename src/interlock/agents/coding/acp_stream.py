@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from interlock.agents.capped_file import OUTPUT_LIMIT
@@ -40,6 +40,12 @@ _BROKEN_OFF: Final = {
 _AT_REST: Final = {"completed": ToolState.DONE, "failed": ToolState.FAILED}
 _JSON_RPC: Final = range(-32768, -31999)
 """Error numbers of the protocol itself; some agents put an HTTP status in their place."""
+
+
+def _said_by(update: Mapping[str, Any]) -> str:
+    """The text that a tool call left."""
+    parts = (mapping_of(mapping_of(part).get("content")) for part in list_of(update.get("content")))
+    return " ".join(filter(None, (*(text_of(part.get("text")) for part in parts), text_of(update.get("rawOutput")))))
 
 
 @dataclass
@@ -130,19 +136,21 @@ class AcpStream:
             self.acted, self._failure, self._refused = True, "", ""
         known.learn(update)
         state = _AT_REST.get(text_of(update.get("status")), ToolState.BEGAN)
+        said = _said_by(update) if state is ToolState.FAILED else ""
+        state = ToolState.REFUSED if "ermission" in said else state
         told = known.state is not None and (state is ToolState.BEGAN or known.state is not ToolState.BEGAN)
         # The first report is often empty: the call is told of when it is known what it is about.
         clear = bool(asked or known.raw or known.edits or known.locations)
         if not told and (clear or state is not ToolState.BEGAN):
             known.state = state
-            yield known.used(state)
+            yield replace(known.used(state), why=said)
 
     def refused(self, call: str, why: str) -> Iterator[Event]:
         """We did not allow a tool call."""
         known = self.calls.setdefault(call, ToolCall(call))
         known.state = ToolState.REFUSED
         self._refused = f"{known.subject or known.kind}: {why}"
-        yield known.used(ToolState.REFUSED)
+        yield replace(known.used(ToolState.REFUSED), why=why)
 
     def answered(self, answer: Mapping[str, Any]) -> Iterator[Event]:
         """The agent's answer to the prompt: the turn is over."""

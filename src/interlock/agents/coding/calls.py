@@ -43,6 +43,7 @@ from interlock.contracts import Reason
 
 _LAST_WORDS: Final = 64_000
 """Bytes at the end of standard error in which an agent's last words are looked for."""
+_REFUSALS: Final = 5
 _END_OF_TURN_S: Final = 1.0
 """How long an agent that has used up its allowance may take to report the end of its turn, if it was at that."""
 
@@ -67,6 +68,7 @@ class Call:
         self._began = time.monotonic()
         self._session = ""
         self._purse = _Purse(request)
+        self._refused: dict[tuple[str, str], str] = {}
 
     @property
     def program(self) -> str:
@@ -92,8 +94,18 @@ class Call:
                 self._waiting = event.why
             elif isinstance(event, Said | Thought | ToolUsed | Planned):
                 self._waiting = ""
+            if isinstance(event, ToolUsed):
+                self._remember_refusal(event)
             self._purse.hear(event)
             self._news(event.news())
+
+    def _remember_refusal(self, used: ToolUsed) -> None:
+        """What the agent was not let do, unless it could do it later after all."""
+        what = used.name, used.subject
+        if used.state is ToolState.REFUSED:
+            self._refused[what] = used.refusal
+        elif used.state is ToolState.DONE:
+            self._refused.pop(what, None)
 
     async def run(
         self,
@@ -163,6 +175,7 @@ class Call:
             fault=self._fault(fault),
             limited=None if exhausted else self._limited(settled.limited),
             exhausted=exhausted,
+            refused=tuple(self._redact(text) for text in list(self._refused.values())[:_REFUSALS]),
         )
 
     def _fault(self, fault: Fault | None) -> Fault | None:

@@ -220,7 +220,8 @@ class ClaudeStream:
             if block.get("type") != "tool_result":
                 continue
             if (known := self.tools.pop(call, None)) is not None:
-                yield ToolUsed(call, *known, state=_state(block))
+                state = _state(block)
+                yield ToolUsed(call, *known, state=state, why=_words(block) if state is ToolState.REFUSED else "")
             elif (change := self.changes.pop(call, None)) is not None:
                 yield from self._plan(change, told)
 
@@ -271,6 +272,12 @@ _INPUT_TOKENS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_re
 def _input(said: Mapping[str, Any]) -> int | None:
     known = [number for name in _INPUT_TOKENS if (number := count_of(said.get(name))) is not None]
     return sum(known) if known else None
+
+
+def _words(block: Mapping[str, Any]) -> str:
+    """The text of a tool's result."""
+    content = block.get("content")
+    return text_of(content) or " ".join(text_of(mapping_of(part).get("text")) for part in list_of(content))
 
 
 def _state(block: Mapping[str, Any]) -> ToolState:

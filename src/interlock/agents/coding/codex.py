@@ -193,10 +193,13 @@ class CodexStream:
         self.acted = True
         state = _STATES.get(text_of(item.get("status")), ToolState.DONE) if ended else ToolState.BEGAN
         name = ".".join(filter(None, map(text_of, (item.get("server"), item.get("tool"))))) or kind
-        yield ToolUsed(text_of(item.get("id")), name, _subject(item), state)
         output = text_of(item.get("aggregated_output"))
-        if state is ToolState.FAILED and output.startswith(_SANDBOX_FAILED):
-            yield Warned(f"the sandbox of codex does not work here: {output.splitlines()[0]}")
+        broken = state is ToolState.FAILED and output.startswith(_SANDBOX_FAILED)
+        why = f"the sandbox of codex does not work here: {output.splitlines()[0]}" if broken else ""
+        state = ToolState.REFUSED if broken else state
+        yield ToolUsed(text_of(item.get("id")), name, _subject(item), state, why=why or output)
+        if broken:
+            yield Warned(why)
 
 
 _STATES: Final = {"failed": ToolState.FAILED, "declined": ToolState.REFUSED}

@@ -153,7 +153,8 @@ class CopilotStream:
     def _tool_result(self, data: Mapping[str, Any]) -> Iterator[Event]:
         call = text_of(data.get("toolCallId"))
         if (known := self.tools.pop(call, None)) is not None:
-            yield ToolUsed(call, *known, state=_state(data))
+            why = text_of(mapping_of(data.get("error")).get("message"))
+            yield ToolUsed(call, *known, state=_state(data), why=why)
 
     def _end(self, line: Mapping[str, Any]) -> Iterator[Event]:
         self.result = line

@@ -6,7 +6,7 @@ for the transcript: nothing that counts is decided by them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -64,12 +64,19 @@ class ToolUsed:
     subject: str = ""
     """What it is about, on one line: the path, the command, the query."""
     state: ToolState = ToolState.BEGAN
+    why: str = field(default="", compare=False)
+    """Why it was refused, in the agent's words."""
 
     def news(self) -> AgentNews:
         subject = " ".join(self.subject.split())
-        return AgentNews(
-            "tool", {"call": self.call, "name": self.name, "subject": cut(subject, 300), "state": self.state}
-        )
+        facts = {"call": self.call, "name": self.name, "subject": cut(subject, 300), "state": self.state}
+        return AgentNews("tool", {**facts, "why": cut(self.why, 300)} if self.state is ToolState.REFUSED else facts)
+
+    @property
+    def refusal(self) -> str:
+        """What was refused, and why, on one line."""
+        what = " ".join(f"{self.name} {self.subject}".split())
+        return cut(what, 200) + (f": {cut(' '.join(self.why.split()), 300)}" if self.why.strip() else "")
 
 
 @dataclass(frozen=True)

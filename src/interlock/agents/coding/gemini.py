@@ -162,7 +162,8 @@ class GeminiStream:
     def _tool_result(self, line: Mapping[str, Any]) -> Iterator[Event]:
         call = text_of(line.get("tool_id"))
         if (known := self.tools.pop(call, None)) is not None:
-            yield ToolUsed(call, *known, state=_state(line))
+            why = text_of(mapping_of(line.get("error")).get("message"))
+            yield ToolUsed(call, *known, state=_state(line), why=why)
 
     def _trouble(self) -> Trouble | None:
         if self.result is None:

@@ -174,7 +174,7 @@ class OpencodeStream:
             entries = map(mapping_of, list_of(given.get("todos")))
             yield Planned(tuple((text_of(entry.get("content")), text_of(entry.get("status"))) for entry in entries))
         else:
-            yield ToolUsed(call, name, subject_of(given), _state(state))
+            yield ToolUsed(call, name, subject_of(given), _state(state), why=text_of(state.get("error")))
 
     def _trouble(self, error: Mapping[str, Any]) -> Trouble:
         name, data = text_of(error.get("name")), mapping_of(error.get("data"))
