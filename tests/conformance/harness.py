@@ -212,7 +212,7 @@ class Simulated(Engine):
     def _command(self, call: CommandCall) -> CommandResult:
         """What the scripts of the toys do."""
         _sh, script, mark = call.argv
-        if script == "-c":  # a command that does what the file of its name says: status, then output
+        if script == "-c" and mark in self.files:  # it does what the file of its name says: status, then output
             status, _, output = self.files[mark].partition("\n")
             return CommandResult(int(status), output)
         done = self.files.get("effects.txt", "").splitlines()
@@ -468,8 +468,10 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 def contents(folder: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
+    # Not `rglob`: a layer that was dropped may be vanishing meanwhile.
+    found = (Path(above, name) for above, _, names in os.walk(folder) for name in names)
+    for path in sorted(found):
+        if path.is_file() and not any(part.endswith(".gone") for part in path.parts):
             yield path.relative_to(folder).as_posix(), path.read_text("utf-8", "replace")
 
 
