@@ -154,6 +154,7 @@ def measure(name: str, steps: int) -> Figures:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--quick", action="store_const", const=50, dest="steps", help="50 steps")
     parser.add_argument("--child", choices=ENGINES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--die-at", type=int, help=argparse.SUPPRESS)

@@ -4,7 +4,7 @@ The clients are real, the model is scripted (`python -m tools.clients install` i
 installed are left out).  Each figure is the median of interleaved pairs of one run; half of the pairs begin with the
 bare client.  The bound: at most 1.15 times the bare client, or 100 ms more where that is more.
 
-    python benchmarks/agents.py [--pairs 20] [NAME ...]
+    python benchmarks/agents.py [--pairs 20] [--quick] [NAME ...]
 """
 
 from __future__ import annotations
@@ -37,13 +37,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("names", nargs="*", default=list(HEADLESS))
     parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--quick", action="store_true", help="one pair, of the first that is installed")
     options = parser.parse_args()
-    for name in options.names:
+    pairs = 1 if options.quick else options.pairs
+    installed = [name for name in options.names if client(name).installed()]
+    for name in installed[:1] if options.quick else options.names:
         if not client(name).installed():
             print(f"{name}: not installed")
             continue
         with tempfile.TemporaryDirectory(dir=Path.home(), prefix=".interlock-bench-") as place, serving() as model:
-            measure(name, Path(place), model.url, options.pairs)
+            measure(name, Path(place), model.url, pairs)
 
 
 def measure(name: str, place: Path, url: str, pairs: int) -> None:

@@ -1,10 +1,12 @@
 """What the engine costs: a journaled verb, a resume, a dispatch, a simulated run. Ratios, measured in one run.
 
 Each figure is the median of interleaved repetitions against a baseline of the same run, because machines are noisy.
+With `--quick` there are so few that they only show that it works.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import statistics
@@ -12,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +34,20 @@ from interlock.engine.options import Options
 from interlock.engine.real import RealWorld
 from interlock.engine.simulation import Crash
 from interlock.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """How often each thing is done."""
+
+    verbs: int = 400
+    lines: tuple[int, ...] = (3_000, 6_000, 12_000)
+    dispatches: int = 40
+    runs: tuple[int, ...] = (100, 1_000)
+    starts: int = 15
+
+
+QUICK = Repeated(verbs=20, lines=(140,), dispatches=4, runs=(5,), starts=1)
 
 
 @dataclass(frozen=True)
@@ -112,7 +128,7 @@ def host(root: Path) -> Host:
     return Host(root, BenchSetup(root, runner, os.environ), Quiet(), environ={}, version="bench")
 
 
-def journaled_verb(folder: Path) -> None:
+def journaled_verb(folder: Path, count: int) -> None:
     """A journaled verb against a bare synced append of the same bytes."""
     journal = Journal(FileMedium(folder / "journal"), run_id="r", genesis="0" * 64, clock=lambda: "2026-01-01T00:00:00")
     run = Run(verbs, bench_identity(), journal, SimulatedWorld({}))
@@ -126,7 +142,7 @@ def journaled_verb(folder: Path) -> None:
 
     async def measure() -> None:
         run.adopt()
-        for number in range(400):
+        for number in range(count):
             mine.append(timed(partial(run.note, "step", number=number)))
             theirs.append(timed(bare_append))
 
@@ -140,9 +156,9 @@ def bench_identity() -> Identity:
     return Identity("verbs-1", "verbs", "0", {"count": 0}, {}, "bench", "")
 
 
-def resume(folder: Path) -> None:
+def resume(folder: Path, sizes: Sequence[int]) -> None:
     """From the start of a resume to its first new verb, and how it grows with the journal."""
-    for lines in (3_000, 6_000, 12_000):
+    for lines in sizes:
         root = folder / f"resume-{lines}"
         root.mkdir()
         count = lines // 7 * 5  # a dispatch is three lines
@@ -180,14 +196,15 @@ def write_run(root: Path, count: int) -> None:
         (folder / "objects" / sha256(content)).write_bytes(content)
 
 
-def dispatch(folder: Path) -> None:
+def dispatch(folder: Path, count: int) -> None:
     """A dispatch of a trivial command against a bare asyncio subprocess of it and one snapshot (`layers.py`: more)."""
     root = folder / "dispatch"
     root.mkdir()
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     for number in range(200):
         (root / f"{number}.txt").write_text(str(number))
-    count, bare, snapshots = 40, [], []
+    bare: list[float] = []
+    snapshots: list[float] = []
 
     async def baseline() -> None:
         workspace = Workspace(root, root / HOME)
@@ -211,9 +228,9 @@ def dispatch(folder: Path) -> None:
     )
 
 
-def simulated() -> None:
+def simulated(counts: Sequence[int]) -> None:
     """Complete simulated runs of a 30-dispatch playbook, in seconds of this process."""
-    for count in (100, 1_000):
+    for count in counts:
         started = time.process_time()
         for _ in range(count):
             close = Simulation(thirty, Size(), SimulatedWorld({})).go()
@@ -223,10 +240,10 @@ def simulated() -> None:
         print(f"simulated: {count} runs of 30 dispatches in {seconds:.2f} s of one core ({each:.2f} ms a run)")
 
 
-def version() -> None:
+def version(count: int) -> None:
     """`interlock --version` against `python -c pass`."""
     ours, base = [], []
-    for _ in range(15):
+    for _ in range(count):
         ours.append(
             timed(partial(subprocess.run, [sys.executable, "-m", "interlock", "--version"], capture_output=True))
         )
@@ -236,12 +253,15 @@ def version() -> None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--quick", action="store_true", help="few rounds")
+    repeated = QUICK if parser.parse_args().quick else Repeated()
     with tempfile.TemporaryDirectory() as folder:
-        journaled_verb(Path(folder))
-        resume(Path(folder))
-        dispatch(Path(folder))
-    simulated()
-    version()
+        journaled_verb(Path(folder), repeated.verbs)
+        resume(Path(folder), repeated.lines)
+        dispatch(Path(folder), repeated.dispatches)
+    simulated(repeated.runs)
+    version(repeated.starts)
 
 
 if __name__ == "__main__":

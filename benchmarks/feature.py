@@ -11,6 +11,8 @@ nearly all of the time is the engine's. An implementer's dispatch must cost less
 layer's included, and in the last waves not more than twice as much as in the first. That is judged by CPU time, which
 other work on the machine does not lengthen; the workspace itself grows by half meanwhile. What the playbook does with
 the agents' memories after each wave is told apart.
+
+With `--quick` the same with small plans and a small memory, which shows no more than that it works.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import os
 import resource
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -53,9 +56,10 @@ from interlock.telemetry import Span, dispatch_spans, most_at_once, schedules
 from interlock.workspace import Confinement, Workspace
 
 AT = Layout("bench")
+QUICK = "--quick" in sys.argv
 PLACES = 4
 SCHEDULING = ("barrier", "eager")
-MEMORY_BYTES = 1_000_000
+MEMORY_BYTES = 10_000 if QUICK else 1_000_000
 MOST_CPU_MS = 60
 MOST_MAKESPAN = 1.05
 
@@ -72,16 +76,17 @@ class Job:
 Plan = Sequence[Sequence[Job]]
 """Waves of jobs."""
 
+SECOND = 0.02 if QUICK else 1.0
 UNEVEN: Plan = (
-    [Job(f"T{number:02}", (), seconds) for number, seconds in enumerate((6, 2, 2, 2, 5, 2, 2, 2, 4), 1)],
-    [Job(f"T{number:02}", (f"T{number - 9:02}",), 3.0) for number in range(10, 14)],
-    [Job(f"T{number:02}", (f"T{number - 4:02}",), seconds) for number, seconds in ((14, 4), (15, 2), (16, 2), (17, 2))],
+    [Job(f"T{number:02}", (), seconds * SECOND) for number, seconds in enumerate((6, 2, 2, 2, 5, 2, 2, 2, 4), 1)],
+    [Job(f"T{number:02}", (f"T{number - 9:02}",), 3 * SECOND) for number in range(10, 14)],
+    [Job(f"T{number:02}", (f"T{number - 4:02}",), seconds * SECOND) for number, seconds in enumerate((4, 2, 2, 2), 14)],
 )
 """Seventeen tasks of 2 to 6 seconds: one long one in each of the first sub-waves, then two waves of four."""
 
 MANY: Plan = [
     [Job(f"T{wave * 6 + number:02}", (f"T{(wave - 1) * 6 + number:02}",) if wave else ()) for number in range(1, 7)]
-    for wave in range(10)
+    for wave in range(2 if QUICK else 10)
 ]
 
 
@@ -337,7 +342,7 @@ def overhead(folder: Path) -> None:
     cpu = [(wave.worked.cpu - wave.begun.cpu) / count * 1e3 for count, wave in each]
     elapsed = [(wave.worked.elapsed - wave.begun.elapsed) / count * 1e3 for count, wave in each]
     merging = [(wave.merged.cpu - wave.worked.cpu) * 1e3 for _, wave in each]
-    print(f"60 tasks in 10 waves, shared memory of {memory.stat().st_size // 1000} KB")
+    print(f"{tasks} tasks in {len(MANY)} waves, shared memory of {memory.stat().st_size // 1000} KB")
     print(f"engine, elapsed ms a dispatch, wave by wave: {', '.join(f'{one:.0f}' for one in elapsed)}")
     print(f"engine, CPU ms a dispatch, wave by wave:     {', '.join(f'{one:.0f}' for one in cpu)}")
     print(f"CPU of a dispatch: {statistics.median(cpu):.0f} ms (max {MOST_CPU_MS})")

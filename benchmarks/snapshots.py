@@ -94,7 +94,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time snapshots against git status.")
     parser.add_argument("--files", type=int, nargs="+", default=[1_000, 10_000, 50_000])
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--quick", action="store_true", help="a small tree, few rounds")
     options = parser.parse_args()
+    if options.quick:
+        options.files, options.rounds = [200], 3
     print(f"{'files':>7} {'git status':>11} {'first':>16} {'unchanged':>16} {'one edit':>16}")
     for files in options.files:
         with tempfile.TemporaryDirectory() as folder:

@@ -43,6 +43,9 @@ class Wrapped:
         assert env["INTERLOCK_MARKER"]
         return [sys.executable, "-S", "-E", "-c", LAUNCHER, str(cwd), *argv]
 
+    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> None:
+        return None
+
 
 @pytest.fixture
 def marker() -> Iterator[str]:

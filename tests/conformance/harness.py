@@ -469,8 +469,10 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 def contents(folder: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
+    # Not `rglob`: a layer that was dropped may be vanishing meanwhile.
+    found = (Path(above, name) for above, _, names in os.walk(folder) for name in names)
+    for path in sorted(found):
+        if path.is_file() and not any(part.endswith(".gone") for part in path.parts):
             yield path.relative_to(folder).as_posix(), path.read_text("utf-8", "replace")
 
 

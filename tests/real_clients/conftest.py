@@ -20,6 +20,8 @@ from tools import clients
 from tools.clients import Client
 from tools.model_server import Script, Serving, serving
 
+pytest.register_assert_rewrite("tests.real_clients.house", "tests.real_clients.stories")
+
 ClientEnv = Callable[[str], dict[str, str]]
 Serve = Callable[[Script | Path | None], Serving]
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.tools.speaking import SPEAKERS, TOOLS, Asked, Heard, events, post
-from tools.model_server import Rule, Say, Script, Serving, Write, serving
+from tools.model_server import Meanwhile, Rule, Say, Script, Serving, Write, serving
 
 each_dialect = pytest.mark.parametrize("dialect", SPEAKERS)
 streamed_or_not = pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streamed"])
@@ -236,3 +236,13 @@ def test_the_program_says_what_is_wrong_with_its_script(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
     assert done.returncode == 2
     assert "none.yaml" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_something_happens_while_a_client_waits() -> None:
+    """Once, before the answer, however often the client asks again."""
+    seen: list[str] = []
+    script = Script((Rule((Meanwhile("edit"), Say("done")), ("go",)),))
+    with serving(script, meanwhile=seen.append) as server:
+        for _ in range(2):
+            ask(server, "anthropic", Asked("go", tools=TOOLS))
+            assert seen == ["edit"]

@@ -5,11 +5,12 @@ from tools.model_server.script import Rule, Script
 from tools.model_server.script_file import load, parse
 from tools.model_server.server import Entry
 from tools.model_server.serving import Serving, serving
-from tools.model_server.steps import Edit, Program, Refuse, Say, Shell, Sleep, Spend, Use, Write
+from tools.model_server.steps import Edit, Meanwhile, Program, Refuse, Say, Shell, Sleep, Spend, Use, Write
 
 __all__ = [
     "Edit",
     "Entry",
+    "Meanwhile",
     "Program",
     "Refuse",
     "Rule",

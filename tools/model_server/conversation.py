@@ -152,6 +152,8 @@ class Turn:
     call: Call | None = None
     delay_s: float = 0.0
     usage: Usage = Usage()
+    meanwhile: tuple[str, ...] = ()
+    """What happens in the world before it is sent, by name."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,7 @@ class Refusal:
     message: str
     retry_after_s: float | None = None
     delay_s: float = 0.0
+    meanwhile: tuple[str, ...] = ()
 
 
 Answer = Turn | Refusal

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from tools.model_server import directives
 from tools.model_server.conversation import Answer, Call, Conversation, Refusal, Turn, Usage
-from tools.model_server.steps import Program, Refuse, Say, Sleep, Spend, filled
+from tools.model_server.steps import Meanwhile, Program, Refuse, Say, Sleep, Spend, filled
 from tools.model_server.toolbox import NoTool, example, next_call
 
 DONE = "Done."
@@ -83,6 +83,7 @@ class _Moment:
 
     words: list[str] = field(default_factory=list)
     delay_s: float = 0.0
+    meanwhile: tuple[str, ...] = ()
     refusals: list[Refuse] = field(default_factory=list)
 
 
@@ -102,6 +103,8 @@ class _Player:
                     self.moment.words.append(text)
                 case Sleep(seconds):
                     self.moment.delay_s += seconds
+                case Meanwhile(name):
+                    self.moment.meanwhile += (name,)
                 case Refuse():
                     self.moment.refusals.append(step)
                 case Spend(usage):
@@ -119,10 +122,12 @@ class _Player:
         return self._answer(None)
 
     def _answer(self, call: Call | None) -> Answer:
-        words = "\n".join(self.moment.words)
-        if refusal := _due(self.moment.refusals, self.asked_before):
-            return Refusal(refusal.status, refusal.message, refusal.retry_after_s, self.moment.delay_s)
-        return Turn(words or ("" if call else DONE), call, self.moment.delay_s, self.usage)
+        now = self.moment
+        happens = () if self.asked_before else now.meanwhile
+        if refusal := _due(now.refusals, self.asked_before):
+            return Refusal(refusal.status, refusal.message, refusal.retry_after_s, now.delay_s, happens)
+        words = "\n".join(now.words) or ("" if call else DONE)
+        return Turn(words, call, now.delay_s, self.usage, happens)
 
 
 def _due(refusals: Sequence[Refuse], asked_before: int) -> Refuse | None:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -47,8 +47,9 @@ class Entry:
 class ModelServer:
     """A scripted model behind the URLs of the real services."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, meanwhile: Callable[[str], None] = lambda _name: None) -> None:
         self._script = script
+        self._meanwhile = meanwhile
         self._entries: list[Entry] = []
         self._asked: Counter[str] = Counter()
 
@@ -92,6 +93,8 @@ class ModelServer:
         ids = Ids(len(self._entries) + 1)
         self._entries.append(_entry(request, dialect, talk, answer))
         await asyncio.sleep(answer.delay_s)
+        for name in answer.meanwhile:
+            await asyncio.to_thread(self._meanwhile, name)
         if isinstance(answer, Refusal):
             refused = dialect.refused(answer, ids)
             return JSONResponse(refused.body, answer.status, dict(refused.headers))

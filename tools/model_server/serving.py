@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,9 +37,15 @@ class Serving:
 
 
 @contextmanager
-def serving(script: Script | Path | None = None, port: int = 0) -> Iterator[Serving]:
-    """A scripted model on a loopback port of its own, until the block ends."""
-    model = ModelServer(load(script) if isinstance(script, Path) else script or Script())
+def serving(
+    script: Script | Path | None = None, port: int = 0, *, meanwhile: Callable[[str], None] = lambda _name: None
+) -> Iterator[Serving]:
+    """A scripted model on a loopback port of its own, until the block ends.
+
+    Args:
+        meanwhile: called with the name of each `Meanwhile`, once, while the client waits for its answer.
+    """
+    model = ModelServer(load(script) if isinstance(script, Path) else script or Script(), meanwhile)
     with socket.create_server(("127.0.0.1", port)) as listener:
         server = _Server(uvicorn.Config(model.app(), log_level="critical", lifespan="off", access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

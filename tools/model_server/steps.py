@@ -60,6 +60,13 @@ class Sleep:
 
 
 @dataclass(frozen=True)
+class Meanwhile:
+    """Let something happen in the world before the next answer; whoever serves the model knows what the name means."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Refuse:
     """Answer with an HTTP error."""
 
@@ -77,7 +84,7 @@ class Spend:
     usage: Usage
 
 
-Step = Action | Say | Sleep | Refuse | Spend
+Step = Action | Say | Sleep | Meanwhile | Refuse | Spend
 Program = tuple[Step, ...]
 
 

@@ -177,7 +177,9 @@ def _start(
         env = {name: value for name, value in env.items() if name not in _TEMPORARY or _lies_in(value, within.root)}
     launcher = within.command_line(argv, cwd=cwd, env=env)
     # The folder is the program's, and may be known to the launcher alone.
-    return ProcessTree.start(launcher, cwd=Path("/"), env=env, marker=marker, stdin=stdin, wrapped=True)
+    return ProcessTree.start(
+        launcher, cwd=Path("/"), env=env, marker=marker, stdin=stdin, wrapped=True, fork=within.fork
+    )
 
 
 def _lies_in(place: str, root: Path) -> bool:

@@ -32,10 +32,11 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Protocol
 
 from interlock.agents import process_table
 from interlock.agents.process_table import MARKER, Listed
+from interlock.agents.runner import Started
 from interlock.errors import EngineFault
 
 _KILL_PAUSES: Final = (0.001, 0.002, 0.005, 0.01, 0.02, *(0.05,) * 40)
@@ -43,6 +44,13 @@ _KILL_PAUSES: Final = (0.001, 0.002, 0.005, 0.01, 0.02, *(0.05,) * 40)
 _LONGEST_LOOK_PAUSE: Final = 0.1
 _COLLECT_S: Final = 2.0
 """How long the exit status of an ended program is waited for; longer only when the kernel holds it."""
+
+
+class Fork(Protocol):
+    """What `Enclosure.fork` is."""
+
+    def __call__(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Started | None: ...
+
 
 _live: dict[int, ProcessTree] = {}
 _lock: Final = threading.RLock()
@@ -52,7 +60,7 @@ _lock: Final = threading.RLock()
 class ProcessTree:
     """One started program with all its descendants; `close` it whatever happens."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], marker: str, since: float, wrapped: bool = False) -> None:
+    def __init__(self, popen: Started, marker: str, since: float, wrapped: bool = False) -> None:
         self.popen = popen
         self.wrapped: Final = wrapped
         """What was started is a launcher, and the program its descendant."""
@@ -75,6 +83,7 @@ class ProcessTree:
         stdout: int | IO[bytes] = subprocess.PIPE,
         stderr: int | IO[bytes] = subprocess.PIPE,
         wrapped: bool = False,
+        fork: Fork | None = None,
     ) -> ProcessTree:
         """The program, running in a session of its own with the marker in its environment.
 
@@ -82,13 +91,15 @@ class ProcessTree:
 
         Args:
             wrapped: `argv` is a launcher that lives as long as the program that it starts.
+            fork: a faster way to start it, where there is one.
         """
         if not argv:
             raise ValueError("no program is named")
         _prepare_engine()
         with _lock:
             since = process_table.now()
-            popen = subprocess.Popen(
+            forked = fork(argv, env={**env, MARKER: marker}, stdin=stdin) if fork and isinstance(stdin, int) else None
+            popen: Started = forked or subprocess.Popen(
                 list(argv),
                 cwd=cwd,
                 env={**env, MARKER: marker},

@@ -115,6 +115,26 @@ class Allowance:
         return dear or (self.tokens is not None and bool(said) and sum(said) >= self.tokens)
 
 
+class Started(Protocol):
+    """A child process, as `subprocess.Popen` has it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def stdin(self) -> IO[bytes] | None: ...
+
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+
+    @property
+    def stderr(self) -> IO[bytes] | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float) -> int: ...
+
+
 class Enclosure(Protocol):
     """A place in which a program runs so that its writes stay apart from everything else."""
 
@@ -130,6 +150,11 @@ class Enclosure(Protocol):
 
     def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
         """What to start instead of `argv`, with the same environment, so that it runs there, in that folder."""
+        ...
+
+    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Started | None:
+        """That command line, started faster than by a new process of its own: in a session of its own, a child of this
+        process, its output in pipes; None when it has to be started the ordinary way."""
         ...
 
 

@@ -131,11 +131,6 @@ class Lock:
     def _failed(self, error: OSError) -> WorkspaceFailed:
         return WorkspaceFailed.of(error, f"the lock {self.name} cannot be taken", where=str(self._note.parent))
 
-    def take_over(self, run_id: str) -> None:
-        """Forget a holder that is gone, of whatever host."""
-        self.acquire(run_id, take_over=True)
-        self.release()
-
     def is_free(self) -> bool:
         """Whether nobody alive holds it right now."""
         try:

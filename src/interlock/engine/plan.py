@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from interlock.engine.slot import Slot
 
 DEFAULT_TIMEOUT_S = 1800.0
+DOCUMENTS = (".md", ".rst", ".adoc")
+DOCUMENT_FOLDERS = {"docs", "adr"}
+
+
+def is_for_documents(pattern: str) -> bool:
+    """Whether a pattern of a write scope names documents and nothing else."""
+    *folders, name = pattern.split("/")
+    return name.endswith(DOCUMENTS) or not DOCUMENT_FOLDERS.isdisjoint(folders)
 
 
 @dataclass(frozen=True)
@@ -58,8 +66,9 @@ class Plan:
 
     @property
     def writes_code(self) -> bool:
-        """Whether it is called to change the project, beside the documents that it owes."""
-        return bool(self.spec.writes) and self.spec.kind is not Kind.JUDGE
+        """Whether it is called to change the project, and not only documents of it."""
+        wanted = [pattern for pattern in self.spec.writes if not pattern.startswith("!")]
+        return self.spec.kind is not Kind.JUDGE and not all(map(is_for_documents, wanted))
 
     def brief(
         self, *, attempt: int, deadline: str, failure: str = "", words: str = "", told: Quoted | None = None

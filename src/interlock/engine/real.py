@@ -12,6 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -21,18 +22,19 @@ from interlock.agents import end_leftovers
 from interlock.agents.book import Bound
 from interlock.agents.environment import Redaction, agent_environment
 from interlock.agents.process import run_process
-from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Observer, Runner
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Observer, Runner, Started
 from interlock.documents import FileFacts, Store
-from interlock.documents.files import open_plain, read_plain, replace_file
+from interlock.documents.files import open_plain
 from interlock.engine.folder import RunFolder
 from interlock.engine.model import CommandResult
 from interlock.engine.world import CommandCall, Imported, Layer
-from interlock.errors import DocumentInvalid
 from interlock.workspace import (
+    Base,
     Change,
     Confinement,
     Exit,
     Found,
+    Mode,
     Snapshot,
     Work,
     Workspace,
@@ -87,13 +89,9 @@ class RealTree:
 
 
 class RealLayer:
-    """A layer on disk, with the snapshot from which its program started.
+    """A layer on disk, with what its program started from; that lies among the run's records."""
 
-    That snapshot is taken while the layer is made, and is there before the program starts: what a person changes from
-    then on is theirs.  It lies among the run's records, for whoever opens the layer again.
-    """
-
-    def __init__(self, layer: DiskLayer, base: asyncio.Future[Snapshot], forget: Callable[[], None]) -> None:
+    def __init__(self, layer: DiskLayer, base: Base, forget: Callable[[], None]) -> None:
         self._layer = layer
         self._base = base
         self._forget = forget
@@ -113,6 +111,9 @@ class RealLayer:
     def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
         return self._layer.command_line(argv, cwd=cwd, env=env)
 
+    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Started | None:
+        return self._layer.fork(command_line, env=env, stdin=stdin)
+
     def connected(self, environ: Mapping[str, str]) -> AbstractAsyncContextManager[Mapping[str, int]]:
         return self._layer.connected(environ)
 
@@ -126,10 +127,10 @@ class RealLayer:
         return self._layer.facts(path)
 
     async def found(self) -> Found:
-        return await self._layer.found(await self._base)
+        return await self._layer.found(await self._base.snapshot())
 
     async def work(self, paths: Sequence[str]) -> Any:
-        return (await self._layer.work(await self._base, paths)).to_json()
+        return (await self._layer.work(await self._base.snapshot(), paths)).to_json()
 
     def show(self, path: str, content: bytes) -> None:
         self._layer.show(path, content)
@@ -139,20 +140,23 @@ class RealLayer:
 
     async def revert(self, paths: Sequence[str]) -> None:
         if paths:
-            await self._layer.revert(await self._base, paths)
+            await self._layer.revert(await self._base.snapshot(), paths)
 
     async def take_ignored(self, paths: Sequence[str]) -> None:
         if paths:
             await self._layer.take_ignored(paths)
 
+    async def allows_start(self) -> None:
+        await self._base.allows_start()
+
     async def rest(self) -> None:
-        # Seen through: a git that is cancelled while it starts makes asyncio wait for ever.
-        await asyncio.wait([self._base])
+        await self._base.rest()
 
     async def close(self) -> None:
         await self.rest()
         await self._layer.bring_back_logins()
         await self._layer.drop()
+        self._base.forget()
         self._forget()
 
 
@@ -178,7 +182,6 @@ class RealWorld:
         self._layers = open_layers(workspace, environ=environ)
         self._confine = confine
         self._open: dict[str, RealLayer] = {}
-        self._bases = folder.path / "bases"
         self._import_turn = asyncio.Lock()
         self._import_lock = FileLock(workspace.home / "locks" / "import.lock", thread_local=False)
 
@@ -236,7 +239,7 @@ class RealWorld:
     async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit:
         layer = request.within
         assert isinstance(layer, RealLayer)
-        await layer.rest()
+        await layer.allows_start()
         async with layer.connected(self._environ) as refused:
             ended = await self._agents.runner(binding).call(request, observe)
         if refused:
@@ -262,12 +265,11 @@ class RealWorld:
         return self._agents.runner(binding).needs().can_resume
 
     async def layer(self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None) -> RealLayer:
-        base = asyncio.ensure_future(self._take_base(name))
-        try:
-            made = await self._layers.make(name, self._confinement(binding), parent=parent_file(outer))
-        except BaseException:
-            await asyncio.wait([base])
-            raise
+        confinement = self._confinement(binding)
+        maker = (await asyncio.to_thread(self._layers.probe)).maker
+        live = confinement.mode is not Mode.OFF and maker != "copy"
+        base = await Base.before(self._workspace, self._base_file(name), live=live)
+        made = await self._layers.make(name, confinement, parent=parent_file(outer))
         return self._opened(name, made, base)
 
     async def kept_layer(
@@ -275,24 +277,16 @@ class RealWorld:
     ) -> RealLayer | None:
         if name in self._open:
             return self._open[name]
-        try:
-            snapshot = Snapshot.from_json(json.loads(read_plain(self._bases / f"{name}.json")))
-        except (OSError, ValueError, DocumentInvalid):
-            return None  # its engine died before it was known from what the program started
+        base = Base.kept(self._workspace, self._base_file(name))
         found = await self._layers.find(name, self._confinement(binding), parent=parent_file(outer))
-        if found is None:
-            return None
-        base: asyncio.Future[Snapshot] = asyncio.get_running_loop().create_future()
-        base.set_result(snapshot)
-        return self._opened(name, found, base)
+        return self._opened(name, found, base) if found is not None and base is not None else None
 
-    def _opened(self, name: str, layer: DiskLayer, base: asyncio.Future[Snapshot]) -> RealLayer:
-        def forget() -> None:
-            del self._open[name]
-            (self._bases / f"{name}.json").unlink(missing_ok=True)
-
-        self._open[name] = opened = RealLayer(layer, base, forget)
+    def _opened(self, name: str, layer: DiskLayer, base: Base) -> RealLayer:
+        self._open[name] = opened = RealLayer(layer, base, partial(self._open.__delitem__, name))
         return opened
+
+    def _base_file(self, name: str) -> Path:
+        return self.records.path / "bases" / f"{name}.json"
 
     def _confinement(self, binding: Bound | None) -> Confinement:
         if binding is None:
@@ -301,12 +295,6 @@ class RealWorld:
         # What is let in must be in no record: the runner's own keys, and the tokens of its login files.
         self._redaction = self._redaction.with_values(runner.needs().secrets)
         return self._confine(runner)
-
-    async def _take_base(self, name: str) -> Snapshot:
-        snapshot = await self._workspace.snapshot()
-        self._bases.mkdir(parents=True, exist_ok=True)
-        replace_file(self._bases / f"{name}.json", json.dumps(snapshot.to_json()).encode(), sync=False)
-        return snapshot
 
     async def bring_in(self, work: Any, label: str) -> Imported:
         async with self._importing():
@@ -342,8 +330,8 @@ class RealWorld:
             return await self._execute(call, Path(folder), marker, None)
 
     async def _execute(self, call: CommandCall, folder: Path, marker: str, within: Layer | None) -> CommandResult:
-        if within is not None:
-            await within.rest()
+        if isinstance(within, RealLayer):
+            await within.allows_start()
         stdout, stderr = folder / "stdout.log", folder / "stderr.log"
         root = within.root if within is not None else self._workspace.root
         exit_ = await run_process(

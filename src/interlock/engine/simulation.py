@@ -180,6 +180,9 @@ class MemoryLayer:
     def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
         return list(argv)
 
+    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> None:
+        return None
+
     def exit(self) -> Exit | None:
         return None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from interlock.agents.book import Bound
-from interlock.agents.runner import AgentExit, AgentRequest, Observer
+from interlock.agents.runner import AgentExit, AgentRequest, Observer, Started
 from interlock.documents import Document, FileFacts, Written
 from interlock.engine.model import CommandResult
 from interlock.engine.objects import Objects
@@ -62,6 +62,8 @@ class Layer(Protocol):
     def confined(self) -> bool: ...
 
     def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]: ...
+
+    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Started | None: ...
 
     def exit(self) -> Exit | None:
         """How the program that was started here ended, as its launcher left it; for whoever resumes."""

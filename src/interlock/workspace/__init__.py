@@ -3,6 +3,7 @@
 Everything that is a quirk of git or of the kernel stays behind these names.
 """
 
+from interlock.workspace.bases import Base
 from interlock.workspace.bringing_in import BroughtIn, bring_in
 from interlock.workspace.layers import (
     UNPROMISED,
@@ -26,6 +27,7 @@ from interlock.workspace.snapshots import Change, ChangeKind, Snapshot, Workspac
 __all__ = [
     "DEFAULT_PROTECTED",
     "UNPROMISED",
+    "Base",
     "Bounds",
     "BroughtIn",
     "Change",

@@ -24,7 +24,7 @@ from interlock.errors import PathRefused, WorkspaceFailed
 from interlock.workspace.clone import remove_folder
 from interlock.workspace.files import place_file, remove_file, status_of
 from interlock.workspace.layers.seam import Entry, Work
-from interlock.workspace.objects import Objects, open_plain, reading
+from interlock.workspace.objects import Objects, copy_out, open_plain, reading
 from interlock.workspace.paths import file_parts
 from interlock.workspace.snapshots import Workspace
 from interlock.workspace.three_ways import Now, Step, ThreeWays
@@ -103,11 +103,10 @@ class _Import:
         stage.mkdir()
         try:
             ordered = sorted(steps, key=lambda step: step.path)
-            staged: list[tuple[Step, Path]] = []
-            for number, step in enumerate(ordered):
-                if step.blob and not await asyncio.to_thread(_is_done, self._root, step):
-                    staged.append((step, stage / str(number)))
-                    await self._make(step, staged[-1][1])
+            coming = [(step, stage / str(number)) for number, step in enumerate(ordered) if step.blob]
+            staged = await asyncio.to_thread(self._not_done, coming)
+            for step, place in await asyncio.to_thread(self._not_copied, staged):
+                await self._make(step, place)
             await asyncio.to_thread(_write, self._workspace, [step for step in ordered if not step.blob], staged)
         except OSError as error:
             raise WorkspaceFailed(
@@ -117,6 +116,18 @@ class _Import:
             ) from error
         finally:
             await asyncio.to_thread(remove_folder, stage)
+
+    def _not_done(self, coming: Iterable[tuple[Step, Path]]) -> list[tuple[Step, Path]]:
+        return [(step, place) for step, place in coming if not _is_done(self._root, step)]
+
+    def _not_copied(self, coming: Iterable[tuple[Step, Path]]) -> list[tuple[Step, Path]]:
+        """Make files for what is to come; what is left are links, and what only git can read."""
+        shadow = self._workspace.shadow
+        return [
+            (step, place)
+            for step, place in coming
+            if not stat.S_ISREG(step.mode) or not copy_out(shadow, step.blob, place)
+        ]
 
     async def _make(self, step: Step, place: Path) -> None:
         if stat.S_ISLNK(step.mode):

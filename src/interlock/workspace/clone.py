@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from uuid import uuid4
 
@@ -75,6 +76,11 @@ def remove_folder(folder: Path) -> None:
             except OSError as error:
                 if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
                     raise
+
+
+def remove_folders(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        remove_folder(folder)
 
 
 def _remove_flat(folder: Path) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 import stat
 from collections.abc import Sequence
 
 from interlock.workspace.layers.seam import Entry, Work
-from interlock.workspace.objects import reading
+from interlock.workspace.objects import LINK, Stored, reading, store_tree
 from interlock.workspace.past import Past
 from interlock.workspace.snapshots import Snapshot, Workspace
 
 _PATCH = ("-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-
-_Line = tuple[str, str, str]
-"""Path, git's mode, blob."""
 
 
 async def work_of(workspace: Workspace, past: Snapshot, now: Snapshot, paths: Sequence[str]) -> Work:
@@ -28,29 +25,18 @@ async def work_of(workspace: Workspace, past: Snapshot, now: Snapshot, paths: Se
 
 async def work_patch(workspace: Workspace, work: Work) -> bytes:
     """The work as a binary patch for ``git apply`` in the workspace's root."""
-    old: list[_Line] = []
-    async with reading(workspace.shadow, workspace.trees) as objects:
+    shadow = workspace.shadow
+    async with shadow.busy(), reading(shadow, workspace.trees) as objects:
         past = Past(work.base, objects)
-        for entry in work.entries:
-            found = await past.entry(entry.path)
-            if found is not None and not found.is_folder:
-                old.append((entry.path, f"{found.mode:06o}", found.name))
-    new = [(entry.path, _git_mode(entry.mode), entry.blob) for entry in work.entries if entry.blob]
-    before, after = await _tree(workspace, old), await _tree(workspace, new)
-    async with workspace.shadow.busy():
-        return await workspace.shadow.plain.run("diff-tree", *_PATCH, before, after, reads=True)
+        found = [(entry.path, await past.file(entry.path)) for entry in work.entries]
+        old = [(path, entry) for path, entry in found if entry is not None]
+        new = [(entry.path, Stored(_git_mode(entry.mode), entry.blob)) for entry in work.entries if entry.blob]
+        git = shadow.plain
+        before, after = await asyncio.to_thread(lambda: (store_tree(shadow, old), store_tree(shadow, new)))
+        return await git.run("diff-tree", *_PATCH, before, after, reads=True)
 
 
-async def _tree(workspace: Workspace, lines: list[_Line]) -> str:
-    """A tree of nothing but these files."""
-    given = [f"{mode} {blob}\t".encode() + os.fsencode(path) for path, mode, blob in lines]
-    async with workspace.shadow.busy(), workspace.shadow.scratch() as git:
-        if given:
-            await git.run("update-index", "-z", "--index-info", stdin=b"\0".join([*given, b""]))
-        return (await git.run("write-tree")).decode().strip()
-
-
-def _git_mode(mode: int) -> str:
+def _git_mode(mode: int) -> int:
     if stat.S_ISLNK(mode):
-        return "120000"
-    return "100755" if mode & 0o100 else "100644"
+        return LINK
+    return 0o100755 if mode & 0o100 else 0o100644

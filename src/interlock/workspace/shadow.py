@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from interlock.documents.files import read_plain, remove_leftovers, replace_file
 from interlock.errors import WorkspaceFailed
+from interlock.workspace.clone import remove_folder
 from interlock.workspace.git import Git
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -106,20 +107,20 @@ class Shadow:
 
     def _check(self) -> None:
         try:
+            # As text, for this is done before each use.
+            place = str(self.path)
             # A link planted here would lead our writes to wherever it points.
-            for name in ("", *_FOLDERS, "objects", "refs"):
-                if (self.path / name).is_symlink():
+            for name in ("", "objects", "refs", *_FOLDERS):
+                if os.path.islink(f"{place}/{name}".rstrip("/")):  # noqa: PTH114
                     (self.path / name).unlink()
             for name in _FOLDERS:
-                (self.path / name).mkdir(parents=True, exist_ok=True)
+                if not os.path.isdir(f"{place}/{name}"):  # noqa: PTH112
+                    (self.path / name).mkdir(parents=True, exist_ok=True)
             for name, content in _CONTROL.items():
                 _keep(self.path / name, content)
             for name in _FOREIGN:
-                foreign = self.path / name
-                if foreign.is_dir() and not foreign.is_symlink():
-                    shutil.rmtree(foreign)
-                else:
-                    foreign.unlink(missing_ok=True)
+                if os.path.lexists(f"{place}/{name}"):
+                    remove_folder(self.path / name)
             if not self._tidied:
                 self._tidied = True
                 _remove_leftovers(self.path / "tmp")

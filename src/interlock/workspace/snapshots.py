@@ -122,6 +122,8 @@ class Workspace:
         """Patterns of files that count even when the project ignores them."""
         self.trees = Trees()
         """Trees of snapshots that were looked at."""
+        self.latest: Snapshot | None = None
+        """The last one that was taken."""
         self._folders: dict[str, FolderIndex] = {}
         self._wholes: dict[Snapshot, str] = {}
         self._scanning = asyncio.Lock()
@@ -212,7 +214,8 @@ class Workspace:
             self._coming = None
             trees: dict[str, str] = {}
             await self._visit("", trees)
-            return Snapshot(tuple(sorted(trees.items())))
+            self.latest = Snapshot(tuple(sorted(trees.items())))
+            return self.latest
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:

@@ -149,8 +149,8 @@ class Confined:
         made: Record = ("bubblewrap", [str(self._bubblewrap.program), *words])
         return [("maker", ["bubblewrap"]), *common, made, ("argv", program)]
 
-    def drop(self) -> None:
-        self._folder.remove()
+    def set_aside(self) -> list[Path]:
+        return self._folder.set_aside()
 
     def _upper_of(self, place: Path) -> Upper:
         return Upper(plan.upper_of(self._store, place), place)

@@ -210,8 +210,8 @@ class Copy:
             ("argv", list(argv)),
         ]
 
-    def drop(self) -> None:
-        self._folder.remove()
+    def set_aside(self) -> list[Path]:
+        return self._folder.set_aside()
 
 
 def claim(layers: Path, name: str) -> Path:

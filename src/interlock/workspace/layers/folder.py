@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +17,7 @@ from interlock.workspace.clone import remove_folder
 from interlock.workspace.layers.seam import Exit
 
 COPIES = "copies"
+_GONE = ".gone"
 _MEMORY = Path("/dev/shm")
 
 
@@ -63,12 +65,12 @@ class LayerFolder:
     @property
     def memory(self) -> Path:
         """Where uppers lie when this file system takes none: one folder per user, workspace and layer."""
-        mark = sha256(os.fsencode(self.layers)).hexdigest()[:12]
-        return _MEMORY / f"interlock-{os.geteuid()}-{mark}-{self.name}"
+        return _MEMORY / f"{_in_memory(self.layers)}{self.name}"
 
     def make(self) -> None:
         """A new folder, empty; a leftover goes."""
-        self.remove()
+        for place in self.set_aside():
+            remove_folder(place)
         if self.layers.is_symlink():
             self.layers.unlink()
         try:
@@ -82,13 +84,13 @@ class LayerFolder:
                 remedy="Make the folder .interlock writable and see that the disk has room.",
             ) from error
 
-    def remove(self) -> None:
-        """Everything, whatever modes a program gave to it. The name is free at once."""
+    def set_aside(self) -> list[Path]:
+        """Free the name at once; what is left to be removed, and is found by `set_aside_in` until then."""
+        found = []
         for place in (self.path, self.memory):
             if os.path.lexists(place):
-                away = place.with_name(f".{place.name}.{uuid4().hex[:8]}.gone")
-                place.rename(away)
-                remove_folder(away)
+                found.append(place.rename(place.with_name(f".{place.name}.{uuid4().hex[:8]}{_GONE}")))
+        return found
 
     def remember(self, facts: Mapping[str, Any]) -> None:
         fresh = self.path / f"layer.{uuid4().hex}"
@@ -129,3 +131,18 @@ def layer_names(layers: Path) -> list[str]:
         )
     except FileNotFoundError:
         return []
+
+
+def set_aside_in(layers: Path) -> list[Path]:
+    """What was set aside of this workspace's layers and is still there, whoever did it."""
+    found = []
+    for folder, start in ((layers, "."), (_MEMORY, f".{_in_memory(layers)}")):
+        with suppress(FileNotFoundError), os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
+            found += [folder / name for name in names if name.startswith(start) and name.endswith(_GONE)]
+    return found
+
+
+def _in_memory(layers: Path) -> str:
+    mark = sha256(os.fsencode(layers)).hexdigest()[:12]
+    return f"interlock-{os.geteuid()}-{mark}-"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -15,12 +16,13 @@ from uuid import uuid4
 
 from interlock.documents import FileFacts, Store
 from interlock.errors import PathRefused, WorkspaceFailed
+from interlock.workspace.clone import remove_folders
 from interlock.workspace.layers import logins
 from interlock.workspace.layers.folder import LayerFolder
 from interlock.workspace.layers.holding import Holding
 from interlock.workspace.layers.launcher import order
 from interlock.workspace.layers.links import resolved
-from interlock.workspace.layers.probe import LAUNCHER
+from interlock.workspace.layers.nursery import LAUNCHER, NURSERY, Forked
 from interlock.workspace.layers.reading import found_in
 from interlock.workspace.layers.relay import SOCKET_NAME, relay
 from interlock.workspace.layers.seam import Confinement, Entry, Exit, Found, Network, Work
@@ -75,6 +77,9 @@ class OneLayer:
         records = self._holding.order(argv, cwd=cwd, confinement=self._confinement)
         place = self._folder.write_order(order.written(records))
         return [sys.executable, "-I", "-S", str(LAUNCHER), str(place)]
+
+    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Forked | None:
+        return NURSERY.fork(Path(command_line[-1]), env, stdin, subprocess.PIPE, subprocess.PIPE)
 
     @asynccontextmanager
     async def connected(self, environ: Mapping[str, str]) -> AsyncIterator[Mapping[str, int]]:
@@ -203,7 +208,10 @@ class OneLayer:
         return places
 
     async def drop(self) -> None:
-        await self._in_thread(self._holding.drop, f"layer {self.name!r} could not be removed")
+        left = await self._in_thread(self._holding.set_aside, f"layer {self.name!r} could not be removed")
+        # Nobody waits for the disk; the loop does, before it ends. What fails is tried again by the next `sweep`.
+        removal = asyncio.get_running_loop().run_in_executor(None, remove_folders, left)
+        removal.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def _in_thread(self, work: Callable[[], T], failed: str) -> T:
         try:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from interlock.errors import ConfigInvalid, WorkspaceFailed
-from interlock.workspace.clone import remove_folder
+from interlock.workspace.clone import remove_folders
 from interlock.workspace.layers import logins
 from interlock.workspace.layers.confined import Confined
 from interlock.workspace.layers.copies import Copy, claim, claimed
-from interlock.workspace.layers.folder import LayerFolder, layer_names
+from interlock.workspace.layers.folder import LayerFolder, layer_names, set_aside_in
 from interlock.workspace.layers.layer import OneLayer
+from interlock.workspace.layers.nursery import NURSERY
 from interlock.workspace.layers.probe import COPY, MAKERS, Probed, probed
 from interlock.workspace.layers.seam import Confinement, Layer, Mode, Probe
 from interlock.workspace.layers.surroundings import Surroundings, look_around
@@ -63,6 +63,7 @@ class AllLayers:
         repository = await self._workspace.user_repository()
 
         def build() -> OneLayer:
+            NURSERY.prepare()
             folder.make()
             if maker == COPY:
                 return self._make_copy(folder, repository, confinement, found, parent)
@@ -104,10 +105,8 @@ class AllLayers:
 
         def remove() -> None:
             for name in names:
-                LayerFolder(self._layers, name).remove()
-            for entry in os.scandir(self._layers) if self._layers.is_dir() else ():
-                if entry.name.startswith(".") and entry.name.endswith(".gone"):
-                    remove_folder(Path(entry.path))
+                LayerFolder(self._layers, name).set_aside()
+            remove_folders(set_aside_in(self._layers))
 
         await asyncio.to_thread(remove)
         return names

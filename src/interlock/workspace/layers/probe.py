@@ -18,9 +18,8 @@ from uuid import uuid4
 from interlock.workspace.clone import remove_folder
 from interlock.workspace.layers.confined import Bubblewrap, bubblewrap_options
 from interlock.workspace.layers.launcher import order
+from interlock.workspace.layers.nursery import LAUNCHER
 from interlock.workspace.layers.seam import Probe
-
-LAUNCHER = Path(__file__).parent / "launcher" / "__main__.py"
 
 BUBBLEWRAP, NAMESPACES, COPY = "bubblewrap", "namespaces", "copy"
 MAKERS = (BUBBLEWRAP, NAMESPACES, COPY)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from interlock.documents import FileFacts
+from interlock.workspace.layers.nursery import Forked
 from interlock.workspace.snapshots import Change, Snapshot
 
 
@@ -160,6 +161,10 @@ class Layer(Protocol):
         """
         ...
 
+    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Forked | None:
+        """Start what `command_line` gave, without a new Python for it; None when that is not possible here."""
+        ...
+
     def connected(self, environ: Mapping[str, str]) -> AbstractAsyncContextManager[Mapping[str, int]]:
         """Meanwhile the way to the model's hosts is open, where the network is cut (`Network.MODEL`); what was asked
         for in vain, and how often."""
@@ -205,7 +210,8 @@ class Layer(Protocol):
         ...
 
     async def drop(self) -> None:
-        """Remove the layer with everything in it, whatever modes a program gave to it."""
+        """Free the layer's name at once; what it holds is removed meanwhile, whatever modes a program gave to it, and
+        is gone before the event loop is."""
         ...
 
 

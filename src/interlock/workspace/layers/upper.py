@@ -91,34 +91,37 @@ class Upper:
     def place(self, path: str) -> Path | None:
         """Where the bytes of a path lie, a link on the way not followed; None when nothing is there."""
         parts = path.split("/")
-        here, hidden = self.upper, False
+        # As text: this is called for each part of each path that a contract names.
+        here, below, hidden = str(self.upper), str(self.lower), False
         for number, part in enumerate(parts):
-            here = here / part
+            here = f"{here}/{part}"
             try:
-                status = here.lstat()
+                status = os.lstat(here)
             except FileNotFoundError:
-                return None if hidden else self._below(self.lower.joinpath(*parts[:number]), parts[number:])
+                return None if hidden else self._below(Path(below), parts[number:])
             except OSError:
                 return None
             if is_whiteout(status):
                 return None
             if number == len(parts) - 1:
-                return here
+                return Path(here)
             if not stat.S_ISDIR(status.st_mode):
                 return None
-            hidden = hidden or is_opaque(here) or not _is_folder(self.lower.joinpath(*parts[: number + 1]))
+            below = f"{below}/{part}"
+            hidden = hidden or is_opaque(here) or not _is_folder(below)
         return None
 
-    def _below(self, here: Path, parts: list[str]) -> Path | None:
-        for number, part in enumerate(parts):
-            here = here / part
+    def _below(self, folder: Path, parts: list[str]) -> Path | None:
+        here = str(folder)
+        for number, part in enumerate(parts, start=1):
+            here = f"{here}/{part}"
             try:
-                status = here.lstat()
+                status = os.lstat(here)
             except OSError:
                 return None
-            if number < len(parts) - 1 and not stat.S_ISDIR(status.st_mode):
+            if number < len(parts) and not stat.S_ISDIR(status.st_mode):
                 return None
-        return here
+        return Path(here)
 
     def put(self, path: str, staged: Path) -> None:
         place = self._cleared(path)
@@ -202,16 +205,16 @@ class Upper:
             parts = parts[:-1]
 
 
-def is_opaque(folder: Path) -> bool:
+def is_opaque(folder: Path | str) -> bool:
     try:
         return os.getxattr(folder, _OPAQUE, follow_symlinks=False) == b"y"
     except OSError:
         return False
 
 
-def _is_folder(place: Path) -> bool:
+def _is_folder(place: Path | str) -> bool:
     try:
-        return stat.S_ISDIR(place.lstat().st_mode)
+        return stat.S_ISDIR(os.lstat(place).st_mode)
     except OSError:
         return False
 

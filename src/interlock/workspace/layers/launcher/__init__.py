@@ -9,4 +9,5 @@ nothing of interlock and little of the standard library.  Two processes of it ar
   takes care of orphans.  When it ends, the kernel ends everything that is left in there.
 
 With bubblewrap, that program takes the place of the first process.  For a private copy there is the supervisor alone.
+Mostly supervisors are not started but forked, by a process that waits for that (`nursery`).
 """

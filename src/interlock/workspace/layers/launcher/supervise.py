@@ -42,8 +42,7 @@ class Order:
 class Engine:
     """The process that started this one; its end is noticed however it comes."""
 
-    def __init__(self) -> None:
-        number = os.getppid()
+    def __init__(self, number: int) -> None:
         try:
             self.handle: int | None = os.pidfd_open(number)
         except (AttributeError, OSError):
@@ -52,11 +51,18 @@ class Engine:
             os._exit(inside.NOT_ENTERED)
 
 
+NOT_ENTERED = inside.NOT_ENTERED
+
+
 def main(arguments: list[str]) -> None:
     # Not os.environ: Python may have set its own locale there.
-    environment = _initial_environment()
-    engine = Engine()
-    with open(arguments[0], encoding="utf-8", errors="surrogateescape", newline="") as file:  # noqa: PTH123
+    carry_out(arguments[0], _initial_environment(), os.getppid())
+
+
+def carry_out(file_of_order: str, environment: dict[bytes, bytes], parent: int) -> None:
+    """Do what an order says, for the process that is the parent of this one. Does not return."""
+    engine = Engine(parent)
+    with open(file_of_order, encoding="utf-8", errors="surrogateescape", newline="") as file:  # noqa: PTH123
         given = Order(file.read())
     if given.has("probe"):
         _probe(given)
@@ -82,9 +88,10 @@ def _run(given: Order, environment: dict[bytes, bytes], engine: Engine) -> int:
 
 
 def _plainly(given: Order, environment: dict[bytes, bytes], engine: Engine) -> int:
+    supervisor = os.getpid()
     program = os.fork()
     if not program:
-        _as_child(engine)
+        _as_child(supervisor, engine)
         _bound(given)
         inside.start(given.fields("argv"), environment, given.word("cwd"))
     return _until_end(program, engine)
@@ -128,9 +135,10 @@ def _in_namespaces(given: Order, environment: dict[bytes, bytes], engine: Engine
 def _in_bubblewrap(given: Order, environment: dict[bytes, bytes], engine: Engine) -> int:
     report, told = os.pipe()
     kernel.adopt_orphans()
+    supervisor = os.getpid()
     first = os.fork()
     if not first:
-        _as_child(engine)
+        _as_child(supervisor, engine)
         _bound(given)
         kernel.new_session_keyring()
         kernel.no_new_privileges()
@@ -151,9 +159,11 @@ def _in_bubblewrap(given: Order, environment: dict[bytes, bytes], engine: Engine
     return -(code - 128) if 128 < code <= 128 + _SIGNALS else code
 
 
-def _as_child(engine: Engine) -> None:
+def _as_child(supervisor: int, engine: Engine) -> None:
     if sys.platform == "linux":
         kernel.die_with_parent()
+    if os.getppid() != supervisor:  # It ended before that was said.
+        os._exit(inside.NOT_ENTERED)
     if engine.handle is not None:
         os.close(engine.handle)
 

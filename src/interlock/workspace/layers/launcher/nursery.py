@@ -1,0 +1,59 @@
+"""A process that waits with everything imported and forks supervisors, so that Python's start is paid for once.
+
+A supervisor becomes a child of the engine: whoever forked it ends at once, and the engine takes in orphans.  What it is
+to do, and the program's environment, come to it alone, over a socket of its own: this process never sees them, and so
+nothing of one program is in the memory from which the next one's launcher is forked.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from . import kernel, supervise
+
+_PIECE = 1 << 16
+
+
+def serve(control: int) -> None:
+    """Fork a supervisor for every socket that comes, until the engine is gone. Does not return."""
+    engine = os.getppid()
+    kernel.ignore_requests_to_end()
+    asked = socket.socket(fileno=control)
+    while True:
+        word, handles, _, _ = socket.recv_fds(asked, 1, 1)
+        if not word or os.getppid() != engine:
+            os._exit(0)
+        between = os.fork()
+        if not between:
+            between = os.getpid()
+            if os.fork():
+                os._exit(0)
+            asked.close()
+            _supervise(handles[0], between, engine)
+        for handle in handles:
+            os.close(handle)
+        os.waitpid(between, 0)
+
+
+def _supervise(handle: int, between: int, engine: int) -> None:
+    try:
+        while os.getppid() == between:
+            os.sched_yield()
+        if os.getppid() != engine:
+            return
+        os.setsid()
+        with socket.socket(fileno=handle) as told:
+            told.send(str(os.getpid()).encode())
+            text, streams, _, _ = socket.recv_fds(told, _PIECE, 3)
+            parts = [text]
+            while parts[-1]:
+                parts.append(told.recv(_PIECE))
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        os.closerange(3, max(streams) + 1)
+        order, *variables = b"".join(parts).split(b"\0")
+        pairs = (variable.partition(b"=") for variable in variables)
+        supervise.carry_out(os.fsdecode(order), {name: value for name, _, value in pairs}, engine)
+    finally:
+        os._exit(supervise.NOT_ENTERED)
