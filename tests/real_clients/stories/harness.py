@@ -34,6 +34,10 @@ Approval Readiness: Ready
 ## Acceptance Criteria
 
 - [x] Case and blanks around a name do not matter.
+
+## Commands
+
+- `pytest -q`: exit 0
 """
 
 

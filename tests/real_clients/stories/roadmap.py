@@ -68,7 +68,10 @@ ROADMAP = Story(
             answer(
                 status="success",
                 verdict="pass",
-                evidence={"checks": dict.fromkeys(("lint", "typecheck", "build", "quality"), "pass")},
+                evidence={
+                    "checks": dict.fromkeys(("lint", "typecheck", "build", "quality"), "pass"),
+                    "verification": [PASSED],
+                },
                 issues=[],
                 nextSteps=[],
             ),

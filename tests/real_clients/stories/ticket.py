@@ -18,6 +18,7 @@ REVIEW = {
     "build": "PASSED",
     "tests": "PASSED",
     "files_verified": True,
+    "checks": [{"command": TEST, "exit": 0, "summary": "2 passed"}],
     "notes": "Both changes do what the prompt asks for.",
     "reviewed_at": "2026-01-01T00:00:00Z",
     "issues": [],
