@@ -91,6 +91,7 @@ def test_the_tour_tells_what_happened_and_how_to_go_on(shown: Shown) -> None:
         "test_a_refund_comes_back_as_a_number fails: AssertionError: \"'-4.50\" != '-4.50'",
         "v_cluster -> NEEDS_REVISION, from: build DONE, tests NEEDS_REVISION, tasks DONE, feature NEEDS_REVISION",
         "v_cluster -> DONE, from: build DONE, tests DONE, tasks DONE, feature DONE",
+        "interlock ran python3 -B -m unittest -q: exit 0, 1, 0",
         "r_cluster -> DONE, from: security None, quality Minor, testing Minor",
         "2026-03-09,-4.50,Refund for the train",
         "show latest -C demo",

@@ -90,9 +90,17 @@ class Account:
     def replan(self) -> Told:
         return Told(
             "Each task was done by itself; put together, they failed the test of the whole, which was really run. One "
-            f"judge who says no is enough: what was missing was planned anew, {self._often('replan')}.",
-            (*self._said("REVISE", "v-tests", "v-feature"), *map(str, self.decisions("v_cluster"))),
+            f"judge who says no is enough: what was missing was planned anew, {self._often('replan')}. interlock "
+            "ran the tests itself as well: before the first agent, and at each verification.",
+            (*self._said("REVISE", "v-tests", "v-feature"), *self.proofs(), *map(str, self.decisions("v_cluster"))),
         )
+
+    def proofs(self) -> tuple[str, ...]:
+        """How the named commands ended, each time that interlock ran them."""
+        ends: dict[str, list[str]] = {}
+        for line in self._of("proof"):
+            ends.setdefault(line.data["command"], []).append(str(line.data["exit"]))
+        return tuple(f"interlock ran {command}: exit {', '.join(codes)}" for command, codes in ends.items())
 
     def review(self) -> Told:
         return Told(
@@ -102,7 +110,7 @@ class Account:
 
     def decisions(self, rule: str) -> tuple[Decided, ...]:
         return tuple(
-            Decided(rule, tuple(_words(line.data["inputs"])), str(line.data["out"]["result"]))
+            Decided(rule, tuple(_words(line.data["inputs"]))[: len(JUDGES[rule])], str(line.data["out"]["result"]))
             for line in self._of("decide")
             if line.data["out"]["rule"] == rule
         )

@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 from interlock.agents.runner import AgentRequest
-from interlock.engine import Act, SimulatedWorld, Simulation, best
+from interlock.engine import Act, CommandResult, Options, SimulatedWorld, Simulation, best
 from interlock.engine.drive import Close
-from interlock.engine.journal import Line
+from interlock.engine.journal import Journal, Line
+from interlock.engine.keys import sha256
+from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
 from interlock.playbooks.feature import FeatureInputs, feature
 from interlock.playbooks.feature.layout import Layout
 from interlock.playbooks.feature.memory_file import sample_memory
+from interlock.playbooks.feature.plan import parse_task
 
 Change = Callable[[AgentRequest, Act], Act]
 AT = Layout("login")
@@ -91,6 +94,7 @@ class Bench:
     script: dict[str, list[Change | None]] = field(default_factory=dict)
     always: dict[str, Change] = field(default_factory=dict)
     simulation: Simulation = field(init=False)
+    flags: dict[str, Any] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def on(self, member: str, *changes: Change | None) -> Bench:
@@ -109,13 +113,31 @@ class Bench:
             return change(request, act)
         changes = self.script.get(request.member, [])
         change = changes[number] if number < len(changes) else None
+        if change is None and request.contract is not None and request.contract.must_change:
+            return self.works(request, act)
         return change(request, act) if change else act
+
+    def works(self, request: AgentRequest, act: Act) -> Act:
+        """A task agent to whom nothing else was said changes a file that its task lets it write."""
+        _, _, task_id = request.member.rpartition("-")
+        allowed = parse_task(task_id, self.text(f"tasks/{task_id}.md")).files
+        path = allowed[0].replace("*", "made") if allowed else f"src/{request.member}.py"
+        memory = sample_memory(request.member, "N/A")
+        code = self.simulation.world.tree.files.get(path, b"").decode() + f"{request.dispatch}\n"
+        return replace(act, files={**act.files, path: code, AT.mem(request.member): memory})
 
     def simulate(self, **inputs: Any) -> Simulation:
         self.seen.clear()
         given = FeatureInputs(**{"request": "Add a login page", "slug": "login", **inputs})
-        self.simulation = Simulation(feature, given, SimulatedWorld(self.files, self.agent))
+        world = SimulatedWorld(self.files, self.agent, command=self.command)
+        self.simulation = Simulation(feature, given, world, options=Options(flags=self.flags))
         return self.simulation
+
+    def command(self, call: CommandCall) -> CommandResult:
+        """A command named `tests` fails as long as some file says so, with what that file says."""
+        files = self.simulation.world.tree.files
+        red = [text.decode() for path, text in files.items() if path.startswith("src/") and text.startswith(b"RED")]
+        return CommandResult(1, stdout="\n".join(red)) if red and "tests" in call.argv[-1] else CommandResult(0)
 
     def play(self, **inputs: Any) -> Close:
         return self.simulate(**inputs).go()
@@ -181,6 +203,18 @@ class Bench:
             if line.event == event and all(line.data.get(name) == value for name, value in facts.items()):
                 return number
         raise AssertionError(f"no {event} with {facts}")
+
+
+def journal_of(bench: Bench) -> Journal:
+    """The journal of the run, to write into it as another process would."""
+    identity = bench.simulation.world.records.identity
+    assert identity is not None
+    return Journal(
+        bench.simulation.medium,
+        run_id="feature-20260104-120000-0000",
+        genesis=sha256(identity),
+        clock=lambda: "2026-01-04T12:00:00.000Z",
+    )
 
 
 @pytest.fixture

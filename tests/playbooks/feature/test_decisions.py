@@ -12,6 +12,7 @@ from interlock.errors import ConfigInvalid
 from interlock.playbooks.feature.decisions import (
     AfterReview,
     Concern,
+    Concluded,
     Critic,
     Grade,
     Onward,
@@ -26,6 +27,7 @@ from interlock.playbooks.feature.decisions import (
     after_group,
     after_review,
     approval_mode,
+    conclusion,
     critic,
     ct_cluster,
     groups,
@@ -40,6 +42,7 @@ from interlock.playbooks.feature.decisions import (
     verifier,
 )
 from interlock.playbooks.feature.memory_file import MemoryFile
+from interlock.playbooks.feature.plan import to_do
 
 ANSWERS = (Said.DONE, Said.NEEDS_REVISION, Said.ERROR)
 
@@ -209,6 +212,52 @@ def test_where_a_review_leads() -> None:
             case _:
                 order = []
         assert found is next((move for left, move in order if left), AfterReview.GIVE_UP)
+
+
+@pytest.mark.req("EV-07", "EV-04")
+def test_what_the_engine_knows_against_the_work_is_never_passed() -> None:
+    """Over all combinations of verdicts: with it nothing passes, and what was no pass before is what it was."""
+    for statuses in product(Said, repeat=4):
+        for strict in (False, True):
+            alone, against = v_cluster(*statuses, strict), v_cluster(*statuses, strict, ["task T1 failed: x"])
+            assert not against.passed
+            assert against is (Verified.NEEDS_REVISION if alone.passed else alone)
+
+
+@pytest.mark.req("EV-07", "FT-150")
+@pytest.mark.parametrize("reviewed", Reviewed)
+@pytest.mark.parametrize(("against", "flaws"), [([], []), ([], ["x"]), (["y"], []), (["y"], ["x"])])
+def test_the_end_is_done_only_when_nothing_speaks_against_it(
+    reviewed: Reviewed, against: list[str], flaws: list[str]
+) -> None:
+    """Every row."""
+    found = conclusion(reviewed, against, flaws)
+    assert (found is Concluded.ERROR) == (reviewed is not Reviewed.DONE or bool(against))
+    assert found is Concluded.ERROR or (found is Concluded.DEGRADED) == bool(flaws)
+
+
+@pytest.mark.req("EV-45")
+@pytest.mark.parametrize(
+    ("waves", "done", "after", "expected"),
+    [
+        ({1: "T1", 2: "T2"}, "", 0, {1: "T1", 2: "T2"}),
+        ({3: "T3"}, "T1 T2", 2, {3: "T3"}),
+        ({1: "T3", 2: "T4", 3: "T5"}, "T1 T2", 2, {3: "T3", 4: "T4", 5: "T5"}),
+        ({1: "T1", 2: "T2", 3: "T3"}, "T1 T2", 2, {3: "T3"}),
+        ({1: "T1", 2: "T2 T3"}, "T1 T2", 2, {3: "T3"}),
+        ({1: "T1 T2"}, "T1 T2", 1, {}),
+        ({3: "T1"}, "T1", 2, {3: "T1"}),
+        ({7: "T3", 9: "T4"}, "", 2, {7: "T3", 9: "T4"}),
+    ],
+)
+def test_waves_of_a_replan_are_found_and_numbered(
+    waves: dict[int, str], done: str, after: int, expected: dict[int, str]
+) -> None:
+    """Whether the planner counts on or begins anew, keeps the old waves or leaves them out."""
+    text = "## Execution Waves\n" + "".join(
+        f"### Wave {number}\n" + "".join(f"- {one}: x\n" for one in ids.split()) for number, ids in waves.items()
+    )
+    assert {number: " ".join(ids) for number, ids in to_do(text, done.split(), after)} == expected
 
 
 @pytest.mark.req("FT-87")

@@ -95,17 +95,21 @@ def test_without_findings_the_planner_gets_no_reviews(bench: Bench) -> None:
     assert not set(map(AT.output, CRITICS)) & set(bench.inputs_of("planner"))
 
 
-@pytest.mark.req("FT-56", "FT-57")
+@pytest.mark.req("FT-56", "FT-57", "EV-03")
 @pytest.mark.parametrize("severity", ["", "Severe"])
 def test_a_memory_without_a_known_severity_is_the_worst_case(bench: Bench, severity: str) -> None:
-    """It counts as Critical, and one line says so."""
+    """Its author is asked again with the complaint; then it counts as Critical, and one line says so."""
     seen: list[str] = []
 
     def look(_request: object, act: object) -> object:
         seen.append(bench.memory)
         return act
 
-    bench.on("ct-security", remembers(severity)).on("designer", None, look).play()  # type: ignore[arg-type]
+    bad = remembers(severity)
+    bench.on("ct-security", bad, bad).on("designer", None, look).play()  # type: ignore[arg-type]
+    complaint = "`## Highest Severity` must be one of Critical, High, Medium, Low"
+    assert complaint in bench.brief("ct-security", 1).partition("## Failure context")[2]
+    assert bench.called.index("designer") == bench.called.index("spec") + 1, "nobody else is called for it"
     line = "- [orchestrator, step-3b] WARNING: memory/ct-security.mem.md missing/malformed — treating as worst-case."
     assert seen[0].count(line) == 1
     assert "severity values [Critical, Low, Low, Low]" in seen[0]

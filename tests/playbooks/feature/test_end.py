@@ -11,31 +11,20 @@ from interlock.engine import GateDecision
 from interlock.engine.lifecycle import forgotten
 from interlock.engine.people import check_decision, record_decision
 from interlock.engine.simulation import Crash
-from interlock.playbooks.feature.layout import REVIEWERS
+from interlock.playbooks.feature.layout import RESEARCHERS, REVIEWERS
 
-from .conftest import AT, ERROR, Bench, plans, remembers, says, task
+from .conftest import AT, ERROR, Bench, both, journal_of, plans, remembers, says, task, writes
 
 
 def decide(bench: Bench, choice: str, note: str = "") -> None:
     """A person's decision at the gate where the run waits."""
     simulation = bench.simulation
-    journal = _journal(bench)
+    journal = journal_of(bench)
     waiting = check_decision(
         journal.lines, choice, lambda path: simulation.world.documents.facts(path).digest or "", run_id="x"
     )
     decision = GateDecision(choice, "ada", "2026-01-04T12:00:00Z", note, waiting.digests)
     record_decision(journal, waiting, decision, simulation.world.records.objects)
-
-
-def _journal(bench: Bench):  # type: ignore[no-untyped-def]
-    from interlock.engine.journal import Journal
-    from interlock.engine.keys import sha256
-
-    simulation = bench.simulation
-    identity = simulation.world.records.identity
-    assert identity is not None
-    run_id = "feature-20260104-120000-0000"
-    return Journal(simulation.medium, run_id=run_id, genesis=sha256(identity), clock=lambda: "2026-01-04T12:00:00.000Z")
 
 
 # -- gates
@@ -62,31 +51,73 @@ def test_the_run_waits_for_a_person_after_research_and_after_planning(bench: Ben
     assert bench.steps == ["0", "1", "1a", "2", "3", "3b", "4", "4a", "5", "6", "7", "8", "DONE"]
 
 
-def test_a_rejection_ends_the_run(bench: Bench) -> None:
-    """As ERROR, with who and why."""
-    bench.play(approval=True)
-    decide(bench, "reject", "not now")
+@pytest.mark.req("EV-20", "EV-21")
+def test_rejected_research_is_done_again_with_the_note(bench: Bench) -> None:
+    """Only the researchers are called again; each is told who said what, and that their documents are in place."""
+    close = bench.play(approval=True)
+    assert close.gate is not None
+    leads = {one["name"]: one["leads_to"] for one in close.gate["choices"]}
+    assert leads["reject"] == "the researchers work again, with what you say"
+    decide(bench, "reject", "look at the old login too")
     close = bench.simulation.go()
-    assert close.exit_code == 5
-    assert str(close.output).startswith("ERROR: rejected at approve-research by ada: not now")
-    assert "spec" not in bench.called
+    assert close.exit_code == 4 and close.gate is not None and close.gate["gate"] == "approve-research"
+    assert len(bench.called) == 8 and set(bench.called[4:]) == set(RESEARCHERS)
+    for name in RESEARCHERS:
+        said = bench.brief(name, 1).partition("## Said by people")[2].partition("\n## ")[0]
+        assert "ada (" in said and "look at the old login too" in said
+        assert AT.output(name) in bench.brief(name, 1).partition("## Failure context")[2]
+    decide(bench, "approve")
+    bench.simulation.go()
+    assert "look at the old login too" not in bench.brief("spec")
+    assert bench.steps[:7] == ["0", "1", "1a", "1", "1a", "2", "3"]
 
 
-@pytest.mark.req("EN-20")
-def test_after_a_rejected_plan_a_retry_plans_again_and_asks_again(bench: Bench) -> None:
-    """The person's answer to the old plan is not taken for an answer to the new one."""
+@pytest.mark.req("EV-20", "EV-21", "EV-45")
+def test_a_rejected_plan_goes_back_to_the_planner_with_the_note(bench: Bench) -> None:
+    """Nobody else is called; task files that the new plan does not want are set aside; it is asked about as well."""
+    bench.on("planner", plans("T1 T2 T3"), both(plans("T1"), writes({AT.plan: "# Plan\n"})), plans("T1 T2"))
     bench.play(approval=True)
     decide(bench, "approve")
     bench.simulation.go()
+    before = len(bench.called)
     decide(bench, "reject", "too many tasks")
-    assert bench.simulation.go().exit_code == 5
-    journal = _journal(bench)
-    journal.append("run.reopened", data={"forgotten": forgotten(journal.lines)})
     close = bench.simulation.go()
-    assert (close.exit_code, bench.called[-1], bench.called.count("planner")) == (4, "planner", 2)
+    assert bench.called[before:] == ["planner", "planner"], "the first answer to the rejection does not hold"
+    assert "too many tasks" in bench.brief("planner", 1).partition("## Said by people")[2]
+    assert "A person did not approve the plan" in bench.brief("planner", 1).partition("## Failure context")[2]
+    again = bench.brief("planner", 2).partition("## Failure context")[2]
+    assert "too many tasks" in again and "does not hold" in again
+    assert close.exit_code == 4 and close.gate is not None
+    assert set(close.gate["digests"]) == {AT.plan, AT.task("T1"), AT.task("T2")}
+    assert AT.task("T3") not in bench.paths
     decide(bench, "approve")
     assert bench.simulation.go().exit_code == 0
-    assert bench.called.count("spec") == 1
+    assert "implementer-T3" not in bench.called and bench.called.count("spec") == 1
+
+
+@pytest.mark.req("EV-21", "EN-20")
+@pytest.mark.parametrize("gate", ["approve-research", "approve-plan"])
+def test_five_rounds_of_a_rejection_and_no_more(bench: Bench, gate: str) -> None:
+    """The sixth one ends the run, as its gate says, and a retry does that last round again."""
+    bench.on("planner", *(plans(f"T{number}") for number in range(1, 9)))
+    close = bench.play(approval=True)
+    maker = "researcher-impact"
+    if gate == "approve-plan":
+        maker = "planner"
+        decide(bench, "approve")
+        close = bench.simulation.go()
+    for number in range(1, 7):
+        assert close.exit_code == 4 and close.gate is not None and bench.called.count(maker) == number
+        last = {one["name"]: one["leads_to"] for one in close.gate["choices"]}["reject"]
+        assert (last == "the run ends") is (number == 6)
+        decide(bench, "reject", f"no {number}")
+        close = bench.simulation.go()
+    assert close.exit_code == 5
+    assert str(close.output).startswith(f"ERROR: rejected at {gate} by ada: no 6")
+    journal = journal_of(bench)
+    journal.append("run.reopened", data={"forgotten": forgotten(journal.lines)})
+    close = bench.simulation.go()
+    assert (close.exit_code, bench.called.count(maker)) == (4, 7)
 
 
 @pytest.mark.req("FT-18")
@@ -225,7 +256,7 @@ def test_a_retry_forgets_what_decided_the_end_and_what_came_after(bench: Bench, 
     bench.on(agent, ERROR, ERROR)
     assert bench.play().exit_code == 5
     before = list(bench.called)
-    journal = _journal(bench)
+    journal = journal_of(bench)
     journal.append("run.reopened", data={"forgotten": forgotten(journal.lines)})
     assert bench.simulation.go().exit_code == 0
     again = bench.called[len(before) :]
@@ -239,7 +270,7 @@ def test_a_review_that_wants_changes_can_be_retried_after_a_persons_fix(bench: B
     bench.on("planner", None, plans("T02", first=2)).on("r-quality", major, major, major)
     assert bench.play().exit_code == 5
     count = len(bench.called)
-    journal = _journal(bench)
+    journal = journal_of(bench)
     journal.append("run.reopened", data={"forgotten": forgotten(journal.lines)})
     assert bench.simulation.go().exit_code == 0
     assert bench.called[count:] == [*REVIEWERS, "post-mortem"]

@@ -307,12 +307,12 @@ def test_one_researcher_is_not_enough(bench: Bench) -> None:
     assert "spec" not in bench.called
 
 
-@pytest.mark.req("FT-05")
-def test_several_verdicts_in_one_answer_the_last_counts(bench: Bench) -> None:
-    """As the completion line says."""
-    bench.on("spec", says("ERROR: at first\n\nDONE: in the end"))
+@pytest.mark.req("FT-05", "EV-13")
+def test_two_different_verdicts_in_one_answer_are_none(bench: Bench) -> None:
+    """The agent is asked again; a quoted one is nobody's word."""
+    bench.on("spec", says("ERROR: at first\n\nDONE: in the end")).on("designer", says("> ERROR: x\n\nDONE: as asked"))
     assert bench.play().exit_code == 0
-    assert bench.called.count("spec") == 1
+    assert (bench.called.count("spec"), bench.called.count("designer")) == (2, 1)
 
 
 # -- scopes

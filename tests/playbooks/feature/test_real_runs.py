@@ -17,10 +17,8 @@ import pytest
 
 from interlock.agents import Book, RoleLibrary, ScriptedRunner
 from interlock.app import Application
-from interlock.engine import Status
 from interlock.engine.folder import known_runs
 from interlock.engine.host import Call, Finished, Quiet
-from interlock.engine.lifecycle import ended_as
 from interlock.errors import ConfigInvalid, Refused
 from interlock.playbooks.feature import FeatureInputs, example_files, feature
 from interlock.playbooks.feature.layout import AGENTS, Layout
@@ -201,7 +199,8 @@ def test_an_agent_that_is_not_configured_is_refused_at_the_start(tmp_path: Path)
     )
     with pytest.raises(ConfigInvalid) as caught:
         book.bind_all(feature.agents)
-    assert "Agent ct-strategy is not configured" in caught.value.what and "Agent planner is" in caught.value.what
+    assert "2 agents of feature are not configured" in caught.value.what
+    assert "ct-strategy" in caught.value.what and "planner" in caught.value.what
     assert caught.value.exit_code == 2
 
 
@@ -254,6 +253,7 @@ def interlock(root: Path, *words: str, **env: str) -> subprocess.CompletedProces
 @pytest.mark.req("FT-17", "FT-125", "FT-134")
 def test_the_door_waits_for_a_person_and_goes_on(place: Place) -> None:
     """Exit 4 with the gate; approve, resume, approve, resume; then DONE."""
+    place.scenario({"agent": "implementer", "files": {"src/login.py": "x = 1\n"}})
     first = interlock(place.root, "run", "feature", "Add", "a", "login", "page", "--slug", "login", "--approval")
     assert first.returncode == 4, first.stderr
     assert interlock(place.root, "approve", "latest", "--note", "good").returncode == 0
@@ -287,11 +287,12 @@ def test_the_door_hands_over_every_option(place: Place) -> None:
     """Options over the variable over settings; all of them are inputs of the run."""
     place.write(
         "interlock.toml",
-        '[runners.play]\ntype = "scripted"\n[feature]\nstrict = true\nscheduling = "eager"\napproval = true\n',
+        '[runners.play]\ntype = "scripted"\n[feature]\nstrict = true\nscheduling = "eager"\napproval = true\n'
+        'check_commands = ["false"]\n',
     )
     done = interlock(
         place.root, "run", "feature", "Add it", "--no-strict", "--approve-replans", "--post-mortem-on-halt", "--no-git",
-        "--approval-fallback", "proceed", "--json", APPROVAL_MODE="true",
+        "--approval-fallback", "proceed", "--check", "true", "--check", "test -d .", "--json", APPROVAL_MODE="true",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["output"].startswith("DONE: feature add-it is complete")
@@ -299,6 +300,7 @@ def test_the_door_hands_over_every_option(place: Place) -> None:
     assert known.identity.inputs == {
         "request": "Add it", "slug": "", "approval": True, "approval_fallback": "proceed", "approve_replans": True,
         "strict": False, "post_mortem_on_halt": True, "scheduling": "eager", "git": False,
+        "check_commands": ["true", "test -d ."],
     }  # fmt: skip
 
 
@@ -325,19 +327,56 @@ def test_the_example_scenario_revises_and_replans(tmp_path: Path) -> None:
     assert "Hello" in (place.root / "greeting.py").read_text()
 
 
-@pytest.mark.req("EN-20", "CM-19")
-def test_a_rejected_plan_can_be_made_again(place: Place) -> None:
-    """With --retry the planner is called again, and the gate waits for a new answer."""
-    app = place.app()
-    inputs = FeatureInputs("Add a login page", slug="login", approval=True)
-    first = asyncio.run(app.run(feature, inputs))
-    run_id = str(first.run_id)
-    asyncio.run(place.app().decide(run_id, "approve"))
-    assert asyncio.run(place.app().resume(run_id)).close.exit_code == 4
-    asyncio.run(place.app().decide(run_id, "reject", note="too many tasks"))
+@pytest.mark.req("EV-20", "EV-21", "CM-19")
+def test_a_rejected_plan_is_made_again_by_the_command_that_the_gate_prints(place: Place) -> None:
+    """`reject`, then a plain `resume`: the planner is called again with the note, nobody else, and the gate waits."""
+    place.scenario({"agent": "planner", "files": plan("T1 T2 T3")})
+    first = interlock(place.root, "run", "feature", "Add a login page", "--slug", "login", "--approval")
+    assert first.returncode == 4
+    assert interlock(place.root, "approve", "latest", "--resume").returncode == 4
     (known,) = known_runs(place.root)
-    assert ended_as(known.folder.lines()) is Status.FAILED, "a rejection takes effect at once"
-    again = asyncio.run(place.app().resume(run_id, Call(retry=True)))
-    assert again.close.exit_code == 4 and again.close.gate is not None
-    asyncio.run(place.app().decide(run_id, "approve"))
-    assert asyncio.run(place.app().resume(run_id)).close.exit_code == 0
+    rejected = interlock(place.root, "reject", "latest", "--note", "too many tasks")
+    assert rejected.returncode == 0
+    assert f"resume {known.identity.run_id}" in rejected.stderr
+    place.scenario({"agent": "planner", "files": plan("T1")})
+    again = interlock(place.root, "resume", known.identity.run_id)
+    assert again.returncode == 4, again.stderr
+    calls = [line for line in known.folder.lines() if line.event == "dispatch.start"]
+    called = Counter(line.data["member"] for line in calls)
+    assert (called["planner"], called["spec"], called["researcher-impact"]) == (2, 1, 1)
+    brief = place.root / ".interlock/runs" / known.identity.run_id / "dispatches" / str(calls[-1].key) / "brief.md"
+    assert "too many tasks" in brief.read_text("utf-8").partition("## Said by people")[2]
+    assert not (place.root / AT.task("T3")).exists()
+    assert interlock(place.root, "approve", "latest", "--resume").returncode == 0
+    assert len(known_runs(place.root)) == 1
+
+
+CHECK = "! grep -rq BROKEN src"
+
+
+@pytest.mark.req("EV-05")
+def test_a_red_check_stops_the_door_before_any_agent(place: Place) -> None:
+    """Exit 3; what was run, from where, and what helps are said."""
+    place.write("src/old.py", "BROKEN\n")
+    stopped = interlock(place.root, "run", "feature", "Add a login page", "--check", CHECK)
+    assert stopped.returncode == 3, stopped.stderr
+    assert CHECK in stopped.stderr and "--accept-baseline" in stopped.stderr
+    (known,) = known_runs(place.root)
+    lines = known.folder.lines()
+    assert not [line for line in lines if line.event == "dispatch.start"]
+    assert [line.data["commands"] for line in lines if line.event == "preflight"] == [[f"check: {CHECK}, from --check"]]
+
+
+@pytest.mark.long
+@pytest.mark.req("EV-04")
+def test_a_check_is_really_run_at_verification(place: Place) -> None:
+    """Broken by an implementer who says DONE: planned again, then green."""
+    place.scenario(
+        {"agent": "planner", "times": 1, "files": plan("T1")},
+        {"agent": "planner", "files": plan("T2")},
+        {"member": "implementer-T1", "files": {"src/new.py": "BROKEN\n"}},
+        {"member": "implementer-T2", "files": {"src/new.py": "x = 1\n"}},
+    )
+    finished = place.run(FeatureInputs("Add a login page", slug="login", check_commands=[CHECK]))
+    assert finished.close.exit_code == 0, finished.close
+    assert [one["exit"] for one in events(finished, "proof")] == [0, 1, 0]

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from interlock.agents.runner import AgentRequest
-from interlock.engine import CRASH, Act, Dispatch, Ending, Options, Playbook, Played, Rehearsal, Report
+from interlock.engine import CRASH, Act, Ending, Options, Playbook, Played, Rehearsal, Report
 from interlock.engine.simulation import Crash, Simulation
-from interlock.playbooks.feature import diagram, rehearsal
-from interlock.playbooks.feature.briefs import Desk
+from interlock.playbooks.feature import decisions, diagram, rehearsal
+from interlock.playbooks.feature.briefs import Brief, Desk
 from interlock.playbooks.feature.clusters import Panel, judge_reviews
 from interlock.playbooks.feature.crew import Call, Crew, Heard, said_of
-from interlock.playbooks.feature.decisions import Onward, Reviewed
+from interlock.playbooks.feature.decisions import Onward, Reviewed, Verified
 from interlock.playbooks.feature.layout import POST_MORTEM, Layout
 from interlock.playbooks.feature.rehearsing import REMARK
 from interlock.playbooks.feature.shared_memory import LESSONS, Edit, edited
@@ -129,10 +129,10 @@ async def calls_quietly(crew: Crew, call: Call) -> Heard:
     if call.member != POST_MORTEM:
         return await Crew_call(crew, call)
     report = await crew.run.dispatch(call.spec)
-    return Heard(call, report, said_of(report))
+    return Heard(call, report, said_of(report, crew.at.mem(call.member)))
 
 
-async def takes_a_fifth(crew: Crew, name: str, specs: Sequence[Dispatch], *, iteration: int = 1) -> dict[str, Heard]:
+async def takes_a_fifth(crew: Crew, name: str, specs: Sequence[Brief], *, iteration: int = 1) -> dict[str, Heard]:
     """Pattern A with one agent more than it has places."""
     return await Crew_pattern_a(crew, name, [*specs, crew.desk.spec()], iteration=iteration)
 
@@ -152,12 +152,20 @@ def loses_remarks(text: str, *edits: Edit) -> str:
     return edited(text, *edits).replace(REMARK, "")
 
 
-def may_write_anywhere(desk: Desk) -> Dispatch:
+def may_write_anywhere(desk: Desk) -> Brief:
     return replace(Desk_designer(desk), writes=("**",))
 
 
 def ends_in_other_words(_crew: Crew, _first: str, _flaws: Sequence[str]) -> str:
     return "It is finished."
+
+
+decided_by_all = decisions.v_cluster
+
+
+def v_cluster(*given: Any) -> Verified:
+    """Goes by what the verifiers say, and by nothing else."""
+    return decided_by_all(*given[:4])
 
 
 def goes_on(_failed: bool, _lost: object, _to_do: object) -> Onward:
@@ -184,6 +192,7 @@ FAULTS: Mapping[str, Fault] = {
     "DONE only when the reviewers are": Fault(
         {"clusters.judge_reviews": takes_any_review}, most=1, by=("gives the worst verdict",)
     ),
+    "nothing passes while a task is open": Fault({"decisions.v_cluster": v_cluster}, most=1, by=("says ERROR",)),
     "the end is DONE or ERROR": Fault({"closing.report": ends_in_other_words}),
     "loops are bounded": Fault(copy=revising_twice, most=1, by=("gives the worst verdict",)),
     "steps follow the table": Fault({"stages.Walk.go": skips_verification}),

@@ -183,8 +183,8 @@ def test_what_the_fix_pass_does_not_settle_is_replanned_once(bench: Bench) -> No
 @pytest.mark.req("FT-97")
 @pytest.mark.parametrize("severity", ["Blocker", "", "Severe"])
 def test_worse_than_major_or_unknown_is_no_pass(bench: Bench, severity: str) -> None:
-    """The worst case of a malformed memory must not fall through to DONE."""
-    bench.on("r-testing", remembers(severity))
+    """The worst case of a memory that stays malformed must not fall through to DONE."""
+    bench.on("r-testing", remembers(severity), remembers(severity))
     bench.play()
     assert len(bench.events("review.fix")) == 1
 

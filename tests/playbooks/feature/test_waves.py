@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from interlock.agents.runner import AgentRequest
 from interlock.engine import Act
 
-from .conftest import AT, ERROR, SILENT, Bench, both, lasting, plans, remembers, says, task, writes
+from .conftest import AT, ERROR, SILENT, Bench, Change, both, lasting, plans, remembers, says, task, writes
 
 # -- 4
 
@@ -25,7 +26,6 @@ from .conftest import AT, ERROR, SILENT, Bench, both, lasting, plans, remembers,
             "plan.md: wave 2 lists T9 but tasks/T9.md does not exist",
         ),
         (plans("T3", "T5", T3={"depends_on": "[T5]"}), "T3 (wave 1) depends on T5 (wave 2)"),
-        (both(plans("T1"), writes({AT.task("T7"): task("T7")})), "tasks/T7.md is in no wave"),
         (both(plans("T4"), writes({AT.task("T4"): "---\nid: T4\ntitle: a: b\n---\n"})),
          "tasks/T4.md: frontmatter is not valid YAML: line 3"),
     ],
@@ -43,11 +43,54 @@ def test_a_plan_that_does_not_hold_is_asked_for_once_more(bench: Bench, change: 
     assert [one["retries"] for one in bench.events("agent.returned") if one["agent"] == "planner"] == [0, 1]
 
 
-def test_a_better_second_plan_is_carried_out(bench: Bench) -> None:
-    """One retry, and the run goes on."""
+@pytest.mark.req("EV-45")
+@pytest.mark.parametrize("tidy", [False, True])
+def test_a_better_second_plan_is_carried_out(bench: Bench, tidy: bool) -> None:
+    """One retry, and the run goes on; task files of the refused plan that the new one does not want are set aside."""
     bad = both(plans("T1"), writes({AT.task("T7"): task("T7")}))
-    good = both(plans("T1"), writes({AT.task("T7"): None}))
+    good: Change = both(plans("T1"), writes({AT.task("T7"): None})) if tidy else plans("T1")
     assert bench.on("planner", bad, good).play().exit_code == 0
+    assert "tasks/T7.md is in no wave" in bench.brief("planner", 1).partition("## Failure context")[2]
+    assert "implementer-T7" not in bench.called and AT.task("T7") not in bench.paths
+    aside = [path for path in bench.paths if path.startswith(".interlock/attic/") and "T7.md" in path]
+    assert len(aside) == (not tidy)
+
+
+@pytest.mark.req("EV-45")
+def test_a_plan_may_be_mended_in_its_task_files_alone(bench: Bench) -> None:
+    """Who is told that a task file is wrong need not write the plan anew."""
+    bad = both(plans("T4"), writes({AT.task("T4"): "---\nid: T4\ntitle: a: b\n---\n"}))
+
+    def mends(_request: AgentRequest, act: Act) -> Act:
+        return replace(act, files={AT.task("T4"): task("T4"), AT.mem("planner"): act.files[AT.mem("planner")]})
+
+    assert bench.on("planner", bad, mends).play().exit_code == 0
+    assert bench.called.count("implementer-T4") == 1
+
+
+@pytest.mark.req("EV-45", "FT-136")
+def test_a_task_of_an_earlier_plan_is_not_dropped_in_silence(bench: Bench) -> None:
+    """A failed task that a replan neither lists nor deletes is complained about; a deleted one is noted."""
+    bench.on("planner", plans("T1 T2"), plans("T3", first=2), both(plans("T3", first=2), writes({AT.task("T2"): None})))
+    bench.ever("implementer-T2", ERROR)
+    assert bench.play().exit_code == 0
+    assert "tasks/T2.md is in no wave" in bench.brief("planner", 2).partition("## Failure context")[2]
+    assert bench.events("tasks.dropped") == [{"tasks": ["T2"]}]
+
+
+@pytest.mark.req("EV-45")
+def test_waves_of_a_replan_that_begin_at_1_again_are_renumbered(bench: Bench) -> None:
+    """They come behind those that were carried out; waves that the plan keeps are not carried out again."""
+    bench.on("planner", plans("T1", "T2"), plans("T3", "T4", "T5"), plans("T1", "T2", "T3", "T4", "T5", "T6"))
+    bench.on("v-tests", remembers("FAIL"), remembers("FAIL"))
+    assert bench.play().exit_code == 0
+    assert bench.called.count("planner") == 3
+    assert [one["waves"] for one in bench.events("waves")] == [
+        {"1": ["T1"], "2": ["T2"]},
+        {"3": ["T3"], "4": ["T4"], "5": ["T5"]},
+        {"6": ["T6"]},
+    ]
+    assert bench.called.count("implementer-T1") == 1
 
 
 # -- 5
@@ -133,15 +176,14 @@ def test_an_implementer_without_a_completion_line_is_asked_again(bench: Bench) -
 
 @pytest.mark.req("FT-142")
 def test_failed_documentation_does_not_stop_the_waves(bench: Bench) -> None:
-    """Retried once, recorded, handed to the verifiers; the run is degraded at best."""
-    bench.on("planner", plans("D1 T1", "U1", D1={"agent": "documentation-writer"}))
-    bench.ever("documentation-writer-D1", ERROR)
-    close = bench.play()
-    assert close.exit_code == 1
-    assert bench.called.count("documentation-writer-D1") == 2
+    """Retried once, recorded, handed to the verifiers; what is missing is planned again."""
+    writer = {"agent": "documentation-writer"}
+    bench.on("planner", plans("D1 T1", "U1", D1=writer), plans("D1", D1=writer))
+    bench.on("documentation-writer-D1", ERROR, ERROR)
+    assert bench.play().exit_code == 0
+    assert bench.called.count("documentation-writer-D1") == 3
     assert "implementer-U1" in bench.called[: bench.called.index("v-build")]
-    assert "D1: failed" in bench.brief("v-tasks")
-    assert "task D1 failed" in str(close.output)
+    assert "D1: failed" in bench.brief("v-tasks") and "D1: failed" in bench.brief("planner", 1)
 
 
 def test_failed_documentation_stops_what_depends_on_it(bench: Bench) -> None:
@@ -227,7 +269,7 @@ def test_documents_of_features_are_out_of_bounds_for_every_task(bench: Bench, pa
 def test_a_task_agent_without_a_memory_is_only_a_warning(bench: Bench) -> None:
     """So it is for spec, designer and planner."""
     for name in ("implementer-T01", "spec", "designer", "planner"):
-        bench.ever(name, writes({AT.mem(name): None}))
+        bench.ever(name, writes({AT.mem(name): None, **({"src/b.py": "b\n"} if name == "implementer-T01" else {})}))
     assert bench.play().exit_code == 0
     for name in ("implementer-T01", "spec", "designer", "planner"):
         assert f"memory/{name}.mem.md is missing" in bench.warnings

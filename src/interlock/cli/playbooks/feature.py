@@ -1,4 +1,4 @@
-"""`interlock run feature "REQUEST" [--slug SLUG] [--approval] ...`."""
+"""`interlock run feature "REQUEST" [--slug SLUG] [--approval] [--check COMMAND] ...`."""
 
 from __future__ import annotations
 
@@ -57,6 +57,16 @@ def add(run: typer.Typer) -> None:
         git: Annotated[
             Switch, typer.Option("--git/--no-git", help="Whether a missing git repository is worth a warning.")
         ] = None,
+        check: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--check",
+                metavar="COMMAND",
+                help="A command that must pass, run by interlock itself; may be given several times. "
+                "Default: check_commands of the settings.",
+                show_default=False,
+            ),
+        ] = None,
     ) -> int:
         """Take a feature request through research, design, implementation in waves, verification and review."""
         from interlock.engine.host import Quiet
@@ -68,11 +78,13 @@ def add(run: typer.Typer) -> None:
             "post_mortem_on_halt": post_mortem_on_halt,
             "scheduling": scheduling,
             "git": git,
+            "check_commands": check or None,
         }
         settings = desk.application(Quiet()).settings.feature
         variable = desk.environ.get("APPROVAL_MODE")
         inputs = inputs_of(" ".join(request), slug, approval, variable, given, settings)
-        return start(desk, "feature", inputs)
+        origin = "--check" if check else "check_commands of the settings"
+        return start(desk, "feature", inputs, {"check_origin": origin})
 
 
 def inputs_of(
@@ -89,6 +101,7 @@ def inputs_of(
     chosen: dict[str, Any] = {
         name: getattr(settings, name) if value is None else value for name, value in given.items()
     }
+    chosen["check_commands"] = list(chosen["check_commands"])
     return FeatureInputs(request, slug, approval_mode(approval, variable, settings.approval), **chosen)
 
 

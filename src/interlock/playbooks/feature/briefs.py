@@ -12,8 +12,9 @@ from functools import cache
 from importlib import resources
 
 from interlock.contracts import FEATURE, AnswerFormat, Artifact, Contract, Custom, Headings, Outcome
-from interlock.engine import Changed, Dispatch, Kind, Quoted, Retries
-from interlock.playbooks.feature.decisions import Grade, Proof, Severity, Tier
+from interlock.engine import Changed, Dispatch, Kind, Proof, Quoted, Retries
+from interlock.playbooks.feature.claims import reader
+from interlock.playbooks.feature.decisions import FOREIGN_BLOCKER, Grade, Severity, Tier, Verdict
 from interlock.playbooks.feature.layout import (
     CRITICS,
     FEATURES,
@@ -22,11 +23,12 @@ from interlock.playbooks.feature.layout import (
     R_SECURITY,
     RESEARCHERS,
     REVIEWERS,
+    V_BUILD,
     VERIFIERS,
     Layout,
     TaskAgent,
 )
-from interlock.playbooks.feature.memory_file import sample_memory
+from interlock.playbooks.feature.memory_file import blank_memory, parse_memory, sample_memory
 from interlock.playbooks.feature.plan import Task, sample_plan, sample_task
 
 RETRIES = Retries(transient=2, contract=1, error=1, shared=True)
@@ -35,10 +37,13 @@ NO_RETRY = Retries(transient=2, contract=1, error=0, shared=True)
 ONCE = Retries(transient=2, contract=0, error=0, shared=True)
 """The planner: its plan is checked as a whole, so the playbook itself asks again."""
 
+REVISION = "NEEDS_REVISION"
 DONE_OR_ERROR = AnswerFormat(
-    {"DONE": Outcome.OK, "NEEDS_REVISION": Outcome.FAIL, "ERROR": Outcome.FAIL}, "DONE", completion="line"
+    {"DONE": Outcome.OK, REVISION: Outcome.FAIL, "ERROR": Outcome.FAIL}, "DONE", unsaid=(REVISION,), completion="line"
 )
 """Agents that judge nothing: a wish for revision is an error of theirs."""
+BY_SEVERITY = replace(FEATURE, unsaid=(REVISION,))
+"""Judges whose severity is the verdict; a wish for revision is understood all the same."""
 
 RESEARCH_S, PLANNING_S, IMPLEMENTATION_S, REVIEW_S, OTHER_S = 3600.0, 1800.0, 7200.0, 3600.0, 1800.0
 
@@ -55,22 +60,35 @@ ABOUT: Mapping[str, str] = {
     R_SECURITY: "security. Whatever could be misused, leak or be bypassed. A Blocker stops the run.",
     "r-testing": "tests. Whether they would fail if the behaviour broke, what is untested, what is flaky.",
 }
-DEPTH: Mapping[Tier, str] = {
-    Tier.FULL: "Full: read every changed file whole, with its callers.",
-    Tier.STANDARD: "Standard: read every change, and callers where the interface changed.",
-    Tier.LIGHTWEIGHT: "Lightweight: read the difference; follow up only what looks wrong.",
+WORDS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(CRITICS, tuple(Severity)),
+    **dict.fromkeys(VERIFIERS, tuple(Verdict)),
+    **dict.fromkeys(REVIEWERS, tuple(Grade)),
+    R_KNOWLEDGE: (Grade.MAJOR, Grade.MINOR, Grade.NONE),
 }
-BEST_SEVERITY: Mapping[str, str] = {
+"""What may stand below `## Highest Severity`, worst first but for the verifiers."""
+BEST: Mapping[str, str] = {
     **dict.fromkeys(CRITICS, Severity.LOW.value),
-    **dict.fromkeys(VERIFIERS, Proof.PASS.value),
+    **dict.fromkeys(VERIFIERS, Verdict.PASS.value),
     **dict.fromkeys(REVIEWERS, Grade.NONE.value),
 }
-SEVERITY_WORDS: Mapping[str, str] = {
-    **dict.fromkeys(CRITICS, "/".join(Severity)),
-    **dict.fromkeys(VERIFIERS, "/".join(Proof)),
-    **dict.fromkeys(REVIEWERS, "/".join(Grade)),
+"""What a player says who is told nothing else."""
+MORE: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(CRITICS, ("## Medium Severity",)),
+    **dict.fromkeys((*VERIFIERS, *REVIEWERS), ("## Affected Tasks",)),
+    R_KNOWLEDGE: (),
 }
+NOT_RUN = "# Title\n\nNothing to run: this verifier is scripted, and was told of no command.\n"
+NOT_CHANGED = "\nNo change: this agent is scripted, and was told of none.\n"
+EVIDENCE = (
+    "Your report shows what you ran, one line each: the command as code and how it ended, as in `make build`: exit 0. "
+    "What is meant to fail is run so that its failing is exit 0 (`! command`). Where there is nothing to run, a line "
+    "`Nothing to run: <why>` says so. A pass without any of these is asked for anew; a pass over a command that ended "
+    "otherwise, or over a FAIL of your own, counts as the opposite."
+)
 JUDGES = frozenset({*CRITICS, *VERIFIERS, *REVIEWERS})
+WEIGHED = JUDGES - {R_KNOWLEDGE}
+"""Judges whose verdict decides something: it can be read, and their evidence bears it out."""
 MUST_REMEMBER = frozenset({*RESEARCHERS, *JUDGES})
 """Members of clusters: without a private memory they have not answered."""
 
@@ -88,12 +106,45 @@ def filled(name: str, **values: str) -> str:
     return text
 
 
-_NOT_AVAILABLE = re.compile(r"^- Not available: `(.+)`$", re.MULTILINE)
+@dataclass(frozen=True)
+class Brief(Dispatch):
+    """A dispatch, and the documents that its agent must do without."""
+
+    missing: tuple[str, ...] = ()
 
 
-def not_available(spec: Dispatch) -> tuple[str, ...]:
-    """The documents that a brief says its agent must do without."""
-    return tuple(path for item in spec.context if isinstance(item, str) for path in _NOT_AVAILABLE.findall(item))
+def to_act_on(title: str, lead: str, text: str) -> str:
+    """A part of the brief that holds the words of others and still is what the agent must deal with; they stand in a
+    fence that they cannot close."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"### {title}\n\n{lead}\n\n{fence}markdown\n{text.strip()}\n{fence}"
+
+
+def proven(proofs: Sequence[Proof]) -> tuple[str | Quoted, ...]:
+    """What the engine found by running the commands that a person named, with the end of what a red one printed."""
+    if not proofs:
+        return ()
+    lines = "\n".join(f"- {one.shown}" for one in proofs)
+    red = [Quoted(f"Output of {one.command}", one.tail) for one in proofs if not one.ok and one.tail]
+    return (f"### Run by the engine on this tree\n\nThese results stand, whatever else is found:\n\n{lines}", *red)
+
+
+def answer_of(member: str) -> AnswerFormat:
+    """The words with which this agent may end."""
+    if member in CRITICS or member == R_KNOWLEDGE:
+        return BY_SEVERITY
+    return FEATURE if member in JUDGES and member != V_BUILD else DONE_OR_ERROR
+
+
+def unreadable(member: str, text: str) -> str | None:
+    """What is wrong with a private memory from which something is decided; those of others are read as they are."""
+    if member not in WEIGHED:
+        return None
+    severity = parse_memory(text).severity
+    accepted = (*WORDS[member], *((FOREIGN_BLOCKER,) if member in REVIEWERS else ()))
+    if severity.casefold() in (one.casefold() for one in accepted):
+        return None
+    return f"`## Highest Severity` must be one of {', '.join(WORDS[member])}"
 
 
 @dataclass(frozen=True)
@@ -106,44 +157,48 @@ class Desk:
 
     # -- one agent each
 
-    def researcher(self, focus: str) -> Dispatch:
+    def researcher(self, focus: str, *, again: bool = False) -> Brief:
+        """`again`: a person did not approve the research, and says why."""
         member = f"researcher-{focus}"
-        task = filled("researcher", focus=focus, output=self.at.output(member), about=ABOUT[focus])
-        return self._brief("researcher", task, member=member, step="1.1", timeout_s=RESEARCH_S)
+        output = self.at.output(member)
+        task = filled("researcher", focus=focus, output=output, about=ABOUT[focus])
+        document = Artifact(output, structure=Headings(), fresh=not again)  # the note may not concern this one
+        brief = self._brief("researcher", task, member=member, step="1.1", outputs=(document,), timeout_s=RESEARCH_S)
+        return replace(brief, failure=filled("researcher-again", output=output)) if again else brief
 
-    def spec(self) -> Dispatch:
+    def spec(self) -> Brief:
         task = filled("spec", output=self.at.feature)
         return self._brief("spec", task, self._mems(RESEARCHERS), self._outputs(RESEARCHERS), step="2")
 
-    def designer(self) -> Dispatch:
+    def designer(self) -> Brief:
         task = filled("designer", output=self.at.design)
         first = self._mems(("spec", *RESEARCHERS))
         return self._brief("designer", task, first, (self.at.feature, *self._outputs(RESEARCHERS)), step="3")
 
-    def designer_revision(self) -> Dispatch:
+    def designer_revision(self) -> Brief:
         task = filled("designer-revision", output=self.at.design)
         first = self._mems((*CRITICS, "spec", *RESEARCHERS))
         then = (*self._outputs(CRITICS), self.at.design, self.at.feature, *self._outputs(RESEARCHERS))
         return self._brief("designer", task, first, then, step="3")
 
-    def critic(self, name: str) -> Dispatch:
+    def critic(self, name: str) -> Brief:
         task = filled("critic", output=self.at.output(name), about=ABOUT[name])
         return self._brief(name, task, (self.at.design, self.at.feature), step="3b.1", timeout_s=REVIEW_S)
 
-    def planner(self, first_id: str, *, constraints: str = "", failure: str = "") -> Dispatch:
+    def planner(self, first_id: str, *, constraints: str = "", failure: str = "") -> Brief:
         """The first plan. `constraints`: findings of the critics that the revised design left open."""
         at = self.at
         task = filled("planner", output=at.plan, tasks=at.tasks, first=first_id)
         critics = CRITICS if constraints else ()
         if constraints:
             paths = "\n".join(f"- `{path}`" for path in self._outputs(CRITICS) if path in self.available)
-            task += (
-                f"\n### Planning constraints\n\nThe plan must respect these open findings of the critics:\n\n{paths}\n"
-            )
+            task += f"\nThe plan must respect the open findings of the critics below; they are from\n\n{paths}\n"
         then = (at.design, at.feature, *self._outputs(critics), *self._outputs(RESEARCHERS))
-        spec = self._planner(task, self._mems(("designer", "spec", *critics)), then, first_id, wave=1)
-        quoted = (Quoted("Planning constraints", constraints, "markdown"),) if constraints else ()
-        return replace(spec, context=(*spec.context, *quoted), failure=failure)
+        mems = self._mems(("designer", "spec", *critics))
+        spec = self._planner(task, mems, then, first_id, wave=1, fresh=not failure)
+        lead = "What the revised design left open. Each finding is met by a task, or the plan says why it cannot be:"
+        more = (to_act_on("Planning constraints", lead, constraints),) if constraints else ()
+        return replace(spec, context=(*spec.context, *more), failure=failure)
 
     def replanner(
         self,
@@ -153,25 +208,37 @@ class Desk:
         tasks: Sequence[str],
         *,
         state: str,
+        why: Sequence[str] = (),
+        proofs: Sequence[Proof] = (),
         patches: Sequence[str] = (),
         failure: str = "",
-    ) -> Dispatch:
+    ) -> Brief:
         """A plan for what is missing, from the memories of those who judged the work.
 
         Args:
             state: how each task stands.
+            why: what speaks against the work beside what the judges wrote.
+            proofs: how the commands that a person named ended on the tree as it is.
             patches: where the work of failed tasks lies, which is not in the tree.
         """
         at = self.at
         task = filled("planner-replan", output=at.plan, tasks=at.tasks, first=first_id, wave=str(wave))
         then = (*self._outputs(judges), at.plan, *map(at.task, tasks), at.design, at.feature, *patches)
-        spec = self._planner(task, self._mems((*judges, "designer", "spec")), then, first_id, wave=wave)
-        return replace(spec, context=(*spec.context, Quoted("Tasks so far", state)), failure=failure)
+        mems = self._mems((*judges, "designer", "spec"))
+        spec = self._planner(task, mems, then, first_id, wave=wave, fresh=False)
+        told = [to_act_on("Tasks so far", "What is not done has to be planned:", state)]
+        if why:
+            against = "\n".join(f"- {one}" for one in why)
+            told.append(to_act_on("Why the work does not count yet", "The plan deals with each point:", against))
+        return replace(spec, context=(*spec.context, *told, *proven(proofs)), failure=failure)
 
-    def _planner(self, task: str, first: Sequence[str], then: Sequence[str], first_id: str, *, wave: int) -> Dispatch:
+    def _planner(
+        self, task: str, first: Sequence[str], then: Sequence[str], first_id: str, *, wave: int, fresh: bool
+    ) -> Brief:
+        """`fresh`: there is no plan yet; a later one may differ in its task files alone."""
         at = self.at
         outputs = (
-            Artifact(at.plan, structure=Custom(lambda _text: None, sample_plan(wave, first_id))),
+            Artifact(at.plan, structure=Custom(lambda _text: None, sample_plan(wave, first_id)), fresh=fresh),
             Artifact(
                 at.task(first_id),
                 required=False,
@@ -193,18 +260,19 @@ class Desk:
             retries=ONCE,
         )
 
-    def worker(self, task: Task) -> Dispatch:
+    def worker(self, task: Task) -> Brief:
         """An implementer or documentation writer with its task."""
         text = filled(task.worker, task_file=self.at.task(task.id))
         return self._worker(task, text, step="5.2")
 
-    def fixer(self, task: Task, findings: str, reviews: Sequence[str]) -> Dispatch:
+    def fixer(self, task: Task, findings: str, reviews: Sequence[str]) -> Brief:
         """The same, sent back with what the reviewers found in its work."""
         text = filled("fix", task_id=task.id, task_file=self.at.task(task.id))
         spec = self._worker(task, text, self._outputs(reviews), step="7.4")
-        return replace(spec, context=(*spec.context, Quoted("Findings", findings, "markdown")))
+        lead = "What the reviewers found in this work. Settle each of them, or show that it does not hold:"
+        return replace(spec, context=(*spec.context, to_act_on("Findings", lead, findings)))
 
-    def _worker(self, task: Task, text: str, more: Sequence[str] = (), *, step: str) -> Dispatch:
+    def _worker(self, task: Task, text: str, more: Sequence[str] = (), *, step: str) -> Brief:
         at = self.at
         first = (at.task(task.id), at.feature, at.design, *self._mems(("planner", "designer")), *more)
         writes = task.files or ("**",)
@@ -214,7 +282,7 @@ class Desk:
             retries=NO_RETRY if task.worker is TaskAgent.IMPLEMENTER else RETRIES,
         )
 
-    def verifier(self, name: str, tasks: Sequence[str], state: str) -> Dispatch:
+    def verifier(self, name: str, tasks: Sequence[str], state: str, proofs: Sequence[Proof] = ()) -> Brief:
         at = self.at
         build = at.output("v-build")
         files = tuple(map(at.task, tasks))
@@ -227,10 +295,11 @@ class Desk:
         task = filled(name, output=at.output(name))
         step = "6.1" if name == "v-build" else "6.2"
         spec = self._brief(name, task, given[name], step=step, timeout_s=REVIEW_S)
-        told = (Quoted("Tasks so far", state),) if name in ("v-build", "v-tasks") else ()
-        return replace(spec, context=(*spec.context, *told))
+        lead = "A task that failed or is pending is not done, whatever the code looks like:"
+        told = (to_act_on("Tasks so far", lead, state),) if name in ("v-build", "v-tasks") else ()
+        return replace(spec, context=(*spec.context, *told, *proven(proofs)))
 
-    def reviewer(self, name: str, tier: Tier, changed: Changed, *, step: str = "7.2") -> Dispatch:
+    def reviewer(self, name: str, tier: Tier, changed: Changed, *, step: str = "7.2") -> Brief:
         at = self.at
         if name == R_KNOWLEDGE:
             task = filled(
@@ -248,12 +317,12 @@ class Desk:
             outputs = (Artifact(at.output(name), structure=Headings()), *grows)
             spec = self._brief(name, task, step=step, outputs=outputs, timeout_s=REVIEW_S)
             return replace(spec, retries=NO_RETRY)
-        task = filled("reviewer", tier=tier, output=at.output(name), about=ABOUT[name], depth=DEPTH[tier])
+        task = filled("reviewer", tier=tier, output=at.output(name), about=ABOUT[name])
         spec = self._brief(name, task, (changed.patch,) if changed.patch else (), step=step, timeout_s=REVIEW_S)
         listed = "\n".join(changed.paths[:500]) or "nothing"
         return replace(spec, context=(*spec.context, Quoted(f"Changed files ({changed.lines} lines)", listed)))
 
-    def post_mortem(self, run_date: str, telemetry: str, outcome: str) -> Dispatch:
+    def post_mortem(self, run_date: str, telemetry: str, outcome: str) -> Brief:
         at = self.at
         documents = (at.post_mortem(run_date), at.run_log(run_date))
         task = filled(
@@ -285,13 +354,13 @@ class Desk:
         writes: tuple[str, ...] = (),
         timeout_s: float = OTHER_S,
         retries: Retries | None = None,
-    ) -> Dispatch:
+    ) -> Brief:
         name = member or agent
         wanted = tuple(dict.fromkeys((*first, *then)))
         always = (self.at.request, *((self.at.memory,) if self.memory_works else ()))
         there = tuple(path for path in wanted if self._is_there(path))
-        gone = [path for path in wanted if path not in there]
-        return Dispatch(
+        gone = tuple(path for path in wanted if path not in there)
+        return Brief(
             agent,
             task,
             self._contract(name, outputs),
@@ -304,6 +373,7 @@ class Desk:
             kind=Kind.JUDGE if name in JUDGES else Kind.PRODUCER,
             timeout_s=timeout_s,
             retries=retries,
+            missing=gone,
         )
 
     def _is_there(self, path: str) -> bool:
@@ -317,47 +387,55 @@ class Desk:
 
     def _contract(self, member: str, outputs: tuple[Artifact, ...] | None) -> Contract:
         at = self.at
+        works = member.startswith(tuple(f"{one}-" for one in TaskAgent))
         if outputs is None:
-            is_worker = member.startswith(tuple(f"{one}-" for one in TaskAgent))
-            outputs = () if is_worker else (Artifact(at.output(member), structure=Headings()),)
+            document = Custom(Headings().problem, NOT_RUN) if member in VERIFIERS else Headings()
+            outputs = () if works else (Artifact(at.output(member), structure=document),)
+        sample = sample_memory(member, BEST.get(member, "N/A"), more=NOT_CHANGED if works else "")
         memory = Artifact(
             at.mem(member),
             required=member in MUST_REMEMBER,
-            structure=Custom(lambda _text: None, sample_memory(member, BEST_SEVERITY.get(member, "N/A"))),
+            structure=Custom(lambda text: unreadable(member, text), sample),
             sampled=True,
         )
         evaluation = Artifact(at.evaluation(member), required=False, fresh=False)
-        judging = member in JUDGES and member != "v-build"
-        return Contract((*outputs, memory, evaluation), FEATURE if judging else DONE_OR_ERROR)
+        return Contract(
+            (*outputs, memory, evaluation),
+            answer_of(member),
+            claim=reader(at, member) if member in WEIGHED else None,
+            must_change=works,
+        )
 
     def _memory_form(self, member: str) -> str:
-        form = sample_memory(member, BEST_SEVERITY.get(member, "N/A"))
-        if member in CRITICS:
-            form += "\n## Medium Severity\n\nNone\n"
-        if member in (*VERIFIERS, *REVIEWERS):
-            form += "\n## Affected Tasks\n"
-        return f"### Form of your private memory\n\n```markdown\n{form}```"
+        fmt = answer_of(member)
+        statuses = " or ".join(token for token in fmt.tokens if token not in fmt.unsaid)
+        form = blank_memory(member, statuses, " or ".join(WORDS.get(member, ("N/A",))), MORE.get(member, ()))
+        return f"### Form of your private memory\n\nOne of the words stands where `<...>` is.\n\n```markdown\n{form}```"
 
     def _rules(self, member: str) -> tuple[str, ...]:
         at = self.at
-        words = SEVERITY_WORDS.get(member)
-        judging = member in JUDGES and member not in ("v-build", R_KNOWLEDGE)
         said = [
-            "Read private memories first; from the larger documents only the sections that they or the index of "
-            "the shared memory point to."
+            "Read private memories first; they and the index of the shared memory say which sections of larger "
+            "documents matter. What your role says you read whole, you read whole."
             if self.memory_works
             else "There is no shared memory: read the documents.",
+            "An entry of the shared memory that is marked `[INVALIDATED` is old: it holds no longer.",
             f"Write your private memory to `{at.mem(member)}` in the form shown; it is the only memory you write. "
             f"`{at.memory}` belongs to the engine.",
             "At most 3 tries of your own at whatever fails; what fails in the same way is not tried again.",
-            "A security problem is flagged by a key finding that begins with `SECURITY:`.",
+            "A security problem is flagged by a key finding that begins with `security:`.",
             f"If a document you were given was good or bad in a way worth knowing, rate it in "
-            f"`{at.evaluation(member)}` (a YAML list: artifact, author, usefulness, clarity, missing, wrong).",
+            f"`{at.evaluation(member)}` (a YAML list: artifact, author, usefulness, clarity, missing, wrong); else "
+            "leave that file out.",
         ]
-        if words:
-            said.append(f"`## Highest Severity` is one of {words}; a missing or other word counts as the worst.")
-        if not judging:
-            said.append("You end with `DONE:` or `ERROR:`; a wish for revision is not yours to state.")
+        if words := WORDS.get(member):
+            said.append(f"`## Highest Severity` is one of {', '.join(words)}; any other is asked for anew.")
+        if member in VERIFIERS:
+            said.append(EVIDENCE)
+        elif member in WEIGHED:
+            said.append("Your verdict goes with your gravest finding; a clean one over it counts as the opposite.")
+        if member.startswith(tuple(f"{one}-" for one in TaskAgent)):
+            said.append("If nothing needs changing, your answer says why, in a line `No change: <reason>`.")
         return tuple(said)
 
     def _mems(self, members: Sequence[str]) -> tuple[str, ...]:

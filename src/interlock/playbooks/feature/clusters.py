@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from interlock.documents import Document
-from interlock.engine import Changed, Dispatch, Report
+from interlock.engine import Changed, Report
+from interlock.playbooks.feature.briefs import Brief
 from interlock.playbooks.feature.crew import Crew, Halt, Heard
 from interlock.playbooks.feature.decisions import (
     FOREIGN_BLOCKER,
@@ -48,18 +49,19 @@ async def critics(crew: Crew, iteration: int) -> Result:
     run = crew.run
     with run.step("3b"):
         heard = await crew.pattern_a("ct", [crew.desk.critic(name) for name in CRITICS], iteration=iteration)
-        memories = await crew.memories(CRITICS)
+        memories = await crew.judged(heard)
         judged = {name: critic(heard[name].said, memories[name]) for name in CRITICS}
-        result = run.decide(ct_cluster, list(judged.values()))
+        result = run.decide(ct_cluster, list(judged.values()), named=severities(judged))
         if result is Result.ERROR:
             await run.wait(1.0)
-            memories = await crew.memories(CRITICS)
+            memories = await crew.judged(heard)
             judged = {name: critic(heard[name].said, memories[name]) for name in CRITICS}
-            result = run.decide(ct_cluster, list(judged.values()))
+            result = run.decide(ct_cluster, list(judged.values()), named=severities(judged))
         values = ", ".join(one.shown for one in judged.values())
-        said = f"CT cluster decision: severity values [{values}], result: {result}."
-        await crew.merge(present(memories), *warnings(judged), said)
-        crew.summarize("3b", "ct", list(heard.values()), result)
+        number = crew.numbered("ct")
+        said = f"CT cluster decision: severity values [{values}], result: {result}. Decision {number}."
+        await crew.merge(present(memories), *warnings(judged), *disproved(heard), said)
+        crew.summarize("3b", "ct", list(heard.values()), result, number)
         if result is Result.ERROR:
             usable = sum(one.usable for one in judged.values())
             crew.go(Move.NO_QUORUM)
@@ -67,11 +69,17 @@ async def critics(crew: Crew, iteration: int) -> Result:
         return result
 
 
+def severities(judged: Mapping[str, Critic]) -> dict[str, str]:
+    """What each critic says, by what it looks at."""
+    return {name.removeprefix("ct-"): one.shown for name, one in judged.items()}
+
+
 # -- V
 
 
 async def verification(crew: Crew, strict: bool) -> Verified:
-    """One round of the whole V cluster, decided from the verifiers' memories."""
+    """One round of the whole V cluster, decided from the verifiers' memories and from what the engine knows itself: how
+    the commands end that a person named, which are run behind the build, and which tasks are not done."""
     run = crew.run
     crew.verifications += 1
     with run.step("6"):
@@ -79,27 +87,33 @@ async def verification(crew: Crew, strict: bool) -> Verified:
         brief = partial(verifier_brief, crew)
         heard = await crew.pattern_b(
             brief(V_BUILD),
+            crew.prove,
             lambda: [brief(name) for name in VERIFIERS[1:]],
             lambda said, memory: verifier(V_BUILD, said, memory).said is Said.DONE,
             iteration=crew.verifications,
         )
-        memories = await crew.memories(list(heard))
+        crew.against = (*crew.unfinished, *crew.red)
+        memories = await crew.judged(heard)
         judged = {
             name: verifier(name, heard[name].said, memories[name]) if name in heard else Verifier(Said.MISSING)
             for name in VERIFIERS
         }
         statuses = [judged[name].said for name in VERIFIERS]
-        crew.verified = run.decide(v_cluster, *statuses, strict)
+        crew.verified = run.decide(v_cluster, *statuses, strict, crew.against)
+        crew.disproved = disproved(heard)
         crew.unverified = tuple(name for name in VERIFIERS if not judged[name].said.usable)
         shown = ", ".join(f"{LABEL[name]}={judged[name].said}" for name in VERIFIERS)
-        said = f"V cluster decision: {shown}, result: {crew.verified.result}."
-        await crew.merge(present(memories), *warnings(judged), said, step="6")
-        crew.summarize("6", "v", list(heard.values()), crew.verified.result)
+        number = crew.numbered("v")
+        said = f"V cluster decision: {shown}, result: {crew.verified.result}. Decision {number}."
+        known = (f"Against the work: {one}." for one in crew.against)
+        await crew.merge(present(memories), *warnings(judged), *crew.disproved, *known, said, step="6")
+        crew.summarize("6", "v", list(heard.values()), crew.verified.result, number)
         return crew.verified
 
 
-def verifier_brief(crew: Crew, name: str) -> Dispatch:
-    return crew.desk.verifier(name, list(crew.tasks), crew.state_of_tasks)
+def verifier_brief(crew: Crew, name: str) -> Brief:
+    proofs = crew.proofs if name != V_BUILD else ()  # they are of an older tree there
+    return crew.desk.verifier(name, list(crew.tasks), crew.state_of_tasks, proofs)
 
 
 # -- R
@@ -146,7 +160,7 @@ async def confirm(crew: Crew, panel: Panel) -> Panel:
 async def judge_reviews(crew: Crew, heard: Mapping[str, Heard], tier: Tier, changed: Changed) -> Panel:
     """The decision of the R cluster from the reviewers' memories, security before anything else."""
     run = crew.run
-    memories = await crew.memories(REVIEWERS)
+    memories = await crew.judged(heard)
     reviews = {name: reviewer(heard[name].said, memories[name]) for name in REVIEWERS}
     for name, one in reviews.items():
         if one.foreign_word:
@@ -156,13 +170,14 @@ async def judge_reviews(crew: Crew, heard: Mapping[str, Heard], tier: Tier, chan
     if not reviews[R_KNOWLEDGE].said.usable:
         run.warn(f"r-knowledge gave nothing usable; that changes nothing ({heard[R_KNOWLEDGE].why})")
     shown = ", ".join(f"{LABEL[name]}={reviews[name].shown}" for name in (R_SECURITY, "r-quality", "r-testing"))
+    number = crew.numbered("r")
     said = (
         f"R cluster decision: {shown}, R-Knowledge={reviews[R_KNOWLEDGE].said} (non-blocking), "
-        f"result: {reviewed.result}."
+        f"result: {reviewed.result}. Decision {number}."
     )
     judged = {name: reviews[name] for name in BLOCKING}
-    await crew.merge(present(memories), *warnings(judged), said, step="7")
-    crew.summarize("7", "r", list(heard.values()), reviewed.result)
+    await crew.merge(present(memories), *warnings(judged), *disproved(heard), said, step="7")
+    crew.summarize("7", "r", list(heard.values()), reviewed.result, number)
     return Panel(heard, memories, reviews, reviewed, tier, changed)
 
 
@@ -196,6 +211,11 @@ def warnings(judged: Mapping[str, Critic | Verifier | Review]) -> list[str]:
         for name, one in judged.items()
         if one.malformed
     ]
+
+
+def disproved(heard: Mapping[str, Heard]) -> tuple[str, ...]:
+    """One line for each verdict that its own evidence contradicts."""
+    return tuple(one.why for one in heard.values() if one.contradicted)
 
 
 def failed_keys(heard: Mapping[str, Heard]) -> list[str]:

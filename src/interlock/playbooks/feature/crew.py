@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from interlock.contracts import Outcome
+from interlock.contracts import ArtifactClass, Outcome, Reason
 from interlock.documents import Document, DocumentState, EditedMeanwhile
-from interlock.engine import Dispatch, Report, Run
+from interlock.engine import Checks, Proof, Report, Run
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.feature import shared_memory
-from interlock.playbooks.feature.briefs import Desk, not_available
+from interlock.playbooks.feature.briefs import Brief, Desk
 from interlock.playbooks.feature.decisions import Grade, Said, Severity, Verified
 from interlock.playbooks.feature.layout import R_SECURITY, VERIFIERS, Layout, TaskAgent, phase
 from interlock.playbooks.feature.memory_file import LONG, MemoryFile, parse_memory
 from interlock.playbooks.feature.plan import Plan, Task
+from interlock.playbooks.feature.progress import Progress, Standing, TaskState
 from interlock.playbooks.feature.run_log import ClusterSummary, Returned
 from interlock.playbooks.feature.shared_memory import Edit
 from interlock.playbooks.feature.stages import Move, Stage, Walk
 
 EDITS = 10
 """Times that the shared memory is read again because a person edited it in between."""
-DONE, PENDING = "done", "pending"
 ALARMING = {"ct-security": Severity.CRITICAL, R_SECURITY: Grade.BLOCKER}
 
 
@@ -40,7 +41,7 @@ class Halt(Exception):
 class Call:
     """A dispatch with what the telemetry says of it."""
 
-    spec: Dispatch
+    spec: Brief
     pattern: str
     iteration: int = 1
     retries: int = 0
@@ -70,12 +71,24 @@ class Heard:
         return self.said is Said.DONE
 
     @property
+    def misread(self) -> bool:
+        """Its verdict is there, but not in a form that can be read, also after it was asked again."""
+        return self.report.outcome is Outcome.FAIL and self.said is not Said.ERROR
+
+    @property
+    def contradicted(self) -> bool:
+        """It said that all is well, and its own evidence says otherwise."""
+        return self.report.reason is Reason.CONTRADICTED
+
+    @property
     def why(self) -> str:
-        """Why it did not count, in one line; empty where it did."""
+        """Why it did not count, or not as it was said, in one line; empty where it did."""
         report = self.report
+        if self.contradicted:
+            return f"{self.member} {'; '.join(report.complaints)}"
         if self.said is not Said.ERROR:
             return ""
-        gone = [text.removesuffix(": missing") for text in report.complaints if text.endswith(": missing")]
+        gone = [flaw.path for flaw in report.flaws if flaw.cls is ArtifactClass.MISSING]
         if report.token == "DONE" and gone:
             return f"{self.member}: DONE but {gone[0]} is missing"
         said = next(iter((*report.complaints, report.detail, report.reason or "failed")))
@@ -91,8 +104,24 @@ def conflict_told(report: Report) -> str:
     )
 
 
-def said_of(report: Report) -> Said:
+def said_of(report: Report, memory: str) -> Said:
+    """What an agent comes to. Where its private memory, at this path, is all that cannot be read, its verdict stands,
+    and the worst is assumed of what the memory should say."""
+    flaws = {flaw.path: flaw.cls for flaw in report.flaws}
+    if report.reason is Reason.CONTRACT_VIOLATION and flaws == {memory: ArtifactClass.MALFORMED}:
+        return {"DONE": Said.DONE, "NEEDS_REVISION": Said.NEEDS_REVISION}.get(report.token or "", Said.ERROR)
     return {Outcome.OK: Said.DONE, Outcome.REVISE: Said.NEEDS_REVISION}.get(report.outcome, Said.ERROR)
+
+
+def noticed(report: Report) -> tuple[str, ...]:
+    """What people are to know of a dispatch, whatever it came to."""
+    who = report.member
+    said = [f"{who} changed nothing, because: {report.no_change}"] if report.no_change else []
+    said += [f"{who} {text}" for text in report.weakened]
+    if report.repository:
+        what = ", ".join(report.repository)
+        said.append(f"{who} used git in its copy, of which nothing reached the repository: {what}")
+    return tuple(said)
 
 
 @dataclass
@@ -114,8 +143,7 @@ class Crew:
     plan: Plan = field(default_factory=Plan)
     tasks: dict[str, Task] = field(default_factory=dict)
     """Every task that a plan listed, in the order of the plans."""
-    task_state: dict[str, str] = field(default_factory=dict)
-    """How each task stands: `pending`, `done`, or why it failed."""
+    task_state: dict[str, TaskState] = field(default_factory=dict)
     task_patch: dict[str, str] = field(default_factory=dict)
     """Where the last work of a task lies that was not taken over."""
     changed: set[str] = field(default_factory=set)
@@ -123,11 +151,27 @@ class Crew:
     base: Any = None
     """The workspace before the first implementer."""
     constraints: str = ""
+    checks: Checks | None = None
+    """The commands that a person named."""
+    proofs: tuple[Proof, ...] = ()
+    """How they ended on the tree that was verified last."""
+    proven_at: Any = None
+    """That tree."""
     verified: Verified | None = None
+    against: tuple[str, ...] = ()
+    """What the engine itself knew at the last verification that speaks against the work."""
+    disproved: tuple[str, ...] = ()
+    """Verdicts of the last verification that their own evidence contradicts."""
     unverified: tuple[str, ...] = ()
     """Verifiers without a verdict in the last round."""
     flaws: list[str] = field(default_factory=list)
     """What makes a finished run a degraded one."""
+    result: str = ""
+    """The first line of the final report."""
+    remarks: list[str] = field(default_factory=list)
+    """What the final report says beside the result."""
+    decided: Counter[str] = field(default_factory=Counter)
+    """How often each cluster was decided."""
     replans: int = 0
     rounds: int = 0
     verifications: int = 0
@@ -153,19 +197,35 @@ class Crew:
         return {one for one in self.task_state if self.is_done(one)}
 
     def is_done(self, task: str) -> bool:
-        return self.task_state.get(task) == DONE
+        return task in self.task_state and self.task_state[task].done
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """The tasks that are not done, each with how it stands."""
+        waiting = [(one, state) for one, state in self.task_state.items() if not state.done]
+        return tuple(f"task {one} {state.shown if state.failed else 'was not begun'}" for one, state in waiting)
 
     def adopt(self, plan: Plan) -> None:
         """Make this the plan: its tasks are to be done; of earlier ones only those that are done remain."""
         done = self.done_tasks
         listed = {task.id: task for task in plan.tasks}
         self.tasks = {one: task for one, task in self.tasks.items() if one in done and one not in listed} | listed
-        self.task_state = {one: PENDING if one in listed else DONE for one in self.tasks}
+        self.task_state = {one: TaskState() if one in listed else TaskState(Progress.DONE) for one in self.tasks}
         self.plan = plan
 
     @property
+    def standing(self) -> Standing:
+        """Plan and tasks as they are."""
+        return Standing(self.plan, dict(self.tasks), dict(self.task_state))
+
+    def withdraw(self, before: Standing) -> None:
+        """Go back behind a plan that a person did not approve; its task files are nobody's until a plan lists them."""
+        self.plan, self.tasks, self.task_state = before.plan, dict(before.tasks), dict(before.states)
+
+    @property
     def state_of_tasks(self) -> str:
-        return "\n".join(f"{one}: {state}" for one, state in self.task_state.items()) or "none yet"
+        lines = (f"{one}: {state.shown}\n{state.conflict}".rstrip() for one, state in self.task_state.items())
+        return "\n".join(lines) or "none yet"
 
     @property
     def left_behind(self) -> dict[str, str]:
@@ -173,8 +233,20 @@ class Crew:
         return {
             one: self.task_patch[one]
             for one, state in self.task_state.items()
-            if state not in (DONE, PENDING) and one in self.task_patch
+            if state.failed and one in self.task_patch
         }
+
+    async def prove(self) -> tuple[Proof, ...]:
+        """How the commands that a person named end on the tree as it is."""
+        if self.checks is None:
+            return ()
+        self.proofs = await self.checks.prove()
+        self.proven_at = await self.run.snapshot()
+        return self.proofs
+
+    @property
+    def red(self) -> tuple[str, ...]:
+        return tuple(one.shown for one in self.proofs if not one.ok)
 
     # -- calls
 
@@ -190,7 +262,7 @@ class Crew:
     async def _once(self, call: Call) -> Heard:
         """One dispatch; what it returned is recorded at once."""
         report = await self.run.dispatch(call.spec)
-        heard = Heard(call, report, said_of(report))
+        heard = Heard(call, report, said_of(report, self.at.mem(call.member)))
         self.run.note(
             "agent.returned",
             agent=call.member,
@@ -220,35 +292,36 @@ class Crew:
             return memory.findings[:1] or (f"highest severity {memory.severity}",)
         return memory.security_flags
 
-    async def alone(
-        self, spec: Dispatch, *, iteration: int = 1, retries: int = 0, pattern: str = "sequential"
-    ) -> Heard:
+    async def alone(self, spec: Brief, *, iteration: int = 1, retries: int = 0, pattern: str = "sequential") -> Heard:
         """One agent by itself."""
         await self.clear([spec.name])
         return self.heard(await self.call(self.prepared(spec, pattern, iteration, retries)))
 
-    async def pattern_a(self, name: str, specs: Sequence[Dispatch], *, iteration: int = 1) -> dict[str, Heard]:
+    async def pattern_a(self, name: str, specs: Sequence[Brief], *, iteration: int = 1) -> dict[str, Heard]:
         """Side by side; each error retried by its dispatch; all awaited."""
         await self.clear([spec.name for spec in specs])
         return await self.side_by_side(name, specs, "A", iteration)
 
     async def pattern_b(
         self,
-        gate: Dispatch,
-        others: Callable[[], Sequence[Dispatch]],
+        gate: Brief,
+        behind: Callable[[], Awaitable[object]],
+        others: Callable[[], Sequence[Brief]],
         passes: Callable[[Said, MemoryFile | None], bool],
         *,
         iteration: int = 1,
     ) -> dict[str, Heard]:
-        """The gate first; only if it passes the others side by side, briefed with what it produced."""
+        """The gate first, and in any case what comes behind it; only if the gate passes the others side by side,
+        briefed with what both produced."""
         first = self.heard(await self.call(self.prepared(gate, "B", iteration)))
-        memory = (await self.memories([gate.name]))[gate.name]
+        await behind()
+        memory = (await self.judged({gate.name: first}))[gate.name]
         if not passes(first.said, memory):
             return {gate.name: first}
         return {gate.name: first, **await self.side_by_side("side-by-side", others(), "B", iteration)}
 
     async def side_by_side(
-        self, name: str, specs: Sequence[Dispatch], pattern: str, iteration: int = 1
+        self, name: str, specs: Sequence[Brief], pattern: str, iteration: int = 1
     ) -> dict[str, Heard]:
         calls = [self.prepared(spec, pattern, iteration) for spec in specs]
         answers = await self.run.cluster(name, {call.member: partial(self.call, call) for call in calls})
@@ -256,9 +329,9 @@ class Crew:
             self.heard(one)
         return answers
 
-    def prepared(self, spec: Dispatch, pattern: str, iteration: int, retries: int = 0) -> Call:
-        if gone := not_available(spec):
-            self.run.note("context.missing", agent=spec.name, paths=list(gone))
+    def prepared(self, spec: Brief, pattern: str, iteration: int, retries: int = 0) -> Call:
+        if spec.missing:
+            self.run.note("context.missing", agent=spec.name, paths=list(spec.missing))
         return Call(spec, pattern, iteration, retries, self.person_acted)
 
     def heard(self, one: Heard) -> Heard:
@@ -281,14 +354,21 @@ class Crew:
                 one.call.human,
             )
         )
-        if one.said is Said.ERROR:
+        if one.why:
             self.lasting.append(one.why)
+        self.remarks += noticed(one.report)
         return one
 
-    def summarize(self, step: str, cluster: str, heard: Sequence[Heard], outcome: str) -> None:
+    def numbered(self, cluster: str) -> int:
+        """The number of the decision about a cluster that is being made: one in red, one in green, one in red are three
+        (EV-11)."""
+        self.decided[cluster] += 1
+        return self.decided[cluster]
+
+    def summarize(self, step: str, cluster: str, heard: Sequence[Heard], outcome: str, number: int = 1) -> None:
         errors = sum(one.said is Said.ERROR for one in heard)
         self.clusters.append(ClusterSummary(step, cluster, len(heard), errors, outcome))
-        self.run.note("cluster.decided", step=step, cluster=cluster, outcome=outcome, errors=errors)
+        self.run.note("cluster.decided", step=step, cluster=cluster, number=number, outcome=outcome, errors=errors)
 
     # -- private memories
 
@@ -310,6 +390,11 @@ class Crew:
                 self.run.warn(f"{self.at.short(document.path)} has {memory.lines} lines; only its sections are read")
             found[member] = memory
         return found
+
+    async def judged(self, heard: Mapping[str, Heard]) -> dict[str, MemoryFile | None]:
+        """The private memories of judges; of one that nobody can read, that it says nothing."""
+        found = await self.memories(list(heard))
+        return {name: MemoryFile() if heard[name].misread else memory for name, memory in found.items()}
 
     # -- the shared memory
 

@@ -106,7 +106,7 @@ def ct_cluster(critics: Sequence[Critic]) -> Result:
 # -- V: build gate and verifiers
 
 
-class Proof(StrEnum):
+class Verdict(StrEnum):
     PASS = "PASS"
     FAIL = "FAIL"
 
@@ -122,8 +122,8 @@ def verifier(name: str, answer: Said, memory: MemoryFile | None) -> Verifier:
     said = standing(answer, memory)
     if memory is None or not said.usable:
         return Verifier(said, malformed=memory is None)
-    proof = word(memory.severity, Proof)
-    if proof != Proof.PASS:
+    proof = word(memory.severity, Verdict)
+    if proof != Verdict.PASS:
         said = Said.NEEDS_REVISION
     if name == V_BUILD and said is not Said.DONE:
         said = Said.ERROR
@@ -147,15 +147,22 @@ class Verified(StrEnum):
         return self in (Verified.DONE, Verified.DEGRADED)
 
 
-def v_cluster(build: Said, tests: Said, tasks: Said, feature: Said, strict: bool = False) -> Verified:
-    """Worst first: no build; two or more without a verdict; a negative verdict; one without; all DONE."""
+def v_cluster(
+    build: Said, tests: Said, tasks: Said, feature: Said, strict: bool = False, against: Sequence[str] = ()
+) -> Verified:
+    """Worst first: no build; two or more without a verdict; a negative verdict; one without; all DONE.
+
+    Args:
+        against: what the engine knows itself that speaks against the work: tasks that are not done, commands that a
+            person named and that fail. As long as there is any, nothing passes.
+    """
     if build is not Said.DONE:
         return Verified.ERROR
     others = (tests, tasks, feature)
     unusable = sum(not one.usable for one in others)
     if unusable >= ENOUGH:
         return Verified.ERROR
-    if Said.NEEDS_REVISION in others:
+    if against or Said.NEEDS_REVISION in others:
         return Verified.NEEDS_REVISION
     if unusable:
         return Verified.NEEDS_REVISION if strict else Verified.DEGRADED
@@ -212,13 +219,13 @@ class Reviewed(StrEnum):
 
     DONE = "DONE"
     NEEDS_REVISION = "NEEDS_REVISION"
-    SECURITY_UNKNOWN = "ERROR: no usable security review"
-    SECURITY_BLOCKER = "ERROR: security blocker"
-    TOO_FEW = "ERROR: too few usable reviews"
+    SECURITY_UNKNOWN = "no usable security review"
+    SECURITY_BLOCKER = "security blocker"
+    TOO_FEW = "too few usable reviews"
 
     @property
     def result(self) -> Result:
-        return Result(self.value.partition(":")[0])
+        return Result(self.value) if self in (Reviewed.DONE, Reviewed.NEEDS_REVISION) else Result.ERROR
 
 
 def r_cluster(security: Review, quality: Review, testing: Review) -> Reviewed:
@@ -257,6 +264,21 @@ def after_review(reviewed: Reviewed, confirms_left: int, fixes_left: int, escala
             return AfterReview.ESCALATE
         case _:
             return AfterReview.GIVE_UP
+
+
+class Concluded(StrEnum):
+    """What the whole run comes to."""
+
+    DONE = "DONE"
+    DEGRADED = "DONE with open points"
+    ERROR = "ERROR"
+
+
+def conclusion(reviewed: Reviewed, against: Sequence[str], flaws: Sequence[str]) -> Concluded:
+    """DONE only when the reviewers are and nothing that the engine knows itself speaks against it."""
+    if reviewed is not Reviewed.DONE or against:
+        return Concluded.ERROR
+    return Concluded.DEGRADED if flaws else Concluded.DONE
 
 
 class Tier(StrEnum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -56,8 +57,24 @@ def parse_memory(text: str) -> MemoryFile:
     )
 
 
-def sample_memory(member: str, severity: str, *, status: str = "DONE", finding: str = "Nothing to add.") -> str:
-    """A complete private memory with the best verdict, as the brief shows it."""
+SECTIONS = ("## Key Findings", "## Decisions", "## Artifact Index", "## Lessons Learned")
+
+
+def blank_memory(member: str, statuses: str, severities: str, more: Sequence[str] = ()) -> str:
+    """The form of a private memory as the brief shows it: nothing in it is filled in.
+
+    Args:
+        statuses: the words among which the agent chooses; so with `severities`.
+        more: headings of further sections.
+    """
+    head = f"# Memory: {member}\n\n## Status\n\n<{statuses}>\n\n## Highest Severity\n\n<{severities}>\n"
+    return "\n".join([head, *(f"{title}\n" for title in (*SECTIONS, *more))])
+
+
+def sample_memory(
+    member: str, severity: str, *, status: str = "DONE", finding: str = "Nothing to add.", more: str = ""
+) -> str:
+    """A complete private memory, for players; agents are shown a blank one."""
     return f"""# Memory: {member}
 
 ## Status
@@ -71,7 +88,7 @@ def sample_memory(member: str, severity: str, *, status: str = "DONE", finding: 
 ## Key Findings
 
 - {finding}
-
+{more}
 ## Decisions
 
 ## Artifact Index

@@ -152,9 +152,10 @@ def read_plan(text: str, tasks: Mapping[str, str], *, done: Collection[str] = ()
     Args:
         tasks: id to text of every file in `tasks/`.
         done: tasks that earlier plans finished; they may stand in no wave.
-        after: the number of the last wave that was carried out; a replan's waves come behind it.
+        after: the number of the last wave that was carried out; a replan's waves come behind it, and are renumbered
+            where they begin at 1 again.
     """
-    waves = [(number, ids) for number, ids in listed_waves(text) if number > after]
+    waves = to_do(text, done, after)
     if not waves:
         raise PlanInvalid(f"plan.md: no wave after wave {after}")
     where = {one: number for number, ids in waves for one in ids}
@@ -173,6 +174,20 @@ def read_plan(text: str, tasks: Mapping[str, str], *, done: Collection[str] = ()
             elif needed not in done:
                 raise PlanInvalid(f"{one} (wave {number}) depends on {needed}; no such task")
     return Plan(tuple(Wave(number, tuple(known[one] for one in ids)) for number, ids in waves if ids))
+
+
+def to_do(text: str, done: Collection[str], after: int) -> list[tuple[int, tuple[str, ...]]]:
+    """The waves that a plan adds to those that were carried out, with their numbers.
+
+    A replan may keep the old waves or leave them out, and may count on or begin anew.  So of waves with old numbers
+    only what is not done is meant; if any of it is, all waves are numbered behind the last one.
+    """
+    listed = listed_waves(text)
+    kept = [(number, ids if number > after else tuple(one for one in ids if one not in done)) for number, ids in listed]
+    kept = [(number, ids) for number, ids in kept if ids or number > after]
+    if all(number > after for number, _ in kept):
+        return kept
+    return [(number, ids) for number, (_, ids) in enumerate((wave for wave in kept if wave[1]), after + 1)]
 
 
 def sample_plan(first_wave: int, task_id: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from interlock.documents import DocumentState, EditedMeanwhile
-from interlock.engine import AfterComplete, Ending, Run, playbook
+from interlock.engine import AfterComplete, Checks, Ending, GateDecision, Named, Run, Status, playbook
 from interlock.errors import BadInput, ConfigInvalid
 from interlock.playbooks.feature import shared_memory
 from interlock.playbooks.feature.briefs import RETRIES
@@ -24,17 +24,18 @@ from interlock.playbooks.feature.clusters import (
 from interlock.playbooks.feature.crew import Crew, Halt, Heard
 from interlock.playbooks.feature.decisions import AfterReview, Result, Reviewed, Said, after_review, slug_of, valid_slug
 from interlock.playbooks.feature.findings import of_severity
+from interlock.playbooks.feature.gates import SHOWN, Gate, decided
 from interlock.playbooks.feature.layout import AGENTS, CRITICS, FOCUSES, REVIEWERS, VERIFIERS, Layout
 from interlock.playbooks.feature.run_log import telemetry
 from interlock.playbooks.feature.stages import Move, Stage
 from interlock.playbooks.feature.tasks import AT_ONCE, BARRIER, EAGER, carry_out, fix_tasks, planner, take_plan
 
 REPLANS = 3
-CAPS = {"ct": 1, "replan": REPLANS, "again": 2, "pass": 2, "plan": 2, "plan-gate": 5}
+CAPS = {"ct": 1, "replan": REPLANS, "again": 2, "pass": 2, "plan": 2, "research-gate": SHOWN, "plan-gate": SHOWN}
 """Loops and their turns. `pass`: the first one and one escalation; `again`: one confirmation and one fix pass;
-`plan`: one retry of the planner; `plan-gate`: a plan that a person broke is shown again."""
-NO_PAUSE = "APPROVAL_MODE requested but interactive pause not supported — proceeding autonomously"
+`plan`: one retry of the planner; `research-gate` and `plan-gate`: five rounds after the first."""
 AGAIN = (AfterReview.CONFIRM, AfterReview.FIX)
+NOT_APPROVED = "A person did not approve the plan before this one; what they said stands above. Change it accordingly."
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,13 @@ class FeatureInputs:
     post_mortem_on_halt: bool = False
     scheduling: str = BARRIER
     git: bool = True
+    check_commands: list[str] = field(default_factory=list)
+    """Commands for a shell that must pass before anything counts, run by the engine."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a person who is to approve is waited for."""
+        return self.approval_fallback == "wait"
 
     @property
     def name(self) -> str:
@@ -96,7 +104,10 @@ STEPS = {
 async def feature(run: Run, inputs: FeatureInputs) -> Ending:
     """Take a feature request through research, design, waves of implementers, verification and review."""
     check(inputs)
+    checks = Checks(run, named(run, inputs))
+    await checks.preflight()
     crew = await setup(run, inputs)
+    crew.checks = checks
     try:
         await research(crew, inputs)
         await specify(crew)
@@ -105,10 +116,10 @@ async def feature(run: Run, inputs: FeatureInputs) -> Ending:
         panel = await build(crew, inputs)
     except Halt as halt:
         return await halted(crew, inputs, halt)
-    ending = conclude(crew, panel)
+    ending = await conclude(crew, panel)
     run.note("outcome", status=ending.status, result=ending.output)
     await post_mortem(crew, ending)
-    crew.go(Move.CLOSED_DONE if panel.reviewed is Reviewed.DONE else Move.CLOSED_ERROR)
+    crew.go(Move.CLOSED_ERROR if ending.status is Status.FAILED else Move.CLOSED_DONE)
     return ending
 
 
@@ -131,6 +142,16 @@ def check(inputs: FeatureInputs) -> None:
     ):
         if value not in allowed:
             raise ConfigInvalid(f"{name} must be {' or '.join(allowed)}", where=f"feature.{name}", found=value)
+
+
+def named(run: Run, inputs: FeatureInputs) -> list[Named]:
+    """The commands that a person named, each with a name of its own."""
+    commands = inputs.check_commands
+    if not commands:
+        return []
+    origin = run.settle_once("named", {"origin": run.flags.get("check_origin", "check_commands")})["origin"]
+    names = [f"check-{number}" for number in range(1, len(commands) + 1)] if len(commands) > 1 else ["check"]
+    return [Named(name, command, origin) for name, command in zip(names, commands, strict=True)]
 
 
 async def setup(run: Run, inputs: FeatureInputs) -> Crew:
@@ -173,46 +194,41 @@ async def begin_memory(crew: Crew) -> None:
 
 
 async def research(crew: Crew, inputs: FeatureInputs) -> None:
-    """Four researchers side by side; two of them are enough."""
+    """Four researchers side by side; two of them are enough. Whoever does not approve is heard, and they work again."""
     run = crew.run
     with run.step("1"):
-        heard = await crew.pattern_a("research", [crew.desk.researcher(focus) for focus in FOCUSES])
-        usable = [name for name, one in heard.items() if one.done]
-        crew.summarize("1.1", "research", list(heard.values()), Result.DONE if len(usable) >= 2 else Result.ERROR)
-        if len(usable) < 2:
-            crew.go(Move.NO_QUORUM)
-            raise Halt(
-                f"research: {len(usable)} of 4 researchers usable; at least 2 required ({reasons(heard)})",
-                failed_keys(heard),
-            )
-        await crew.merge(await crew.memories(usable), prune=1)
-        if inputs.approval:
-            crew.go(Move.ASK)
-            shown = [crew.at.output(name) for name in usable]
-            question = "Research is complete. Go on to the specification?"
-            await ask(crew, inputs, "approve-research", question, shown, [heard[name].report.key for name in usable])
-            crew.go(Move.APPROVED)
-        else:
+        if not inputs.approval:
+            await explore(crew)
             crew.go(Move.ENOUGH_RESEARCH)
+            return
+        async for turn in run.loop("research-gate"):
+            heard = await explore(crew, iteration=turn)
+            crew.go(Move.ASK)
+            shown = [crew.at.output(name) for name in heard]
+            question = "Research is complete. Go on to the specification?"
+            makers = [one.report.key for one in heard.values()]
+            revised = "the researchers work again, with what you say"
+            gate = Gate("research-gate", "approve-research", revised, waits=inputs.waits)
+            if (await decided(crew, gate, question, shown, makers, turn)).approved:
+                crew.go(Move.APPROVED)
+                return
+            crew.go(Move.REJECTED)
 
 
-async def ask(
-    crew: Crew, inputs: FeatureInputs, gate: str, question: str, shown: Sequence[str], makers: Sequence[str]
-) -> None:
-    """A person's approval; where the run may not wait, that is said instead.
-
-    Args:
-        makers: the dispatches whose work is shown; a retry after a rejection does them again.
-    """
-    if inputs.approval_fallback == "proceed":
-        crew.run.warn(NO_PAUSE)
-        return
-    decision = await crew.run.gate(gate, question, shows=shown)
-    crew.person_acted = True
-    if not decision.approved:
-        crew.go(Move.REJECTED)
-        note = f": {decision.note}" if decision.note else ""
-        raise Halt(f"rejected at {gate} by {decision.who}{note}", makers)
+async def explore(crew: Crew, iteration: int = 1) -> dict[str, Heard]:
+    """One round of researchers, merged; those that are usable."""
+    specs = [crew.desk.researcher(focus, again=iteration > 1) for focus in FOCUSES]
+    heard = await crew.pattern_a("research", specs, iteration=iteration)
+    usable = {name: one for name, one in heard.items() if one.done}
+    crew.summarize("1.1", "research", list(heard.values()), Result.DONE if len(usable) >= 2 else Result.ERROR)
+    if len(usable) < 2:
+        crew.go(Move.NO_QUORUM)
+        raise Halt(
+            f"research: {len(usable)} of 4 researchers usable; at least 2 required ({reasons(heard)})",
+            failed_keys(heard),
+        )
+    await crew.merge(await crew.memories(list(usable)), prune=1)
+    return usable
 
 
 # -- 2. Specification, 3. Design
@@ -294,42 +310,66 @@ async def build(crew: Crew, inputs: FeatureInputs) -> Panel:
 
 
 async def make_plan(crew: Crew, inputs: FeatureInputs, judges: Sequence[str] = (), iteration: int = 1) -> None:
-    """A first plan, or a replan from the memories of judges; asked for twice at most, then approved if wanted."""
-    run, after = crew.run, crew.plan.last_wave
-    with run.step("4"):
+    """A first plan, or a replan from the memories of judges; approved if wanted."""
+    with crew.run.step("4"):
         if judges:
             await crew.invalidate(judges, "work is being replanned")
-        failure, deciding = "", ""
-        async for turn in run.loop("plan"):
-            one = await crew.alone(planner(crew, judges, failure), iteration=iteration, retries=turn - 1)
-            failure, deciding = one.why or await take_plan(crew, after), one.report.key
-            if not failure:
-                break
-        await crew.clean()
-        if failure:
-            crew.go(Move.FAILED)
-            raise Halt(failure, [deciding])
-        await crew.merge(await crew.memories(["planner"]), prune=4)
         if inputs.approval and (not judges or inputs.approve_replans):
-            crew.go(Move.ASK)
-            await approve_plan(crew, inputs, after, deciding)
-            crew.go(Move.APPROVED)
+            await plan_and_ask(crew, inputs, judges, iteration)
         else:
+            await plan_once(crew, judges, iteration, crew.plan.last_wave)
             crew.go(Move.FINISHED)
 
 
-async def approve_plan(crew: Crew, inputs: FeatureInputs, after: int, maker: str) -> None:
-    """The plan that a person approved, with whatever they changed at the gate, is the one that is carried out."""
-    problem = ""
-    async for _ in crew.run.loop("plan-gate"):
+async def plan_once(
+    crew: Crew, judges: Sequence[str], iteration: int, after: int, rejected: GateDecision | None = None
+) -> str:
+    """A plan that holds, asked for twice at most; the key of the dispatch that made it.
+
+    Args:
+        after: the number of the last wave that was carried out.
+        rejected: what a person said of the plan before it; the engine hands it to the first who works, and to no other.
+    """
+    complaint, deciding, failure = "", "", NOT_APPROVED if rejected else ""
+    said = f"{rejected.who} said of an earlier plan: {rejected.note}\n\n" if rejected else ""
+    async for turn in crew.run.loop("plan"):
+        one = await crew.alone(planner(crew, judges, failure), iteration=iteration, retries=turn - 1)
+        complaint, deciding = one.why or await take_plan(crew, after, one.report.changes), one.report.key
+        if not complaint:
+            break
+        failure = f"{said}The plan before this one does not hold: {complaint}"
+    await crew.clean()
+    if complaint:
+        crew.go(Move.FAILED)
+        raise Halt(complaint, [deciding])
+    await crew.merge(await crew.memories(["planner"]), prune=4)
+    return deciding
+
+
+async def plan_and_ask(crew: Crew, inputs: FeatureInputs, judges: Sequence[str], iteration: int) -> None:
+    """The plan that a person approved, with whatever they changed at the gate, is the one that is carried out; one that
+    they reject goes back to the planner with what they said."""
+    gate = Gate("plan-gate", "approve-plan", "the planner plans again, with what you say", waits=inputs.waits)
+    before, after = crew.standing, crew.plan.last_wave
+    maker, problem, rejected = "", "", None
+    async for turn in crew.run.loop(gate.loop):
+        if not problem:
+            maker = await plan_once(crew, judges, iteration, after, rejected)
+            crew.go(Move.ASK)
         question = f"The plan has {len(crew.plan.tasks)} tasks in {len(crew.plan.waves)} waves. Carry it out?"
         shown = (crew.at.plan, *(crew.at.task(task.id) for task in crew.plan.tasks))
-        await ask(crew, inputs, "approve-plan", problem + question, shown, [maker])
-        complaint = await take_plan(crew, after)
-        if not complaint:
-            return
-        problem = f"The approved plan does not hold: {complaint}. "
-    crew.go(Move.REJECTED)
+        decision = await decided(crew, gate, problem + question, shown, [maker], turn)
+        if decision.approved:
+            complaint = await take_plan(crew, after)
+            if not complaint:
+                crew.go(Move.APPROVED)
+                return
+            problem = f"The approved plan does not hold: {complaint}. "
+            continue
+        crew.withdraw(before)
+        problem, rejected = "", decision
+        crew.go(Move.REJECTED)
+    crew.go(Move.REFUSED)
     raise Halt(problem.strip(), [maker])
 
 
@@ -397,7 +437,7 @@ async def fix(crew: Crew, inputs: FeatureInputs, panel: Panel) -> Panel:
     """The agents of the affected tasks fix what concerns them; then verification, once, and the whole review again."""
     crew.fixes -= 1
     crew.go(Move.FIX_PASS)
-    await crew.invalidate(REVIEWERS, "findings are being fixed")
+    await crew.invalidate((*REVIEWERS, *VERIFIERS), "findings are being fixed")
     await fix_tasks(crew, panel)
     await crew.clean()
     verified = await verification(crew, inputs.strict)
@@ -418,7 +458,7 @@ async def post_mortem(crew: Crew, ending: Ending) -> None:
         run_date = await date_of(crew)
         facts = run.telemetry()
         told = telemetry(at.slug, run_date, crew.returns, crew.clusters, facts)
-        one = await crew.alone(crew.desk.post_mortem(run_date, told, str(ending.output).partition("\n")[0]))
+        one = await crew.alone(crew.desk.post_mortem(run_date, told, crew.result))
         if at.run_log(run_date) not in one.report.artifacts:
             await keep_run_log(crew, run_date, ending)
         status = Said.DONE if one.done else Said.ERROR
@@ -431,8 +471,8 @@ async def post_mortem(crew: Crew, ending: Ending) -> None:
 
 async def halted(crew: Crew, inputs: FeatureInputs, halt: Halt) -> Ending:
     """The pipeline could not go on: telemetry is kept, and no further agent is called unless that was asked for."""
-    ending = Ending.failed(halt.reason, report(crew, f"ERROR: {halt.reason}", ()), halt.because)
-    crew.run.note("outcome", status=ending.status, result=str(ending.output))
+    ending = Ending.failed(halt.reason, report(crew, f"ERROR: {halt.reason}", crew.unfinished), halt.because)
+    crew.run.note("outcome", status=ending.status, result=ending.output)
     if inputs.post_mortem_on_halt:
         await post_mortem(crew, ending)
     else:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
 from interlock.engine import (
     ALWAYS,
     ENDS,
+    LIARS,
     STANDARD,
     Act,
     Deviation,
@@ -22,17 +24,22 @@ from interlock.engine import (
     Status,
     best,
 )
+from interlock.engine.exploration import WEAKENED_TEST
+from interlock.engine.journal import Line
 from interlock.engine.simulation import Agent
 from interlock.playbooks.feature import shared_memory
 from interlock.playbooks.feature.briefs import RETRIES
+from interlock.playbooks.feature.decisions import Verified
 from interlock.playbooks.feature.layout import CRITICS, FOCUSES, REVIEWERS, VERIFIERS, Layout
 from interlock.playbooks.feature.memory_file import sample_memory
 from interlock.playbooks.feature.playbook import CAPS, FeatureInputs, feature
+from interlock.playbooks.feature.progress import Progress
 from interlock.playbooks.feature.stages import MOVES, Stage
 
 Request = Any
 """The call of an agent, as its runner gets it."""
 AT = Layout("login")
+CODE = "src/made-by-"
 FILES = {"src/a.py": "a = 1\n", AT.decisions: "# Decisions\n\n- Keep it small.\n"}
 WORST = {**dict.fromkeys(CRITICS, "High"), **dict.fromkeys(VERIFIERS, "FAIL"), **dict.fromkeys(REVIEWERS, "Blocker")}
 JUDGES = tuple(WORST)
@@ -41,6 +48,12 @@ JUDGES = tuple(WORST)
 def among(*members: str) -> Callable[[Request], bool]:
     names: Collection[str] = frozenset(members)
     return lambda request: request.member in names
+
+
+def of_these(deviation: Deviation, *members: str) -> Deviation:
+    """The same, only by these members where it fits them: the whole rehearsal has to stay affordable."""
+    named = among(*members)
+    return replace(deviation, fits=lambda request: named(request) and deviation.fits(request))
 
 
 def says(message: str) -> Callable[[Request, Act], Act]:
@@ -59,6 +72,12 @@ def judges(severity: Callable[[str], str]) -> Callable[[Request, Act], Act]:
 
 def also_writes(path: str, text: str) -> Callable[[Request, Act], Act]:
     return lambda _request, act: replace(act, files={**act.files, path: text})
+
+
+def grave(request: Request, act: Act) -> Act:
+    """Its report has a finding that does not go with its verdict."""
+    report = AT.output(request.member)
+    return replace(act, files={**act.files, report: f"# Review\n\n### {WORST[request.member]}: it is open to all\n"})
 
 
 REMARK = "A remark of a person."
@@ -103,6 +122,8 @@ DEVIATIONS = (
     ),
     Deviation("a person edits the shared memory", edits(AT.memory), among("spec", "implementer-T01", "v-tests")),
     Deviation("a person edits the decisions", edits(AT.decisions, b"Keep it small."), among("r-knowledge")),
+    *(of_these(liar, "v-build", "v-tests", "implementer-T01") for liar in LIARS),
+    Deviation("finds something grave and is content", grave, among("ct-security", "r-security")),
 )
 
 
@@ -129,8 +150,32 @@ TASKS = {
 def plays(request: Request) -> Act:
     """Everybody does their best; the first plan has two tasks side by side, and one that needs both."""
     act = best(request)
-    first_plan = request.member == "planner" and AT.task("T01") in act.files
-    return replace(act, files={**act.files, AT.plan: PLAN, **TASKS}) if first_plan else act
+    if request.contract.must_change:
+        return works(request, act)
+    if request.member != "planner":
+        return act
+    if AT.task("T01") in act.files:
+        return replace(act, files={**act.files, AT.plan: PLAN, **TASKS})
+    return replans(request, act)
+
+
+def works(request: Request, act: Act) -> Act:
+    """A task agent that changes a file of the project."""
+    memory = sample_memory(request.member, "N/A")
+    code = {f"{CODE}{request.member}.py": f"made = {request.dispatch!r}\n"}
+    return replace(act, files={**act.files, AT.mem(request.member): memory, **code})
+
+
+def replans(request: Request, act: Act) -> Act:
+    """The tasks that are not done come again, one after the other, in waves that begin at 1; if all are, a new one
+    does."""
+    _, _, state = request.brief.partition("### Tasks so far")
+    waiting = re.findall(r"^(T\d+): (?:failed|pending)", state.partition("\n### ")[0], re.MULTILINE)
+    if not waiting:
+        return act
+    waves = "\n".join(f"### Wave {number}\n\n- {one}: again\n" for number, one in enumerate(waiting, 1))
+    files = {path: text for path, text in act.files.items() if not path.startswith(f"{AT.tasks}/")}
+    return replace(act, files={**files, AT.plan: f"# Plan\n\n## Execution Waves\n\n{waves}"})
 
 
 TRIES = 1 + RETRIES.transient + RETRIES.contract
@@ -175,13 +220,40 @@ def unended(played: Played) -> bool:
 
 
 def done_only_by_review(played: Played) -> str | None:
-    """DONE means that the reviewers' last decision was DONE, and the other way round."""
+    """DONE means that the reviewers' last decision was DONE, and the other way round unless tasks are open."""
     last = decisions_of(played, "r_cluster")[-1:]
     moves = decisions_of(played, "after_review")[-1:]
+    content = last == ["DONE"] and moves == ["finish"]
     finished = played.close.status in FINISHED
-    if unended(played) or finished == (last == ["DONE"] and moves == ["finish"]):
+    if unended(played) or finished == (content and not open_tasks(played.simulation.lines)):
         return None
     return f"{played.close.status} after reviews {last}, {moves}"
+
+
+def open_tasks(lines: Iterable[Line]) -> list[str]:
+    """The tasks of the plans that are not done, as far as these lines tell."""
+    waiting: set[str] = set()
+    for line in lines:
+        match line.event:
+            case "waves":
+                waiting |= {one for ids in line.data["waves"].values() for one in ids}
+            case "task" if line.data["state"] == Progress.DONE:
+                waiting.discard(line.data["task"])
+            case "task":
+                waiting.add(line.data["task"])
+            case "tasks.dropped":
+                waiting -= set(line.data["tasks"])
+    return sorted(waiting)
+
+
+def nothing_open_passes(played: Played) -> str | None:
+    """While a task failed or was not begun, verification does not come to DONE (EV-07)."""
+    lines = played.simulation.lines
+    for number, line in enumerate(lines):
+        passed = line.event == "decide" and line.data["out"]["rule"] == "v_cluster"
+        if passed and Verified(line.data["out"]["result"]).passed and (waiting := open_tasks(lines[:number])):
+            return f"verification passed with {', '.join(waiting)} open"
+    return None
 
 
 def words_of_the_end(played: Played) -> str | None:
@@ -233,9 +305,10 @@ def memory_is_whole(played: Played) -> str | None:
 
 
 def nothing_elsewhere(played: Played) -> str | None:
-    """No agent here changes code: the source is as it was, and nothing lies outside of the feature's folder."""
-    files, known = played.simulation.world.tree.files, {*FILES, *played.simulation.world.people}
-    strange = [path for path in files if not path.startswith((f"{AT.folder}/", ".interlock/")) and path not in known]
+    """The source is as it was but for what task agents made, and nothing else lies outside of the feature's folder."""
+    files, known = played.simulation.world.tree.files, {*FILES, WEAKENED_TEST, *played.simulation.world.people}
+    ours = (f"{AT.folder}/", ".interlock/", CODE)
+    strange = [path for path in files if not path.startswith(ours) and path not in known]
     changed = [path for path in ("src/a.py",) if files.get(path) != FILES[path].encode()]
     return f"changed: {', '.join(strange + changed)}" if strange or changed else None
 
@@ -277,6 +350,7 @@ def telemetry_is_complete(played: Played) -> str | None:
 
 INVARIANTS = (
     Invariant("DONE only when the reviewers are", done_only_by_review),
+    Invariant("nothing passes while a task is open", nothing_open_passes),
     Invariant("the end is DONE or ERROR", words_of_the_end),
     Invariant("loops are bounded", loops_are_bounded),
     Invariant("steps follow the table", steps_follow_the_table),

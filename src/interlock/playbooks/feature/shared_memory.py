@@ -149,8 +149,8 @@ def learned(shared: Shared, member: str, step: str, memory: MemoryFile) -> Share
 
 
 def noted(shared: Shared, step: str, what: str) -> Shared:
-    """With an update of the orchestrator's own."""
-    return _added(shared, UPDATES, [f"- [{ORCHESTRATOR}, step-{step}] {what}"])
+    """With an update of the orchestrator's own, also where one with the same words is there (EV-11)."""
+    return _added(shared, UPDATES, [f"- [{ORCHESTRATOR}, step-{step}] {what}"], again=True)
 
 
 def pruned(shared: Shared, phase: int) -> Shared:
@@ -188,10 +188,11 @@ def rebuilt(memories: Iterable[tuple[str, str, MemoryFile]]) -> str:
     return shared.text
 
 
-def _added(shared: Shared, section: str, entries: Iterable[str]) -> Shared:
-    """With the entries that are not there yet added below the section's last line, each in one line."""
+def _added(shared: Shared, section: str, entries: Iterable[str], *, again: bool = False) -> Shared:
+    """With the entries that are not there yet (`again`: all of them) added below the section's last line, each in one
+    line."""
     lines = shared.own[section]
-    there = {line.rstrip("\r\n") for line in lines}
+    there = set() if again else {line.rstrip("\r\n") for line in lines}
     new = [f"{line}\n" for line in dict.fromkeys(" ".join(entry.split()) for entry in entries) if line not in there]
     if not new:
         return shared

@@ -44,7 +44,8 @@ class Move(StrEnum):
     ENOUGH_RESEARCH = "at least 2 researchers usable, merged, pruned"
     ASK = "approval mode"
     APPROVED = "approved"
-    REJECTED = "rejected"
+    REJECTED = "rejected: made again with what was said"
+    REFUSED = "rejected for the last time"
     FINISHED = "DONE, merged"
     FAILED = "ERROR after the retry"
     ACCEPTED = "CT DONE"
@@ -60,8 +61,8 @@ class Move(StrEnum):
     FIXED = "fixes done, verified"
     ESCALATE = "R not DONE, escalation left"
     GAVE_UP = "R not DONE, nothing left to try"
-    CLOSED_DONE = "R was DONE"
-    CLOSED_ERROR = "R was not DONE"
+    CLOSED_DONE = "R was DONE, and nothing speaks against it"
+    CLOSED_ERROR = "R was not DONE, or something speaks against it"
 
 
 START = Stage.SETUP
@@ -71,7 +72,8 @@ MOVES: Mapping[tuple[Stage, Move], Stage] = {
     (Stage.RESEARCH, Move.ENOUGH_RESEARCH): Stage.SPEC,
     (Stage.RESEARCH, Move.NO_QUORUM): Stage.ERROR,
     (Stage.APPROVE_RESEARCH, Move.APPROVED): Stage.SPEC,
-    (Stage.APPROVE_RESEARCH, Move.REJECTED): Stage.ERROR,
+    (Stage.APPROVE_RESEARCH, Move.REJECTED): Stage.RESEARCH,
+    (Stage.APPROVE_RESEARCH, Move.REFUSED): Stage.ERROR,
     (Stage.SPEC, Move.FINISHED): Stage.DESIGN,
     (Stage.SPEC, Move.FAILED): Stage.ERROR,
     (Stage.DESIGN, Move.FINISHED): Stage.CRITIQUE,
@@ -84,7 +86,8 @@ MOVES: Mapping[tuple[Stage, Move], Stage] = {
     (Stage.PLAN, Move.FINISHED): Stage.IMPLEMENT,
     (Stage.PLAN, Move.FAILED): Stage.ERROR,
     (Stage.APPROVE_PLAN, Move.APPROVED): Stage.IMPLEMENT,
-    (Stage.APPROVE_PLAN, Move.REJECTED): Stage.ERROR,
+    (Stage.APPROVE_PLAN, Move.REJECTED): Stage.PLAN,
+    (Stage.APPROVE_PLAN, Move.REFUSED): Stage.ERROR,
     (Stage.IMPLEMENT, Move.WORKED): Stage.VERIFY,
     (Stage.VERIFY, Move.VERIFIED): Stage.REVIEW,
     (Stage.VERIFY, Move.REPLAN): Stage.PLAN,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
-from interlock.engine import Dispatch, Scope
+from interlock.engine import Scope
+from interlock.playbooks.feature.briefs import Brief
 from interlock.playbooks.feature.clusters import BLOCKING, Panel
-from interlock.playbooks.feature.crew import DONE, PENDING, Crew
+from interlock.playbooks.feature.crew import Crew
 from interlock.playbooks.feature.decisions import Concern, Onward, Result, affected_tasks, after_group, groups
 from interlock.playbooks.feature.findings import Finding, findings, joined
 from interlock.playbooks.feature.layout import TaskAgent
 from interlock.playbooks.feature.memory_file import MemoryFile, parse_memory
-from interlock.playbooks.feature.plan import PlanInvalid, Task, Wave, next_id, read_plan
+from interlock.playbooks.feature.plan import PlanInvalid, Task, Wave, next_id, read_plan, to_do
+from interlock.playbooks.feature.progress import Progress, TaskState
 
 AT_ONCE = 4
 """Tasks in one sub-wave."""
@@ -25,11 +27,11 @@ CONFLICT_SHOWN = 4000
 # -- the plan
 
 
-def planner(crew: Crew, judges: Sequence[str], failure: str) -> Dispatch:
-    told = f"The plan before this one does not hold: {failure}" if failure else ""
+def planner(crew: Crew, judges: Sequence[str], failure: str) -> Brief:
+    """`failure`: why the plan before this one does not stand."""
     first = next_id(crew.tasks)
     if not judges:
-        return crew.desk.planner(first, constraints=crew.constraints, failure=told)
+        return crew.desk.planner(first, constraints=crew.constraints, failure=failure)
     wave, patches = crew.plan.last_wave + 1, crew.left_behind
     state = "\n".join(
         [
@@ -38,21 +40,44 @@ def planner(crew: Crew, judges: Sequence[str], failure: str) -> Dispatch:
         ]
     )
     return crew.desk.replanner(
-        first, wave, judges, list(crew.tasks), state=state, patches=tuple(patches.values()), failure=told
+        first,
+        wave,
+        judges,
+        list(crew.tasks),
+        state=state,
+        why=(*crew.against, *crew.disproved),
+        proofs=crew.proofs,
+        patches=tuple(patches.values()),
+        failure=failure,
     )
 
 
-async def take_plan(crew: Crew, after: int) -> str:
-    """Adopt plan and tasks as they are now, if they hold; else the complaint."""
+async def take_plan(crew: Crew, after: int, written: Collection[str] | None = None) -> str:
+    """Adopt plan and tasks as they are now, if they hold; else the complaint.
+
+    Args:
+        written: what the planner wrote just now. Other task files that no plan which was carried out lists, and this
+            one does not either, are left of plans that did not stand: they are set aside.
+    """
     run, at = crew.run, crew.at
     text = (await run.read(at.plan)).text
     paths = await run.list(at.tasks, "*.md")
     tasks = {path.rsplit("/", 1)[-1].removesuffix(".md"): (await run.read(path)).text for path in paths}
+    done = crew.done_tasks
     try:
-        crew.adopt(read_plan(text, tasks, done=crew.done_tasks, after=after))
+        waves = to_do(text, done, after)
+        listed = {one for _, ids in waves for one in ids}
+        unknown = sorted(set(tasks) - listed - set(crew.tasks)) if written is not None else ()
+        for one in (one for one in unknown if at.task(one) not in (written or ())):
+            await run.set_aside(at.task(one))
+            del tasks[one]
+        plan = read_plan(text, tasks, done=done, after=after)
     except PlanInvalid as error:
         run.warn(error.what)
         return error.what
+    if dropped := [one for one in crew.tasks if one not in done and one not in listed]:
+        run.note("tasks.dropped", tasks=dropped)
+    crew.adopt(plan)
     return ""
 
 
@@ -72,9 +97,10 @@ async def carry_out(crew: Crew, wave: Wave, scheduling: str) -> bool:
         memories |= await work(crew, name, [crew.tasks[one] for one in part], crew.desk.worker)
         failed = [one for one in part if not crew.is_done(one)]
         implementer = any(crew.tasks[one].worker is TaskAgent.IMPLEMENTER for one in failed)
-        to_do = {task.id: task.depends_on for task in crew.plan.tasks if crew.task_state[task.id] == PENDING}
-        lost = [one for one, state in crew.task_state.items() if state not in (DONE, PENDING)]
-        if stop := run.decide(after_group, implementer, lost, to_do) is Onward.VERIFY:
+        states = crew.task_state
+        pending = {one.id: one.depends_on for one in crew.plan.tasks if states[one.id].progress is Progress.PENDING}
+        lost = [one for one, state in states.items() if state.failed]
+        if stop := run.decide(after_group, implementer, lost, pending) is Onward.VERIFY:
             break
     await crew.merge(memories, lessons=True)
     return stop
@@ -99,7 +125,7 @@ def needs(crew: Crew, wave: Wave) -> dict[str, list[str]]:
 
 
 async def work(
-    crew: Crew, name: str, tasks: Sequence[Task], brief: Callable[[Task], Dispatch]
+    crew: Crew, name: str, tasks: Sequence[Task], brief: Callable[[Task], Brief]
 ) -> dict[str, MemoryFile | None]:
     """Task agents side by side; what they did comes into the tree in declared order.
 
@@ -113,18 +139,19 @@ async def work(
         one = heard[task.member]
         path = crew.at.mem(task.member)
         memories[task.member] = parse_memory(one.report.text(path)) if path in one.report.artifacts else None
-        state = DONE if one.done else f"failed: {one.why}"
+        state = TaskState(Progress.DONE) if one.done else TaskState(Progress.FAILED, one.why)
         if conflicts := one.report.conflicts:
             paths = ", ".join(conflicts)
             run.note("task.conflict", task=task.id, paths=list(conflicts))
-            state = f"failed: merge conflict in {paths}\n" + "\n".join(conflicts.values())[:CONFLICT_SHOWN]
+            shown = "\n".join(conflicts.values())[:CONFLICT_SHOWN]
+            state = TaskState(Progress.FAILED, f"merge conflict in {paths}", shown)
             crew.lasting.append(f"{task.member}: merge conflict in {paths}")
         if one.report.accepted:
             crew.changed |= set(one.report.changes)
         elif one.report.patch:
             crew.task_patch[task.id] = one.report.patch
         crew.task_state[task.id] = state
-        run.note("task", task=task.id, state=state.partition("\n")[0])
+        run.note("task", task=task.id, state=state.shown)
     outcome = Result.DONE if all(crew.is_done(task.id) for task in tasks) else Result.ERROR
     crew.summarize(crew.walk.stage.number, name, list(heard.values()), outcome)
     return memories
@@ -159,7 +186,7 @@ def concern_of(crew: Crew, name: str, memory: MemoryFile, found: Sequence[Findin
     return Concern(named, tuple(path for one in found for path in one.files))
 
 
-def fix_brief(crew: Crew, everything: Sequence[Finding], reviews: Sequence[str], task: Task) -> Dispatch:
+def fix_brief(crew: Crew, everything: Sequence[Finding], reviews: Sequence[str], task: Task) -> Brief:
     """The findings that concern a task: those that name it or its files, and those that name neither."""
     mine = Scope(task.files) if task.files else None
     some = [

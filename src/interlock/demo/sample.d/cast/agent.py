@@ -28,6 +28,11 @@ class Ran:
         """Command, exit code and output, for a document."""
         return f"`{self.command}` ended with exit code {self.code}:\n\n```text\n{self.output.strip()}\n```"
 
+    @property
+    def refused(self) -> Ran:
+        """The same as a check that the program refuses: it passes when the program ends with another code than 0."""
+        return Ran(f"! {self.command}", int(self.ok), self.output)
+
 
 def run(*words: str) -> Ran:
     """Run this Python with these words, in the workspace."""
