@@ -5,8 +5,8 @@ from __future__ import annotations
 import getpass
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,20 +16,20 @@ from interlock.agents import Book, CommandRunner, RoleLibrary, Runner, Scenario,
 from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.catalogue import KNOWN, make_runner, on_path
 from interlock.agents.coding.catalogue import known as known_agent
-from interlock.agents.environment import Redaction
+from interlock.agents.environment import Redaction, without_our_own
 from interlock.agents.runner import Needs
 from interlock.documents import Store
 from interlock.engine.definition import Playbook
 from interlock.engine.dry_run import Plan, dry_run
 from interlock.engine.folder import HOME, Known, RunFolder, find_run, known_runs
-from interlock.engine.host import NOTHING_SPECIAL, Call, Finished, Host, View
+from interlock.engine.host import NOTHING_SPECIAL, Again, Call, Finished, Host, View
 from interlock.engine.journal import Tripwire, no_tripwire
 from interlock.engine.lifecycle import ended_as
 from interlock.engine.options import Options
 from interlock.engine.people import Waiting
 from interlock.engine.real import RealWorld
 from interlock.engine.world import World
-from interlock.errors import ConfigInvalid
+from interlock.errors import BadInput, ConfigInvalid, InterlockError
 from interlock.playbooks import load
 from interlock.settings import AcpAgent, CodingAgent, Command, Scripted, Settings, load_settings
 from interlock.workspace import (
@@ -54,11 +54,13 @@ class Setup:
     environ: Mapping[str, str]
     runner: str | None = None
     """The runner that this process was told to use for all agents."""
+    lenient: bool = False
+    """Agents that cannot be called are no error before one of them is."""
 
     def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> World:
         book = self.book(playbook)
-        book.bind_all(playbook.agents)
-        self.check_confinement()
+        if not self.lenient:
+            self.check(book, playbook)
         workspace = Workspace(
             self.root,
             self.root / HOME,
@@ -73,6 +75,18 @@ class Setup:
             confine=self.confinement,
             redaction=self.redaction,
         )
+
+    def check(self, book: Book, playbook: Playbook) -> None:
+        """`ConfigInvalid` for all that keeps agents from being called here, together."""
+        problems: list[InterlockError] = []
+        for look in (partial(book.bind_all, playbook.agents), self.check_confinement):
+            try:
+                look()
+            except ConfigInvalid as problem:
+                problems += [problem, *problem.also]
+        if problems:
+            problems[0].also = tuple(problems[1:])
+            raise problems[0]
 
     def check_confinement(self) -> None:
         """`ConfigInvalid` where the settings ask for confinement and this machine cannot give it (LY-12)."""
@@ -210,13 +224,15 @@ class Application:
         runner: str | None = None,
         overrides: Mapping[str, object] | None = None,
         tripwire: Tripwire = no_tripwire,
+        again: Again | None = None,
     ) -> None:
         self.root = root.resolve()
         self.view = view
-        self.environ = environ
+        self.environ = without_our_own(environ, self.root)
         self._runner = runner
         self._overrides = overrides or {}
         self._tripwire = tripwire
+        self._again = again
 
     @cached_property
     def settings(self) -> Settings:
@@ -229,13 +245,23 @@ class Application:
     @cached_property
     def host(self) -> Host:
         return Host(
-            self.root, self.setup, self.view, environ=self.environ, version=__version__, tripwire=self._tripwire
+            self.root,
+            self.setup,
+            self.view,
+            environ=self.environ,
+            version=__version__,
+            tripwire=self._tripwire,
+            again=self._again,
         )
 
     async def run(self, playbook: Playbook, inputs: Any, call: Call = NOTHING_SPECIAL) -> Finished:
         self._say_found_runner()
         self._say_what_is_not_promised()
-        return self._with_caution(await self.host.run(playbook, inputs, call))
+        try:
+            return self._with_caution(await self.host.run(playbook, inputs, call))
+        except ConfigInvalid as problem:
+            problem.also += tuple(await self._others(playbook, inputs))
+            raise
 
     async def resume(self, name: str, call: Call = NOTHING_SPECIAL) -> Finished:
         known = self.find(name)
@@ -255,6 +281,19 @@ class Application:
     async def plan(self, playbook: Playbook, inputs: Any) -> Plan:
         """What would happen next, without doing it."""
         return await dry_run(self.host, self.setup, playbook, inputs, version=__version__)
+
+    async def _others(self, playbook: Playbook, inputs: Any) -> list[InterlockError]:
+        """What else would keep the playbook from starting, once its agents can be called (EV-27)."""
+        setup = replace(self.setup, lenient=True)
+        try:
+            await dry_run(self.host, setup, playbook, inputs, version=__version__)
+        except ConfigInvalid:  # the same once more, where the first agent would have been called
+            return []
+        except BadInput as other:
+            return [other, *other.also]
+        except InterlockError:
+            return []
+        return []
 
     def _say_found_runner(self) -> None:
         """Nobody named a runner: whoever pays for the agent is told which one is used."""
@@ -295,6 +334,7 @@ class Application:
             runner=self._runner,
             overrides=self._overrides,
             tripwire=self._tripwire,
+            again=self._again,
         )
 
 

@@ -46,6 +46,8 @@ class InterlockError(Exception):
         self.expected = expected
         self.found = found
         self.remedy = remedy
+        self.also: tuple[InterlockError, ...] = ()
+        """Other problems that were found with it: a person can mend all of them at once."""
 
     def parts(self) -> Iterator[tuple[str, str]]:
         """The known parts after the first line, as (label, text)."""

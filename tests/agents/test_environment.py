@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agents.environment import Redaction, agent_environment, looks_secret, redact
+from interlock.agents.environment import Redaction, agent_environment, looks_secret, redact, without_our_own
 
 
 def test_an_agent_keeps_the_callers_keys() -> None:
@@ -91,3 +93,23 @@ def test_no_secret_of_eight_characters_survives(before: str, after: str, secret:
 def test_a_text_without_secrets_is_not_changed(text: str) -> None:
     """An environment without secrets redacts nothing."""
     assert redact(text, {"HOME": text, "API_KEY": ""}) == text
+
+
+@pytest.mark.req("EV-33")
+def test_our_own_virtual_environment_is_taken_out(tmp_path: Path) -> None:
+    """Its programs are not found first, and nothing says that it is active; everything else stays in its order."""
+    own = tmp_path / "tool"
+    (own / "bin").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(own)
+    environ = {"PATH": f"/usr/bin:{own}/bin:/bin:{tmp_path}/link/bin/", "VIRTUAL_ENV": str(own), "HOME": "/h"}
+    left = without_our_own(environ, tmp_path / "work", prefix=str(own))
+    assert left == {"PATH": "/usr/bin:/bin", "HOME": "/h"}
+    users = {"PATH": "/venv/bin:/bin", "VIRTUAL_ENV": "/venv"}
+    assert without_our_own(users, tmp_path / "work", prefix=str(own)) == users
+
+
+@pytest.mark.req("EV-33")
+def test_an_environment_inside_the_workspace_is_the_users(tmp_path: Path) -> None:
+    """interlock is then a dependency of the project, and the project's tests need the rest of it."""
+    environ = {"PATH": f"{tmp_path}/.venv/bin:/bin", "VIRTUAL_ENV": f"{tmp_path}/.venv"}
+    assert without_our_own(environ, tmp_path, prefix=f"{tmp_path}/.venv") == environ

@@ -312,7 +312,9 @@ def test_a_run_without_settings_uses_the_agent_on_path_and_says_so(router: Any, 
     speaks = CLAUDE.replace('assert "READY" in question and not os.listdir("."), question', "").replace(
         '"READY"', json.dumps("Status: completed\nDone.")
     )
-    answer = router("run", "router", "/implement 259", PATH=on_path(claude=speaks), SIGNED="1")
+    answer = router(
+        "run", "router", "/implement 259", PATH=on_path(claude=speaks), SIGNED="1", ANTHROPIC_API_KEY="a-key-for-nobody"
+    )
     assert "agents are called with claude, found on PATH" in answer.stderr
     assert answer.code == 0
     starts = [line for line in router.journal() if line["event"] == "dispatch.start"]

@@ -196,7 +196,7 @@ def test_a_terminal_sees_the_run_live_and_keeps_a_plain_summary(workspace: Any) 
     assert re.search(r"step plan: planner\s+\x1b\[2mattempt 1", seen)
     assert "\x1b[32mstep plan: planner  ok in" in seen
     assert seen.rfind("\x1b[?25h") > seen.rfind("\x1b[?25l")
-    tail = ESCAPE.sub("", seen).replace("\r", "").splitlines()[-4:]
+    tail = ESCAPE.sub("", seen).replace("\r", "").splitlines()[-6:]
     assert tail[0] == "done quickly"
     assert tail[1].startswith("toy a: complete after ")
 

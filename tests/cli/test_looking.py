@@ -37,7 +37,7 @@ def test_a_workspace_without_runs_says_how_to_start_one(workspace: Any) -> None:
     """No run is no error: exit 0, an empty list, a hint on stderr."""
     answer = workspace("runs")
     assert (answer.code, answer.stdout) == (0, b"")
-    assert "interlock run PLAYBOOK" in answer.stderr
+    assert "interlock run --help" in answer.stderr
     assert workspace("runs", "--json").json == []
     assert workspace("show", "latest").code == 2
 
@@ -108,11 +108,11 @@ def test_verify_finds_a_changed_journal_and_a_changed_object(shipped: Any) -> No
 
 
 @pytest.mark.req("CM-30")
-def test_logs_tell_every_event_in_one_printable_line(shipped: Any) -> None:
-    """One line per journal line; what agents wrote cannot move the cursor of a terminal."""
+def test_logs_tell_every_event_in_printable_lines(shipped: Any) -> None:
+    """With --verbose one for each line of the journal; what agents wrote cannot move the cursor of a terminal."""
     shipped.scenario({"agent": "planner", "exit": 1, "message": "\x1b[2Jgone\r\n\u202eevil"})
     shipped("run", "toy", "b")
-    lines = shipped("logs", "latest").stdout.decode().splitlines()
+    lines = shipped("logs", "latest", "--verbose").stdout.decode().splitlines()
     assert len(lines) == len(shipped.journal())
     assert all(line.isprintable() for line in lines)
     assert sum("planner  failed" in line for line in lines) == 1

@@ -28,10 +28,10 @@ def test_a_waiting_run_says_what_it_waits_for(workspace: Any) -> None:
         "question: Ship this plan?",
         "shows: plan.md",
         "choice: reject - the run stops",
-        f"decide with: interlock approve {name}",
-        f"decide with: interlock reject {name} --note TEXT",
-        f"decide with: interlock answer {name} later",
-        f"then: interlock resume {name}",
+        f"decide with: interlock approve {name} --resume",
+        f'decide with: interlock reject {name} --note "what is to be changed" --resume',
+        f"decide with: interlock answer {name} later --resume",
+        f"see more: interlock diff {name}   interlock why {name}",
     ):
         assert said in answer.stderr
     gate = workspace("resume", "latest", "--json").json["gate"]
@@ -96,7 +96,7 @@ def test_a_question_without_choices_takes_a_text(workspace: Any) -> None:
     """answer RUN TEXT answers it; the run that has nothing left to do ends with its output."""
     asked = workspace("run", "toy", "a", "--mode", "question")
     assert "answer toy-" in asked.stderr
-    assert '"TEXT"' in asked.stderr
+    assert '"your words" --resume' in asked.stderr
     answer = workspace("answer", "latest", "deep blue")
     assert (answer.code, answer.stdout) == (0, b"the colour is deep blue\n")
 

@@ -44,11 +44,12 @@ def test_json_is_one_object_with_all_keys(workspace: Any) -> None:
 @pytest.mark.req("CM-30", "EN-28")
 def test_bytes_of_an_agent_are_relayed_exactly(router: Any) -> None:
     """The router's answer reaches stdout byte for byte; decisions are shown on stderr."""
-    router.scenario({"agent": "lean-implementation-agent", "message": "Tést\r\nno newline at the end"})
+    said = "Tést\r\n\r\nStatus: completed"  # no newline at the end
+    router.scenario({"agent": "lean-implementation-agent", "message": said})
     answer = router("run", "router", "/implement", "259", "be", "brief")
     assert answer.code == 0
-    assert answer.stdout == "Tést\r\nno newline at the end".encode()
-    assert "decision route -> lean-implementation-agent" in answer.stderr
+    assert answer.stdout == said.encode()
+    assert "decision route: language lean -> lean-implementation-agent" in answer.stderr
     assert '"line": "/implement 259 be brief"' in (router.folders[0] / "run.json").read_text("utf-8")
 
 
@@ -103,7 +104,7 @@ def test_an_interrupted_run_is_saved_and_resumes(workspace: Any) -> None:
     ended = process.wait()
     assert ended.code == 130
     assert "Traceback" not in ended.stderr
-    assert "go on with: interlock resume toy-" in ended.stderr
+    assert "next: interlock resume toy-" in ended.stderr
     assert [run["status"] for run in workspace("runs", "--json").json] == ["interrupted"]
     workspace.scenario({"agent": "planner"})
     answer = workspace("resume", "latest")

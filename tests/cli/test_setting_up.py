@@ -11,14 +11,14 @@ import pytest
 def test_init_writes_what_is_missing_and_never_overwrites(workspace: Any) -> None:
     """Settings, ignore file and example documents appear; a second call keeps all of them as they are."""
     (workspace.root / "interlock.toml").unlink()
-    answer = workspace("init", "--playbook", "router", "--runner", "scripted")
+    answer = workspace("init", "--playbook", "router", "--example", "--runner", "scripted")
     assert answer.code == 0
     assert 'First run: interlock run router "/implement 259 be brief"' in answer.stderr
     assert tomllib.loads((workspace.root / "interlock.toml").read_text("utf-8")) == {"runner": "scripted"}
     assert (workspace.root / ".interlock" / ".gitignore").read_text("utf-8").startswith("/*\n")
     (workspace.root / ".opencode" / "specs" / "TODO.md").write_text("mine\n", "utf-8")
     before = workspace.digest()
-    again = workspace("init", "--playbook", "router", "--json").json
+    again = workspace("init", "--playbook", "router", "--example", "--json").json
     assert again["written"] == []
     assert ".opencode/specs/TODO.md" in again["kept"]
     assert workspace.digest() == before
@@ -27,7 +27,7 @@ def test_init_writes_what_is_missing_and_never_overwrites(workspace: Any) -> Non
 def test_a_new_workspace_can_run_after_init(workspace: Any) -> None:
     """init without a known agent leaves commented examples; what it proposes then really works."""
     (workspace.root / "interlock.toml").unlink()
-    answer = workspace("init", "--playbook", "router", PATH="/usr/bin:/bin")
+    answer = workspace("init", "--playbook", "router", "--example", PATH="/usr/bin:/bin")
     assert tomllib.loads((workspace.root / "interlock.toml").read_text("utf-8")) == {}
     assert "--runner scripted" in answer.stderr
     refused = workspace("run", "router", "/implement 259")
@@ -36,6 +36,21 @@ def test_a_new_workspace_can_run_after_init(workspace: Any) -> None:
     assert workspace("validate", "router").code == 2
     assert workspace("validate", "router", "--runner", "scripted").code == 0
     assert workspace("run", "router", "/implement 259 be brief", "--runner", "scripted").code == 0
+
+
+@pytest.mark.req("EV-32")
+@pytest.mark.parametrize("playbook", ["feature", "harness", "roadmap", "router", "ticket"])
+def test_init_writes_nothing_that_a_run_would_build(workspace: Any, playbook: str) -> None:
+    """Settings and what the playbook needs, no invented task; that comes with --example alone."""
+    (workspace.root / "interlock.toml").unlink()
+    (workspace.root / "scenario.yaml").unlink()
+    answer = workspace("init", "--playbook", playbook, "--runner", "scripted", "--json").json
+    fixed = [path for path in answer["written"] if not path.startswith(("harness/standards/", "harness/templates/"))]
+    assert fixed == ["interlock.toml", ".interlock/.gitignore"]
+    settings = tomllib.loads((workspace.root / "interlock.toml").read_text("utf-8"))
+    assert settings == {"runner": "scripted", **({"roadmap": {"verify": "engine"}} if playbook == "roadmap" else {})}
+    assert workspace("doctor").code == 0  # and what was written can be used
+    assert workspace("init", "--playbook", playbook, "--example", "--json").json["written"]
 
 
 def test_an_unknown_runner_or_playbook_is_refused_before_anything_is_written(workspace: Any) -> None:

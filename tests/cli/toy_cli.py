@@ -6,6 +6,8 @@ there, and then is the command line.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -93,8 +95,14 @@ async def toy(run: Run, inputs: ToyInputs) -> Ending:
 
 def rehearsal() -> Rehearsal:
     """Every run of the quick toy whose planner fails at most once; no rule of it can hold for all of them."""
+
+    def simulate(agent: Any, options: Any) -> Simulation:
+        if "TOY_INTERRUPTS" in os.environ:  # somebody presses Ctrl-C while the path is played
+            signal.raise_signal(signal.SIGINT)
+        return Simulation(toy, ToyInputs("a", "quick"), SimulatedWorld({}, agent), options=options)
+
     return Rehearsal(
-        lambda agent, options: Simulation(toy, ToyInputs("a", "quick"), SimulatedWorld({}, agent), options=options),
+        simulate,
         deviations=(Deviation("fails", lambda _request, act: replace(act, code=1)),),
         invariants=(Invariant("all is well", lambda played: None if played.close.exit_code == 0 else "it is not"),),
         most=1,

@@ -293,7 +293,8 @@ def test_the_example_result_of_a_task_is_understood(name: str, word: str) -> Non
 def test_the_reviewer_shows_a_rejection_with_evidence() -> None:
     """The report's fields, and an issue that the next planner can start from."""
     report = plain("ticket/Reviewer")
-    assert set(report) == {"status", "mode", "build", "tests", "files_verified", "notes", "reviewed_at", "issues"}
+    fields = {"status", "mode", "build", "tests", "files_verified", "checks", "notes", "reviewed_at", "issues"}
+    assert set(report) == fields
     assert (report["status"], report["mode"]) == ("REJECTED", "prompt-review")
     (issue,) = report["issues"]
     assert set(issue) == {"severity", "task", "files", "problem", "evidence"}

@@ -1,4 +1,4 @@
-"""A journal line as one line of text."""
+"""A journal line as text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_every_line_can_be_told(event: str, data: dict[str, Any]) -> None:
 
     line: Any = Made()
     line.event, line.data = event, data
-    assert tell(line).text.isprintable()
+    assert tell(line).text.replace("\n", "").isprintable()
 
 
 @pytest.mark.req("CM-30")
@@ -56,7 +56,7 @@ def test_the_words_for_what_people_watch(make_line: Any, dispatch_end: Any) -> N
     assert tell(dispatch_end()).text == "step build: builder  ok in 4.0 s, 2 files changed"
     assert tell(dispatch_end(cost_usd=0.126)).text.endswith(", 0.13 USD")
     failed = tell(dispatch_end(outcome="FAIL", reason="no_verdict", changes=0, complaints=["no status line"]))
-    assert failed.text == "step build: builder  failed (no_verdict) in 4.0 s, no status line"
+    assert failed.text == "step build: builder  failed (no_verdict) in 4.0 s: no status line"
     assert failed.weight is Weight.BAD
     out = {"rule": "after_review", "row": "PASS, MOVING", "result": "ship"}
     assert tell(make_line("decide", data={"in": {}, "out": out})).text == "decision after_review: PASS, MOVING -> ship"
@@ -68,7 +68,7 @@ def test_the_words_for_what_people_watch(make_line: Any, dispatch_end: Any) -> N
     assert violation.weight is Weight.BAD
     assert violation.text == "a changed what it may not; not taken over: x (kept in p)"
     again = {"move": "repeat", "outcome": "FAIL", "reason": "timeout", "detail": "", "delay_s": 1.0}
-    assert tell(make_line("dispatch.try", "k", "a", data=again)).text == "k: a failed (timeout); repeat after 1.0 s"
+    assert tell(make_line("dispatch.try", "k", "a", data=again)).text == "a failed (timeout); called again after 1.0 s"
     assert tell(make_line("read", data={"in": {"path": "x.md"}})).weight is Weight.DETAIL
 
 
@@ -95,7 +95,7 @@ def test_durations_as_people_say_them() -> None:
     [
         (["make", "test"], "make test"),
         (["sh", "-c", "# a commit from an index of its own\nset -e\ngit commit"], "a commit from an index of its own"),
-        (["sh", "-c", "make && make test"], "sh -c make && make test"),
+        (["sh", "-c", "make && make test"], "make && make test"),
         (None, "?"),
     ],
 )

@@ -36,7 +36,7 @@ def test_markdown_has_the_facts(run: MadeRun) -> None:
     """Status, dispatches, decisions, changes and incidents, with cells that cannot break their table."""
     text = markdown(read_report(run))
     assert "- Status: stopped (enough)" in text
-    assert "- Dispatches: 2, failed: 1, time of agents: 8.0 s" in text
+    assert "- Dispatches: 2, failed: 1, verdicts against the work: 0, time of agents: 8.0 s" in text
     assert "- Cost: 0.50 USD, and that of 1 dispatches unknown" in text
     assert "| build | builder | 1 | ok | 4.0 s | 1 | 10 in, 2 out | 0.50 USD |" in text
     assert "| 10:00:00 | route | PASS | go |" in text

@@ -10,9 +10,6 @@ from interlock.agents.roles import Role, RoleLibrary
 from interlock.agents.runner import Runner
 from interlock.errors import ConfigInvalid
 
-NAMED = 8
-"""Agents that a problem of many names."""
-
 
 class NoRole(ConfigInvalid):
     """There is no role file for an agent."""
@@ -100,11 +97,10 @@ class Book:
         """A problem that several agents share, said once (EV-27)."""
         if len(agents) == 1:
             return problem
-        named = ", ".join(agents[:NAMED]) + (f" and {len(agents) - NAMED} more" if len(agents) > NAMED else "")
         if isinstance(problem, NoRole):
+            named = ", ".join(agents)
             return ConfigInvalid(
-                f"{len(agents)} agents of {self._playbook} are not configured: no role of their names was found",
-                found=named,
+                f"{len(agents)} agents of {self._playbook} are not configured: no role was found for {named}",
                 remedy=f"Write .interlock/agents/{self._playbook}/{agents[0]}.md and so on, or see: interlock doctor",
             )
         return ConfigInvalid(

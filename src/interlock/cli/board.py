@@ -37,6 +37,8 @@ class Working:
 class Counts:
     ok: int = 0
     failed: int = 0
+    against: int = 0
+    """Verdicts of judges against the work."""
     cost_usd: float | None = None
     unknown_cost: bool = False
     """Whether the cost of some dispatch is unknown, so that the sum is not the whole."""
@@ -68,13 +70,15 @@ class Board:
             self._count(line)
         self._begun_at = self.pipeline.share
 
-    def line(self, line: Line) -> None:
+    def line(self, line: Line, *, about: str = "") -> None:
+        """Keep what a journal line means for the picture; `about` is what it works on."""
         key = str(line.key)
         with self._lock:
             self.pipeline.pass_by(line.key)
             match line.event:
                 case "dispatch.start":
-                    self._working[key] = Working(who(line), line.attempt, self.clock())
+                    name = who(line) if not about or about in who(line) else f"{about}, {who(line)}"
+                    self._working[key] = Working(name, line.attempt, self.clock())
                 case "command.intent":
                     self._working[key] = Working(printable(spoken_command(line.data), 60), None, self.clock())
                 case "dispatch.try":
@@ -117,11 +121,16 @@ class Board:
 
     def _count(self, line: Line) -> None:
         if line.event == "dispatch.end":
-            # A judge who says no has done its part.
-            good, cost, now = line.data["outcome"] != "FAIL", line.data["cost_usd"], self.counts
+            failed, against = line.data["outcome"] == "FAIL", line.data.get("passed") is False
+            cost, now = line.data["cost_usd"], self.counts
             total = now.cost_usd if cost is None else (now.cost_usd or 0.0) + cost
-            unknown = now.unknown_cost or cost is None
-            self.counts = Counts(now.ok + good, now.failed + (not good), total, unknown)
+            self.counts = Counts(
+                now.ok + (not failed and not against),
+                now.failed + failed,
+                now.against + against,
+                total,
+                now.unknown_cost or cost is None,
+            )
 
 
 def _again(data: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 from typer.core import TyperGroup
 
-from interlock.cli import doctor, looking, people, recovering, rehearsing, running, setting_up, showing
+from interlock.cli import doctor, explaining, looking, people, recovering, rehearsing, running, setting_up, showing
 from interlock.cli.options import before
 from interlock.cli.panels import RUNNING
 from interlock.cli.playbooks import doors
@@ -29,7 +29,7 @@ def build() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings=HELP,
-        epilog="First steps: interlock init --playbook router, then: interlock doctor",
+        epilog="First steps: interlock init, then: interlock doctor",
     )
     run = typer.Typer(
         help="Run a playbook, or go on with the run that is open for the same inputs.",
@@ -40,7 +40,7 @@ def build() -> typer.Typer:
         door.add(run)
     top.add_typer(run, name="run", rich_help_panel=RUNNING)
     running.add_resume(top)
-    for part in (looking, showing, people, setting_up, rehearsing, doctor, recovering):
+    for part in (looking, showing, explaining, people, setting_up, rehearsing, doctor, recovering):
         part.add(top)
     return top
 

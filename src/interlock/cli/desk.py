@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -32,6 +33,8 @@ class Occasion:
     key: str | None = None
     run_id: str | None = None
     started_at: str | None = None
+    place: str = ""
+    """The option that names the workspace, as it was given: commands that are told to people need it too."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,9 @@ class Desk:
     new_run: bool = False
     take_over: bool = False
     budget: float | None = None
+    accept_baseline: bool = False
+    no_preflight: bool = False
+    verbose: bool = False
 
     @classmethod
     def of(cls, occasion: Occasion, own: Mapping[str, Any]) -> Desk:
@@ -59,6 +65,7 @@ class Desk:
                 )
         known = {entry.name for entry in fields(cls)} - {"occasion"}
         given = {name: value for options in (occasion.given, own) for name, value in options.items() if said(value)}
+        occasion.place = f" -C {shlex.quote(str(given['workspace']))}" if "workspace" in given else ""
         return cls(occasion, **{name: value for name, value in given.items() if name in known})
 
     @cached_property
@@ -80,7 +87,7 @@ class Desk:
         from interlock.app import Application
 
         self._check_home()
-        return Application(self.root, view, environ=self.environ, runner=self.runner)
+        return Application(self.root, view, environ=self.environ, runner=self.runner, again=self.again)
 
     def _check_home(self) -> None:
         home = self.root / ".interlock"
@@ -93,9 +100,15 @@ class Desk:
             )
 
     def call(
-        self, *, retry: bool = False, accept_recorded: bool = False, flags: Mapping[str, Any] | None = None
+        self,
+        *,
+        retry: bool = False,
+        accept_recorded: bool = False,
+        note: str = "",
+        flags: Mapping[str, Any] | None = None,
     ) -> Call:
         """What this process is asked for, beyond playbook and inputs."""
+        from interlock.app import person
         from interlock.engine.host import Call
 
         if self.budget is not None and not math.isfinite(self.budget):
@@ -108,13 +121,26 @@ class Desk:
             accept_recorded=accept_recorded,
             take_over=self.take_over,
             budget_usd=self.budget,
-            flags=flags or {},
+            note=note.strip(),
+            who=person() if note.strip() else "",
+            flags={**self._looking_first, **(flags or {})},
         )
+
+    @property
+    def _looking_first(self) -> Mapping[str, Any]:
+        """What was said about the look before the first agent, as flags of the run."""
+        said = {"accept_baseline": self.accept_baseline, "no_preflight": self.no_preflight}
+        return {name: value for name, value in said.items() if value}
+
+    def again(self, playbook: str, inputs: Mapping[str, Any]) -> str:
+        """The command that starts a playbook with these inputs."""
+        from interlock.cli.again import arguments_for
+
+        return self.spoken(shlex.join(("run", playbook, *arguments_for(playbook, inputs))))
 
     def spoken(self, command: str) -> str:
         """A command for the person to type, from where they are now."""
-        place = "" if self.workspace is None else f" -C {self.workspace}"
-        return f"interlock{place} {command}"
+        return f"interlock{self.occasion.place} {command}"
 
 
 def said(value: object) -> bool:

@@ -16,7 +16,7 @@ import typer
 
 from interlock.cli.desk import Desk, finish
 from interlock.cli.options import command
-from interlock.cli.output import print_json, print_lines
+from interlock.cli.output import complain, print_json, print_lines
 from interlock.cli.overview import is_dead, lock_notes
 from interlock.cli.panels import WORKSHOP
 from interlock.errors import ConfigInvalid, InterlockError
@@ -233,6 +233,8 @@ async def runner(application: Application, name: str, label: str, *, ask: bool) 
         return Check("runner", State.BROKEN, text, remedy)
     if not ask:
         return Check("runner", State.OK, f"{text}; mode {mode}; not asked")
+    if sys.stderr.isatty():
+        complain(f"{label} is asked a question; that may take a minute")
     answer = await probe(made, model=table.model)
     if answer.ok:
         return Check("runner", State.OK, f"{text}; mode {mode}; answers in {answer.seconds:.1f} s")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import platform
+import re
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from interlock.cli.desk import Occasion
 from interlock.cli.envelope import envelope
 from interlock.cli.output import complain, fill_standard_streams, print_json, quiet
 from interlock.errors import BadInput, EngineFault, InterlockError, Locked, WorkspaceFailed
-from interlock.telemetry.lines import harmless
+from interlock.telemetry.lines import harmless, indented
 
 INTERRUPTED, BROKEN_PIPE, FAULT, USAGE = 130, 141, 5, 2
 
@@ -63,6 +64,7 @@ def _answered(app: typer.Typer, arguments: Sequence[str], occasion: Occasion) ->
     except (Interrupted, KeyboardInterrupt, typer.Abort):
         if occasion.json:
             _print(failed(occasion, "interrupted", INTERRUPTED, "interrupted", {"what": "interrupted"}))
+        complain("Interrupted.")
         return INTERRUPTED
     except (ReaderGone, BrokenPipeError):
         quiet(sys.stdout, sys.stderr)
@@ -127,15 +129,33 @@ def _known(error: InterlockError, occasion: Occasion, log: Path | str | None) ->
         facts: dict[str, Any] = {"what": error.what, **parts}
         if isinstance(error, Locked) and error.holder:
             facts["holder"] = error.holder
+        if error.also:
+            facts["also"] = [{"what": other.what, **dict(other.parts())} for other in error.also]
         _print(failed(occasion, STATUS_OF.get(error.exit_code, "failed"), error.exit_code, error.what, facts))
-    complain(*told(error.what, parts))
+    complain(*told(error.what, parts, occasion))
+    for other in error.also:
+        complain(*told(other.what, dict(other.parts()), occasion))
     return error.exit_code
 
 
-def told(what: str, parts: Mapping[str, str]) -> list[str]:
+def here(text: str, occasion: Occasion) -> str:
+    """The text with its commands as they work from where the person is: the engine does not know of -C."""
+    return _COMMAND.sub(f"interlock{occasion.place} ", text) if occasion.place else text
+
+
+_COMMAND = re.compile(
+    r"\binterlock (?=(?:run|resume|show|logs|report|diff|why|approve|reject|answer|cancel|recover|runs|init|validate"
+    r"|doctor|rehearse)\b)"
+)
+
+
+def told(what: str, parts: Mapping[str, str], occasion: Occasion | None = None) -> list[str]:
     """The error for people: what, then each known part on a line of its own."""
+    if occasion is not None:
+        parts = {label: here(text, occasion) if label == "to do" else text for label, text in parts.items()}
     headline = what if what.startswith(("Error:", "ERROR:")) else f"Error: {what}"
-    return [harmless(text) for text in (headline, *(f"  {label}: {text}" for label, text in parts.items()))]
+    rows = (headline, *(f"  {label}: {indented(text, '    ')}" for label, text in parts.items()))
+    return [harmless(row) for row in rows]
 
 
 def _fault(error: Exception, occasion: Occasion) -> int:

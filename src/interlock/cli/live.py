@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ from interlock.cli.overview import typical_seconds
 from interlock.cli.pipeline import Stand
 from interlock.cli.views import PlainView, title
 from interlock.playbooks import load
-from interlock.telemetry import Told, Weight, printable, spent
+from interlock.telemetry import INDENT, Told, Weight, printable, spent
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
@@ -38,8 +39,16 @@ SHOWN_IN_THE_VIEW = frozenset(("dispatch.start", "command.intent"))
 
 
 class LiveView(PlainView):
-    def __init__(self, occasion: Occasion, *, keep_output: bool, root: Path, console: Console | None = None) -> None:
-        super().__init__(occasion, keep_output=keep_output)
+    def __init__(
+        self,
+        occasion: Occasion,
+        *,
+        keep_output: bool,
+        root: Path,
+        verbose: bool = False,
+        console: Console | None = None,
+    ) -> None:
+        super().__init__(occasion, keep_output=keep_output, verbose=verbose)
         self._root = root
         self._console = console or Console(stderr=True, highlight=False)
         self._board = Board()
@@ -61,10 +70,11 @@ class LiveView(PlainView):
             self._live.start()
 
     def line(self, line: Line) -> None:
-        self._board.line(line)
+        self._board.line(line, about=self._narrator.about(line))
         if line.event not in SHOWN_IN_THE_VIEW or line.data.get("try", 1) != 1:
             super().line(line)
-        elif self._held is not None:
+        else:
+            self._narrator.tell(line)
             self._release()
 
     def news(self, key: str, news: AgentNews) -> None:
@@ -87,9 +97,15 @@ class LiveView(PlainView):
         super().close(failed=failed)
 
     def write(self, at: str, told: Told) -> None:
-        text = Text.assemble((f"{at}  ", "dim"), (shown(told.text), STYLES.get(told.weight, "")))
+        text = Text.assemble((f"{at}  ", "dim"), (self._wrapped(told.text), STYLES.get(told.weight, "")))
         with suppress(OSError):
             self._console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
+
+    def _wrapped(self, text: str) -> str:
+        """Reasons may be long: they go on below, under their beginning."""
+        width = max(20, self._console.width - len(INDENT))
+        rows = [row for line in text.split("\n") for row in textwrap.wrap(shown(line), width) or [""]]
+        return f"\n{INDENT}".join(rows)
 
 
 class Picture:
@@ -149,6 +165,8 @@ class Picture:
         yield f"{counts.ok} ok"
         if counts.failed:
             yield f"{counts.failed} failed"
+        if counts.against:
+            yield f"{counts.against} against"
         if counts.cost_usd is not None:
             yield f"{spent(counts.cost_usd)} + {spent(None)}" if counts.unknown_cost else spent(counts.cost_usd)
 

@@ -19,7 +19,7 @@ from interlock.cli.panels import LOOKING
 from interlock.documents.files import open_plain, replace_file
 from interlock.engine.folder import Known, find_run, unreadable_runs
 from interlock.errors import ConfigInvalid, JournalDamaged
-from interlock.telemetry import dated, html, in_words, markdown, printable, read_report
+from interlock.telemetry import Narrator, Weight, dated, html, in_words, markdown, printable, read_report
 
 if TYPE_CHECKING:
     from interlock.engine.journal import Line
@@ -35,7 +35,7 @@ def add(app: typer.Typer) -> None:
         if desk.json:
             print_json([one.to_json() for one in found])
         elif not found:
-            complain("This workspace has no runs yet. Start one with: interlock run PLAYBOOK ...")
+            complain(f"This workspace has no runs yet. See how to start one: {desk.spoken('run --help')}")
         else:
             head = ("RUN", "PLAYBOOK", "KEY", "STATUS", "STARTED", "DURATION", "DISPATCHES")
             print_lines(columns([head, *map(_row, found)]))
@@ -43,19 +43,20 @@ def add(app: typer.Typer) -> None:
             complain(f"{error.where}: {error.what}", f"  to do: {error.remedy}")
         return 0
 
-    @command(app, "logs", example="interlock logs latest --follow", panel=LOOKING)
+    @command(app, "logs", example="interlock logs latest --follow", honours=("verbose",), panel=LOOKING)
     def logs(
         desk: Desk,
         run: RunName,
         follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until the run ends.")] = False,
     ) -> int:
-        """Print what happened in a run, one line per event; with --json the journal's own lines."""
-        known = find_run(desk.root, run)
+        """Print what happened in a run, event by event; with --json the journal's own lines."""
+        known, narrator = find_run(desk.root, run), Narrator()
         for raw, line in journal(known, follow=follow):
+            told = narrator.tell(line)
             if desk.json:
                 print_journal_line(raw)
-            else:
-                print_lines([dated(line)])
+            elif desk.verbose or told.weight is not Weight.DETAIL:
+                print_lines([dated(line, told)])
         known.folder.lines()  # what was shown is what the file has; whether that is all, the run folder knows
         return 0
 

@@ -23,7 +23,11 @@ def main() -> None:
         from interlock.cli.asides import keep_asides
 
         keep_asides()
-    sys.exit(answer(sys.argv[1:]))
+    try:
+        code = answer(sys.argv[1:])
+    except KeyboardInterrupt:  # while the program was still being loaded, or just ended
+        code = 130
+    sys.exit(code)
 
 
 def answer(arguments: Sequence[str]) -> int:

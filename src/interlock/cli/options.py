@@ -47,8 +47,18 @@ Budget = Annotated[
     float | None,
     typer.Option("--budget", metavar="USD", min=0.0, help="Wait for a person before spending more than this."),
 ]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Tell the bookkeeping too.")]
+AcceptBaseline = Annotated[
+    bool,
+    typer.Option(
+        "--accept-baseline", help="Named commands may fail before the work begins; only what fails newly counts."
+    ),
+]
+NoPreflight = Annotated[
+    bool, typer.Option("--no-preflight", help="Call agents without looking first whether they and the commands work.")
+]
 
-RUNS = ("runner", "dry_run", "take_over", "budget")
+RUNS = ("runner", "dry_run", "take_over", "budget", "accept_baseline", "no_preflight", "verbose")
 """What commands honour that carry a run on."""
 STARTS = (*RUNS, "new_run")
 """What commands honour that start one."""
@@ -60,6 +70,12 @@ RunName = Annotated[
         help="The run: its id, the beginning of it, or 'latest'.",
         autocompletion=complete_run,
         show_default=False,
+    ),
+]
+Note = Annotated[
+    str,
+    typer.Option(
+        "--note", metavar="TEXT", help="Words for whoever works next; kept in the journal.", show_default=False
     ),
 ]
 PlaybookName = Annotated[
@@ -74,6 +90,9 @@ _ON_REQUEST = {
     "new_run": (NewRun, False),
     "take_over": (TakeOver, False),
     "budget": (Budget, None),
+    "accept_baseline": (AcceptBaseline, False),
+    "no_preflight": (NoPreflight, False),
+    "verbose": (Verbose, False),
 }
 _BEFORE = (*_ALWAYS, "runner", "dry_run")
 """Options that may also stand before the command."""

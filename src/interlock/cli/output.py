@@ -91,6 +91,24 @@ def complain(*lines: str) -> None:
         print(harmless("\n".join(lines)), file=sys.stderr, flush=True)
 
 
+def put_beside(text: str) -> None:
+    """Part of a line on stderr: a question that is answered behind it."""
+    with suppress(OSError, ValueError):
+        print(harmless(text), end="", file=sys.stderr, flush=True)
+
+
+def overwrite(text: str) -> None:
+    """The last line of the terminal, anew; empty: it is taken away."""
+    with suppress(OSError, ValueError):
+        print(f"\r\x1b[K{harmless(text)}", end="", file=sys.stderr, flush=True)
+
+
+def ring() -> None:
+    """The bell of the terminal: somebody is waited for."""
+    with suppress(OSError, ValueError):
+        print("\a", end="", file=sys.stderr, flush=True)
+
+
 def fill_standard_streams() -> None:
     """Stand-ins for standard streams that are closed: a file opened later must not get one of their numbers."""
     for number in range(3):

@@ -5,18 +5,22 @@ A playbook takes part by offering `rehearsal()` in its room; it says what can go
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
 import zlib
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
 from interlock.cli.desk import Desk
+from interlock.cli.failures import INTERRUPTED
 from interlock.cli.options import PlaybookName, command
-from interlock.cli.output import complain, print_json, print_lines
+from interlock.cli.output import complain, overwrite, print_json, print_lines
 from interlock.cli.panels import WORKSHOP
 from interlock.cli.rooms import room_of
 from interlock.errors import InterlockError, Refused
@@ -43,6 +47,8 @@ class Result:
     crashes: int = 0
     """Crashes of interlock itself that were survived by a resume."""
     seconds: float = 0.0
+    interrupted: bool = False
+    """Somebody stopped it: what it says holds for the paths that were played."""
     endings: Counter[str] = field(default_factory=Counter)
     broken: list[str] = field(default_factory=list)
 
@@ -68,14 +74,60 @@ def add(app: typer.Typer) -> None:
         ] = None,
     ) -> int:
         """Play a playbook with simulated agents through every combination of verdicts and faults, in memory."""
-        result = play(find_rehearsal(playbook), _options(desk, playbook), most, sample)
+        with Progress(playbook) as progress:
+            result = play(find_rehearsal(playbook), _options(desk, playbook), most, sample, progress)
         if desk.json:
             print_json({"playbook": playbook, **vars(result)})
         else:
             print_lines(_told(playbook, result))
         for problem in result.broken[:SHOWN]:
             complain(f"Broken: {problem}")
+        if result.interrupted:
+            complain(f"Interrupted after {result.paths} paths: not every combination was played.")
+            return INTERRUPTED
         return BROKEN if result.broken else 0
+
+
+class Progress:
+    """Says how far a long command is, and hears that somebody wants it to stop.
+
+    The first interrupt lets the path that is being played come to its end, so that there is something to say; the
+    second one ends the command at once.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._last = self._began = time.monotonic()
+        self._before: Any = None
+        self.stop = False
+
+    def __enter__(self) -> Self:
+        with suppress(ValueError):  # not in the main thread: then nobody interrupts it this way
+            self._before = signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        if sys.stderr.isatty() and self._last != self._began:
+            overwrite("")
+
+    def _interrupt(self, _number: int, _frame: object) -> None:
+        if self.stop:
+            raise KeyboardInterrupt
+        self.stop = True
+
+    def __call__(self, paths: int, broken: int) -> None:
+        """Tell it, twice a second on a terminal and every ten seconds in a log."""
+        now, terminal = time.monotonic(), sys.stderr.isatty()
+        if now - self._last < (0.5 if terminal else 10.0):
+            return
+        self._last = now
+        text = f"{self._what}: {paths} paths in {in_words(now - self._began)}, rules broken: {broken}"
+        if terminal:
+            overwrite(text)
+        else:
+            complain(text)
 
 
 def find_rehearsal(name: str) -> Rehearsal:
@@ -99,7 +151,13 @@ def _options(desk: Desk, name: str) -> Options:
     return desk.application(Quiet()).setup.options(load(name))
 
 
-def play(setup: Rehearsal, options: Options, most: int | None, sample: int | None = None) -> Result:
+def play(
+    setup: Rehearsal,
+    options: Options,
+    most: int | None,
+    sample: int | None = None,
+    progress: Progress | None = None,
+) -> Result:
     """Every run with at most so many faults, and one in `sample` of those with one more: how they ended, and where
     something did not hold."""
     result = Result(setup.most if most is None else most, sample)
@@ -117,6 +175,11 @@ def play(setup: Rehearsal, options: Options, most: int | None, sample: int | Non
             result.crashes += played.simulation.processes - 1
             result.endings[played.close.status.value] += 1
             result.broken += setup.broken(played)
+            if progress is not None:
+                progress(result.paths, len(result.broken))
+                if progress.stop:
+                    result.interrupted = True
+                    break
     except InterlockError as error:
         result.broken.append(f"a path could not be played to its end: {error.what}")
     result.seconds = round(time.monotonic() - began, 3)

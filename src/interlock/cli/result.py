@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from interlock.cli.changes import Changes, branch_line, change_lines, changes_of
 from interlock.cli.envelope import envelope
-from interlock.cli.failures import told
+from interlock.cli.failures import here, told
+from interlock.cli.gates import can_ask, gate_lines, notify
 from interlock.cli.output import as_text, complain, print_json, write_output
+from interlock.cli.overview import ENDED_WELL
+from interlock.engine.folder import find_run
 from interlock.errors import InterlockError
-from interlock.telemetry import cost_line, in_words, printable, seconds_between, totals, write_report
+from interlock.telemetry import (
+    cost_line,
+    in_words,
+    indented,
+    lined,
+    printable,
+    seconds_between,
+    totals,
+    write_report,
+)
 
 if TYPE_CHECKING:
     from interlock.cli.desk import Desk
@@ -29,7 +42,18 @@ def deliver(desk: Desk, finished: Finished, said: Sequence[str | bytes]) -> int:
         if ends_inside_a_line(finished.close.output) and sys.stdout.isatty():
             complain("")
     complain(*summary(desk, finished))
+    if finished.close.gate is not None:
+        _call_somebody(desk, finished)
     return finished.close.exit_code
+
+
+def _call_somebody(desk: Desk, finished: Finished) -> None:
+    """The run waits for a person, who may be elsewhere."""
+    from interlock.engine.host import Quiet
+
+    question = finished.close.gate["question"] if finished.close.gate else ""
+    text = printable(f"{finished.playbook} {finished.key} waits: {question}", 400)
+    notify(desk, desk.application(Quiet()).settings.notify.command, text, as_json(finished))
 
 
 def ended_at(finished: Finished) -> str | None:
@@ -72,7 +96,7 @@ def summary(desk: Desk, finished: Finished) -> list[str]:
     close, sums = finished.close, totals(finished.lines)
     lines: list[str] = []
     if close.error is not None:
-        lines += told(close.error.what, dict(close.error.parts()))
+        lines += told(close.error.what, dict(close.error.parts()), desk.occasion)
     what = printable(f"{finished.playbook} {finished.key}", 100)
     took = ""
     if finished.started_at and (end := ended_at(finished)):
@@ -81,37 +105,36 @@ def summary(desk: Desk, finished: Finished) -> list[str]:
     cost = f", cost {cost_line(sums)}" if sums.dispatches else ""
     lines.append(f"{what}: {close.status.value}{took}; {dispatches}{cost}")
     if close.reason and close.error is None and close.gate is None:
-        lines.append(f"  reason: {printable(close.reason, 400)}")
+        label = "reached" if close.status.value in ENDED_WELL else "reason"
+        lines.append(f"  {label}: {indented(lined(here(close.reason, desk.occasion)), '    ')}")
     if finished.run_id is None:
         return lines
+    changes = _changes(desk, finished.run_id)
     if close.gate is not None:
-        lines += gate_lines(desk, finished.run_id, close.gate)
-    lines.append(f"  run: {finished.run_id}")
-    if close.status.value in ("interrupted", "waiting") and close.gate is None:
-        lines.append(f"  go on with: {desk.spoken(f'resume {finished.run_id}')}")
-    else:
-        lines.append(f"  look at it with: {desk.spoken(f'show {finished.run_id}')}")
-    return lines
+        return [*lines, *gate_lines(desk, finished.run_id, close.gate, commands=not can_ask(desk))]
+    if changes is not None:
+        lines += change_lines(changes)
+    if finished.started_at and sums.dispatches and (branch := branch_line(desk.root, finished.started_at)):
+        lines.append(f"  branch: {branch}")
+    return [*lines, f"  next: {desk.spoken(f'{_next(close.status.value, changes)} {finished.run_id}')}"]
 
 
-def gate_lines(desk: Desk, run_id: str, gate: Mapping[str, Any]) -> list[str]:
-    """A gate for people: the question, what it shows, the choices and the exact commands."""
-    choices = [(str(choice["name"]), str(choice["leads_to"])) for choice in gate["choices"]]
-    names = [name for name, _ in choices]
-    lines = [f"  question: {printable(gate['question'], 1000)}"]
-    lines += [f"  shows: {printable(path)}" for path in gate["digests"]]
-    lines += [f"  choice: {printable(name)} - {printable(leads)}" for name, leads in choices]
-    commands = []
-    if "approve" in names:
-        commands.append(f"approve {run_id} [--note TEXT]")
-    if "reject" in names:
-        commands.append(f"reject {run_id} --note TEXT")
-    if others := [name for name in names if name not in ("approve", "reject")]:
-        commands.append(f"answer {run_id} {'|'.join(others)}")
-    if not names:
-        commands.append(f'answer {run_id} "TEXT"')
-    lines += [f"  decide with: {desk.spoken(command)}" for command in commands]
-    return [*lines, f"  then: {desk.spoken(f'resume {run_id}')}"]
+def _next(status: str, changes: Changes | None) -> str:
+    """The one command that helps most now."""
+    if status in ("interrupted", "waiting"):
+        return "resume"
+    if status in ENDED_WELL:
+        return "diff" if changes is not None and changes.code else "show"
+    return "why"
+
+
+def _changes(desk: Desk, run_id: str) -> Changes | None:
+    """What the run changed; None where that cannot be read any more."""
+    try:
+        known = find_run(desk.root, run_id)
+        return changes_of(known, known.folder.lines())
+    except (InterlockError, OSError, LookupError, ValueError):  # the run is what counts; `diff` says what is wrong
+        return None
 
 
 def _keep_report(desk: Desk, run_id: str) -> None:

@@ -1,4 +1,4 @@
-"""What a playbook's room offers beside the playbook: `example_files()`, `rehearsal()`."""
+"""What a playbook's room offers beside the playbook: `setup_files()`, `example_files()`, `rehearsal()`."""
 
 from __future__ import annotations
 

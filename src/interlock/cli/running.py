@@ -9,10 +9,11 @@ import typer
 
 from interlock.cli.desk import Desk, finish
 from interlock.cli.envelope import envelope
-from interlock.cli.options import RUNS, RunName, command
+from interlock.cli.gates import ask, can_ask, gate_lines
+from interlock.cli.options import RUNS, Note, RunName, command
 from interlock.cli.output import as_text, print_json, print_lines
 from interlock.cli.panels import RUNNING
-from interlock.cli.result import deliver, gate_lines
+from interlock.cli.result import deliver
 from interlock.cli.views import view_for
 from interlock.errors import ConfigInvalid, Refused
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from interlock.engine.host import Finished
 
 
-def start(desk: Desk, name: str, inputs: Any, flags: Mapping[str, Any] | None = None) -> int:
+def start(desk: Desk, name: str, inputs: Any, flags: Mapping[str, Any] | None = None, *, note: str = "") -> int:
     """Run a playbook for these inputs, or go on with the run that is open for them."""
     from interlock.playbooks import load
 
@@ -31,19 +32,25 @@ def start(desk: Desk, name: str, inputs: Any, flags: Mapping[str, Any] | None = 
     desk.occasion.playbook, desk.occasion.key = name, playbook.key(inputs)
     if desk.dry_run:
         return _show_plan(desk, playbook, inputs)
-    call = desk.call(flags=flags)
+    call = desk.call(flags=flags, note=note)
     return carry(desk, lambda app: app.run(playbook, inputs, call))
 
 
 def carry(desk: Desk, work: Callable[[Application], Awaitable[Finished]]) -> int:
-    """Do the work with somebody watching, and hand over how it ended."""
+    """Do the work with somebody watching, and hand over how it ended; whoever sits at a terminal decides there."""
 
     async def watched() -> Finished:
         return await work(desk.application(view))
 
     with view_for(desk) as view:
         finished = finish(watched())
-    return deliver(desk, finished, view.said)
+    code = deliver(desk, finished, view.said)
+    run_id, gate = finished.run_id, finished.close.gate
+    if run_id is None or gate is None or not can_ask(desk) or (said := ask(desk, run_id, gate)) is None:
+        return code
+    from interlock.cli.people import decide
+
+    return decide(desk, run_id, said.choice, said.note, go_on=True)
 
 
 def add_resume(app: typer.Typer) -> None:
@@ -67,23 +74,20 @@ def add_resume(app: typer.Typer) -> None:
         reset_remediation: Annotated[
             bool, typer.Option("--reset-remediation", help="Count the remediations of a stopped task anew.")
         ] = False,
-        note: Annotated[
-            str | None,
-            typer.Option("--note", metavar="TEXT", help="Why a stopped task may go on.", show_default=False),
-        ] = None,
+        note: Note = "",
     ) -> int:
         """Go on with a run that waits, was interrupted or has crashed; finished work is not repeated."""
-        moves = {"from": from_, "reset_remediation": reset_remediation, "note": note}
+        moves = {"from": from_, "reset_remediation": reset_remediation}
         asked = {name: value for name, value in moves.items() if value}
         if desk.dry_run:
-            if retry or accept_recorded or asked:
+            if retry or accept_recorded or asked or note:
                 raise ConfigInvalid(
                     "--dry-run shows what comes next; it takes no option that moves the run", where="command line"
                 )
             return _plan_of_run(desk, run)
         if asked:
             check_moves(desk, run, asked)
-        call = desk.call(retry=retry, accept_recorded=accept_recorded, flags=asked)
+        call = desk.call(retry=retry, accept_recorded=accept_recorded, flags=asked, note=note)
         return carry(desk, lambda application: application.resume(run, call))
 
 

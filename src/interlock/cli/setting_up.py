@@ -47,11 +47,21 @@ NO_RUNNER = """\
 """
 
 
+OF_PLAYBOOK: Mapping[str, str] = {
+    "roadmap": """
+[roadmap]
+# Who checks an item before it is done: "agents" say how their commands ended, "engine" also runs the named ones itself.
+verify = "engine"
+""",
+}
+"""What the settings of a new workspace say for a playbook, beside the defaults."""
+
+
 def add(app: typer.Typer) -> None:
     @command(
         app,
         "init",
-        example="interlock init --playbook router --runner scripted",
+        example="interlock init --playbook router --example --runner scripted",
         honours=("runner",),
         panel=WORKSHOP,
     )
@@ -62,23 +72,30 @@ def add(app: typer.Typer) -> None:
             typer.Option(
                 "--playbook",
                 metavar="NAME",
-                help="Also write the example documents of this playbook.",
+                help="Also write what this playbook needs.",
                 autocompletion=complete_playbook,
                 show_default=False,
             ),
         ] = None,
+        example: Annotated[
+            bool,
+            typer.Option("--example", help="Also write the playbook's example documents, to try it out with them."),
+        ] = False,
         roles: Annotated[
             bool, typer.Option("--roles", help="Also copy the playbook's roles to .interlock/agents/, to be edited.")
         ] = False,
     ) -> int:
-        """Set a workspace up: interlock.toml for the agents found here, example documents; nothing is overwritten."""
-        if roles and playbook is None:
-            raise ConfigInvalid("--roles needs to know whose", where="command line", remedy="Add --playbook NAME.")
+        """Set a workspace up: interlock.toml for the agents found here; nothing is overwritten."""
+        if (roles or example) and playbook is None:
+            option = "--roles" if roles else "--example"
+            raise ConfigInvalid(f"{option} needs to know whose", where="command line", remedy="Add --playbook NAME.")
         agents = finish(_installed(desk))
-        examples = dict(_examples(playbook)) if playbook is not None else {}
-        copies = _role_files(playbook) if roles and playbook is not None else {}
-        written, kept, runner = set_up(desk, {**examples, **copies}, agents)
-        advice = _next(desk, playbook, runner)
+        further = dict(_offered(playbook, "setup_files")) if playbook is not None else {}
+        further |= _offered(playbook, "example_files") if example and playbook is not None else {}
+        further |= _role_files(playbook) if roles and playbook is not None else {}
+        # Commands that an example names are as invented as its tasks.
+        written, kept, runner = set_up(desk, further, agents, None if example else playbook)
+        advice = _next(desk, playbook, runner, example=example)
         if desk.json:
             found = {one.agent.name: {"version": one.version, "signed_in": one.signed_in} for one in agents}
             print_json({"workspace": str(desk.root), "agents": found, "written": written, "kept": kept, "next": advice})
@@ -113,7 +130,9 @@ async def _installed(desk: Desk) -> list[Found]:
     return await installed_agents(desk.environ)
 
 
-def set_up(desk: Desk, further: Mapping[str, str], agents: list[Found]) -> tuple[list[str], list[str], str | None]:
+def set_up(
+    desk: Desk, further: Mapping[str, str], agents: list[Found], playbook: str | None
+) -> tuple[list[str], list[str], str | None]:
     """Write what is missing of settings and `further` files: the paths written, those kept, the runner that is set."""
     from interlock.documents import Store
     from interlock.engine.folder import GITIGNORE, HOME
@@ -121,7 +140,8 @@ def set_up(desk: Desk, further: Mapping[str, str], agents: list[Found]) -> tuple
 
     application = desk.application(Quiet())
     runner = _runner(application, desk.runner, agents)
-    files = {FILE_NAME: HEAD + (NO_RUNNER if runner is None else _chosen(runner, agents))}
+    chosen = NO_RUNNER if runner is None else _chosen(runner, agents)
+    files = {FILE_NAME: HEAD + chosen + OF_PLAYBOOK.get(playbook or "", "")}
     files |= {f"{HOME}/.gitignore": GITIGNORE}
     files |= further
     store = Store(desk.root, desk.root / HOME / "attic")
@@ -157,9 +177,9 @@ def _chosen(runner: str, agents: list[Found]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _examples(playbook: str) -> Mapping[str, str]:
-    """The example documents that a playbook offers in its room."""
-    offered = getattr(room_of(playbook), "example_files", None)
+def _offered(playbook: str, what: str) -> Mapping[str, str]:
+    """Files that a playbook offers in its room: `setup_files`, which it needs, or `example_files`."""
+    offered = getattr(room_of(playbook), what, None)
     return dict(offered()) if offered is not None else {}
 
 
@@ -174,16 +194,20 @@ def _role_files(playbook: str) -> dict[str, str]:
     return {f"{HOME}/agents/{playbook}/{file.name}": file.read_text(encoding="utf-8") for file in roles}
 
 
-def _next(desk: Desk, playbook: str | None, runner: str | None) -> list[str]:
+def _next(desk: Desk, playbook: str | None, runner: str | None, *, example: bool) -> list[str]:
     from interlock.cli.playbooks import doors
 
     lines = []
     if runner is None and not _has_runner(desk):
         lines.append(f"Next: install a coding agent, or name a program in {FILE_NAME}, or try --runner scripted.")
     door = doors().get(playbook or "")
-    first = door.first if door is not None else "interlock run PLAYBOOK ..."
-    scripted = " --runner scripted" if door is not None and runner is None and not _has_runner(desk) else ""
-    return [*lines, f"Then: {desk.spoken('doctor')}", f"First run: {first}{scripted}"]
+    lines.append(f"Then: {desk.spoken('doctor')}")
+    if door is not None and (example or not _offered(door.name, "example_files")):
+        scripted = " --runner scripted" if runner is None and not _has_runner(desk) else ""
+        return [*lines, f"First run: {desk.spoken(door.first.removeprefix('interlock '))}{scripted}"]
+    if door is not None:
+        return [*lines, f"How to run it: {desk.spoken(f'run {door.name} --help')}"]
+    return [*lines, f"Then: {desk.spoken('run --help')}"]
 
 
 def _has_runner(desk: Desk) -> bool:

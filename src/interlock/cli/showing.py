@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,18 +10,18 @@ import typer
 
 from interlock.cli.desk import Desk
 from interlock.cli.envelope import gate_json
+from interlock.cli.gates import can_go_on_here, gate_lines
 from interlock.cli.options import RunName, command
 from interlock.cli.output import columns, complain, print_json, print_lines
 from interlock.cli.overview import glance, shown_path, started_shown
 from interlock.cli.panels import LOOKING
-from interlock.cli.result import gate_lines
 from interlock.engine.folder import Known, find_run
 from interlock.errors import ConfigInvalid, JournalDamaged
-from interlock.telemetry import cost_line, counted, in_words, printable, read_report
+from interlock.telemetry import UNKNOWN, cost_line, counted, in_words, indented, lined, printable, read_report
 
 if TYPE_CHECKING:
     from interlock.engine.people import Waiting
-    from interlock.telemetry import Report
+    from interlock.telemetry import Dispatched, Report
 
 BROKEN = 2
 
@@ -74,28 +75,30 @@ def _gate(desk: Desk, known: Known) -> Waiting | None:
 def page(desk: Desk, known: Known, report: Report, waiting: Waiting | None) -> list[str]:
     """The page, line by line."""
     identity, now = known.identity, glance(known)
-    how = f": {printable(now.how)}" if now.how else ""
+    how = f": {indented(lined(now.how), '    ')}" if now.how else ""
     lines = [
         f"{identity.playbook} {printable(identity.key)}",
         f"  run: {identity.run_id}",
         f"  status: {now.status}{how}",
         f"  started: {started_shown(identity.started_at)}, {in_words(now.seconds)} up to {_until(now.status)}",
-        f"  inputs: {printable(dict(identity.inputs), 400)}",
+        f"  inputs: {printable(', '.join(f'{name} {value}' for name, value in identity.inputs.items() if value), 400)}",
         f"  version: {identity.version}",
     ]
     if identity.continues:
         lines.append(f"  continues: {identity.continues}")
     if waiting is not None:
         lines += gate_lines(desk, identity.run_id, _as_gate(waiting))
-    elif now.status in ("interrupted", "waiting"):
+    elif now.status in ("interrupted", "waiting") and can_go_on_here(known):
         lines.append(f"  go on with: {desk.spoken(f'resume {identity.run_id}')}")
     lines += ["", *_dispatches(report), ""]
     sums = report.totals
     lines += [
-        f"  agents: {in_words(sums.seconds)}, dispatches: {sums.dispatches}, failed: {sums.failed}",
+        f"  agents: {in_words(sums.seconds)}, dispatches: {sums.dispatches}, failed: {sums.failed}, "
+        f"verdicts against the work: {sums.against}",
         f"  tokens: {counted(sums.input_tokens)} in, {counted(sums.output_tokens)} out; cost: {cost_line(sums)}",
         f"  records: {shown_path(known.folder.path)}",
-        f"  report: {desk.spoken(f'report {identity.run_id}')}   log: {desk.spoken(f'logs {identity.run_id}')}",
+        f"  more: {desk.spoken(f'why {identity.run_id}')}   {desk.spoken(f'diff {identity.run_id}')}",
+        f"        {desk.spoken(f'logs {identity.run_id}')}   {desk.spoken(f'report {identity.run_id}')}",
     ]
     return lines
 
@@ -107,27 +110,37 @@ def _until(status: str) -> str:
 def _dispatches(report: Report) -> list[str]:
     if not report.dispatches:
         return ["  No dispatch has ended yet."]
-    head = ("STEP", "AGENT", "ATTEMPT", "OUTCOME", "TIME", "CHANGES", "TOKENS", "COST")
-    rows = [
-        (
-            printable(one.facts["step"], 30),
-            printable(one.facts["member"], 30),
-            str(one.facts["attempt"]),
-            one.outcome,
-            one.took,
-            str(len(one.changes)),
-            one.tokens,
-            one.cost,
-        )
-        for one in report.dispatches
-    ]
-    table = columns([head, *rows])
+    table = columns(_without_empty([HEAD, *map(_row, report.dispatches)]))
     lines = [f"  {table[0]}"]
     for text, one in zip(table[1:], report.dispatches, strict=True):
         lines.append(f"  {text}")
-        lines += [f"      {printable(complaint)}" for complaint in one.complaints[:3] if one.facts["outcome"] != "OK"]
+        lines += [f"      {indented(lined(text), '        ')}" for text in one.complaints[:3] if not one.good]
         lines += [f"      not taken over, outside its scope: {printable(path)}" for path in one.violations[:3]]
     return lines
+
+
+HEAD = ("ABOUT", "STEP", "AGENT", "ATTEMPT", "OUTCOME", "TIME", "CHANGES", "TOKENS", "COST")
+
+
+def _row(one: Dispatched) -> tuple[str, ...]:
+    facts = one.facts
+    return (
+        one.about,
+        printable(facts["step"], 30),
+        printable(facts["member"], 30),
+        str(facts["attempt"]),
+        one.outcome,
+        one.took,
+        str(len(one.changes)) if one.changes else "",
+        one.tokens,
+        one.cost,
+    )
+
+
+def _without_empty(rows: Sequence[tuple[str, ...]]) -> list[list[str]]:
+    """The rows without columns that say nothing in any of them."""
+    kept = [place for place in range(len(HEAD)) if {row[place] for row in rows[1:]} - {"", UNKNOWN}]
+    return [[row[place] for place in kept] for row in rows]
 
 
 def _as_gate(waiting: Waiting) -> dict[str, Any]:

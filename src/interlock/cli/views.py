@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from interlock.cli.output import complain, write_output
-from interlock.telemetry import Told, Weight, clock, printable, tell
+from interlock.telemetry import INDENT, Narrator, Told, Weight, clock, indented, printable
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
@@ -25,10 +26,12 @@ FIRST_EFFECTS = frozenset(
 class PlainView:
     """One line per event on stderr; the playbook's own output goes to stdout, or is kept for ``--json``."""
 
-    def __init__(self, occasion: Occasion, *, keep_output: bool) -> None:
+    def __init__(self, occasion: Occasion, *, keep_output: bool, verbose: bool = False) -> None:
         self.said: list[str | bytes] = []
         self._occasion = occasion
         self._keep = keep_output
+        self._verbose = verbose
+        self._narrator = Narrator()
         self._held: list[tuple[str, Told]] | None = None
 
     def __enter__(self) -> Self:
@@ -41,6 +44,9 @@ class PlainView:
         occasion = self._occasion
         occasion.playbook, occasion.key = identity.playbook, identity.key
         self._held = None if resumed else []
+        self._narrator = Narrator()
+        for line in lines:
+            self._narrator.tell(line)
         if resumed:
             occasion.run_id, occasion.started_at = identity.run_id, identity.started_at
         self.show(clock_now(), Told(f"{title(identity)}: run {identity.run_id} {'goes on' if resumed else 'starts'}"))
@@ -49,8 +55,10 @@ class PlainView:
         if self._held is not None and line.event in FIRST_EFFECTS:
             self._occasion.run_id, self._occasion.started_at = line.run, line.ts
             self._release()
-        told = tell(line)
-        if told.weight is not Weight.DETAIL:
+        told = self._narrator.tell(line)
+        if line.event == "run.end":  # the summary has the whole reason
+            told = replace(told, text=told.text.split("\n", 1)[0])
+        if self._verbose or told.weight is not Weight.DETAIL:
             self.show(clock(line.ts), told)
 
     def news(self, key: str, news: AgentNews) -> None:
@@ -77,7 +85,7 @@ class PlainView:
             self._held.append((at, told))
 
     def write(self, at: str, told: Told) -> None:
-        complain(f"{at}  {told.text}")
+        complain(f"{at}  {indented(told.text, INDENT)}")
 
     def _release(self) -> None:
         held, self._held = self._held, None
@@ -100,5 +108,5 @@ def view_for(desk: Desk) -> PlainView:
     if sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb"):
         from interlock.cli.live import LiveView
 
-        return LiveView(desk.occasion, keep_output=desk.json, root=desk.root)
-    return PlainView(desk.occasion, keep_output=desk.json)
+        return LiveView(desk.occasion, keep_output=desk.json, verbose=desk.verbose, root=desk.root)
+    return PlainView(desk.occasion, keep_output=desk.json, verbose=desk.verbose)

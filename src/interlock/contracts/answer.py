@@ -39,7 +39,7 @@ class AnswerFormat:
     best: str
     """The token of complete success; the scripted player says it."""
     unsaid: tuple[str, ...] = ()
-    """Tokens that are understood but not offered: what they come to is decided, but they are not this agent's to say."""
+    """Tokens that are understood but not offered: what they come to is known, but they are not this agent's to say."""
     field: str = "status"
     completion: Completion = "line"
     artifact_is_verdict: bool = False

@@ -46,7 +46,10 @@ def names_of(rule: Callable[..., Any], inputs: tuple[object, ...]) -> list[str]:
     """What each input is called: by a table's kind of words, else by the function's parameter."""
     if isinstance(rule, Table):
         return [_words(type(value).__name__) for value in inputs]
-    return [name.replace("_", " ") for name in inspect.signature(rule).parameters]
+    try:
+        return [name.replace("_", " ") for name in inspect.signature(rule).parameters]
+    except ValueError:  # some built-in functions do not say
+        return [f"input {number}" for number in range(1, len(inputs) + 1)]
 
 
 def _words(name: str) -> str:

@@ -7,7 +7,7 @@ lower it and never raise it.  `Limits.parallel` does the same for the one cap th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
@@ -59,6 +59,17 @@ def _argv(value: tuple[str, ...]) -> tuple[str, ...]:
     if not value or not value[0]:
         raise ValueError("the first item must be the program to start")
     return value
+
+
+def _template(*fields: str) -> Callable[[str], str]:
+    """A check that a text names nothing in braces but these fields."""
+
+    def check(value: str) -> str:
+        if re.search("[{}]", re.sub(rf"{{({'|'.join(fields)})}}", "", value)):
+            raise ValueError(f"only {', '.join(f'{{{name}}}' for name in fields)} can stand in braces")
+        return value
+
+    return check
 
 
 Text = Annotated[str, AfterValidator(_text)]
@@ -234,10 +245,24 @@ class WorkspaceSettings(Table):
     watch: Globs = Field(default=(), description="Ignored files that snapshots cover all the same.")
 
 
+class NotifySettings(Table):
+    """How a person who is elsewhere learns that a run waits."""
+
+    command: Name | None = Field(
+        default=None,
+        description="Run by a shell when a run waits for a person: what `--json` prints comes on its standard input, "
+        "a sentence in `$NOTICE`.",
+    )
+
+
 class RoadmapSettings(Table):
     """The roadmap playbook."""
 
     fail_fast: bool = Field(default=False, description="Skip Review when Testing failed; one retry then cures less.")
+    verify: Literal["engine", "agents"] = Field(
+        default="agents",
+        description="Who runs the item's `verification` before it is done: the engine as well, or the agents alone.",
+    )
     absent_checks: Annotated[tuple[Literal["lint", "typecheck", "build"], ...], Strict(False)] = Field(
         default=(), description="Checks that the project does not have: Review may skip these, and only these."
     )
@@ -261,6 +286,11 @@ class HarnessSettings(Table):
     max_stages: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Stop after so many stages; unset: go on as far as possible."
     )
+    check_commands: Annotated[tuple[Name, ...], Strict(False)] = Field(
+        default=(),
+        description="Commands (for a shell) that must pass: interlock runs them before the first agent, and before "
+        "a QA that passes counts.",
+    )
 
 
 class FeatureSettings(Table):
@@ -277,6 +307,11 @@ class FeatureSettings(Table):
         default="barrier", description="Whether a sub-wave of four is awaited before the next one starts."
     )
     git: bool = Field(default=True, description="Warn where the workspace is no git repository.")
+    check_commands: Annotated[tuple[Name, ...], Strict(False)] = Field(
+        default=(),
+        description="Commands (for a shell) that must pass: interlock runs them before the first agent, at each "
+        "verification, and before the end.",
+    )
 
 
 class RouterSettings(Table):
@@ -312,6 +347,23 @@ class TicketSettings(Table):
     max_parallel_tasks: Annotated[int, Field(ge=1, le=8)] | None = Field(
         default=None, description="Most tasks side by side; unset: the number of processors, at most 8."
     )
+    base: Name | None = Field(
+        default=None, description="Branch that the work begins from; unset: the remote's default, else the main one."
+    )
+    branch: Annotated[Name, AfterValidator(_template("type", "kind", "ticket", "slug"))] = Field(
+        default="{type}/{ticket}_{slug}",
+        description="Name of a ticket's branch; `{type}`, `{kind}`, `{ticket}` and `{slug}` are filled in.",
+    )
+    commit_message: Annotated[Name, AfterValidator(_template("type", "kind", "ticket", "slug", "summary", "tasks"))] = (
+        Field(
+            default="{kind}({ticket}): {summary}",
+            description="Message of a commit, with what a branch name can have, `{summary}`, `{tasks}`; a single line "
+            "is the subject, the tasks are listed below it.",
+        )
+    )
+    drift: Globs = Field(
+        default=(), description="Patterns that a graph's allow-lists may use; they name files one by one otherwise."
+    )
 
 
 PLAYBOOK_SETTINGS: Final[Mapping[str, type[Table]]] = MappingProxyType(
@@ -335,6 +387,7 @@ class Settings(Table):
     limits: Limits = Field(default_factory=Limits)
     workspace: WorkspaceSettings = Field(default_factory=WorkspaceSettings)
     sandbox: SandboxSettings = Field(default_factory=SandboxSettings)
+    notify: NotifySettings = Field(default_factory=NotifySettings)
     roadmap: RoadmapSettings = Field(default_factory=RoadmapSettings)
     harness: HarnessSettings = Field(default_factory=HarnessSettings)
     feature: FeatureSettings = Field(default_factory=FeatureSettings)

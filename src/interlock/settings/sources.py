@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from interlock.errors import ConfigInvalid
+from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.settings.inventory import ANY_NAME, Setting, catalogue, variable_of
 from interlock.settings.location import FILE_NAME
 from interlock.settings.models import REMOVED
 
 LARGEST_FILE: Final = 10_000_000
+NOT_THE_FILES_FAULT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 
 PROTOCOL_VARIABLES: Final = frozenset(
     "INTERLOCK_" + name
@@ -33,6 +35,8 @@ def read(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
+        if error.errno in NOT_THE_FILES_FAULT:
+            raise WorkspaceFailed.of(error, f"{FILE_NAME} cannot be read", where=where) from error
         raise ConfigInvalid(
             f"{FILE_NAME} cannot be read: {error.strerror}", where=where, expected="a readable file"
         ) from error

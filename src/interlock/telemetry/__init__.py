@@ -6,18 +6,25 @@ from interlock.telemetry.lines import (
     Weight,
     clock,
     complaint,
-    dated,
+    decision,
     harmless,
     in_words,
+    indented,
+    is_good,
+    lined,
     outcome_word,
     printable,
     spoken_command,
     tell,
+    verdict_word,
     who,
 )
+from interlock.telemetry.narrator import INDENT, Narrator, dated
 from interlock.telemetry.page import html
 from interlock.telemetry.report import (
     REPORT,
+    UNKNOWN,
+    Dispatched,
     Report,
     cost_line,
     counted,
@@ -30,7 +37,11 @@ from interlock.telemetry.report import (
 from interlock.telemetry.schedule import Path, Scheduled, Span, critical_path, dispatch_spans, most_at_once, schedules
 
 __all__ = [
+    "INDENT",
     "REPORT",
+    "UNKNOWN",
+    "Dispatched",
+    "Narrator",
     "Path",
     "Report",
     "Scheduled",
@@ -44,11 +55,15 @@ __all__ = [
     "counted",
     "critical_path",
     "dated",
+    "decision",
     "dispatch_rows",
     "dispatch_spans",
     "harmless",
     "html",
     "in_words",
+    "indented",
+    "is_good",
+    "lined",
     "markdown",
     "most_at_once",
     "outcome_word",
@@ -60,6 +75,7 @@ __all__ = [
     "spoken_command",
     "tell",
     "totals",
+    "verdict_word",
     "who",
     "write_report",
 ]

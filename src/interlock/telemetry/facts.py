@@ -43,6 +43,7 @@ def dispatch_rows(lines: Iterable[LineLike]) -> list[dict[str, Any]]:
                 "iteration": line.iteration,
                 "outcome": facts["outcome"],
                 "reason": facts["reason"],
+                "passed": facts.get("passed"),
                 "retries": facts["tries"] - 1,
                 "started_at": facts["started_at"],
                 "ended_at": line.ts,
@@ -65,6 +66,8 @@ class Totals:
 
     dispatches: int = 0
     failed: int = 0
+    against: int = 0
+    """Verdicts of judges against the work."""
     seconds: float = 0.0
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -82,6 +85,7 @@ def totals(lines: Iterable[LineLike]) -> Totals:
     return Totals(
         dispatches=len(rows),
         failed=sum(row["outcome"] == "FAIL" for row in rows),
+        against=sum(row["passed"] is False for row in rows),
         seconds=round(sum(row["seconds"] for row in rows), 3),
         input_tokens=sum(tokens) if (tokens := known("input_tokens")) else None,
         output_tokens=sum(tokens) if (tokens := known("output_tokens")) else None,

@@ -1,9 +1,12 @@
-"""A journal line as one line of text: the same words on the console, in the live view, in `logs` and in reports."""
+"""A journal line as text: the same words on the console, in the live view, in `logs` and in reports.
+
+Most are one line. What people or programs said keeps its own line breaks; whoever shows it indents all but the first.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -12,14 +15,19 @@ from typing import Any
 from interlock.telemetry.facts import LineLike
 
 LONGEST = 200
-"""Characters of one text that are shown; the journal has the rest."""
+"""Characters of one name, path or value that are shown; the journal has the rest."""
+LONGEST_SAID = 1200
+"""Characters of what somebody said: a reason, a complaint, a note."""
+MOST_LINES = 12
+FEW = 6
+"""Parts of an input that are told with it; of more the rest of the line would not be read."""
 
 
 class Weight(StrEnum):
     """How much a line matters to somebody who watches."""
 
     DETAIL = "detail"
-    """Bookkeeping: only in `logs`."""
+    """Bookkeeping: only with `--verbose`."""
     PLAIN = "plain"
     GOOD = "good"
     BAD = "bad"
@@ -44,6 +52,22 @@ def printable(text: object, limit: int = LONGEST) -> str:
     spelled = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False, default=str)
     cut = spelled if len(spelled) <= limit else spelled[: limit - 1] + "…"
     return "".join(char if char.isprintable() else _escape(char) for char in cut)
+
+
+def lined(text: object, limit: int = LONGEST_SAID) -> str:
+    """What somebody said, with its line breaks and nothing else that a terminal would obey; long texts are cut."""
+    spelled = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False, default=str)
+    lines = [line.rstrip() for line in spelled.strip().replace("\r\n", "\n").expandtabs(4).split("\n")]
+    kept = [line for line in lines if line] if len(lines) > MOST_LINES else lines
+    if len(kept) > MOST_LINES:
+        kept = [*kept[: MOST_LINES - 1], f"(and {len(kept) - MOST_LINES + 1} lines more)"]
+    shown = "\n".join(kept)
+    return harmless(shown if len(shown) <= limit else shown[: limit - 1] + "…")
+
+
+def indented(text: str, by: str) -> str:
+    """The text with all its lines but the first moved in, so that none passes for a line of its own."""
+    return "\n".join(f"{by}{row}" if row and number else row for number, row in enumerate(text.split("\n")))
 
 
 def harmless(text: str) -> str:
@@ -84,12 +108,7 @@ def tell(line: LineLike) -> Told:
         told = _TELL.get(line.event, _own_event)(line, line.data)
     except (LookupError, TypeError, ValueError, AttributeError):
         told = _own_event(line, line.data)  # a playbook's event of a name that is ours too, or another version's line
-    return Told(printable(told.text, 2 * LONGEST), told.weight)
-
-
-def dated(line: LineLike) -> str:
-    """The line as it stands in a log: time, then what happened."""
-    return f"{clock(line.ts)}  {tell(line).text}"
+    return Told(lined(told.text), told.weight)
 
 
 # -- dispatches
@@ -98,25 +117,38 @@ def dated(line: LineLike) -> str:
 def who(line: LineLike) -> str:
     """The step and agent of a dispatch's line."""
     member, step = line.data.get("member"), line.data.get("step")
-    name = str(member or line.agent or "?")
-    return f"step {step}: {name}" if step and step != name else name
+    name = printable(str(member or line.agent or "?"))
+    return f"step {printable(step)}: {name}" if step and step != name else name
 
 
-def _start(line: LineLike, data: Mapping[str, Any]) -> Told:
-    again = "" if data["try"] == 1 else f", try {data['try']}"
-    return Told(f"{who(line)}  started (attempt {line.attempt}{again}; runner {data['runner']})")
+def started(line: LineLike, *, runner: bool) -> Told:
+    """A call of an agent, with the runner that makes it where that is asked for."""
+    again = "" if line.data["try"] == 1 else f", try {line.data['try']}"
+    by = f"; runner {printable(line.data['runner'])}" if runner else ""
+    return Told(f"{who(line)}  started (attempt {line.attempt}{again}{by})")
 
 
 def _end(line: LineLike, data: Mapping[str, Any]) -> Told:
-    good = data["outcome"] == "OK"
-    parts = [f"{who(line)}  {outcome_word(data['outcome'], data['reason'])} in {in_words(data['seconds'])}"]
+    parts = [f"{who(line)}  {verdict_word(data)} in {in_words(data['seconds'])}"]
     if data["changes"]:
         parts.append(f"{data['changes']} {'file' if data['changes'] == 1 else 'files'} changed")
     if data["cost_usd"] is not None:
         parts.append(f"{data['cost_usd']:.2f} USD")
-    if not good and (why := complaint(data)):
-        parts.append(why)
-    return Told(", ".join(parts), Weight.GOOD if good else Weight.BAD)
+    why = "" if is_good(data) else complaint(data)
+    return Told(", ".join(parts) + (f": {why}" if why else ""), Weight.GOOD if is_good(data) else Weight.BAD)
+
+
+def is_good(data: Mapping[str, Any]) -> bool:
+    """Whether a dispatch did its part and what it judged, if it judged, is well."""
+    return data["outcome"] == "OK" and data.get("passed") is not False
+
+
+def verdict_word(data: Mapping[str, Any]) -> str:
+    """How a dispatch ended as the console says it; of a judge, what it says of the work."""
+    if data["outcome"] != "FAIL" and data.get("passed") is not None:
+        word = "passes" if data["passed"] else "does not pass"
+        return f"{word} ({data['reason']})" if data.get("reason") else word
+    return outcome_word(data["outcome"], data["reason"])
 
 
 def outcome_word(outcome: str, reason: str | None) -> str:
@@ -126,23 +158,25 @@ def outcome_word(outcome: str, reason: str | None) -> str:
 
 
 def complaint(data: Mapping[str, Any]) -> str:
-    """The first thing that was wrong with a dispatch, if it was said."""
-    complaints = data.get("complaints")
-    first = complaints[0] if isinstance(complaints, list) and complaints else data.get("detail")
-    return printable(first) if isinstance(first, str) else ""
+    """The first thing that was wrong with a dispatch, or with what it judged, if it was said."""
+    for name in ("complaints", "against"):
+        if isinstance(said := data.get(name), list) and said:
+            return lined(said[0])
+    return lined(data["detail"]) if isinstance(data.get("detail"), str) else ""
 
 
 def _try(line: LineLike, data: Mapping[str, Any]) -> Told:
     delay = in_words(data["delay_s"]) if data["delay_s"] else ""
     reason = outcome_word(data["outcome"], data["reason"])
-    said = f": {printable(data['detail'])}" if isinstance(data["detail"], str) and data["detail"] else ""
+    said = f": {why}" if (why := complaint(data)) else ""
     if data.get("exhausted"):
         return Told(f"{_at(line)}: {line.agent} was ended: its share of the budget is used up", Weight.ATTENTION)
     if data["move"] == "wait":
         what = f"waiting {delay} for it" if delay else "it lasts longer than may be waited"
         return Told(f"{_at(line)}: the limit of {line.agent}'s service is reached{said}; {what}", Weight.ATTENTION)
     after = f" after {delay}" if delay else ""
-    return Told(f"{_at(line)}: {line.agent} {reason}{said}; {data['move']}{after}", Weight.ATTENTION)
+    again = {"repeat": "called again", "repair": "asked to mend it", "retry": "asked again"}.get(data["move"], "again")
+    return Told(f"{line.agent} {reason}{said}; {again}{after}", Weight.ATTENTION)
 
 
 def _recovered(line: LineLike, data: Mapping[str, Any]) -> Told:
@@ -196,18 +230,72 @@ def _dropped(line: LineLike, data: Mapping[str, Any]) -> Told:
 
 
 def _decide(line: LineLike, data: Mapping[str, Any]) -> Told:
-    rule, row, result = decision(data)
-    return Told(f"decision {rule}: {row} -> {result}" if row else f"decision {rule} -> {result}")
+    made = decision(data)
+    if made.inputs:
+        return Told(f"decision {made.rule}: {made.inputs} -> {made.result}")
+    return Told(f"decision {made.rule} -> {made.result}", Weight.DETAIL)  # without its inputs it explains nothing
 
 
-def decision(data: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Rule, row and result of a decision; the row only where it is one of a table (names of enum members)."""
+@dataclass(frozen=True)
+class Decision:
+    """A decision as people read it."""
+
+    rule: str
+    named: tuple[str, ...]
+    """Each input behind its name."""
+    result: str
+
+    @property
+    def inputs(self) -> str:
+        """All of them in a line; empty where that would be long."""
+        row = ", ".join(self.named)
+        return row if len(row) <= LONGEST else ""
+
+
+def decision(data: Mapping[str, Any]) -> Decision:
+    """Rule, named inputs and result of a decision; inputs of older journals by the table's row."""
     out, given = data["out"], data.get("in")
     if not isinstance(out, Mapping) or "rule" not in out:
-        return str(given.get("rule", "?")) if isinstance(given, Mapping) else "?", "", "(long)"
-    row = str(out["row"])
-    of_table = all(name.isidentifier() and name.isupper() for name in row.split(", "))
-    return str(out["rule"]), row if of_table else "", compact(out["result"])
+        return Decision(str(given.get("rule", "?")) if isinstance(given, Mapping) else "?", (), "(long)")
+    told = data.get("named")
+    named = tuple(_named(told)) if isinstance(told, Mapping) else _row_of_table(str(out["row"]))
+    return Decision(str(out["rule"]), named, compact(out["result"]))
+
+
+def _named(values: Mapping[str, Any]) -> Iterator[str]:
+    """Each value behind its name; what is unset says nothing."""
+    for name, value in values.items():
+        match value:
+            case None | False | "" | []:
+                continue
+            case True:
+                yield printable(name)
+            case Mapping():
+                if parts := _parts(value):
+                    yield f"{printable(name)} {parts}"
+            case list() if all(isinstance(one, str | int | float) for one in value):
+                yield f"{printable(name)} {' '.join(printable(str(one)) for one in value)}"
+            case list():
+                said = (_parts(one) if isinstance(one, Mapping) else compact(one) for one in value)
+                yield f"{printable(name)} {'; '.join(said)}"
+            case str():
+                yield f"{printable(name)} {printable(value)}"
+            case _:
+                yield f"{printable(name)} {printable(str(value))}"
+
+
+def _parts(value: Mapping[str, Any]) -> str:
+    """An input of several parts by what they say; nothing of one that has many."""
+    if len(value) > FEW or any(isinstance(part, Mapping | list) for part in value.values()):
+        return ""
+    said = (part for part in value.values() if part not in (None, "") and not isinstance(part, bool))
+    return "/".join(printable(str(part)) for part in said)
+
+
+def _row_of_table(row: str) -> tuple[str, ...]:
+    """The row of an older journal, where it is one of a table: names of enum members."""
+    names = tuple(row.split(", "))
+    return names if all(name.isidentifier() and name.isupper() for name in names) else ()
 
 
 def compact(value: object) -> str:
@@ -220,16 +308,68 @@ def compact(value: object) -> str:
 
 def _gate(line: LineLike, data: Mapping[str, Any]) -> Told:
     again = "" if data["opening"] == 1 else " (opened anew: what it shows has changed)"
-    return Told(f"gate {data['gate']}: {printable(data['question'])}{again}", Weight.ATTENTION)
+    return Told(f"gate {printable(data['gate'])}: {lined(data['question'])}{again}", Weight.ATTENTION)
 
 
 def _decided(line: LineLike, data: Mapping[str, Any]) -> Told:
-    note = f": {printable(data['note'])}" if data["note"] else ""
-    return Told(f"gate {data['gate']}: {data['choice']} by {data['who']}{note}", Weight.ATTENTION)
+    note = f": {lined(data['note'])}" if data["note"] else ""
+    choice, person = printable(data["choice"]), printable(data["who"])
+    return Told(f"gate {printable(data['gate'])}: {choice} by {person}{note}", Weight.ATTENTION)
+
+
+def _resumed(line: LineLike, data: Mapping[str, Any]) -> Told:
+    note = f", {printable(data['who'])} says: {lined(data['note'])}" if data.get("note") else ""
+    return Told(f"run resumed ({data['n']}){note}")
 
 
 def _warning(line: LineLike, data: Mapping[str, Any]) -> Told:
-    return Told(f"warning: {printable(data['text'])}", Weight.ATTENTION)
+    return Told(f"warning: {lined(data['text'])}", Weight.ATTENTION)
+
+
+# -- evidence
+
+
+def _preflight(line: LineLike, data: Mapping[str, Any]) -> Told:
+    """What the look before the first agent came to, with the commands that will be used."""
+    commands = _texts(data["commands"])
+    if data.get("skipped"):
+        return Told("\n".join(["not looked at before the first agent, as asked:", *commands]), Weight.ATTENTION)
+    bad = [*_texts(data.get("problems", ())), *_texts(data.get("red", ()))]
+    if bad:  # each command has told it already, and so does the end of the run
+        return Told("\n".join(["before the first agent, this is wrong:", *bad]), Weight.DETAIL)
+    if not commands:
+        return Told("before the first agent: agents can be called; no command is named", Weight.DETAIL)
+    return Told("\n".join(["before the first agent, all is well; these will decide:", *commands]), Weight.GOOD)
+
+
+def _proof(line: LineLike, data: Mapping[str, Any]) -> Told:
+    """How a command that a person named ended when the engine ran it."""
+    old = f" (with {_listing(data['definitions'])} as before the run)" if data.get("definitions") else ""
+    said = f"{printable(data['name'])}: {printable(data['command'])}{old}"
+    took = f"in {in_words(data['seconds'])}"
+    if not data["problem"]:
+        known = f", but for {len(data['known'])} that failed before" if data.get("known") else ""
+        return Told(f"{said} passes {took}{known}", Weight.GOOD)
+    new = f"; new: {_listing(data['new'])}" if data.get("new") else ""
+    tail = "\n".join(lined(data["tail"], 4000).splitlines()[-4:])
+    return Told(f"{said} {printable(data['problem'])}, {took}{new}" + (f"\n{tail}" if tail else ""), Weight.BAD)
+
+
+def _noticed(line: LineLike, data: Mapping[str, Any]) -> Told:
+    return Told("\n".join(["noticed, and told to the judges:", *_texts(data["what"])]), Weight.ATTENTION)
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list | tuple):
+        raise TypeError(value)
+    return [lined(one) for one in value]
+
+
+def _option(line: LineLike, data: Mapping[str, Any]) -> Told:
+    """What a process was told by its options and the run keeps to."""
+    told = [name for name, value in data.items() if value and name not in ("in", "out")]
+    asked = any(value is True for value in data.values())
+    return Told(f"settled for this run: {_at(line)}: {_listing(told)}", Weight.PLAIN if asked else Weight.DETAIL)
 
 
 def _own_event(line: LineLike, data: Mapping[str, Any]) -> Told:
@@ -245,7 +385,7 @@ def _own_event(line: LineLike, data: Mapping[str, Any]) -> Told:
 def _run_end(line: LineLike, data: Mapping[str, Any]) -> Told:
     status, reason = str(data["status"]), data.get("reason")
     weight = {"complete": Weight.GOOD, "degraded": Weight.ATTENTION}.get(status, Weight.BAD)
-    return Told(f"run {status}" + (f": {printable(reason)}" if reason else ""), weight)
+    return Told(f"run {status}" + (f": {lined(reason)}" if reason else ""), weight)
 
 
 def _command(line: LineLike, data: Mapping[str, Any]) -> Told:
@@ -253,9 +393,9 @@ def _command(line: LineLike, data: Mapping[str, Any]) -> Told:
     code = out.get("exit") if isinstance(out, Mapping) else None
     took = f" in {in_words(out['seconds'])}" if isinstance(out, Mapping) and "seconds" in out else ""
     said = "ok" if code == 0 else f"exit {code}"
-    return Told(
-        f"command {said}{took}: {printable(spoken_command(data), 100)}", Weight.GOOD if code == 0 else Weight.BAD
-    )
+    proven = str(line.key).rpartition("/")[2].startswith("check-")  # how that ended is told as a proof
+    weight = Weight.DETAIL if code == 0 or proven else Weight.BAD
+    return Told(f"command {said}{took}: {printable(spoken_command(data), 100)}", weight)
 
 
 def spoken_command(data: Mapping[str, Any]) -> str:
@@ -266,11 +406,11 @@ def spoken_command(data: Mapping[str, Any]) -> str:
     script = str(argv[2]) if len(argv) > 2 and argv[:2] == ["sh", "-c"] else ""
     if script.startswith("# "):
         return script.splitlines()[0].removeprefix("# ")
-    return " ".join(map(str, argv))
+    return script or " ".join(map(str, argv))
 
 
 def _at(line: LineLike) -> str:
-    return str(line.key)
+    return printable(str(line.key))
 
 
 def _listing(names: Any, most: int = 3) -> str:
@@ -284,7 +424,7 @@ def _said(text: str, weight: Weight = Weight.PLAIN) -> Callable[[LineLike, Mappi
     """A fixed sentence, with the facts and key of the line filled in."""
 
     def told(line: LineLike, data: Mapping[str, Any]) -> Told:
-        facts = {name: printable(value) for name, value in data.items()}
+        facts = {name: lined(value) for name, value in data.items()}
         return Told(text.format_map(_Gaps(facts, at=line.key)), weight)
 
     return told
@@ -294,7 +434,7 @@ class _Gaps(dict[str, Any]):
     """Facts that an older journal may not have are shown as unknown."""
 
     def __init__(self, facts: Mapping[str, Any], at: str | None) -> None:
-        super().__init__(facts, at=at or "")
+        super().__init__(facts, at=printable(at or ""))
 
     def __missing__(self, name: str) -> str:
         return "?"
@@ -302,7 +442,7 @@ class _Gaps(dict[str, Any]):
 
 _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "run.start": _said("run started: {playbook} {key}"),
-    "run.resumed": _said("run resumed ({n})"),
+    "run.resumed": _resumed,
     "run.reopened": lambda _line, data: Told(
         f"run opened again: {data.get('because') or 'what failed will be done again'}", Weight.ATTENTION
     ),
@@ -317,7 +457,7 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
         "the journal was damaged; it goes on with the {lines} lines that are whole ({dropped} are gone)",
         Weight.ATTENTION,
     ),
-    "dispatch.start": _start,
+    "dispatch.start": lambda line, _data: started(line, runner=True),
     "dispatch.running": lambda line, data: Told(
         f"{_at(line)}: running" + (f" as process {data['pid']}" if "pid" in data else ""), Weight.DETAIL
     ),
@@ -349,8 +489,14 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "progress": _said("{text}"),
     "command.intent": _said("{at}: command about to run", Weight.DETAIL),
     "command": _command,
-    "loop": _said("{loop}: turn {turn} of at most {cap}"),
-    "cluster.end": lambda line, data: Told(f"side by side, all through: {_listing(data['members'], 8)}"),
+    "loop": _said("{loop}: turn {turn} of at most {cap}", Weight.DETAIL),
+    "cluster.end": lambda line, data: Told(f"side by side, all through: {_listing(data['members'], 8)}", Weight.DETAIL),
+    "preflight": _preflight,
+    "proof": _proof,
+    "work.noticed": _noticed,
+    "option": _option,
+    "snapshot": _said("{at}: snapshot taken", Weight.DETAIL),
+    "unready": _said("{at}: agents looked at", Weight.DETAIL),
     "schedule": lambda line, data: Told(
         f"{data['part']}: {len(data['needs'])} to be done, {data['policy']}, at most {data['at_once']} at once"
     ),

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from interlock.telemetry.facts import LineLike
-from interlock.telemetry.lines import clock, harmless, printable, tell
+from interlock.telemetry.lines import clock, harmless, indented, printable
+from interlock.telemetry.narrator import INDENT, Narrator
 from interlock.telemetry.report import (
     SCHEDULE_COLUMNS,
     SCHEDULE_NOTE,
@@ -43,9 +44,9 @@ def html(report: Report) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown
     )
-    environment.filters |= {"clock": clock, "printable": printable}
+    environment.filters |= {"clock": clock, "printable": printable, "indented": lambda text: indented(text, INDENT)}
     template = environment.from_string(resources.files(__package__).joinpath("page.html.j2").read_text("utf-8"))
-    bars = list(_bars(report))
+    bars, narrator = list(_bars(report)), Narrator()
     return template.render(
         report=report,
         bars=bars,
@@ -56,7 +57,7 @@ def html(report: Report) -> str:
         schedule=(SCHEDULE_NOTE, SCHEDULE_COLUMNS, list(schedule_rows(report.schedules))),
         cost=cost_line(report.totals),
         tokens=f"{counted(report.totals.input_tokens)} in, {counted(report.totals.output_tokens)} out",
-        log=[(line.ts, tell(line)) for line in report.lines],
+        log=[(line.ts, narrator.tell(line)) for line in report.lines],
     )
 
 
@@ -70,7 +71,7 @@ def _bars(report: Report) -> Iterator[Bar]:
     spans = [
         (
             str(one.facts["member"]),
-            "ok" if one.facts["outcome"] == "OK" else "failed",
+            "ok" if one.good else "failed",
             f"{one.facts['key']}: {one.outcome} in {one.took}",
             seconds_between(start, one.facts["ended_at"]) - one.facts["seconds"],
             one.facts["seconds"],

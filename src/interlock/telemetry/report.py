@@ -12,10 +12,25 @@ from typing import Any, Protocol
 
 from interlock.documents.files import read_plain, replace_file
 from interlock.telemetry.facts import LineLike, Totals, dispatch_rows, totals
-from interlock.telemetry.lines import Weight, compact, decision, harmless, in_words, outcome_word, printable, tell
+from interlock.telemetry.lines import (
+    Weight,
+    compact,
+    decision,
+    harmless,
+    in_words,
+    indented,
+    is_good,
+    lined,
+    printable,
+    tell,
+    verdict_word,
+)
+from interlock.telemetry.narrator import Narrator
 from interlock.telemetry.schedule import Scheduled, schedules
 
 REPORT = "report.md"
+UNKNOWN = "unknown"
+"""What nobody said: never zero."""
 
 
 class IdentityLike(Protocol):
@@ -56,10 +71,16 @@ class Dispatched:
     changes: tuple[str, ...]
     violations: tuple[str, ...]
     complaints: tuple[str, ...]
+    about: str = ""
+    """What it worked on, where the playbook says so."""
 
     @property
     def outcome(self) -> str:
-        return outcome_word(self.facts["outcome"], self.facts["reason"])
+        return verdict_word(self.facts)
+
+    @property
+    def good(self) -> bool:
+        return is_good(self.facts)
 
     @property
     def took(self) -> str:
@@ -68,7 +89,7 @@ class Dispatched:
     @property
     def tokens(self) -> str:
         counts = [self.facts["input_tokens"], self.facts["output_tokens"]]
-        return "unknown" if None in counts else f"{counts[0]} in, {counts[1]} out"
+        return UNKNOWN if None in counts else f"{counts[0]} in, {counts[1]} out"
 
     @property
     def cost(self) -> str:
@@ -122,7 +143,7 @@ def read_report(record: RunRecord) -> Report:
         reason=reason,
         ended_at=lines[-1].ts if lines else identity.started_at,
         totals=totals(lines),
-        dispatches=tuple(_dispatched(row, record.path) for row in dispatch_rows(lines)),
+        dispatches=tuple(_dispatched(row, record.path, about) for row, about in _with_subjects(lines)),
         decisions=tuple(decided for line in lines if (decided := _decided(line))),
         incidents=tuple(line for line in lines if _is_incident(line)),
         schedules=schedules(lines),
@@ -153,7 +174,7 @@ def _page(report: Report) -> list[str]:
         f"# {identity.playbook} {_cell(identity.key)}",
         "",
         f"- Run: `{identity.run_id}`",
-        f"- Status: {report.status}" + (f" ({_cell(report.reason)})" if report.reason else ""),
+        f"- Status: {report.status}" + (f" ({_words(report.reason)})" if report.reason else ""),
         f"- Started: {identity.started_at}",
         f"- Last event: {report.ended_at}, {report.took} after the start",
         f"- Inputs: {_code(printable(dict(identity.inputs), 400))}",
@@ -162,7 +183,8 @@ def _page(report: Report) -> list[str]:
     if identity.continues:
         page.append(f"- Continues: `{identity.continues}`")
     page += [
-        f"- Dispatches: {sums.dispatches}, failed: {sums.failed}, time of agents: {in_words(sums.seconds)}",
+        f"- Dispatches: {sums.dispatches}, failed: {sums.failed}, verdicts against the work: {sums.against}, "
+        f"time of agents: {in_words(sums.seconds)}",
         f"- Tokens: {counted(sums.input_tokens)} in, {counted(sums.output_tokens)} out",
         f"- Cost: {cost_line(sums)}",
         "",
@@ -170,9 +192,10 @@ def _page(report: Report) -> list[str]:
         "",
     ]
     page += _table(
-        ("step", "agent", "attempt", "outcome", "time", "changes", "tokens", "cost"),
+        ("about", "step", "agent", "attempt", "outcome", "time", "changes", "tokens", "cost"),
         [
             (
+                one.about,
                 one.facts["step"],
                 one.facts["member"],
                 one.facts["attempt"],
@@ -201,7 +224,7 @@ def _page(report: Report) -> list[str]:
     ] or ["None."]
     if report.incidents:
         page += ["", "## Incidents", ""]
-        page += [f"- {line.ts[11:19]} {_cell(tell(line).text)}" for line in report.incidents]
+        page += [f"- {line.ts[11:19]} {_words(tell(line).text)}" for line in report.incidents]
     return page
 
 
@@ -231,11 +254,11 @@ def schedule_rows(scheduled: Sequence[Scheduled]) -> Iterator[tuple[str, ...]]:
 
 def spent(cost: float | None) -> str:
     """A cost in words; what nobody said is unknown, never zero."""
-    return "unknown" if cost is None else f"{cost:.2f} USD"
+    return UNKNOWN if cost is None else f"{cost:.2f} USD"
 
 
 def counted(tokens: int | None) -> str:
-    return "unknown" if tokens is None else f"{tokens:,}".replace(",", " ")
+    return UNKNOWN if tokens is None else f"{tokens:,}".replace(",", " ")
 
 
 def cost_line(sums: Totals) -> str:
@@ -267,23 +290,32 @@ def _how_it_stands(lines: Sequence[LineLike]) -> tuple[str, str]:
     return "not started", ""
 
 
-def _dispatched(row: Mapping[str, Any], folder: Path) -> Dispatched:
+def _with_subjects(lines: Sequence[LineLike]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """The facts of each dispatch, with what it worked on."""
+    narrator = Narrator()
+    for line in lines:
+        narrator.tell(line)
+        for row in dispatch_rows([line]):
+            yield row, narrator.about(line)
+
+
+def _dispatched(row: Mapping[str, Any], folder: Path, about: str) -> Dispatched:
     try:
         result = json.loads(read_plain(folder / "dispatches" / row["key"] / "result.json"))
     except (OSError, ValueError, RecursionError):
         result = {}
     said = result if isinstance(result, dict) else {}
     lists = (said.get(name) for name in ("changes", "violations", "complaints"))
-    return Dispatched(row, *(tuple(map(str, one)) if isinstance(one, list) else () for one in lists))
+    changes, violations, complaints = (tuple(map(str, one)) if isinstance(one, list) else () for one in lists)
+    return Dispatched(row, changes, violations, complaints, about)
 
 
 def _decided(line: LineLike) -> Decided | None:
     match line.event:
         case "decide":
-            rule, row, result = decision(line.data)
-            given = line.data.get("inputs")
+            made, given = decision(line.data), line.data.get("inputs")
             inputs = "; ".join(compact(part) for part in given) if isinstance(given, list) else "(long)"
-            return Decided(line.ts, str(line.key), rule, row or inputs, result)
+            return Decided(line.ts, str(line.key), made.rule, made.inputs or inputs, made.result)
         case "gate.decided":
             data = line.data
             note = f": {printable(data['note'])}" if data["note"] else ""
@@ -310,6 +342,11 @@ def _code(text: str) -> str:
     return f"{mark} {text} {mark}" if longest else f"{mark}{text}{mark}"
 
 
+def _words(text: str) -> str:
+    """What somebody said, in an entry of a list: with its lines, and without anything that would be markup."""
+    return indented(lined(text).replace("<", "&lt;"), "  ")
+
+
 def _cell(value: object) -> str:
     return printable(value if isinstance(value, str) else str(value)).replace("|", "\\|").replace("<", "&lt;")
 
@@ -318,6 +355,7 @@ __all__ = [
     "REPORT",
     "SCHEDULE_COLUMNS",
     "SCHEDULE_NOTE",
+    "UNKNOWN",
     "Decided",
     "Dispatched",
     "IdentityLike",

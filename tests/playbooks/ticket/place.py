@@ -50,7 +50,9 @@ def of_iteration(said):
 if plan.get("waits") == [member, label("Iteration")]:
     wait_for_person()
 outputs = re.findall(r"^- `(.+)`$", brief.split("\n## Outputs\n")[-1].split("\n## Context")[0], re.MULTILINE)
-if agent == "Planner":
+if label("Create amendment at"):
+    put(label("Create amendment at"), json.dumps({"add": plan.get("amend", {}), "reason": "as the plan says"}))
+elif agent == "Planner":
     put(label("Create plan at"), plan.get("plan", "# Plan\n\nDo it.\n"))
     if plan.get("tasks"):
         put(label("Create tasks at"), of_iteration(plan["tasks"]))
@@ -70,14 +72,19 @@ elif agent == "Reviewer":
     status = of_iteration(plan.get("reviews") or ["ACCEPTED"])
     put(outputs[0], json.dumps({"status": status, "mode": "prompt-review", "build": "PASSED", "tests": "PASSED",
         "files_verified": True, "notes": "seen", "reviewed_at": "2026-01-01T00:00:00Z",
-        "issues": [{"severity": "Major", "task": "T1", "files": [], "problem": "no", "evidence": "seen"}]}))
+        "checks": [{"command": label("Test command"), "exit": 0, "summary": "green"}], **plan.get("report", {}),
+        "issues": [] if status == "ACCEPTED" else [
+            {"severity": "Major", "task": "T1", "files": [], "problem": "no", "evidence": "seen"}]}))
 elif agent == "Interpreter":
     put(outputs[0], plan["prompt"])
 else:
     task = label("Task")
     scripts = of_iteration(plan["work"]).get(task, [{}])
     script = scripts[min(attempt, len(scripts)) - 1]
-    for path, text in script.get("files", {}).items():
+    wanted = script.get("files", {})
+    known = {path: Path(path).read_text() if Path(path).exists() else None for path in wanted}
+    same = {"noChange": "it is so already"} if wanted == known and not script.get("run") else {}
+    for path, text in wanted.items():
         if text is None:
             Path(path).unlink(missing_ok=True)
         else:
@@ -85,7 +92,7 @@ else:
     for command in script.get("run", []):
         subprocess.run(command, shell=True, check=True)
     print("```json\n" + json.dumps({"status": script.get("status", "SYNTAX_VALID"), "files_changed": [],
-        "notes": script.get("notes", "")}) + "\n```")
+        "notes": script.get("notes", ""), **same}) + "\n```")
     sys.exit(0)
 print("Status: written")
 """
@@ -127,12 +134,20 @@ class Place:
     @property
     def environ(self) -> dict[str, str]:
         return {
-            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin:/usr/local/bin",
+            "PATH": f"{self._programs()}:/usr/bin:/bin:/usr/local/bin",
             "HOME": str(self.root.parent / "home"),
         }
 
+    def _programs(self) -> Path:
+        """A folder of the user's with a python that has pytest: interlock's own environment is not the project's."""
+        place = self.root.parent / "home" / ".local" / "bin"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        (place / "python3").chmod(0o755)
+        return place
+
     def app(self, **more: Any) -> Application:
-        (self.root.parent / "home").mkdir(exist_ok=True)
+        (self.root.parent / "home").mkdir(parents=True, exist_ok=True)
         (self.root.parent / "script.json").write_text(json.dumps(self.script))
         return Application(self.root, Quiet(), environ=self.environ, **more)
 

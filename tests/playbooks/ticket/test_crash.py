@@ -200,10 +200,10 @@ def copies_at_kills(place: Place, story: Uncommitted, scratch: Path) -> dict[str
 def test_a_kill_between_git_operations_repeats_none(tmp_path: Path, name: str) -> None:
     """Each copy resumed: one commit, the user's work where it belongs, and a stash that stays is told of."""
     story, place = STORIES[name], Place(tmp_path / "origin" / "work")
-    place.begin({"Makefile": "build:\n\t@true\ntest:\n\tgrep -q ok a.txt\n", "a.txt": "a\n", story.path: "old\n"})
+    place.begin({"Makefile": "build:\n\t@true\ntest:\n\tgrep -q ok a.txt\n", "a.txt": "ok\n", story.path: "old\n"})
     (place.root / story.path).write_text("new\n")
     (place.root / story.untracked).write_text("new\n")
-    place.script = {"tasks": graph(task("T1", files=("a.txt",))), "work": {"T1": [{"files": {"a.txt": "ok\n"}}]}}
+    place.script = {"tasks": graph(task("T1", files=("a.txt",))), "work": {"T1": [{"files": {"a.txt": "ok now\n"}}]}}
     copies = copies_at_kills(place, story, tmp_path)
     assert len(copies) >= 2 * len(story.verbs)
     for point, root in copies.items():

@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.documents import YamlDocument, load_yaml, render_yaml
+from interlock.engine import KEY
 from interlock.engine.journal import Line
 from interlock.playbooks.ticket.artifacts import (
-    GRAPH_RULE,
     PLAN_RULE,
     REVIEW_RULE,
     auto_accept_report,
     cache_rule,
     deferrals,
+    graph_rule,
     plan_problem,
     prompt_problem,
     prompt_rule,
@@ -26,6 +27,7 @@ from interlock.playbooks.ticket.artifacts import (
     review_problem,
 )
 from interlock.playbooks.ticket.documents import (
+    branch_name,
     commit_message,
     docs_message,
     edited,
@@ -34,17 +36,22 @@ from interlock.playbooks.ticket.documents import (
     read_progress,
     with_ignored,
 )
+from interlock.playbooks.ticket.graph import Limits
 from interlock.playbooks.ticket.problems import TicketError
 from interlock.playbooks.ticket.project import DOCS, DocsState, Impact, Trust
 from interlock.playbooks.ticket.request import Mandate, Work, tool_mandates
+from interlock.playbooks.ticket.toolchains import Command
+from interlock.settings.models import TicketSettings
 
 NOW = "2026-01-04T12:00:00Z"
 PROGRESS = first_progress(
     ticket="ABC-12",
     work=Work.FEATURE,
     slug="add_login_page",
-    build="make",
-    test="make test",
+    branch="feature/ABC-12_add_login_page",
+    existing_branch="",
+    commands={"build": Command("make", "Makefile"), "test": Command("make test", "--test", by_person=True)},
+    baseline={"tree": None, "known": {}},
     parallel=4,
     fast_path=True,
     docs=DocsState(dict.fromkeys(DOCS, False), Trust.UNKNOWN, DOCS),
@@ -315,7 +322,7 @@ def test_the_report_of_an_auto_accept() -> None:
 def test_every_rule_accepts_its_own_sample() -> None:
     """What the scripted player writes passes."""
     cache = cache_rule("a" * 64, {})
-    for rule in (GRAPH_RULE, PLAN_RULE, REVIEW_RULE, cache, prompt_rule("ABC-12", "ABC-12 do it", NOW)):
+    for rule in (graph_rule(Limits()), PLAN_RULE, REVIEW_RULE, cache, prompt_rule("ABC-12", "ABC-12 do it", NOW)):
         assert rule.problem(rule.sample()) is None
     assert cache.problem(cache.sample().replace("a" * 64, "...")) == f"workspace_fingerprint is not {'a' * 64}"
 
@@ -355,14 +362,30 @@ def test_a_log_line_has_its_fields() -> None:
 @given(st.text(max_size=200), st.sampled_from(Work))
 def test_commit_messages_are_conventional(summary: str, work: Work) -> None:
     """Type, ticket, a summary of at most 72 characters, the tasks, and the mark."""
-    message = commit_message("ABC-12", work, summary, ["T1", "T2"], "run/key")
+    message = commit_message(TicketSettings().commit_message, "ABC-12", work, "a_b_c", summary, ["T1", "T2"])
     subject, _, body = message.partition("\n")
     found = re.fullmatch(r"(feat|fix|chore)\(ABC-12\): (.*)", subject)
     assert found
     assert len(found[2]) <= 72
     assert "- T1\n- T2\n" in body
-    assert body.endswith("\n\nInterlock-Key: run/key\n")
-    assert docs_message("ABC-12", "k").startswith("docs(ABC-12): refresh documentation\n")
+    assert body.endswith(f"\n\nInterlock-Key: {KEY}\n")
+
+
+@pytest.mark.req("EV-43")
+def test_messages_and_branches_have_the_form_that_the_settings_want() -> None:
+    """Whatever a hook asks for; braces in what is filled in stay as they are, and the mark is always there."""
+    template = "[{ticket}] {summary} ({type}, {slug})"
+    message = commit_message(template, "ABC-12", Work.FEATURE, "a_b_c", "Add {x}.", ["T1"])
+    assert message == f"[ABC-12] Add {{x}} (feature, a_b_c)\n\nTasks:\n- T1\n\nInterlock-Key: {KEY}\n"
+    whole = commit_message("{summary}\n\nTicket: {ticket}\n", "ABC-12", Work.FIX, "a_b_c", "Mend it", ["T1"])
+    assert whole == f"Mend it\n\nTicket: ABC-12\n\nInterlock-Key: {KEY}\n"
+    docs = docs_message(TicketSettings().commit_message, "ABC-12", "a_b_c")
+    assert docs == f"docs(ABC-12): refresh documentation\n\nInterlock-Key: {KEY}\n"
+    assert branch_name("{ticket}-{kind}", "ABC-12", Work.FEATURE, "a_b_c") == "ABC-12-feat"
+    with pytest.raises(ValueError, match="can stand in braces"):
+        TicketSettings(branch="{user}/{ticket}")
+    with pytest.raises(ValueError, match="can stand in braces"):
+        TicketSettings(commit_message="{summary")
 
 
 def test_a_mandate_is_plain_data() -> None:

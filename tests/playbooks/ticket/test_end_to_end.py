@@ -219,7 +219,7 @@ def play(place: Place, story: Story) -> Finished:
         "work": list(story.work),
         "reviews": ["REJECTED", "ACCEPTED"],
     }
-    return place.run()
+    return place.run(flags={"no_preflight": True})  # the fault is there, and a test shows it
 
 
 @pytest.mark.req("TK-36", "TK-61", "TK-131", "TK-133", "TK-136", "TK-153", "TK-154", "TK-156", "TK-161")

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.documents import load_yaml, render_yaml
+from interlock.documents import render_yaml
 from interlock.engine import CommandResult, Status
 from interlock.playbooks.ticket.finishing import VERDICT, Evidence, Said
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, PROJECT, graph, task
-from tests.playbooks.ticket.conftest import Bench, in_order, nothing, only, writes
+from tests.playbooks.ticket.conftest import Bench, answers, at_attempts, in_order, nothing, only, writes
 
 REPORT = f"{HOME}/iteration_0/review_report.yaml"
 
@@ -59,29 +59,12 @@ def test_a_report_without_a_status_is_asked_for_again(bench: Bench) -> None:
     assert bench.git.messages == ["first"]
 
 
-def test_acceptance_against_the_evidence_is_a_rejection(bench: Bench) -> None:
-    """A report that itself tells of a red test does not count as accepted; the report is corrected for the Planner."""
-    first = [True]
-
-    def claim(request, act):  # type: ignore[no-untyped-def]
-        if not first[0]:
-            return act
-        first[0] = False
-        return only(render_yaml({"status": "ACCEPTED", "build": "PASSED", "tests": "FAILED"}))(request, act)
-
-    bench.changes["Reviewer"] = claim
-    assert bench.play().status is Status.COMPLETE
-    assert bench.decisions("verdict") == ["REJECTED", "ACCEPTED"]
-    report = load_yaml(bench.text(REPORT), "x")
-    assert report["status"] == "REJECTED"
-    assert report["issues"][0]["evidence"] == "the report says build PASSED, tests FAILED"
-    assert bench.called.count("Planner") == 2
-
-
+@pytest.mark.req("EV-08")
 def test_a_reviewers_by_products_are_cleared_away(bench: Bench) -> None:
-    """Files that its builds left go to the attic; the verdict stands."""
-    bench.changes["Reviewer"] = writes("build/out.o", "x")
+    """What it judged is not what is there: it is asked once more, on the tree without them."""
+    bench.changes["Reviewer"] = at_attempts({1}, writes("build/out.o", "x"))
     assert bench.play().status is Status.COMPLETE
+    assert bench.called.count("Reviewer") == 2
     assert not bench.has("build/out.o")
     assert bench.events("scope.cleaned")
 
@@ -111,9 +94,11 @@ def test_accepted_work_is_committed_once(bench: Bench) -> None:
 
 
 def test_an_accepted_change_of_nothing_makes_no_commit(bench: Bench) -> None:
-    """Said as a warning; the ticket is done."""
+    """Said as a warning; the ticket is done, since every task says why, and the Reviewer agrees."""
     for name in ("T1", "T2"):
-        bench.changes[f"task-executor-{name}"] = nothing
+        bench.changes[f"task-executor-{name}"] = lambda request, act: nothing(
+            request, answers("SYNTAX_VALID", noChange="it is there")(request, act)
+        )
     assert bench.play().status is Status.COMPLETE
     assert bench.git.messages == ["first"]
     assert any("nothing to commit" in data["text"] for data in bench.events("warning"))
@@ -160,7 +145,9 @@ def test_work_of_a_rejected_iteration_is_in_the_commit(bench: Bench) -> None:
 
     def judge(request, act):  # type: ignore[no-untyped-def]
         issue = {"severity": "Major", "task": "T1", "files": [], "problem": "x", "evidence": "y"}
-        report = {"status": next(verdicts), "build": "PASSED", "tests": "PASSED", "issues": [issue]}
+        verdict = next(verdicts)
+        report = {"status": verdict, "build": "PASSED", "tests": "PASSED", "nothing_to_run": "a simulation"}
+        report |= {"issues": [issue]} if verdict == "REJECTED" else {}
         return replace(act, files=dict.fromkeys(act.files, render_yaml(report)))
 
     bench.changes |= {"Planner": plan, "Reviewer": judge}

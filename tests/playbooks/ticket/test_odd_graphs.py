@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from interlock.documents import load_yaml
 from interlock.playbooks.ticket.artifacts import graph_problem
 from interlock.playbooks.ticket.graph import LONGEST, batches, find_cycle, is_trivial, problem_of, read_graph
-from interlock.playbooks.ticket.project import _node
 from interlock.playbooks.ticket.rehearsing import graph, task
+from interlock.playbooks.ticket.toolchains import detect_commands
 
 TWO: Any = load_yaml(graph(task("T1"), task("T2", "B", needs=("T1",)), strategies={"B": "sequential"}), "tasks.yaml")
 ODD = [
@@ -112,4 +112,4 @@ def test_a_long_chain_of_tasks_is_no_trouble() -> None:
 @pytest.mark.parametrize("text", ["[" * 100_000, "{", "[]", "null", '{"scripts": []}', '{"scripts": {"test": 1}}'])
 def test_an_odd_package_json_is_no_project_of_ours(text: str) -> None:
     """Nothing can be told from it; nothing breaks."""
-    assert _node(text, frozenset()).build is None
+    assert detect_commands(["package.json"], {"package.json": text}).build is None

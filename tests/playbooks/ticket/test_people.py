@@ -66,7 +66,8 @@ def test_a_commit_of_a_person_does_not_stop_the_ticket(bench: Bench, agent: str)
     assert close.status is Status.COMPLETE, close
     assert [message.split(":")[0] for message in bench.git.messages] == ["fix(ABC-12)", "theirs", "first"]
     assert (committed(bench)["mine.txt"], committed(bench)["src/t1.txt"]) == (b"mine\n", b"T1 done\n")
-    assert f"HEAD moved from {1:040x} to {2:040x} while" in warned(bench)
+    if agent == "task-executor-T2":
+        assert f"HEAD moved from {1:040x} to {2:040x} while" in warned(bench)
 
 
 @pytest.mark.req("LY-05")
@@ -295,6 +296,7 @@ def test_what_a_person_broke_in_accepted_files_is_not_committed(bench: Bench) ->
     assert bench.git.messages == ["first"]
     assert bench.text("src/t1.txt") == "broken\n"
     bench.put("src/t1.txt", "mended\n")
+    bench.changes.clear()
     calls = len(bench.called)
     assert bench.play().status is Status.COMPLETE
     assert committed(bench)["src/t1.txt"] == b"mended\n"
@@ -317,7 +319,7 @@ def test_a_build_whose_outputs_are_dropped_is_made_again_for_the_tests() -> None
     assert bench.play().status is Status.COMPLETE
     assert bench.world is not None
     asked = [call.argv[2:] for call in bench.world.commands if "make test" in call.argv]
-    assert asked == [('sh -c "$1" && exec sh -c "$2"', "sh", "make build", "make test")]
+    assert asked == [('sh -c "$1" && exec sh -c "$2"', "sh", "make build", "make test")] * 2
 
 
 # -- for real
@@ -329,7 +331,7 @@ def test_a_project_that_does_not_ignore_what_it_builds(place: Place) -> None:
     place.begin(
         {
             "Makefile": "build:\n\tcp src/t1.txt app\ntest:\n\tgrep -q ok app\n",
-            "src/t1.txt": "no\n",
+            "src/t1.txt": "ok at first\n",
             "src/t2.txt": "ok\n",
         }
     )
@@ -409,7 +411,7 @@ def test_a_real_conflict_is_kept_and_worked_in_again(place: Place) -> None:
                 {"files": {"src/t1.txt": "ok, the agent's\n"}},
                 {"run": ["grep -q person src/t1.txt && echo ok, the agent\\'s >> src/t1.txt"]},
             ],
-            "T2": [{}],
+            "T2": [{"files": {"src/t2.txt": "ok, the second\n"}}],
         },
     }
     edits = iter(["ok, the person's\n"])

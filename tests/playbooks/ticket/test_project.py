@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.engine import Scope
 from interlock.playbooks.ticket.project import (
     DOCS,
-    Commands,
+    DOCUMENTATION,
     Impact,
     Trust,
     architecture_relevant,
     area,
-    detect_commands,
     docs_state,
     fingerprint,
     impact,
@@ -36,53 +36,6 @@ def cache(**changes: object) -> dict[str, object]:
         "documents": documents,
     }
     return {**whole, **changes}
-
-
-@pytest.mark.req("TK-36")
-@pytest.mark.parametrize(
-    ("names", "text", "build", "test"),
-    [
-        (["package.json"], '{"scripts": {"build": "b", "test": "t"}}', "npm run build", "npm test"),
-        (["package.json", "yarn.lock"], '{"scripts": {"build": "b", "test": "t"}}', "yarn run build", "yarn test"),
-        (["package.json", "pnpm-lock.yaml", "Makefile"], '{"scripts": {"test": "t"}}', None, "pnpm test"),
-        (["package.json", "bun.lock"], '{"scripts": {"test": "t"}}', None, "bun run test"),
-        (["package.json"], '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}', None, None),
-        (["package.json"], "{not json", None, None),
-        (["Cargo.toml", "go.mod"], "", "cargo build", "cargo test"),
-        (["go.mod"], "", "go build ./...", "go test ./..."),
-        (["pom.xml", "mvnw"], "", "./mvnw -B compile", "./mvnw -B test"),
-        (["build.gradle.kts"], "", "gradle assemble", "gradle test"),
-        (["x.sln"], "", "dotnet build", "dotnet test"),
-        (["x.csproj"], "", "dotnet build", "dotnet test"),
-        (["CMakeLists.txt", "Makefile"], "", "cmake -S . -B build && cmake --build build", "ctest --test-dir build"),
-        (["Makefile"], "all:\n\ttrue\ncheck:\n\ttrue\n", "make all", "make check"),
-        (["Makefile"], "test:\n\ttrue\n", None, "make test"),
-        (["README.md"], "", None, None),
-    ],
-)
-def test_the_first_project_file_says_how_to_build_and_test(
-    names: list[str], text: str, build: str | None, test: str | None
-) -> None:
-    """The table, row by row; what a file does not say stays unknown."""
-    assert detect_commands(names, {names[0]: text}) == Commands(build, test)
-
-
-@pytest.mark.req("TK-36")
-@pytest.mark.parametrize(
-    ("names", "test"),
-    [
-        (["pyproject.toml", "tox.ini"], "python3 -m pytest"),
-        (["setup.py", "uv.lock"], "uv run pytest"),
-        (["pyproject.toml", "poetry.lock"], "poetry run pytest"),
-        (["tox.ini"], "tox"),
-    ],
-)
-def test_python_projects(names: list[str], test: str) -> None:
-    """Python is compiled and tested by what the project uses."""
-    found = detect_commands(names, {})
-    assert found.test == test
-    assert found.build is not None
-    assert "compileall" in found.build
 
 
 @pytest.mark.req("TK-37", "TK-38")
@@ -179,6 +132,7 @@ def test_what_makes_documentation_out_of_date(change: tuple[str, str], relevant:
     assert architecture_relevant([change]) is relevant
 
 
+@pytest.mark.req("EV-44")
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
@@ -186,10 +140,30 @@ def test_what_makes_documentation_out_of_date(change: tuple[str, str], relevant:
         ("docs/a/b.rst", True),
         ("notes.txt", True),
         ("requirements.txt", False),
+        ("docs/requirements-dev.txt", False),
+        ("CMakeLists.txt", False),
+        ("docs/CMakeLists.txt", False),
+        ("docs/usage.txt", True),
         ("src/README.md", False),
         ("docs/x.py", False),
     ],
 )
 def test_what_counts_as_documentation(path: str, expected: bool) -> None:
-    """Markdown, reStructuredText and plain text at the root or below docs."""
+    """Markdown, reStructuredText and plain text at the root or below docs; never what programs read."""
     assert is_documentation(path) is expected
+
+
+@pytest.mark.req("EV-44")
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("README.md", True),
+        ("docs/a/b.rst", True),
+        ("LICENSE.txt", True),
+        ("greeting.txt", False),
+        ("CMakeLists.txt", False),
+    ],
+)
+def test_what_agents_may_change_beside_their_task(path: str, expected: bool) -> None:
+    """Documentation, and no text file that may be what the program is about."""
+    assert Scope(DOCUMENTATION).covers(path) is expected

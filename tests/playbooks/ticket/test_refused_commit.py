@@ -98,7 +98,7 @@ def test_tests_that_turned_red_before_the_commit_lead_to_a_review(bench: Bench) 
 
     bench.git.tool = tool
     assert bench.play().status is Status.COMPLETE
-    assert bench.decisions("verdict") == ["REJECTED", "ACCEPTED"]
+    assert bench.decisions("verdict") == ["REJECTED", "ACCEPTED", "ACCEPTED"]
     assert len(bench.git.messages) == 2
 
 

@@ -15,14 +15,14 @@ import pytest
 from interlock.engine import CommandResult, Ending, Options, Scope, Table, explore
 from interlock.playbooks.ticket import briefs, rehearsal
 from interlock.playbooks.ticket.documents import log_entry
-from interlock.playbooks.ticket.execution import Check
 from interlock.playbooks.ticket.finishing import VERDICT, Content, Said, accepted_work
 from interlock.playbooks.ticket.gate import stash, switch
 from interlock.playbooks.ticket.git import Branch, Repository, Standing
-from interlock.playbooks.ticket.graph import Strategy
+from interlock.playbooks.ticket.graph import Limits, Strategy
 from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.planning import settle_tasks, split
-from interlock.playbooks.ticket.rehearsing import PROJECT, TWO, graph, make, task, with_trusted_docs, working
+from interlock.playbooks.ticket.rehearsing import MINE, PROJECT, TWO, graph, make, task, with_trusted_docs, working
+from interlock.playbooks.ticket.validation import Check
 from interlock.settings.models import TicketSettings
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice
 
@@ -101,9 +101,8 @@ async def commits_twice(branch: Branch, paths: Sequence[str], message: str, igno
     return await COMMIT(branch, paths, message, ignore)
 
 
-async def takes_everything(ledger: Ledger) -> tuple[list[str], Content]:
-    names, content = await accepted_work(ledger)
-    return names, replace(content, patterns=Scope(("**",)))
+async def takes_everything(branch: Branch, paths: Sequence[str], message: str, ignore: str = "") -> CommandResult:
+    return await COMMIT(branch, [*paths, *MINE], message, ignore)
 
 
 async def takes_src(ledger: Ledger) -> tuple[list[str], Content]:
@@ -129,10 +128,10 @@ async def only_stashes(
     await switch(ledger, repository, branch, standing, create=create)
 
 
-async def splits_for_ever(ledger: Ledger, repository: Repository, _fast_path: bool) -> None:
+async def splits_for_ever(ledger: Ledger, _repository: Repository, _fast_path: bool) -> None:
     """No graph is good enough."""
     while True:
-        await split(ledger, repository, "not good enough")
+        await split(ledger, Limits(), "not good enough")
 
 
 async def ends_only(ledger: Ledger, stop: Stop) -> Ending:
@@ -166,7 +165,10 @@ BROKEN: Mapping[str, tuple[str, Fault]] = {
         Fault({"planning.settle_tasks": splits_for_ever}),
     ),
     "the work is committed twice": (SUCCESS, Fault({"git.Branch.commit": commits_twice})),
-    "a red build is green": (SUCCESS, Fault({"execution.validate": green}, most=1, by=("breaks the build",))),
+    "a red build is green": (
+        SUCCESS,
+        Fault({"validation.validate": green, "validation.prove_for_good": green}, most=1, by=("breaks the build",)),
+    ),
     "a rejection is an acceptance": (REVIEWED, Fault({"finishing.VERDICT": ALL_ACCEPTED}, most=1, by=("rejects",))),
     "nobody reviews": (REVIEWED, Fault({"finishing.review": lambda *_asked: answered(Said.ACCEPTED)})),
     "code comes before the branch": (GATE, Fault({"planning.settle_tasks": works_at_once})),
@@ -179,9 +181,9 @@ BROKEN: Mapping[str, tuple[str, Fault]] = {
             by=OUTSIDE,
         ),
     ),
-    "all that lies around is committed": (KEPT, Fault({"finishing.accepted_work": takes_everything})),
+    "all that lies around is committed": (KEPT, Fault({"git.Branch.commit": takes_everything})),
     "documentation stays in the stash": (KEPT, Fault({"gate.take_along": only_stashes})),
-    "seven attempts": (CAPS, Fault({"progress.ATTEMPTS": 7, "execution.validate": red})),
+    "seven attempts": (CAPS, Fault({"progress.ATTEMPTS": 7, "validation.validate": red})),
     "six iterations": (CAPS, Fault({"progress.ITERATIONS": 6, "finishing.VERDICT": ALL_REJECTED})),
     "a stop is not put down": (STATE, Fault({"ledger.Ledger.stop": ends_only}, most=1, by=("defers research",))),
     "an acceptance is not put down": (STATE, Fault({"finishing.accept": lambda _ledger: answered()})),

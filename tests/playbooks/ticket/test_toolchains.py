@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from interlock.playbooks.ticket import TicketInputs, ticket
+from interlock.playbooks.ticket.toolchains import Command, detect_commands
 from tests.playbooks.ticket.place import REQUEST, Place
 
 PYTEST = {
@@ -111,6 +112,74 @@ PROJECTS = {
         ("shop.c", "; }", " }"),
     ),
 }  # fmt: skip
+
+
+SCRIPTS = '{"scripts": {"build": "b", "test": "t"}}'
+ONLY_TEST = '{"scripts": {"test": "t"}}'
+NO_TEST = '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'
+MEMBERS = '{"workspaces": ["packages/*"]}'
+TARGETS = ".PHONY: build test\nCC := gcc\nbuild test: deps\n\ttrue\n"
+
+
+@pytest.mark.req("TK-36", "EV-42")
+@pytest.mark.parametrize(
+    ("files", "build", "test"),
+    [
+        ({"package.json": SCRIPTS}, "npm run build", "npm test"),
+        ({"package.json": SCRIPTS, "yarn.lock": ""}, "yarn run build", "yarn test"),
+        ({"package.json": ONLY_TEST, "pnpm-lock.yaml": ""}, None, "pnpm test"),
+        ({"package.json": ONLY_TEST, "bun.lock": ""}, None, "bun run test"),
+        ({"package.json": ONLY_TEST, "Makefile": "build:\n"}, "make build", "npm test"),
+        ({"package.json": NO_TEST}, None, None),
+        ({"package.json": "{not json"}, None, None),
+        ({"package.json": "[]", "Cargo.toml": ""}, "cargo build", "cargo test"),
+        ({"package.json": NO_TEST, "pyproject.toml": ""}, COMPILE, "python3 -m pytest"),
+        (
+            {"package.json": MEMBERS},
+            "npm run build --workspaces --if-present",
+            "npm run test --workspaces --if-present",
+        ),
+        ({"package.json": "{}", "pnpm-workspace.yaml": ""}, "pnpm -r run build", "pnpm -r run test"),
+        ({"package.json": MEMBERS, "yarn.lock": ""}, "yarn workspaces run build", "yarn workspaces run test"),
+        ({"deno.json": "{}"}, None, "deno test"),
+        ({"deno.jsonc": '{"tasks": {"build": "b", "test": "t"}}'}, "deno task build", "deno task test"),
+        ({"setup.cfg": ""}, COMPILE, "python3 -m pytest"),
+        ({"pyproject.toml": "", "tox.ini": ""}, COMPILE, "python3 -m pytest"),
+        ({"setup.py": "", "uv.lock": ""}, COMPILE, "uv run pytest"),
+        ({"Cargo.toml": "[workspace]\n"}, "cargo build --workspace", "cargo test --workspace"),
+        ({"Cargo.toml": "", "go.mod": ""}, "cargo build", "cargo test"),
+        (
+            {"go.work": ""},
+            "go list -f '{{.Dir}}/...' -m | xargs go build",
+            "go list -f '{{.Dir}}/...' -m | xargs go test",
+        ),
+        ({"settings.gradle.kts": "", "gradlew": ""}, "./gradlew assemble", "./gradlew test"),
+        ({"mix.exs": ""}, "mix compile", "mix test"),
+        ({"composer.json": '{"scripts": {"test": "x"}}'}, None, "composer test"),
+        ({"composer.json": '{"require-dev": {"phpunit/phpunit": "^11"}}'}, None, "vendor/bin/phpunit"),
+        ({"composer.json": "{}", "phpunit.xml.dist": ""}, None, "vendor/bin/phpunit"),
+        ({"composer.json": "{}"}, None, None),
+        ({"Gemfile": 'gem "rspec"\n'}, None, "bundle exec rspec"),
+        ({"Gemfile": "", "Rakefile": ""}, None, "bundle exec rake test"),
+        ({"Rakefile": ""}, None, "rake test"),
+        ({"GNUmakefile": TARGETS}, "make build", "make test"),
+        ({"makefile": "all check: x\n"}, "make all", "make check"),
+        ({"Makefile": "x.o: x.c\n\tcc\ntest:\n"}, "make", "make test"),
+        ({"Makefile": "test:\n\ttrue\n"}, None, "make test"),
+        ({"Makefile": "build := x\ntest ::= y\n%.o: %.c\n"}, None, None),
+        ({"README.md": ""}, None, None),
+    ],
+)
+def test_commands_are_found_as_a_person_would(files: dict[str, str], build: str | None, test: str | None) -> None:
+    """What the first file does not say, the next one may; what none says stays unknown."""
+    found = detect_commands(files, files)
+    assert (found.build and found.build.text, found.test and found.test.text) == (build, test)
+
+
+@pytest.mark.req("EV-05", "EV-42")
+def test_each_command_knows_where_it_was_found() -> None:
+    found = detect_commands(["package.json", "Makefile"], {"package.json": ONLY_TEST, "Makefile": "all:\n"})
+    assert (found.build, found.test) == (Command("make all", "Makefile"), Command("npm test", "package.json"))
 
 
 @pytest.mark.req("TK-36")

@@ -22,9 +22,10 @@ GitCall = Callable[..., str]
 def held(root: Path) -> dict[str, tuple[int, bytes]]:
     """Mode and content of every file of a tree, but for the engine's."""
     found: dict[str, tuple[int, bytes]] = {}
-    for place in sorted(root.rglob("*")):
+    tops = [place for place in root.iterdir() if place.name != ".interlock"]
+    for place in sorted({*tops, *(below for top in tops for below in top.rglob("*"))}):
         name = str(place.relative_to(root))
-        if name.startswith(".interlock") or not (place.is_symlink() or place.is_file()):
+        if not (place.is_symlink() or place.is_file()):
             continue
         content = os.fsencode(place.readlink()) if place.is_symlink() else place.read_bytes()
         found[name] = (place.lstat().st_mode, content)

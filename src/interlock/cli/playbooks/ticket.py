@@ -39,7 +39,15 @@ def add(run: typer.Typer) -> None:
             str | None,
             typer.Option("--build", metavar="CMD", help="Command that builds; 'none' if nothing is built."),
         ] = None,
-        test: Annotated[str | None, typer.Option("--test", metavar="CMD", help="Command that tests.")] = None,
+        test: Annotated[
+            str | None, typer.Option("--test", metavar="CMD", help="Command that tests; 'none' if nothing is tested.")
+        ] = None,
+        base: Annotated[
+            str | None,
+            typer.Option(
+                "--base", metavar="NAME", help="Where the work begins; default: the remote's or the main branch."
+            ),
+        ] = None,
         dirty: Annotated[
             Dirty | None,
             typer.Option("--dirty", help="What becomes of uncommitted code; without it you are asked."),
@@ -49,6 +57,9 @@ def add(run: typer.Typer) -> None:
         ] = None,
         no_fast_path: Annotated[
             bool, typer.Option("--no-fast-path", help="Let no graph skip the task-executor and the review.")
+        ] = False,
+        retry: Annotated[
+            bool, typer.Option("--retry", help="Give tasks that used up their attempts as many again.")
         ] = False,
         fresh: Annotated[
             bool, typer.Option("--fresh", help="Start over: what is there of the ticket is set aside.")
@@ -62,9 +73,11 @@ def add(run: typer.Typer) -> None:
             jira=jira,
             build=build,
             test=test,
+            base=base,
             max_parallel=max_parallel_tasks,
             fast_path=not no_fast_path,
             fresh=fresh,
+            retry=retry,
         )
         desk = replace(desk, new_run=desk.new_run or fresh)
         return start(desk, "ticket", inputs, {"dirty": dirty.value} if dirty else None)

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock.contracts import Custom
+from interlock.contracts import Claim, Custom, Evidence, checks_in_data
+from interlock.contracts.evidence import FAIL, PASS
 from interlock.documents import render_yaml
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket.documents import read_yaml
-from interlock.playbooks.ticket.graph import problem_of
+from interlock.playbooks.ticket.graph import Limits, path_problem, problem_of
 from interlock.playbooks.ticket.project import CACHE, DOCS, is_digest
 from interlock.playbooks.ticket.request import Agent, Mandate, Work
 
@@ -142,13 +143,13 @@ PLAN_RULE = Custom(plan_problem, "# Plan\n\nDo it.\n")
 # -- tasks.yaml
 
 
-def graph_problem(text: str, *, new: bool) -> str | None:
+def graph_problem(text: str, *, new: bool, limits: Limits | None = None) -> str | None:
     """The first check that a tasks.yaml fails."""
     try:
         data = read_yaml(text, "tasks.yaml")
     except DocumentInvalid as error:
         return error.what
-    return problem_of(data, new=new)
+    return problem_of(data, new=new, limits=limits)
 
 
 EXAMPLE_GRAPH = {
@@ -169,7 +170,46 @@ EXAMPLE_GRAPH = {
     "parallel_groups": {"A": ["T1"]},
     "execution_order": [{"group": "A", "strategy": "sequential", "tasks": ["T1"]}],
 }
-GRAPH_RULE = Custom(lambda text: graph_problem(text, new=True), render_yaml(EXAMPLE_GRAPH))
+
+
+def graph_rule(limits: Limits) -> Custom:
+    return Custom(lambda text: graph_problem(text, new=True, limits=limits), render_yaml(EXAMPLE_GRAPH))
+
+
+# -- amendment.yaml
+
+
+def amendment_problem(text: str, forgotten: Mapping[str, Sequence[str]]) -> str | None:
+    """What is wrong with an amendment: it gives tasks files that attempts needed, and no others."""
+    try:
+        data = read_yaml(text, "amendment.yaml")
+    except DocumentInvalid as error:
+        return error.what
+    added = data.get("add") if isinstance(data, dict) else None
+    if not isinstance(added, dict):
+        return "add missing; expected a mapping from task id to a list of files"
+    if not isinstance(data.get("reason"), str) or not data["reason"].strip():
+        return "reason missing; expected text"
+    for task, paths in added.items():
+        if task not in forgotten:
+            return f"add.{task}: only these tasks changed files that are not theirs: {', '.join(forgotten)}"
+        for path in paths if isinstance(paths, list) else [paths]:
+            if path not in forgotten[task]:
+                return f"add.{task}: {path!r} is none of {', '.join(forgotten[task])}"
+            if why := path_problem(str(path)):
+                return f'add.{task}: "{path}": {why}'
+    return None
+
+
+def amendment_rule(forgotten: Mapping[str, Sequence[str]]) -> Custom:
+    sample = {"add": {task: list(paths) for task, paths in forgotten.items()}, "reason": "The task needs them."}
+    return Custom(lambda text: amendment_problem(text, forgotten), render_yaml(sample))
+
+
+def added_files(text: str) -> dict[str, list[str]]:
+    """Task to the files that an amendment gives it."""
+    added = read_yaml(text, "amendment.yaml")["add"]
+    return {str(task): list(paths) if isinstance(paths, list) else [paths] for task, paths in added.items()}
 
 
 def task_place(data: Mapping[str, Any], task: str) -> int:
@@ -217,6 +257,30 @@ def review_problem(text: str) -> str | None:
     return None
 
 
+BLOCKING = ("Blocker", "Major")
+"""Severities with which nothing is accepted."""
+
+
+def review_claim(_data: Mapping[str, Any], texts: Mapping[str, str]) -> Claim:
+    """What a Reviewer claims, and what stands behind it, from the report that passed its check."""
+    ((path, text),) = texts.items()
+    report = read_yaml(text, path)
+    marks = {name: PASS if report[name] == "PASSED" else FAIL for name in ("build", "tests")}
+    if report.get("files_verified") is False:
+        marks["files_verified"] = FAIL
+    issues = report.get("issues")
+    found = [issue for issue in issues if isinstance(issue, dict)] if isinstance(issues, list) else []
+    blocking = [str(issue.get("problem") or issue) for issue in found if issue.get("severity") in BLOCKING]
+    reason = report.get("nothing_to_run")
+    evidence = Evidence(
+        checks=checks_in_data(report.get("checks")),
+        marks=marks,
+        blocking=tuple(blocking),
+        nothing_to_run=reason.strip() if isinstance(reason, str) else "",
+    )
+    return Claim(report["status"] == "ACCEPTED", evidence)
+
+
 REVIEW_RULE = Custom(
     review_problem,
     render_yaml(
@@ -226,6 +290,7 @@ REVIEW_RULE = Custom(
             "build": "PASSED",
             "tests": "PASSED",
             "files_verified": True,
+            "checks": [{"command": "make test", "exit": 0, "summary": "12 passed"}],
             "notes": "As asked.",
             "reviewed_at": "2026-01-01T00:00:00Z",
         }

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from interlock.documents import Key, YamlDocument, load_yaml, render_yaml
+from interlock.engine import KEY
 from interlock.engine.journal import Line
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket import problems
 from interlock.playbooks.ticket.progress import STEPS, Phase, RunStatus
 from interlock.playbooks.ticket.project import CACHE, DOCS, DocsState, Impact
 from interlock.playbooks.ticket.request import Work
+from interlock.playbooks.ticket.toolchains import Command
 
 Changes = Mapping[tuple[Key, ...], Any]
 
@@ -115,8 +117,10 @@ def first_progress(
     ticket: str,
     work: Work,
     slug: str,
-    build: str,
-    test: str,
+    branch: str,
+    existing_branch: str,
+    commands: Mapping[str, Command],
+    baseline: Mapping[str, Any],
     parallel: int,
     fast_path: bool,
     docs: DocsState,
@@ -130,9 +134,11 @@ def first_progress(
             "jira": ticket,
             "type": work.value,
             "slug": slug,
-            "branch": branch_name(ticket, work, slug),
-            "build_command": build,
-            "test_command": test,
+            "branch": branch,
+            **({"existing_branch": existing_branch} if existing_branch else {}),
+            **{f"{name}_command": command.text for name, command in commands.items()},
+            "command_origins": {name: command.origin for name, command in commands.items()},
+            "named_commands": {name: command.text for name, command in commands.items() if command.by_person},
             "max_parallel_tasks": parallel,
             "docs_cache_state_path": CACHE,
             "docs_trusted_for_planning": docs.trusted,
@@ -176,12 +182,13 @@ def first_progress(
             "last_updated": now,
             "last_checkpoint": {"timestamp": now, "git_head": git_head, "phase": Phase.INITIALIZED.value, "step": "I2"},
             "iterations": [iteration_entry(0, now)],
+            "baseline": dict(baseline),
         }
     )
 
 
-def branch_name(ticket: str, work: Work | str, slug: str) -> str:
-    return f"{work}/{ticket}_{slug}"
+def branch_name(template: str, ticket: str, work: Work, slug: str) -> str:
+    return template.format(type=work.value, kind=KINDS[work], ticket=ticket, slug=slug)
 
 
 def iteration_entry(number: int, now: str) -> dict[str, Any]:
@@ -277,18 +284,32 @@ def _entry(
 
 # -- commits
 
-_KINDS = {Work.FEATURE: "feat", Work.FIX: "fix", Work.CHORE: "chore"}
+KINDS = {Work.FEATURE: "feat", Work.FIX: "fix", Work.CHORE: "chore"}
 LONGEST_SUMMARY = 72
+DOCS_KIND = "docs"
 
 
-def commit_message(ticket: str, work: Work, summary: str, tasks: Sequence[str], key: str) -> str:
-    """A conventional commit: what was asked for, the tasks that were done, and the mark by which it is found again."""
-    short = " ".join(summary.split())
-    if len(short) > LONGEST_SUMMARY:
-        short = short[: LONGEST_SUMMARY - 1].rsplit(" ", 1)[0].rstrip(" ,;:.") + "…"
-    body = "".join(f"- {task}\n" for task in tasks)
-    return f"{_KINDS[work]}({ticket}): {short.rstrip('.')}\n\nTasks:\n{body}\nInterlock-Key: {key}\n"
+def commit_message(template: str, ticket: str, work: Work, slug: str, summary: str, tasks: Sequence[str]) -> str:
+    """What was asked for and the tasks that were done, in the form that the settings want."""
+    body = "\n".join(["Tasks:", *(f"- {task}" for task in tasks)])
+    return filled(
+        template, type=work.value, kind=KINDS[work], ticket=ticket, slug=slug, summary=short(summary), tasks=body
+    )
 
 
-def docs_message(ticket: str, key: str) -> str:
-    return f"docs({ticket}): refresh documentation\n\nInterlock-Key: {key}\n"
+def docs_message(template: str, ticket: str, slug: str) -> str:
+    summary = "refresh documentation"
+    return filled(template, type=DOCS_KIND, kind=DOCS_KIND, ticket=ticket, slug=slug, summary=summary, tasks="")
+
+
+def filled(template: str, **fields: str) -> str:
+    """The message, with the mark by which the commit is found again; a subject alone gets the tasks as its body."""
+    whole = template if "\n" in template.strip() or "{tasks}" in template else f"{template}\n\n{{tasks}}"
+    return f"{whole.format(**fields).strip()}\n\nInterlock-Key: {KEY}\n"
+
+
+def short(summary: str) -> str:
+    text = " ".join(summary.split())
+    if len(text) > LONGEST_SUMMARY:
+        text = text[: LONGEST_SUMMARY - 1].rsplit(" ", 1)[0].rstrip(" ,;:.") + "…"
+    return text.rstrip(".")

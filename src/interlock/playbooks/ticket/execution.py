@@ -7,18 +7,17 @@ the build and the tests of its group are green.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from interlock.contracts import Outcome
-from interlock.engine.model import CommandResult, Ending, Report
+from interlock.engine.model import Ending, Report
 from interlock.playbooks.ticket import briefs
-from interlock.playbooks.ticket.artifacts import auto_accept_report
+from interlock.playbooks.ticket.artifacts import added_files, auto_accept_report
 from interlock.playbooks.ticket.git import Branch, Repository
 from interlock.playbooks.ticket.graph import (
     UNDONE,
-    Commands,
     Graph,
     Group,
     Strategy,
@@ -31,12 +30,14 @@ from interlock.playbooks.ticket.graph import (
     is_trivial,
     literal_files,
     next_attempt,
+    refused,
     share_files,
 )
 from interlock.playbooks.ticket.ledger import Ledger, Stop
-from interlock.playbooks.ticket.process import ask, check_head, files_digest, write_anew
+from interlock.playbooks.ticket.planning import limits_of
+from interlock.playbooks.ticket.process import ask, check_head, failure, files_digest, write_anew
 from interlock.playbooks.ticket.progress import ATTEMPTS, Phase, RunStatus, minutes_between, moment_of, stamp
-from interlock.playbooks.ticket.project import NO_BUILD
+from interlock.playbooks.ticket.validation import Check, validate
 
 SHOWN_OF_OUTPUT = 6000
 """Characters at the end of a failed command's output that the next attempt is told."""
@@ -44,17 +45,6 @@ IN_CONFLICT = (
     "Somebody else changed the same places meanwhile. The files below are in your tree as the others left them, and "
     "your other changes are there, too. Work the rest in again, and keep what the others did:"
 )
-BUILT_FIRST = 'sh -c "$1" && exec sh -c "$2"'
-"""Builds and tests in one go: outputs of a build that the project does not ignore are dropped with its layer."""
-NOT_RUN = frozenset({NO_BUILD, "true"})
-
-
-@dataclass(frozen=True)
-class Check:
-    """How build and tests ended."""
-
-    green: bool
-    output: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,7 +55,11 @@ class Result:
     error: str = ""
     first_change: str | None = None
     brought: tuple[str, ...] = ()
-    """The files of its scope that it changed and that came into the tree."""
+    """The files that it changed and that came into the tree."""
+    outside: tuple[str, ...] = ()
+    """Files in nobody's task that it changed, and that were refused."""
+    unfinished: Any = None
+    """What it did in its scope that did not come into the tree: the next attempt goes on with it."""
 
     @property
     def fine(self) -> bool:
@@ -78,10 +72,6 @@ class Execution:
         self.run = ledger.run
         self._repository = repository
         self._branch = branch
-        self._unfinished: dict[str, Any] = {}
-        """What the last attempt at a task did, where that did not come into the tree: the next one goes on with it."""
-        self.last: Check | None = None
-        """The last build and test of this run; evidence for the review."""
 
     async def all_groups(self) -> bool:
         """O5: every group in the order of the graph. True if the short cut accepted the work by itself."""
@@ -117,8 +107,8 @@ class Execution:
         spec = briefs.developer(ledger.ticket, ledger.iteration, ledger.data, task, graph.policy, ledger.tasks_path)
         report = await ask(ledger, spec, self._branch)
         await check_head(ledger, self._repository, spec.name)
-        result = self._result(task, report)
-        check = await self._validate(graph, group) if result.fine else Check(False, result.error)
+        result = self._taken(task, report)
+        check = await validate(self.ledger, graph, group.letter) if result.fine else Check(False, result.error)
         if not check.green:
             status = TaskStatus.REJECTED if result.fine else result.status
             await ledger.mark({task.id: self._rejected(task, status, check.output, result)})
@@ -127,6 +117,10 @@ class Execution:
             return False
         graph = await self._accept([task], {task.id: result})
         await self._close_group(graph, group, minutes_between(started, self.run.now()) or 0.0)
+        if report.no_change or report.weakened:
+            # Nobody has looked at that yet: a claim that nothing is to be done, or tests that check less, need a judge.
+            await ledger.change({("cycle_acceleration_mode",): "standard"})
+            return False
         await write_anew(self.run, ledger.report_path, auto_accept_report(stamp(self.run.now())))
         ledger.log("trivial.auto_accept", task=task.id)
         return True
@@ -147,8 +141,33 @@ class Execution:
             if all(task.status is TaskStatus.ACCEPTED for task in graph.of(group)):
                 break
             await self._check_attempts(graph, group)
+            graph = await self._amend(graph, group)
             await self._count(graph, group)
         await self._close_group(graph, group, elapsed)
+
+    async def _amend(self, graph: Graph, group: Group) -> Graph:
+        """Ask the Planner, once in an iteration, about files that attempts needed again and again and no task has."""
+        ledger = self.ledger
+        needed = {task.id: again for task in graph.of(group) if task.status in UNDONE and (again := refused(task))}
+        if not needed or ledger.entry.get("amended"):
+            return graph
+        limits = await limits_of(ledger, self._repository)
+        forgotten = {name: [path for path in paths if not limits.problem(path)] for name, paths in needed.items()}
+        if not any(forgotten.values()):
+            return graph
+        await ledger.change({("iterations", ledger.place, "amended"): True})
+        ledger.log("tasks.amended", refused=forgotten)
+        with self.run.step("amend"):
+            spec = briefs.amendment(ledger.ticket, ledger.iteration, ledger.data, ledger.tasks_path, graph, forgotten)
+            report = await ask(ledger, spec)
+        if report.outcome is not Outcome.OK:
+            self.run.warn(failure("Planner", report, spec.contract.artifacts[0].path))
+            return graph
+        added = added_files(report.text(spec.contract.artifacts[0].path))
+        ledger.tell(f"added to the tasks: {', '.join(path for paths in added.values() for path in paths) or 'nothing'}")
+        return await ledger.mark(
+            {name: {"files_to_modify": [*graph.tasks[name].files, *paths]} for name, paths in added.items() if paths}
+        )
 
     async def _round(self, group: Group, graph: Graph) -> Graph:
         """One round: what needs work is worked on, then the group is judged on what is on disk."""
@@ -177,7 +196,7 @@ class Execution:
             ready = [task for task in tasks if task.id in worked and worked[task.id].fine]
             if not ready:
                 return graph
-        check = await self._validate(graph, group)
+        check = await validate(self.ledger, graph, group.letter)
         if check.green:
             return await self._accept(ready, worked)
         return await self._blame(check, tasks if parallel else ready, ready, worked)
@@ -192,8 +211,17 @@ class Execution:
             members = {task.id: partial(self._attempt, group, task, graph) for task in tasks}
             reports = await self.run.cluster("tasks", members, cap=len(members))
         await check_head(self.ledger, self._repository, ", ".join(reports))
-        self._unfinished |= {name: None if report.accepted else report.work for name, report in reports.items()}
-        return {task.id: self._result(task, reports[task.id]) for task in tasks}
+        return {task.id: self._taken(task, reports[task.id]) for task in tasks}
+
+    def _left_by_the_last(self, task: Task) -> Any:
+        """What an attempt of this run, or of the one that it continues, left: the workspace still has it."""
+        left = task.entry.get("unfinished")
+        here = (self.run.identity.run_id, self.run.identity.continues)
+        return left.get("work") if isinstance(left, dict) and left.get("run") in here else None
+
+    def _taken(self, task: Task, report: Report) -> Result:
+        """What an attempt came to; what of its work did not come into the tree is kept for the next one."""
+        return replace(self._result(task, report), unfinished=None if report.accepted else report.work)
 
     async def _begin(self, group: Group, batch: Sequence[Task], graph: Graph) -> Graph:
         """Attempts are counted before they start."""
@@ -225,7 +253,7 @@ class Execution:
             ledger.tasks_path,
             attempt=task.attempt,
             strategy=group.strategy,
-            starts_from=self._unfinished.get(task.id),
+            starts_from=self._left_by_the_last(task),
         )
         return await ask(ledger, spec, self._branch)
 
@@ -239,7 +267,8 @@ class Execution:
             return Result(TaskStatus.REJECTED, error, changed)
         if report.violations:
             error = f"Task {task.id} modified files outside its scope: {', '.join(report.violations)}"
-            return Result(TaskStatus.REJECTED, f"{error}\n\n{report.outside_patch}".rstrip(), changed)
+            text = f"{error}\n\n{report.outside_patch}".rstrip()
+            return Result(TaskStatus.REJECTED, text, changed, outside=report.violations)
         brought = report.changes if report.accepted else ()
         if report.outcome is Outcome.OK:
             return Result(TaskStatus.SYNTAX_VALID, first_change=changed, brought=brought)
@@ -248,10 +277,6 @@ class Execution:
         return Result(known.get(report.token or "", TaskStatus.ERROR), why or str(report.reason), changed, brought)
 
     # -- judging
-
-    async def _validate(self, graph: Graph, group: Group) -> Check:
-        self.last = await validate(self.ledger, graph, group.letter)
-        return self.last
 
     async def _accept(self, tasks: Sequence[Task], results: Mapping[str, Result]) -> Graph:
         """Green: these tasks are accepted, and what their files are now is put down."""
@@ -300,7 +325,11 @@ class Execution:
     def _facts(self, task: Task, result: Result) -> dict[str, Any]:
         """What is put down of an attempt, whatever became of it."""
         first = {"first_code_change_at": result.first_change} if result.first_change else {}
-        return {**first, "changed_files": sorted({*(changed_files(task) or ()), *result.brought})}
+        known = task.entry.get("refused_files") or ()
+        outside = {"refused_files": [*known, list(result.outside)]} if result.outside else {}
+        left = {"run": self.run.identity.run_id, "work": result.unfinished} if result.unfinished else None
+        kept = {"unfinished": left} if left or task.entry.get("unfinished") else {}
+        return {**first, **outside, **kept, "changed_files": sorted({*(changed_files(task) or ()), *result.brought})}
 
     async def _check_attempts(self, graph: Graph, group: Group) -> None:
         """No attempt left: the run pauses until a person says otherwise."""
@@ -340,43 +369,3 @@ class Execution:
             }
         )
         ledger.tell(metrics.line(), rejected_tasks=[])
-
-
-async def validate(ledger: Ledger, graph: Graph, letter: str | None) -> Check:
-    """Build, then test, where and how the policy says, else as the state document does now: a person may edit that."""
-    run, policy = ledger.run, graph.policy
-    await ledger.read_again()
-    own = policy.groups.get(letter or "", Commands())
-    place = own.working_directory or policy.working_directory
-    wanted = {
-        "build": own.build or ledger.data["build_command"],
-        "test": own.test or ledger.data["test_command"],
-    }
-    argv: tuple[str, ...] = ("sh", "-c")
-    for name, command in wanted.items():
-        if command in NOT_RUN:
-            continue
-        limit = run.settings.command_timeout_s
-        result = await run.command((*argv, command), cwd=place, timeout_s=limit, name=name)
-        if result.changed:
-            argv = ("sh", "-c", BUILT_FIRST, "sh", command)
-        ledger.log("validation", what=name, command=command, cwd=place, exit=result.exit, group=letter)
-        if not result.ok:
-            red = said_by(name, command, result)
-            ledger.tell(red.partition(f": {command}")[0].removeprefix("ERROR: "))
-            return Check(False, red)
-        ledger.tell(f"{name} is green")
-    return Check(True)
-
-
-def said_by(name: str, command: str, result: CommandResult) -> str:
-    """Why a command counts as red: its own words, the end of them."""
-    if result.timed_out:
-        # The time it took, not the limit: that one is a setting, which may be another one when this is replayed.
-        why = f"ERROR: {name} timed out after {result.seconds:.0f} s"
-    elif result.error is not None:
-        why = f"ERROR: {name} could not be started: {result.error}"
-    else:
-        why = f"ERROR: {name} failed with exit status {result.exit}"
-    output = "\n".join(filter(None, (result.stdout.strip(), result.stderr.strip())))
-    return f"{why}: {command}\n{output[-SHOWN_OF_OUTPUT:]}".rstrip()

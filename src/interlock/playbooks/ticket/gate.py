@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from interlock.documents import Document
 from interlock.engine import Edit, Scope
-from interlock.engine.model import Choice, Ending
+from interlock.engine.model import Choice, Ending, Status
 from interlock.playbooks.ticket.documents import with_ignored
 from interlock.playbooks.ticket.git import IGNORE, Branch, Dirt, Repository, Standing, dirt, shown
 from interlock.playbooks.ticket.graph import Graph
+from interlock.playbooks.ticket.ground import ABORT, SWITCH, aborted, refuse_unusable, stopped
 from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.progress import Phase
 from interlock.playbooks.ticket.startup import hide_prompts
 
 STASH = Choice("stash", "the changes are put into a stash with the run's name, which stays until you take it out")
 CARRY = Choice("carry", "the changes come along to the ticket's branch, uncommitted")
-ABORT = Choice("abort", "the run stops; nothing is changed")
-SWITCH = Choice("switch", "the work goes on top of that branch as it is")
 ROUNDS = 20
 """How often the gate asks anew because somebody works on."""
 
@@ -38,10 +37,6 @@ async def git_gate(ledger: Ledger, repository: Repository) -> Branch:
     ledger.log("git.gate.complete", branch=branch.name, git_head=ledger.head)
     ledger.tell(f"the work is on branch {branch.name}")
     return branch
-
-
-def stopped(text: str) -> Stop:
-    return Stop(Ending.stopped(f"ERROR: {text}. STOPPING."))
 
 
 def to_be_committed(graph: Graph, paths: Sequence[str]) -> list[str]:
@@ -112,10 +107,7 @@ async def consider(
 ) -> Crossing:
     written = [path for path in standing.dirty if path in (ledger.data.get("docs_written") or ())]
     dirty = [path for path in standing.dirty if path not in written]
-    if standing.busy:
-        raise stopped(f"the repository is in the middle of something ({', '.join(standing.busy)}); finish or abort it")
-    if not standing.branch and standing.head and dirty:
-        raise stopped("HEAD is detached and there are local changes; commit them or check out a branch")
+    refuse_unusable(standing, tuple(dirty))
     create, asked = await is_new(ledger, repository, branch, standing)
     mixed = to_be_committed(graph, dirty)
     code = dirt(dirty) is Dirt.CODE
@@ -136,15 +128,16 @@ async def is_new(ledger: Ledger, repository: Repository, branch: Branch, standin
         return False, False
     there = await repository.commit_of(branch.name)
     behind = bool(there and standing.head) and not await repository.contains(branch.name, standing.head)
-    if behind:
+    if behind and there != ledger.data.get("existing_branch"):
         decision = await ledger.run.gate(
             "branch",
             f"Branch {branch.name} exists and does not contain the present state. Work on it all the same?",
             choices=(SWITCH, ABORT),
         )
         if decision.choice == ABORT.name:
-            raise stopped("aborted at the git gate; nothing was changed")
-    return not there, behind
+            raise aborted()
+        return not there, True
+    return not there, False
 
 
 def shown_paths(paths: Sequence[str]) -> str:
@@ -165,7 +158,7 @@ async def choose(ledger: Ledger, paths: Sequence[str], *, carry: bool, stash: bo
         answered=run.flags.get("dirty") or run.settings.dirty,
     )
     if decision.choice == ABORT.name:
-        raise stopped("aborted at the git gate; nothing was changed")
+        raise aborted()
     return decision.choice
 
 
@@ -177,11 +170,21 @@ async def put_away(ledger: Ledger, repository: Repository, branch: Branch, paths
     ledger.tell(f"stashed as {note!r}: {shown_paths(paths)}")
 
 
-async def remind_of_stash(ledger: Ledger, repository: Repository) -> None:
-    """Where the user's changes are, if they were put away; said when the run ends, so that nobody looks for them."""
-    for note in dict.fromkeys(ledger.data.get("stashed") or ()):
-        for place in await repository.stashes(note):
-            ledger.run.warn(f"your uncommitted changes are kept; take them out with: git stash pop {place} ({note})")
+async def with_reminder(ending: Ending, ledger: Ledger, repository: Repository) -> Ending:
+    """The end, and where the user's changes are if they were put away: said every time, so that nobody looks for
+    them."""
+    said = [
+        f"your uncommitted changes are kept; take them out with: git stash pop {place} ({note})"
+        for note in dict.fromkeys(ledger.data.get("stashed") or ())
+        for place in await repository.stashes(note)
+    ]
+    for text in said:
+        ledger.run.warn(text)
+    if not said:
+        return ending
+    if ending.status is Status.COMPLETE:
+        return replace(ending, output="".join((str(ending.output), *(f"{text}\n" for text in said))))
+    return replace(ending, reason="\n".join((ending.reason, *said)))
 
 
 async def stash(repository: Repository, branch: Branch, paths: Sequence[str], note: str) -> None:
@@ -195,14 +198,22 @@ async def take_along(
 ) -> None:
     """Changed documentation comes along by itself: stashed, and taken out again on the branch."""
     mark = f"interlock documentation {ledger.run.identity.run_id}"
+    known = list(ledger.data.get("stashed") or ())
+    await ledger.change({("stashed",): [*known, mark]})  # before it is there: whatever happens, the end tells of it
     await stash(repository, branch, paths, mark)
-    await switch(ledger, repository, branch, standing, create=create)
+    try:
+        await switch(ledger, repository, branch, standing, create=create)
+    except Stop:
+        if (await branch.pop(mark)).ok:
+            await ledger.change({("stashed",): known})
+        raise
     done = await branch.pop(mark)
     if not done.ok:
         place = next(iter(await repository.stashes(mark)), mark)
         raise Stop(
             Ending.stopped(f"ERROR: stash could not be applied on {branch.name}; it is kept as {place}\n{shown(done)}")
         )
+    await ledger.change({("stashed",): known})
 
 
 def without_lines(committed: str, document: Document) -> Edit:

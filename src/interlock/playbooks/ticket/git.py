@@ -56,6 +56,9 @@ LISTING = """# a digest of the names of all tracked files but these
 for path; do set -- "$@" ":(exclude,literal)$path"; shift; done
 git ls-files -z -- . "$@" | if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -c 1-64
 """
+SUBMODULES = """# the folders that are repositories of their own
+git ls-files -s | awk -F '\\t' '/^160000/ { print $2 }'
+"""
 NAMED = """# the tracked files whose names hold most of the terms
 most=$1
 shift
@@ -79,6 +82,13 @@ cd "./$(git rev-parse --show-cdup)" || exit 1
   git ls-files -z -m -o --exclude-standard -- :/ "$@"
 } | xargs -0 sh -c 'for path; do if test -f "$path" && ! test -L "$path"; then printf "./%s\\0" "$path"; fi; done' sh |
   xargs -0 $digest | $digest | cut -c 1-64
+"""
+DEFAULT_BRANCH = """# the branch from which work begins: the remote's, if possible the local one, else the main one
+remote=$(git for-each-ref --format='%(symref:lstrip=2)' 'refs/remotes/*/HEAD' | head -n 1)
+for name in "${remote#*/}" main master; do
+  if test -n "$name" && git rev-parse -q --verify "refs/heads/$name" >/dev/null; then echo "$name"; exit 0; fi
+  if test -n "$remote"; then echo "$remote"; exit 0; fi
+done
 """
 ON_BRANCH = 'test "$(git symbolic-ref -q --short HEAD)" = "$1" && echo "$1"'
 GONE = 'test -z "$(git stash list -F --grep="$1" --format=%gd)" && echo gone'
@@ -217,6 +227,22 @@ class Repository:
     async def tracked(self, paths: Sequence[str]) -> list[str]:
         """Those of the paths that are tracked."""
         return split_zero((await self.ask("ls-files", "-z", "--", *paths)).stdout)
+
+    async def default_branch(self) -> str:
+        """The branch from which work begins, as the remote or custom says; empty when nothing does."""
+        return (await self._script(DEFAULT_BRANCH, name="default")).strip()
+
+    async def commit_named(self, name: str) -> str:
+        """The commit of a branch, local or of a remote, of a tag, or of anything else that git knows by this name."""
+        return (await self.ask("rev-parse", "-q", "--verify", f"{name}^{{commit}}")).stdout.strip()
+
+    async def is_a_name(self, branch: str) -> bool:
+        """Whether a branch can be called so."""
+        return (await self.ask("check-ref-format", "--branch", branch)).ok
+
+    async def submodules(self) -> list[str]:
+        """Folders whose files belong to another repository, seen from the workspace."""
+        return (await self._script(SUBMODULES, name="submodules")).splitlines()
 
     async def listing(self, without: Sequence[str]) -> str:
         """The SHA-256 of the names of all tracked files but these, in order, each ended by a NUL."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -132,6 +132,12 @@ def changed_files(task: Task) -> tuple[str, ...] | None:
     return tuple(map(str, known)) if isinstance(known, list) else None
 
 
+def refused(task: Task) -> list[str]:
+    """The files that more than one attempt at the task changed, although it is not the task's to change them."""
+    attempts = [set(map(str, paths)) for paths in task.entry.get("refused_files") or () if isinstance(paths, list)]
+    return sorted(path for path in set().union(*attempts) if sum(path in paths for paths in attempts) > 1)
+
+
 # -- what a valid graph is
 
 LONGEST = 100
@@ -142,13 +148,56 @@ _TASK = ("id", "description", "files_to_modify", "success_criteria", "parallel_g
 _KINDS = {list: "a list", dict: "a mapping", str: "text", bool: "true or false", int: "a number", type(None): "empty"}
 
 
-def problem_of(data: Any, *, new: bool) -> str | None:
+@dataclass(frozen=True)
+class Limits:
+    """What no agent's document may open up (EV-14)."""
+
+    closed: Callable[[str], bool] = lambda _path: False
+    """Whether a path has a protected name in it that the user has not named."""
+    submodules: tuple[str, ...] = ()
+    """Folders whose files belong to another repository: no commit of this one can have them."""
+    drift: tuple[str, ...] = ()
+    """Patterns that the user lets allow-lists have; else they name files one by one."""
+
+    def problem(self, path: str) -> str | None:
+        if why := path_problem(path):
+            return why
+        if self.closed(path):
+            return "is protected, and the request does not name it"
+        inside = next((folder for folder in self.submodules if may_meet(path, f"{folder}/")), None)
+        return f"lies in the submodule {inside}; work on that in its own repository" if inside else None
+
+
+def problem_of(data: Any, *, new: bool, limits: Limits | None = None) -> str | None:
     """The first check that the graph fails, in the words of the log; None when it is valid.
 
     Args:
         new: an agent has just made it, so that no task can have been worked on.
+        limits: what it may name; None where a person may have edited it.
     """
-    return next(_problems(data, new), None)
+    return next(_problems(data, new), None) or (next(_overreaching(data, limits), None) if limits else None)
+
+
+def _overreaching(data: Mapping[str, Any], limits: Limits) -> Iterator[str]:
+    """Where a valid graph would widen what agents may change."""
+    allowed = [("validation_policy.baseline_allowlist", data["validation_policy"].get("baseline_allowlist") or ())]
+    allowed += [(f"task {entry['id']}: allowlist", entry.get("allowlist") or ()) for entry in data["tasks"]]
+    for where, paths in allowed:
+        for path in paths:
+            if is_pattern(path) and path not in limits.drift:
+                yield f'{where} "{path}": an allow-list names files one by one'
+    for entry in data["tasks"]:
+        for field in ("files_to_modify", "test_files"):
+            allowed.append((f"task {entry['id']}: {field}", entry.get(field) or ()))
+            for path in entry.get(field) or ():
+                if is_pattern(path.split("/")[0]) and ("/" in path or not path.strip("*?")):
+                    yield f'task {entry["id"]}: {field} "{path}" stands for files anywhere; name them, or their folder'
+    for where, paths in allowed:
+        yield from (f'{where} "{path}" {why}' for path in paths if (why := limits.problem(path)))
+
+
+def is_pattern(path: str) -> bool:
+    return re.search(r"[*?\[]", path) is not None or path.endswith("/")
 
 
 def _problems(data: Any, new: bool) -> Iterator[str]:
@@ -277,6 +326,8 @@ def path_problem(path: str) -> str | None:
         return "path leaves the repository"
     if parts[0] in (".git", ".interlock", "prompts") or ".git" in parts:
         return f"path is inside {parts[0] if parts[0] != '.' else '.git'}/"
+    if "interlock.toml" in map(str.casefold, parts):
+        return "interlock.toml is the user's own"
     return "path is written with a leading ./" if parts[0] == "." else None
 
 
@@ -477,4 +528,4 @@ def exhausted(tasks: Iterable[Task], most: int) -> list[Task]:
 
 def literal_files(task: Task) -> list[str]:
     """The task's files that are plain paths, whose content can be told by a digest."""
-    return [path for path in task.scope if not re.search(r"[*?\[]", path) and not path.endswith("/")]
+    return [path for path in task.scope if not is_pattern(path)]

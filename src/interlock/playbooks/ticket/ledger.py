@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from interlock import engine
 from interlock.documents import Document, EditedMeanwhile, Key
-from interlock.engine.model import Ending
-from interlock.engine.run import Run
+from interlock.engine import Checks, Ending, Proof, Run
 from interlock.playbooks.ticket import problems
 from interlock.playbooks.ticket.artifacts import graph_problem, task_place
 from interlock.playbooks.ticket.documents import (
@@ -37,15 +37,20 @@ from interlock.playbooks.ticket.progress import (
     moment_of,
     stamp,
 )
+from interlock.playbooks.ticket.project import CACHE
 
 
-class Stop(Exception):
+class Stop(engine.Stop):
     """The ticket stops here: how the run ends, and what its state document says from now on."""
 
     def __init__(self, ending: Ending, status: RunStatus = RunStatus.FAILED) -> None:
-        super().__init__(ending.reason)
-        self.ending = ending
+        super().__init__(ending)
         self.status = status
+
+
+def checks_of(run: Run, ticket: str) -> Checks:
+    """The user's build and test, which do not depend on the ticket's own documents."""
+    return Checks(run, (), besides=(f"{home(ticket)}/**", CACHE))
 
 
 class Ledger:
@@ -57,6 +62,9 @@ class Ledger:
         self.path = f"{home(ticket)}/progress.yaml"
         self.head = ""
         """The commit on which everything is built, as far as is known."""
+        self.checks = checks_of(run, ticket)
+        self.told: list[Proof] = []
+        """What was put into the log of the user's build and test."""
         self._take(document)
 
     def _take(self, document: Document) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from interlock.contracts import Outcome, Reason
+from interlock.contracts import ArtifactClass, Outcome
 from interlock.documents import DocumentState, render_yaml
 from interlock.engine.model import Dispatch, Ending, Report
 from interlock.playbooks.ticket import briefs, problems
 from interlock.playbooks.ticket.artifacts import cache_problem, deferrals, graph_problem, prompt_problem
 from interlock.playbooks.ticket.documents import home, iteration_home, read_yaml
 from interlock.playbooks.ticket.git import Repository
-from interlock.playbooks.ticket.graph import is_trivial, mandate_text
+from interlock.playbooks.ticket.graph import Limits, is_trivial, mandate_text
 from interlock.playbooks.ticket.ledger import Ledger, Stop
-from interlock.playbooks.ticket.process import ask, check_head, failure
+from interlock.playbooks.ticket.process import ask, failure, flaw_of
 from interlock.playbooks.ticket.progress import ITERATIONS, Phase, stamp
 from interlock.playbooks.ticket.project import CACHE, DOCS, docs_state
 from interlock.playbooks.ticket.startup import read_cache, workspace_fingerprint
@@ -55,7 +55,6 @@ async def plan(ledger: Ledger, repository: Repository) -> None:
     if refresh:
         members["Initializer"] = partial(ask, ledger, await refresh_brief(ledger, repository, briefs.REFRESH))
     reports = await run.cluster("agents", members)
-    await check_head(ledger, repository, " and ".join(members))
     if refresh:
         await take_docs(ledger, repository, reports["Initializer"])
     await check_inputs(ledger)
@@ -155,15 +154,30 @@ async def settle_tasks(ledger: Ledger, repository: Repository, fast_path: bool) 
     run = ledger.run
     await ledger.enter(Phase.SPLITTING, "O4")
     document = await run.read(ledger.tasks_path)
-    why = "" if document.state is DocumentState.MISSING else graph_problem(document.text, new=True)
+    limits = await limits_of(ledger, repository)
+    why = "" if document.state is DocumentState.MISSING else graph_problem(document.text, new=True, limits=limits)
     if document.state is DocumentState.OK and why is None:
         ledger.log("splitter.skipped_planner_provided")
     else:
         if document.state is not DocumentState.MISSING:
             await refuse_graph(ledger, document.text, why or "unreadable", by="Planner")
             await run.set_aside(ledger.tasks_path)
-        await split(ledger, repository, why or "")
+        await split(ledger, limits, why or "")
     await count(ledger, fast_path)
+
+
+async def limits_of(ledger: Ledger, repository: Repository) -> Limits:
+    """What an agent's graph may name: nothing that is protected, unless the user's own words do."""
+    path = f"{home(ledger.ticket)}/prompt.yaml"
+    prompt = read_yaml((await ledger.run.read(path)).text, path)
+    request = str(prompt.get("original_request") or "") if isinstance(prompt, dict) else ""
+    guarded = ledger.run.guarded
+
+    def closed(name: str) -> bool:
+        return any(guarded(part) and part not in request for part in name.split("/"))
+
+    said = ledger.run.settle_once("drift", {"patterns": list(ledger.run.settings.drift)})
+    return Limits(closed, tuple(await repository.submodules()), tuple(said["patterns"]))
 
 
 async def refuse_graph(ledger: Ledger, text: str, why: str, by: str) -> None:
@@ -171,18 +185,18 @@ async def refuse_graph(ledger: Ledger, text: str, why: str, by: str) -> None:
     await ledger.run.write(f"{home(ledger.ticket)}/tmp/tasks.invalid.{ledger.iteration}.{by}.yaml", text)
 
 
-async def split(ledger: Ledger, repository: Repository, why: str) -> None:
+async def split(ledger: Ledger, limits: Limits, why: str) -> None:
     """The Splitter, whose graph is held to the same checks; a second one that fails stops the run."""
-    report = await ask(ledger, briefs.splitter(ledger.ticket, ledger.iteration, why))
-    await check_head(ledger, repository, "Splitter")
+    report = await ask(ledger, briefs.splitter(ledger.ticket, ledger.iteration, why, limits))
     if report.outcome is Outcome.OK:
         return
-    said = failure("Splitter", report, ledger.tasks_path)
-    if report.reason is Reason.CONTRACT_VIOLATION:
+    flaw = flaw_of(report, ledger.tasks_path)
+    if flaw is not None and flaw.cls is ArtifactClass.MALFORMED:
         text = (await ledger.run.read(ledger.tasks_path)).text
-        await refuse_graph(ledger, text, said.removeprefix("ERROR: tasks.yaml: "), by="Splitter")
-        raise Stop(Ending.stopped(f"{said.removesuffix(' STOPPING.').removesuffix('.')}. STOPPING."))
-    raise Stop(Ending.failed(said))
+        await refuse_graph(ledger, text, flaw.detail, by="Splitter")
+        raise Stop(Ending.stopped(f"ERROR: tasks.yaml: {flaw.detail}. STOPPING."))
+    said = failure("Splitter", report, ledger.tasks_path)
+    raise Stop(Ending.stopped(said) if flaw is not None else Ending.failed(said))
 
 
 async def count(ledger: Ledger, fast_path: bool) -> None:

@@ -15,15 +15,24 @@ from interlock.playbooks.ticket import problems
 from interlock.playbooks.ticket.briefs import AGENTS
 from interlock.playbooks.ticket.documents import home
 from interlock.playbooks.ticket.execution import Execution
-from interlock.playbooks.ticket.finishing import Said, accept, commit, final_output, refresh_docs, reject, review
-from interlock.playbooks.ticket.gate import git_gate, remind_of_stash
+from interlock.playbooks.ticket.finishing import (
+    Said,
+    accept,
+    commit,
+    final_output,
+    refresh_docs,
+    reject,
+    review,
+    settle,
+)
+from interlock.playbooks.ticket.gate import git_gate, with_reminder
 from interlock.playbooks.ticket.git import Branch, Repository, shown
 from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.planning import begin_iteration, plan, settle_tasks
 from interlock.playbooks.ticket.progress import ATTEMPTS, ITERATIONS, Phase
 from interlock.playbooks.ticket.project import CACHE, MOST_PARALLEL
 from interlock.playbooks.ticket.request import find_ticket
-from interlock.playbooks.ticket.resuming import refuse_legacy, resume_detection, take_stock
+from interlock.playbooks.ticket.resuming import obey, refuse_legacy, resume_detection, take_stock
 from interlock.playbooks.ticket.startup import TicketInputs, initialize, startup_analysis
 
 RETRIES = Retries(transient=1, contract=1, error=0)
@@ -89,6 +98,7 @@ async def on_resume(run: Run, number: int) -> None:
         done = await Branch(run, branch).checkout()
         if not done.ok:
             raise problems.branch_gone(branch, f"cannot be checked out: {shown(done)}")
+    await obey(run, ledger, run.playbook.parse_inputs(run.identity.inputs))
     ledger.log("resume", phase=ledger.phase.value, status=ledger.status.value, resume=number)
     await ledger.publish()
 
@@ -114,7 +124,7 @@ async def on_resume(run: Run, number: int) -> None:
     caps={"iterations": ITERATIONS, "attempts": ATTEMPTS},
     max_parallel=MOST_PARALLEL,
     retries=RETRIES,
-    after_complete=AfterComplete.SAY_SO,
+    after_complete=AfterComplete.ALWAYS_NEW,  # the documents say whether it is done, and for which request
     successor=successor,
     afresh=afresh,
     on_resume=on_resume,
@@ -126,18 +136,14 @@ async def ticket(run: Run, inputs: TicketInputs) -> Ending:
     if run.parent is not None:
         raise problems.started_by_agent()
     repository = Repository(run)
-    try:
-        ledger = await prepare(run, name, inputs, repository)
-    except Stop as stop:
-        return stop.ending
+    ledger = await prepare(run, name, inputs, repository)
     if isinstance(ledger, Ending):
         return ledger
     try:
         return await iterate(ledger, repository, inputs)
     except Stop as stop:
         with run.step("stop"):
-            await remind_of_stash(ledger, repository)
-            return await ledger.stop(stop)
+            return await with_reminder(await ledger.stop(stop), ledger, repository)
 
 
 async def prepare(run: Run, name: str, inputs: TicketInputs, repository: Repository) -> Ledger | Ending:
@@ -149,7 +155,9 @@ async def prepare(run: Run, name: str, inputs: TicketInputs, repository: Reposit
     with run.step("I1"):
         analysis = await startup_analysis(run, name, inputs, repository)
     with run.step("I2"):
-        return await initialize(run, name, inputs, repository, analysis)
+        ledger = await initialize(run, name, inputs, repository, analysis)
+        await obey(run, ledger, inputs)
+    return ledger
 
 
 async def iterate(ledger: Ledger, repository: Repository, inputs: TicketInputs) -> Ending:
@@ -163,8 +171,8 @@ async def iterate(ledger: Ledger, repository: Repository, inputs: TicketInputs) 
         with run.step(f"iteration-{number}"):
             branch, verdict = await one_iteration(ledger, repository, inputs, number, begin_at)
             if verdict is Said.ACCEPTED:
-                before = ledger.head
                 with run.step("commit"):
+                    before = await repository.head()
                     await commit(ledger, repository, branch, hooks)
                 return await finish(ledger, repository, branch, before)
             await reject(ledger)
@@ -200,7 +208,7 @@ async def one_iteration(
         execution = Execution(ledger, repository, branch)
         cut_short = start <= ORDER.index(Phase.TASK_EXECUTION) and await execution.all_groups()
     with run.step("O6"):
-        verdict = Said.ACCEPTED if cut_short else await review(ledger, repository, execution.last)
+        verdict = await settle(ledger, Said.ACCEPTED if cut_short else await review(ledger))
         if verdict is Said.ACCEPTED:
             await accept(ledger)
     return branch, verdict
@@ -210,5 +218,4 @@ async def finish(ledger: Ledger, repository: Repository, branch: Branch, before:
     """O7, and the last words."""
     with ledger.run.step("O7"):
         await refresh_docs(ledger, repository, branch, before)
-        await remind_of_stash(ledger, repository)
-    return Ending.complete(final_output(ledger))
+        return await with_reminder(Ending.complete(final_output(ledger)), ledger, repository)

@@ -53,13 +53,39 @@ def not_a_repository(path: str) -> TicketError:
     )
 
 
-def no_commands(missing: Sequence[str]) -> TicketError:
+def no_test() -> TicketError:
     return TicketError(
         "ERROR: no build/test command found; give --build and --test",
         where="project files",
-        expected="a project file that says how to build and to test",
-        found=f"no {' and no '.join(missing)} command",
-        remedy="Give them with --build and --test, or in [ticket] of interlock.toml; --build none if nothing is built.",
+        expected="a project file that says how to test",
+        found="no test command",
+        remedy="Give it with --test, or in [ticket] of interlock.toml; --test none if there is nothing to test.",
+    )
+
+
+def no_base(name: str) -> TicketError:
+    return TicketError(
+        f"ERROR: there is no branch or commit {name!r} to begin from. STOPPING.",
+        where="--base",
+        remedy="Name one that git knows: git branch --all",
+    )
+
+
+def bad_branch(name: str) -> TicketError:
+    return TicketError(
+        f"ERROR: a branch cannot be called {name!r}. STOPPING.",
+        where="interlock.toml, [ticket] branch",
+        remedy="Change the template; {type}, {kind}, {ticket} and {slug} are filled in.",
+    )
+
+
+def other_request(ticket: str, known: str, *, accepted: bool) -> TicketError:
+    state = "is accepted already" if accepted else "was begun"
+    return TicketError(
+        f"ERROR: {ticket} {state}, with another request. STOPPING.",
+        where="request",
+        expected=known,
+        remedy="For the new request: give it another ticket id, or start over with --fresh.",
     )
 
 

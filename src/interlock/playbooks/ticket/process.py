@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
+from interlock.contracts import ArtifactCheck, ArtifactClass, Reason
 from interlock.documents import Document, DocumentState
 from interlock.engine.model import Dispatch, Ending, Report
 from interlock.engine.run import Run
@@ -37,10 +38,15 @@ async def check_head(ledger: Ledger, repository: Repository, who: str) -> None:
         return
     moved = f"HEAD moved from {ledger.head or '(no commit)'} to {now or '(no commit)'} while {who} worked"
     if ledger.data["git_gate_completed"] and (why := await gone_from(ledger.data["branch"], ledger.head, repository)):
-        go_on = "Nothing was reset. Put it right and go on with: interlock resume RUN. STOPPING."
+        go_on = f"Nothing was reset. Put it right and go on with: {again(ledger)}. STOPPING."
         raise Stop(Ending.stopped(f"ERROR: {moved}: {why}. {go_on}"))
     ledger.run.warn(f"{moved}: somebody committed, and the ticket goes on from there")
     ledger.head = now
+
+
+def again(ledger: Ledger) -> str:
+    """The command that goes on with this ticket."""
+    return f"interlock resume {ledger.run.identity.run_id}"
 
 
 async def gone_from(branch: str, commit: str, repository: Repository) -> str:
@@ -62,14 +68,19 @@ async def write_anew(run: Run, path: str, text: str) -> None:
 def failure(agent: str, report: Report, path: str) -> str:
     """Why an agent's work does not count, in the words of the process."""
     name = path.rsplit("/", 1)[-1]
-    problems = [text.removeprefix(f"{path}: ") for text in report.complaints if text.startswith(f"{path}: ")]
-    if problems and (found := problems[0]).startswith("malformed: "):
-        return f"ERROR: {name}: {found.removeprefix('malformed: ')}"
-    if problems:
-        what = "plan" if name == "plan.md" else name
-        return f"ERROR: {agent} produced no {what} at {path}. STOPPING."
+    flaw = flaw_of(report, path)
+    if flaw is not None and flaw.cls is ArtifactClass.MALFORMED:
+        return f"ERROR: {name}: {flaw.detail}"
+    if flaw is not None:
+        return f"ERROR: {agent} produced no {'plan' if name == 'plan.md' else name} at {path}. STOPPING."
     why = report.detail or "; ".join(report.complaints) or str(report.reason or report.outcome)
     return f"ERROR: {agent} failed: {why}. STOPPING."
+
+
+def flaw_of(report: Report, path: str) -> ArtifactCheck | None:
+    """What is wrong with this document, where that is why its author's work does not count."""
+    decides = report.reason is Reason.CONTRACT_VIOLATION
+    return next((found for found in report.flaws if found.path == path), None) if decides else None
 
 
 def digest_of(document: Document) -> str:

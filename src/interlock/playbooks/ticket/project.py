@@ -1,13 +1,12 @@
 """What the startup analysis concludes from a project's files. Pure: files come in as text and digests.
 
-Build and test commands by project file, the number of tasks side by side, whether the documentation can be trusted,
-which files a request is probably about, and which changes make documentation out of date.
+The number of tasks side by side, whether the documentation can be trusted, which files a request is probably about,
+and which changes make documentation out of date.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,109 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from interlock.playbooks.ticket.request import STOP_WORDS, words
-
-# -- commands
-
-NO_BUILD = "none"
-"""Declares that there is nothing to build."""
-
-
-@dataclass(frozen=True)
-class Commands:
-    build: str | None = None
-    test: str | None = None
-
-    def missing(self) -> list[str]:
-        return [name for name in ("build", "test") if not getattr(self, name)]
-
-    def over(self, other: Commands) -> Commands:
-        """These commands; where one is not known, the other's."""
-        return Commands(self.build or other.build, self.test or other.test)
-
-
-PROJECT_FILES = (
-    "package.json",
-    "pyproject.toml",
-    "setup.py",
-    "tox.ini",
-    "Cargo.toml",
-    "go.mod",
-    "pom.xml",
-    "build.gradle",
-    "build.gradle.kts",
-    "*.sln",
-    "*.csproj",
-    "CMakeLists.txt",
-    "Makefile",
-)
-"""In the order in which they decide."""
-READ_FOR_COMMANDS = ("package.json", "Makefile")
-_COMPILE = "python3 -m compileall -q -x '(^|/)[.]?(git|venv|interlock|tox|node_modules)/' ."
-
-
-def project_file(names: Iterable[str]) -> str | None:
-    """The file at the root by which the commands are chosen: the first pattern with a match, its first name."""
-    known = sorted(names)
-    matches = (next((name for name in known if fnmatchcase(name, pattern)), None) for pattern in PROJECT_FILES)
-    return next(filter(None, matches), None)
-
-
-def detect_commands(names: Iterable[str], texts: Mapping[str, str]) -> Commands:
-    """The commands of the first matching project file; what it does not say stays unknown."""
-    here = frozenset(names)
-    match project_file(here):
-        case None:
-            return Commands()
-        case "package.json":
-            return _node(texts.get("package.json", ""), here)
-        case "pyproject.toml" | "setup.py":
-            runner = "uv run " if "uv.lock" in here else "poetry run " if "poetry.lock" in here else "python3 -m "
-            return Commands(_COMPILE, f"{runner}pytest")
-        case "tox.ini":
-            return Commands(_COMPILE, "tox")
-        case "Cargo.toml":
-            return Commands("cargo build", "cargo test")
-        case "go.mod":
-            return Commands("go build ./...", "go test ./...")
-        case "pom.xml":
-            maven = "./mvnw" if "mvnw" in here else "mvn"
-            return Commands(f"{maven} -B compile", f"{maven} -B test")
-        case "build.gradle" | "build.gradle.kts":
-            gradle = "./gradlew" if "gradlew" in here else "gradle"
-            return Commands(f"{gradle} assemble", f"{gradle} test")
-        case "CMakeLists.txt":
-            return Commands("cmake -S . -B build && cmake --build build", "ctest --test-dir build")
-        case "Makefile":
-            return _make(texts.get("Makefile", ""))
-        case _:
-            return Commands("dotnet build", "dotnet test")
-
-
-def _node(text: str, here: frozenset[str]) -> Commands:
-    try:
-        scripts = json.loads(text).get("scripts", {})
-    except (ValueError, AttributeError, RecursionError):
-        return Commands()
-    if not isinstance(scripts, dict):
-        return Commands()
-    locks = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun"}
-    runner = next((name for lock, name in locks.items() if lock in here), "npm")
-    test = scripts.get("test")
-    placeholder = isinstance(test, str) and "no test specified" in test
-    return Commands(
-        f"{runner} run build" if "build" in scripts else None,
-        None if not test or placeholder else f"{runner} run test" if runner == "bun" else f"{runner} test",
-    )
-
-
-def _make(text: str) -> Commands:
-    targets = set(re.findall(r"^([A-Za-z0-9_.-]+)\s*:(?!=)", text, re.MULTILINE))
-    test = next((target for target in ("test", "check", "tests") if target in targets), None)
-    build = next((f"make {target}" for target in ("build", "all") if target in targets), None)
-    return Commands(
-        build or ("make" if targets - {"test", "check", "tests", ".PHONY"} else None), test and f"make {test}"
-    )
-
+from interlock.playbooks.ticket.toolchains import PROJECT_FILES
 
 # -- cores
 
@@ -138,7 +35,7 @@ def parallel_tasks(said: str, bound: int | None) -> int:
 
 DOCS = ("docs/ARCHITECTURE.md", "docs/CODE_STYLE.md", "docs/FINDINGS.md")
 CACHE = "docs/docs_cache_state.yaml"
-MANIFESTS = (*(name for name in PROJECT_FILES if "*" not in name), "requirements.txt", "setup.cfg")
+MANIFESTS = (*(name for name in PROJECT_FILES if "*" not in name), "requirements.txt")
 
 
 class Trust(StrEnum):
@@ -259,7 +156,6 @@ _TESTS = re.compile(r"(^|/)(tests?|__tests__|spec|specs|testdata)/|(^|/)test_[^/
 _BUILD_FILES = (
     *PROJECT_FILES,
     "requirements*.txt",
-    "setup.cfg",
     "*.lock",
     "package-lock.json",
     "Dockerfile*",
@@ -292,14 +188,28 @@ def _is_relevant(status: str, path: str) -> bool:
     return path.startswith(_CI_FOLDERS) or any(fnmatchcase(name, pattern) for pattern in _BUILD_FILES)
 
 
-_DOCUMENTS = (".md", ".rst", ".txt")
+_DOCUMENTS = (".md", ".rst")
+_READ_BY_PROGRAMS = re.compile(
+    r"(CMakeLists|(.*[-_.])?(requirements|constraints)([-_.].*)?|robots|version|runtime|packages)\.txt", re.IGNORECASE
+)
+_WRITINGS = (
+    *("AUTHORS", "CHANGELOG", "CHANGES", "CONTRIBUTING", "CONTRIBUTORS", "COPYING", "COPYRIGHT", "FAQ", "HISTORY"),
+    *("INSTALL", "LICENCE", "LICENSE", "MAINTAINERS", "NEWS", "NOTICE", "README", "RELEASES", "SECURITY", "THANKS"),
+)
 
 
 def is_documentation(path: str) -> bool:
-    """`*.md`, `*.rst`, `*.txt` at the root or below `docs/`, but for requirements."""
+    """Whether a file is written for people: `*.md`, `*.rst`, `*.txt` at the root or below `docs/`, but not what is read
+    by programs (`CMakeLists.txt`, `requirements.txt`)."""
     at_place = "/" not in path or path.startswith("docs/")
-    return at_place and path.endswith(_DOCUMENTS) and not PurePosixPath(path).name.startswith("requirements")
+    if not path.endswith((*_DOCUMENTS, ".txt")) or _READ_BY_PROGRAMS.fullmatch(PurePosixPath(path).name):
+        return False
+    return at_place
 
 
-DOCUMENTATION = tuple(f"{place}*{suffix}" for place in ("", "docs/**/") for suffix in _DOCUMENTS)
-"""The same as patterns of a write scope."""
+DOCUMENTATION = (
+    *(f"{place}*{suffix}" for place in ("", "docs/**/") for suffix in _DOCUMENTS),
+    *(f"{name}.txt" for name in _WRITINGS),
+)
+"""What agents may change beside their task without being refused, as patterns of a write scope. Of `*.txt` only the
+usual ones: others may be what the program is about."""

@@ -11,6 +11,7 @@ from interlock.documents import load_yaml, render_yaml
 from interlock.engine import (
     ALWAYS,
     ENDS,
+    LIARS,
     STANDARD,
     Act,
     AgentRequest,
@@ -23,10 +24,11 @@ from interlock.engine import (
     Simulation,
     Status,
 )
+from interlock.engine.exploration import WEAKENED_TEST
 from interlock.engine.keys import sha256
 from interlock.engine.model import CommandResult
 from interlock.engine.simulation import Agent, MemoryLayer
-from interlock.engine.world import CommandCall
+from interlock.engine.world import CommandCall, Layer
 from interlock.playbooks.ticket.documents import IGNORED, read_yaml
 from interlock.playbooks.ticket.playbook import ticket
 from interlock.playbooks.ticket.progress import ATTEMPTS, ITERATIONS
@@ -75,7 +77,7 @@ def graph(*tasks: Mapping[str, Any], strategies: Mapping[str, str] | None = None
     )
 
 
-TWO = graph(task("T1"), task("T2"))
+TWO = graph(task("T1", test_files=[WEAKENED_TEST]), task("T2"))
 
 
 def with_trusted_docs(files: Mapping[str, str]) -> dict[str, str]:
@@ -100,6 +102,20 @@ PROJECT = {
 }
 
 
+ACCEPTS = render_yaml(
+    {
+        "status": "ACCEPTED",
+        "mode": "prompt-review",
+        "build": "PASSED",
+        "tests": "PASSED",
+        "files_verified": True,
+        "nothing_to_run": "nothing can be run in a simulation",
+        "notes": "As asked.",
+        "reviewed_at": "2026-01-01T00:00:00Z",
+    }
+)
+
+
 def working(tasks: str = TWO) -> Agent:
     """Agents that do their part: the Planner brings this graph, each task's first file says that it is done."""
     entries = {entry["id"]: entry for entry in load_yaml(tasks, "tasks.yaml")["tasks"]}
@@ -115,10 +131,16 @@ def working(tasks: str = TWO) -> Agent:
             files[f"{next(iter(files)).rsplit('/', 1)[0]}/tasks.yaml"] = tasks
         if request.agent == "Splitter":
             files = dict.fromkeys(files, tasks)
+        if request.agent == "Reviewer":
+            files = dict.fromkeys(files, ACCEPTS)
         if request.agent in ("task-executor", "Developer"):
             name = request.member.removeprefix(f"{request.agent}-")
-            path = entries[name]["files_to_modify"][0]
-            return Act({path: f"{name} done\n"}, json.dumps({"status": "SYNTAX_VALID", "files_changed": [path]}))
+            path, text = entries[name]["files_to_modify"][0], f"{name} done\n"
+            said = {"status": "SYNTAX_VALID", "files_changed": [path]}
+            assert isinstance(request.within, MemoryLayer)
+            if request.within.facts(path).content == text.encode():
+                return Act({}, json.dumps({**said, "noChange": f"{path} has it already"}))
+            return Act({path: text}, json.dumps(said))
         return Act(files, "Status: written")
 
     return act
@@ -141,8 +163,8 @@ def says(status: str) -> Deviation:
     )
 
 
-def breaks(_request: AgentRequest, act: Act) -> Act:
-    return replace(act, files=dict.fromkeys(act.files, "broken\n"))
+def breaks(request: AgentRequest, act: Act) -> Act:
+    return replace(act, files=dict.fromkeys(act.files, f"broken by attempt {request.attempt}\n"))
 
 
 def rejects(_request: AgentRequest, act: Act) -> Act:
@@ -194,14 +216,15 @@ DEVIATIONS = (
     Deviation("defers research", defers, fits=of("Planner")),
     Deviation("spoils the graph", spoils_graph, fits=of("Planner", "Splitter")),
     says("ERROR"),
+    *LIARS,
 )
 
 
 MINE = {"README.md": "What the user is writing.\n"}
 """Documentation that the user has not committed."""
-LONGEST = ITERATIONS * (2 + 2 * 2 * ATTEMPTS + 2)
+LONGEST = ITERATIONS * (2 + 2 * 2 * ATTEMPTS + 2 + 2)
 """Calls that no path can need: in each iteration a graph by Planner and Splitter, all attempts at two tasks with their
-repeats, and the Reviewer twice."""
+repeats, an amendment and the Reviewer twice each."""
 
 
 def make(agent: Agent, options: Options, *, files: Mapping[str, str] | None = None) -> Simulation:
@@ -219,6 +242,13 @@ class TicketWorld(SimulatedWorld):
         super().__init__(files, agent, command=git)
         self.git = git
         git.join(self, committed=committed)
+
+    async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer | None) -> CommandResult:
+        self.git.within = within
+        try:
+            return await super().command(call, key=key, marker=marker, within=within)
+        finally:
+            self.git.within = None
 
 
 def git_of(played: Played) -> SimulatedGit:
@@ -312,7 +342,7 @@ def gate_comes_first(played: Played) -> str | None:
 
 def scope_is_kept(played: Played) -> str | None:
     git, first = git_of(played), played.simulation.world.tree.at(0)
-    allowed = {"src/t1.txt", "src/t2.txt", ".gitignore", *DOCS}
+    allowed = {"src/t1.txt", "src/t2.txt", WEAKENED_TEST, ".gitignore", *DOCS}
     committed = git.commits[git.head].files
     strange = [
         path

@@ -11,16 +11,18 @@ from collections.abc import Sequence
 from interlock.documents import DocumentState, Key
 from interlock.engine.model import Ending
 from interlock.engine.run import Run
+from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket import problems
 from interlock.playbooks.ticket.artifacts import graph_problem
 from interlock.playbooks.ticket.documents import LEGACY, home, iteration_home, read_yaml
-from interlock.playbooks.ticket.execution import validate
+from interlock.playbooks.ticket.gate import with_reminder
 from interlock.playbooks.ticket.git import Branch, Repository, shown
 from interlock.playbooks.ticket.graph import REJECTED, Graph, Task, TaskStatus, literal_files, read_graph, share_files
-from interlock.playbooks.ticket.ledger import Ledger
+from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.process import files_digest
 from interlock.playbooks.ticket.progress import ITERATIONS, Phase, RunStatus
-from interlock.playbooks.ticket.startup import TicketInputs
+from interlock.playbooks.ticket.startup import TicketInputs, said_by_people
+from interlock.playbooks.ticket.validation import validate
 
 WITH_TASKS = (Phase.GIT_GATE, Phase.TASK_EXECUTION, Phase.REVIEW)
 """The phases of an iteration whose task graph is settled."""
@@ -37,19 +39,70 @@ async def resume_detection(
     if document.state is DocumentState.MISSING:
         return None
     ledger = Ledger(run, ticket, document.require())
+    await refuse_other_request(run, ledger, inputs)
     if (ended := settled(ledger, inputs)) is not None:
-        return ended
+        return await with_reminder(ended, ledger, repository)
     await refuse_legacy(run, ticket)
     if not await repository.is_there():
         raise problems.not_a_repository(await repository.place())
     await go_to_branch(run, ledger, repository)
     ledger.head = await repository.head()
+    await obey(run, ledger, inputs)
+    await prepare_checks(run, ledger)
     ledger.log("resume", phase=ledger.phase.value, status=ledger.status.value, retry=inputs.retry)
     await ledger.change({("status",): RunStatus.IN_PROGRESS.value})
     await go_back(run, ledger, repository)
     if ledger.phase in WITH_TASKS and ledger.phase is not Phase.GIT_GATE:  # the gate may put files away: after it
         await take_stock(ledger, repository, inputs.retry)
     return ledger
+
+
+async def refuse_other_request(run: Run, ledger: Ledger, inputs: TicketInputs) -> None:
+    """A ticket is what it was begun with: another request is refused, never answered with the old result (EV-24)."""
+    document = await run.read(f"{home(ledger.ticket)}/prompt.yaml")
+    try:
+        data = read_yaml(document.text, document.path) if document.state is DocumentState.OK else None
+    except DocumentInvalid:
+        return  # planning says what is wrong with it
+    known = str(data.get("original_request") or "") if isinstance(data, dict) else ""
+    if known and known.split() != inputs.request.split():
+        raise problems.other_request(ledger.ticket, known, accepted=ledger.status is RunStatus.ACCEPTED)
+
+
+async def obey(run: Run, ledger: Ledger, inputs: TicketInputs) -> None:
+    """Take over commands that a person named anew, in the settings or with this start (EV-23). A command that is
+    named as it was before does not undo what somebody wrote into the state document."""
+    people = said_by_people(run, inputs)
+    found = {"build": people.build, "test": people.test}
+    said = run.settle_once("commands", {name: [one.text, one.origin] for name, one in found.items() if one})
+    before = ledger.data.get("named_commands") or {}
+    changes: dict[tuple[Key, ...], object] = {}
+    for name, (command, origin) in said.items():
+        if command == before.get(name):
+            continue
+        changes[("named_commands", name)] = command
+        if command != ledger.data[f"{name}_command"]:
+            run.warn(f"the {name} command is now: {command}, from {origin}")
+            changes |= {(f"{name}_command",): command, ("command_origins", name): origin}
+    if changes:
+        await ledger.change(changes)
+
+
+async def prepare_checks(run: Run, ledger: Ledger) -> None:
+    """What an earlier run found on the untouched tree holds, if it was in this workspace; agents must be ready."""
+    baseline = ledger.data.get("baseline")
+    if isinstance(baseline, dict) and baseline.get("run") == run.identity.continues is not None:
+        ledger.checks.go_on_from(baseline)
+        await ledger.change({("baseline", "run"): run.identity.run_id})
+    if run.settle_once("preflight", {"skip": bool(run.flags.get("no_preflight"))})["skip"]:
+        return
+    if why := await run.unready(run.playbook.agents):
+        raise Stop(Ending.stopped("\n".join([*why, "No agent was called."])))
+
+
+def retry_of(run: Run) -> str:
+    known = run.identity.continues
+    return f"interlock resume {known} --retry" if known else "the same start with --retry"
 
 
 def settled(ledger: Ledger, inputs: TicketInputs) -> Ending | None:
@@ -64,7 +117,7 @@ def settled(ledger: Ledger, inputs: TicketInputs) -> Ending | None:
             task = ledger.data["current_task_id"]
             return Ending.stopped(
                 f"PAUSED: task {task} failed 5 attempts. See {ledger.tasks_path} for its last error; "
-                "interlock resume RUN --retry gives it as many again."
+                f"as many again with: {retry_of(ledger.run)}"
             )
         case _ if ledger.iteration >= ITERATIONS:
             return Ending.stopped(problems.MOST_ITERATIONS)
@@ -179,8 +232,8 @@ async def take_stock(ledger: Ledger, repository: Repository, retry: bool) -> Non
 async def without_mended(ledger: Ledger, repository: Repository, graph: Graph, lost: Sequence[Task]) -> list[Task]:
     """Those of the lost tasks that are to be done again before the iteration can be committed.
 
-    What a person or a hook changed after the commit was refused, or committed by hand, is the work now, if build and
-    tests are green with it; else the iteration is not accepted any more.
+    What a person or a hook changed since, or committed by hand, is the work now, if build and tests are green with it;
+    else the iteration is not accepted any more.
     """
     since = ledger.data["last_checkpoint"].get("git_head")
     by_hand = await repository.changes_since(str(since)) if since else []

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from interlock.engine.keys import sha256
 from interlock.engine.model import CommandResult
 from interlock.engine.simulation import MemoryTree, SimulatedWorld
-from interlock.engine.world import CommandCall
+from interlock.engine.world import CommandCall, Layer
 from interlock.playbooks.ticket.git import (
     BUSY,
     COMMIT,
     CONTENTS,
+    DEFAULT_BRANCH,
     GONE,
     HOOKS,
     LISTING,
@@ -22,6 +23,7 @@ from interlock.playbooks.ticket.git import (
     POP,
     SEARCHED,
     STASH,
+    SUBMODULES,
 )
 from interlock.playbooks.ticket.project import listing
 
@@ -55,11 +57,14 @@ class SimulatedGit:
     branch: str = "main"
     busy: str = ""
     hooks: str = ""
+    submodules: tuple[str, ...] = ()
     commit_fails: str = ""
     commits: dict[str, Commit] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
     stashes: list[Stash] = field(default_factory=list)
     is_repository: bool = True
+    within: Layer | None = None
+    """Where a command works that is about to be run."""
     _tree: MemoryTree | None = None
 
     def join(self, world: SimulatedWorld, *, committed: bool = True) -> None:
@@ -108,6 +113,13 @@ class SimulatedGit:
         found |= {path: " M" if path in now else " D" for path in old if now.get(path) != old[path]}
         return dict(sorted(found.items()))
 
+    def _seen(self) -> Files:
+        """The files that a build or test has before it, where some may be as they were at first."""
+        if self.within is None:
+            return self.tree.files
+        facts = {path: self.within.facts(path) for path in {**self.tree.at(0), **self.tree.files}}
+        return {path: found.content for path, found in facts.items() if found.content is not None}
+
     def _contents(self) -> str:
         users = [path for path in self.changed() if not path.startswith(OWN)]
         return sha256(repr([(path, self.tree.files.get(path)) for path in users]).encode())
@@ -127,10 +139,14 @@ class SimulatedGit:
         return CommandResult(127)
 
     def _script(self, call: CommandCall, script: str, words: list[str]) -> CommandResult:
-        if script == BUSY:
-            return said(self.busy)
-        if script == HOOKS:
-            return said(self.hooks)
+        facts = {
+            BUSY: self.busy,
+            HOOKS: self.hooks,
+            SUBMODULES: "\n".join(self.submodules),
+            DEFAULT_BRANCH: "main" if "main" in self.branches else "",
+        }
+        if script in facts:
+            return said(facts[script])
         if script == LISTING:
             return said(listing(set(self._committed()) - set(words)))
         if script == NAMED:
@@ -152,7 +168,7 @@ class SimulatedGit:
             return self._commit(words[0], words[1], words[2:])
         if script.startswith("nproc"):
             return said(self.cores) if self.cores else CommandResult(127)
-        return self.tool(call, self.tree.files)
+        return self.tool(call, self._seen())
 
     def _git(self, words: list[str]) -> CommandResult:  # noqa: PLR0912 - one case for each command
         match words:
@@ -163,7 +179,10 @@ class SimulatedGit:
             case ["rev-parse", "-q", "--verify", "HEAD"]:
                 return said(self.head)
             case ["rev-parse", "-q", "--verify", ref]:
-                return said(self.branches.get(ref.removeprefix("refs/heads/"), ""))
+                name = ref.removeprefix("refs/heads/").removesuffix("^{commit}")
+                return said(self.branches.get(name, ""))
+            case ["check-ref-format", *_]:
+                return CommandResult(0)
             case ["symbolic-ref", *_]:
                 return said(self.branch)
             case ["merge-base", "--is-ancestor", commit, ref]:

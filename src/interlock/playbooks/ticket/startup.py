@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from interlock.contracts import Outcome
 from interlock.documents import Document, DocumentState
-from interlock.engine.excerpts import Edit
-from interlock.engine.model import Ending
-from interlock.engine.run import Run
+from interlock.engine import Checks, Edit, Ending, Run
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket import briefs, problems
 from interlock.playbooks.ticket.artifacts import prompt_rule, questions_of, render_prompt
-from interlock.playbooks.ticket.documents import IGNORED, first_progress, home, read_yaml, with_ignored
+from interlock.playbooks.ticket.documents import IGNORED, branch_name, first_progress, home, read_yaml, with_ignored
 from interlock.playbooks.ticket.git import IGNORE, Repository
-from interlock.playbooks.ticket.ledger import Ledger, Stop
+from interlock.playbooks.ticket.ground import check_branch, find_ground
+from interlock.playbooks.ticket.ledger import Ledger, Stop, checks_of
 from interlock.playbooks.ticket.process import digest_of, failure, write_anew
 from interlock.playbooks.ticket.progress import stamp
 from interlock.playbooks.ticket.project import (
@@ -26,12 +26,9 @@ from interlock.playbooks.ticket.project import (
     MANIFESTS,
     MOST_FILES,
     NOT_LISTED,
-    READ_FOR_COMMANDS,
     SHOWN,
-    Commands,
     DocsState,
     Impact,
-    detect_commands,
     docs_state,
     fingerprint,
     impact,
@@ -49,6 +46,10 @@ from interlock.playbooks.ticket.request import (
     tool_mandates,
     work_type,
 )
+from interlock.playbooks.ticket.toolchains import NONE, READ_FOR_COMMANDS, Command, Commands, detect_commands
+from interlock.playbooks.ticket.validation import named
+
+SETTINGS = "the settings"
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class TicketInputs:
     jira: str | None = None
     build: str | None = None
     test: str | None = None
+    base: str | None = None
+    """The branch or commit that the work begins from."""
     max_parallel: int | None = None
     fast_path: bool = True
     fresh: bool = False
@@ -84,11 +87,15 @@ class Prompt:
 class Analysis:
     """What is known of the project before anything is planned."""
 
-    commands: Commands
+    build: Command
+    test: Command
     cores: str
     docs: DocsState
     impact: Impact
     prompt: Prompt
+    existing_branch: str
+    """The commit of a branch of the ticket's name that is used although it lacks the present state; else empty."""
+    checks: Checks
 
 
 def note(run: Run, event: str, step: str, **facts: object) -> None:
@@ -97,10 +104,15 @@ def note(run: Run, event: str, step: str, **facts: object) -> None:
 
 
 async def startup_analysis(run: Run, ticket: str, inputs: TicketInputs, repository: Repository) -> Analysis:
-    """I1: commands, cores, documentation and likely files side by side, by code; then the request itself."""
+    """I1: commands, cores, documentation and likely files side by side, by code; then the request itself.
+
+    What can be found wrong without an agent is found here: the state of the repository, a branch of that name, and
+    whether the user's build and test are green before anything is paid.
+    """
     if not await repository.is_there():
         raise problems.not_a_repository(await repository.place())
     note(run, "startup.analysis.start", "I1")
+    await find_ground(run, ticket, inputs.base, repository)
     analyses: dict[str, Callable[[], Awaitable[object]]] = {
         "commands": partial(find_commands, run),
         "cores": partial(count_cores, run),
@@ -113,10 +125,26 @@ async def startup_analysis(run: Run, ticket: str, inputs: TicketInputs, reposito
     assert isinstance(cores, str)
     assert isinstance(docs, DocsState)
     assert isinstance(likely, Impact)
-    commands = await choose_commands(run, ticket, inputs, commands)
-    prompt = await understand(run, ticket, inputs.request)
+    build, test = await choose_commands(run, ticket, inputs, commands)
+    clear = run.decide(clarity, inputs.request) is Clarity.CLEAR
+    prompt = read_by_rules(inputs.request) if clear else None
+    taken = await check_branch(run, repository, ticket_branch(run, ticket, prompt)) if prompt else ""
+    checks = checks_of(run, ticket)
+    checks.commands = named(run, build, test)
+    for name, one in (("build", build), ("test", test)):
+        run.note("progress", text=f"{name}: {one.text}, from {one.origin}")
+    await checks.preflight()
+    if prompt is None:
+        prompt = await interpret(run, ticket, inputs.request)
+        taken = await check_branch(run, repository, ticket_branch(run, ticket, prompt))
     note(run, "startup.analysis.complete", "I1", trust_status=docs.trust.value, likely_files=len(likely.likely_files))
-    return Analysis(commands, cores, docs, likely, prompt)
+    return Analysis(build, test, cores, docs, likely, prompt, taken, checks)
+
+
+def ticket_branch(run: Run, ticket: str, prompt: Prompt) -> str:
+    """The name of the ticket's branch, by the template as it was when it was first asked for."""
+    template = run.settle_once("branch", {"template": run.settings.branch})["template"]
+    return branch_name(template, ticket, prompt.work, prompt.slug)
 
 
 async def find_commands(run: Run) -> Commands:
@@ -125,21 +153,34 @@ async def find_commands(run: Run) -> Commands:
     return detect_commands(names, texts)
 
 
-async def choose_commands(run: Run, ticket: str, inputs: TicketInputs, found: Commands) -> Commands:
-    """What the user says goes over settings, and these over what was found; neither command may be missing.
+async def choose_commands(run: Run, ticket: str, inputs: TicketInputs, found: Commands) -> tuple[Command, Command]:
+    """Build and test: what the user says goes over settings, and these over what was found. A project without a build
+    has none; one without a test must say so.
 
     Settings may change between a crash and its resume: what they said first is recorded, and stays.
     """
 
-    def choose(_document: Document) -> list[str | None]:
-        settings = Commands(run.settings.build_command, run.settings.test_command)
-        chosen = Commands(inputs.build, inputs.test).over(settings).over(found)
-        return [chosen.build, chosen.test]
+    def choose(_document: Document) -> list[list[Any] | None]:
+        chosen = said_by_people(run, inputs).over(found)
+        return [[one.text, one.origin, one.by_person] if one else None for one in (chosen.build, chosen.test)]
 
-    chosen = Commands(*await run.look(f"{home(ticket)}/progress.yaml", choose))
-    if missing := chosen.missing():
-        raise problems.no_commands(missing)
-    return chosen
+    build, test = await run.look(f"{home(ticket)}/progress.yaml", choose)
+    if test is None:
+        raise problems.no_test()
+    return Command(*(build or (NONE, "no file that says how"))), Command(*test)
+
+
+def said_by_people(run: Run, inputs: TicketInputs) -> Commands:
+    """The commands that a person gives with this start, or has put into the settings."""
+    settings = Commands(
+        Command(run.settings.build_command, SETTINGS, True) if run.settings.build_command else None,
+        Command(run.settings.test_command, SETTINGS, True) if run.settings.test_command else None,
+    )
+    given = Commands(
+        Command(inputs.build, "--build", True) if inputs.build else None,
+        Command(inputs.test, "--test", True) if inputs.test else None,
+    )
+    return given.over(settings)
 
 
 async def count_cores(run: Run) -> str:
@@ -176,13 +217,11 @@ async def scan_impact(repository: Repository, request: str) -> Impact:
     return impact(terms, named, await repository.matches(terms, most=MOST_FILES, largest=LARGEST))
 
 
-async def understand(run: Run, ticket: str, request: str) -> Prompt:
-    """I1.E: by rules where the request is clear, else by the Interpreter."""
-    if run.decide(clarity, request) is Clarity.CLEAR:
-        work = work_type(request)
-        assert work is not None
-        return Prompt(work, slug(request, work), tuple(tool_mandates(request)))
-    return await interpret(run, ticket, request)
+def read_by_rules(request: str) -> Prompt:
+    """I1.E: what a clear request says."""
+    work = work_type(request)
+    assert work is not None
+    return Prompt(work, slug(request, work), tuple(tool_mandates(request)))
 
 
 async def interpret(run: Run, ticket: str, request: str) -> Prompt:
@@ -210,7 +249,7 @@ async def interpret(run: Run, ticket: str, request: str) -> Prompt:
 async def initialize(run: Run, ticket: str, inputs: TicketInputs, repository: Repository, analysis: Analysis) -> Ledger:
     """I2: prompt.yaml, progress.yaml, the lines in .gitignore, and the log."""
     now, prompt = stamp(run.now()), analysis.prompt
-    head = await repository.head()
+    head, branch = await repository.head(), ticket_branch(run, ticket, analysis.prompt)
     if prompt.by_code:
         text = render_prompt(
             ticket,
@@ -232,8 +271,10 @@ async def initialize(run: Run, ticket: str, inputs: TicketInputs, repository: Re
             ticket=ticket,
             work=prompt.work,
             slug=prompt.slug,
-            build=analysis.commands.build or "",
-            test=analysis.commands.test or "",
+            branch=branch,
+            existing_branch=analysis.existing_branch,
+            commands={"build": analysis.build, "test": analysis.test},
+            baseline={"run": run.identity.run_id, **analysis.checks.baseline},
             parallel=parallel_tasks(analysis.cores, inputs.max_parallel or run.settings.max_parallel_tasks),
             fast_path=inputs.fast_path and run.settings.fast_path,
             docs=analysis.docs,
@@ -246,7 +287,7 @@ async def initialize(run: Run, ticket: str, inputs: TicketInputs, repository: Re
     path = f"{home(ticket)}/progress.yaml"
     await run.edit(path, {"begin": ticket}, begin)
     ledger = Ledger(run, ticket, await run.read(path))
-    ledger.head = head
+    ledger.head, ledger.checks = head, analysis.checks
     await run.write(f"{home(ticket)}/tmp/progress.bak.yaml", (await run.read(path)).text)
     await hide_prompts(run)
     ledger.log("start", branch=ledger.data["branch"], type=prompt.work.value, by_code=prompt.by_code)

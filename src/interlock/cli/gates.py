@@ -1,0 +1,263 @@
+"""A gate as a person meets it: question, summary, documents, choices; answered in place on a terminal (EV-22)."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import pydoc
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from interlock.cli.changes import change_lines, changes_of
+from interlock.cli.desk import Desk
+from interlock.cli.output import complain, put_beside, ring
+from interlock.documents.files import read_plain
+from interlock.engine.folder import Known, find_run
+from interlock.errors import InterlockError
+from interlock.telemetry import harmless, indented, is_good, lined, printable, verdict_word
+
+if TYPE_CHECKING:
+    from interlock.engine.journal import Line
+
+FIRST_LINES = 2
+"""Of each document, so many lines are shown."""
+VERDICTS = 6
+NOTIFY_S = 30
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a person chose at the terminal."""
+
+    choice: str
+    note: str = ""
+
+
+# -- presenting
+
+
+def gate_lines(desk: Desk, run_id: str, gate: Mapping[str, Any], *, commands: bool = True) -> list[str]:
+    """A gate for people: the question, what led to it, what it shows, the choices and the exact commands."""
+    known = find_run(desk.root, run_id)
+    lines = [f"  question: {indented(lined(gate['question']), '    ')}", *_summary(known)]
+    for path in gate["digests"]:
+        lines += _document(known, gate, path)
+    choices = [(str(choice["name"]), str(choice["leads_to"])) for choice in gate["choices"]]
+    lines += [f"  choice: {printable(name)} - {printable(leads)}" for name, leads in choices]
+    return [*lines, *command_lines(desk, run_id, gate)] if commands else lines
+
+
+def command_lines(desk: Desk, run_id: str, gate: Mapping[str, Any]) -> list[str]:
+    """How to decide at a gate from anywhere, and how to see more of what it is about."""
+    if not can_go_on_here(find_run(desk.root, run_id)):
+        return ["  decide in the program that runs this playbook: the command line does not have it"]
+    names = [str(choice["name"]) for choice in gate["choices"]]
+    lines = [f"  decide with: {desk.spoken(command)}" for command in _commands(run_id, names)]
+    return [*lines, f"  see more: {desk.spoken(f'diff {run_id}')}   {desk.spoken(f'why {run_id}')}"]
+
+
+def can_go_on_here(known: Known) -> bool:
+    """Whether the command line has the playbook of a run; else only the program that started it can go on."""
+    from interlock.playbooks import load
+
+    try:
+        load(known.identity.playbook)
+    except InterlockError:
+        return False
+    return True
+
+
+def _commands(run_id: str, names: Sequence[str]) -> Iterator[str]:
+    """Each way to decide as it is typed; the run goes on at once."""
+    for name in names:
+        match name:
+            case "approve":
+                yield f"approve {run_id} --resume"
+            case "reject":
+                yield f'reject {run_id} --note "what is to be changed" --resume'
+            case _:
+                yield f"answer {run_id} {shlex.quote(name)} --resume"
+    if not names:
+        yield f'answer {run_id} "your words" --resume'
+
+
+def _summary(known: Known) -> Iterator[str]:
+    """What happened since a person was last asked: how many were called, and what judges said."""
+    lines = known.folder.lines()
+    asked = [number for number, line in enumerate(lines) if line.event == "gate.decided"]
+    ends = [line for line in lines[asked[-1] if asked else 0 :] if line.event == "dispatch.end"]
+    if not ends:
+        return
+    good = sum(is_good(line.data) for line in ends)
+    bad = f", {len(ends) - good} not" if good < len(ends) else ""
+    called = f"{len(ends)} {'dispatch' if len(ends) == 1 else 'dispatches'}"
+    yield f"  since {'the last decision' if asked else 'the start'}: {called}, {good} well{bad}"
+    judged = [line for line in ends if line.data.get("passed") is not None or not is_good(line.data)]
+    yield from (f"    {_verdict(line)}" for line in judged[-VERDICTS:])
+    try:
+        yield from change_lines(changes_of(known, lines))[:1]
+    except (InterlockError, OSError, LookupError, ValueError):
+        return
+
+
+def _verdict(line: Line) -> str:
+    said = [str(one) for one in (*line.data.get("complaints", ()), *line.data.get("against", ()))]
+    why = f": {printable(said[0])}" if said else ""
+    return f"{printable(line.data['member'])} {verdict_word(line.data)}{why}"
+
+
+def _document(known: Known, gate: Mapping[str, Any], path: str) -> Iterator[str]:
+    """One document: its size, what is new in it since the gate was last opened, how it begins."""
+    text = _text_of(known, path)
+    if text is None:
+        yield f"  shows: {printable(path)} (no such file)"
+        return
+    rows = text.splitlines()
+    size = f"{len(rows)} lines, {len(text.encode())} bytes"
+    yield f"  shows: {printable(path)} ({size}{_since(known, gate, path, text)})"
+    said = [row.strip() for row in rows if row.strip() and not row.startswith(("#", "---", "```", "|--"))]
+    yield from (f"    {printable(row, 100)}" for row in said[:FIRST_LINES])
+
+
+def _since(known: Known, gate: Mapping[str, Any], path: str, text: str) -> str:
+    """What changed since the same gate showed it before; nothing for what is shown the first time."""
+    before = _earlier(known, gate, path)
+    if before is None:
+        return ""
+    if before == text:
+        return ", as before"
+    added, removed = 0, 0
+    for row in difflib.unified_diff(before.splitlines(), text.splitlines(), lineterm="", n=0):
+        added += row.startswith("+") and not row.startswith("+++")
+        removed += row.startswith("-") and not row.startswith("---")
+    return f", changed since you saw it: +{added} -{removed}"
+
+
+def _earlier(known: Known, gate: Mapping[str, Any], path: str) -> str | None:
+    """The document as an earlier opening of the gate showed it, where it is still known."""
+    openings = [line.data for line in known.folder.lines() if line.event == "gate.opened"]
+    same = [data for data in openings if data["gate"] == gate["gate"] and path in data["digests"]]
+    seen = [data["digests"][path] for data in same if data["digests"] != gate["digests"]]
+    if not seen:
+        return None
+    if seen[-1] == gate["digests"][path]:
+        return _text_of(known, path)
+    try:
+        return known.folder.objects.get(seen[-1]).decode("utf-8", "replace")
+    except (InterlockError, OSError, LookupError):
+        return None
+
+
+def _text_of(known: Known, path: str) -> str | None:
+    try:
+        return read_plain(known.folder.root / path).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+# -- asking
+
+
+def can_ask(desk: Desk) -> bool:
+    """Whether somebody sits at a terminal who can be asked here and now."""
+    streams = (sys.stdin, sys.stderr)
+    return not desk.json and all(stream.isatty() for stream in streams) and os.environ.get("TERM", "") != "dumb"
+
+
+def ask(desk: Desk, run_id: str, gate: Mapping[str, Any]) -> Answered | None:
+    """The answer of the person at the terminal; None when they would rather decide later."""
+    names = [str(choice["name"]) for choice in gate["choices"]]
+    keys = _keys(names)
+    try:
+        while True:
+            menu = "  ".join([*(_marked(name, key) for key, name in keys.items()), "[v]iew", "[q]uit"])
+            said = _read(f"{menu}: " if names else "Your answer, or [v]iew, [q]uit: ")
+            if said in ("q", "quit"):
+                complain(*command_lines(desk, run_id, gate))
+                return None
+            if said in ("v", "view"):
+                _view(desk, run_id, gate)
+            elif not names and said:
+                return Answered(said)
+            elif (choice := keys.get(said) or next((name for name in names if name == said), None)) is not None:
+                must = choice == "reject"
+                note = _read("What is to be changed? " if must else "A note for whoever works next (or Enter): ")
+                if note or not must:
+                    return Answered(choice, note)
+    except (EOFError, KeyboardInterrupt):
+        complain("", *command_lines(desk, run_id, gate))
+        return None
+
+
+def _keys(names: Sequence[str]) -> dict[str, str]:
+    """A letter for each choice: the first of its own that is free, else a number."""
+    keys: dict[str, str] = {}
+    for number, name in enumerate(names, 1):
+        letter = next((char for char in name.lower() if char.isalpha() and char not in {*keys, "v", "q"}), str(number))
+        keys[letter] = name
+    return keys
+
+
+def _marked(name: str, key: str) -> str:
+    place = name.lower().find(key)
+    return f"[{key}] {name}" if place < 0 else f"{name[:place]}[{name[place]}]{name[place + 1 :]}"
+
+
+def _read(prompt: str) -> str:
+    put_beside(prompt)
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.strip()
+
+
+def _view(desk: Desk, run_id: str, gate: Mapping[str, Any]) -> None:
+    """Everything that the decision is about: what changed in each document, the documents, the patch."""
+    known = find_run(desk.root, run_id)
+    parts = []
+    for path in gate["digests"]:
+        text, before = _text_of(known, path) or "(no such file)\n", _earlier(known, gate, path)
+        if before is not None and before != text:
+            rows = difflib.unified_diff(before.splitlines(), text.splitlines(), "before", "now", lineterm="")
+            parts.append("\n".join([f"=== what changed in {path}", *rows]))
+        parts.append(f"=== {path}\n\n{text}")
+    patch = changes_of(known, known.folder.lines()).patch
+    parts += [f"=== what the run changed\n\n{patch.decode('utf-8', 'replace')}"] if patch else []
+    whole = harmless("\n\n".join(parts))
+    if sys.stdout.isatty():
+        pydoc.pager(whole)
+    else:
+        complain(whole)
+
+
+# -- elsewhere
+
+
+def notify(desk: Desk, command: str | None, text: str, facts: Mapping[str, Any]) -> None:
+    """Call somebody: the bell of the terminal, and the command of the settings, which gets the facts as JSON."""
+    import json
+
+    from interlock.agents.environment import agent_environment, without_our_own
+
+    if sys.stderr.isatty() and not desk.json:
+        ring()
+    if not command:
+        return
+    environ = agent_environment(without_our_own(desk.environ, desk.root), {"NOTICE": text}, {})
+    try:
+        subprocess.run(
+            ["sh", "-c", command],
+            input=json.dumps(facts, default=str).encode(),
+            cwd=desk.root,
+            env=environ,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=NOTIFY_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        complain(f"  [notify] command did not work: {printable(str(error))}")

@@ -1,0 +1,143 @@
+"""A journal told from its beginning: each line with what only the lines before it say.
+
+What a part of the run is about (an item, a task), why a turn of a loop is another one, which decisions are news: none
+of that stands in the line itself.  The facts come from the playbook's own events: one with a `title` says what its
+surroundings in the journal work on, and `item`, `task` or `ticket` is the name of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from interlock.telemetry.facts import LineLike
+from interlock.telemetry.lines import (
+    Told,
+    Weight,
+    clock,
+    complaint,
+    decision,
+    indented,
+    is_good,
+    lined,
+    printable,
+    started,
+    tell,
+    verdict_word,
+)
+
+SUBJECT = ("item", "task", "ticket")
+ABOUT_ONE = ("dispatch.start", "dispatch.end", "dispatch.try", "decide", "proof", "work.noticed", "gate.opened")
+"""Events that are told with what they are about."""
+INDENT = " " * 10
+"""As wide as the time before a line."""
+
+
+class Narrator:
+    """Tells the lines of one journal in their order."""
+
+    def __init__(self) -> None:
+        self._about: dict[str, str] = {}
+        self._bad: dict[str, str] = {}
+        self._runner = ""
+        self._decided: dict[str, tuple[str, int]] = {}
+        self._ends = 0
+
+    def tell(self, line: LineLike) -> Told:
+        """What happened, with what it is about and, where something is done again, why."""
+        told = tell(line)
+        match line.event:
+            case "dispatch.start":
+                told = self._start(line, told)
+            case "dispatch.end":
+                told = self._ended(line, told)
+            case "decide":
+                told = self._decide(line, told)
+            case "loop":
+                told = self._turn(line, told)
+            case _ if self._is_own(line):
+                return self._own(line, told)
+        about = self.about(line)
+        if about and line.event in ABOUT_ONE and about not in str(line.data.get("member")):
+            return replace(told, text=f"{about}, {told.text}")
+        return told
+
+    def about(self, line: LineLike) -> str:
+        """What the line's part of the run works on, as people call it; empty where nobody said."""
+        return next((self._about[scope] for scope in _scopes(line.key) if scope in self._about), "")
+
+    def _is_own(self, line: LineLike) -> bool:
+        """Whether a playbook recorded it of its own accord."""
+        given = line.data.get("in")
+        return isinstance(given, Mapping) and "event" in given
+
+    def _own(self, line: LineLike, told: Told) -> Told:
+        """An event of the playbook: it may say what its surroundings are about, and how that ended."""
+        data, scope = line.data, next(_scopes(line.key), "")
+        subject = next((str(data[name]) for name in SUBJECT if isinstance(data.get(name), str)), "")
+        if not subject:
+            return told
+        if isinstance(title := data.get("title"), str):
+            self._about[scope] = printable(subject, 40)
+            return Told(f"{printable(subject)}: {printable(title)}")
+        if line.event.endswith(".blocked"):
+            return Told(f"{printable(subject)} is blocked{_because(data)}", Weight.BAD)
+        if line.event.endswith(".done"):
+            return Told(f"{printable(subject)} is done", Weight.GOOD)
+        return told
+
+    def _start(self, line: LineLike, told: Told) -> Told:
+        runner, self._runner = self._runner, str(line.data.get("runner", ""))
+        # Whoever is called all the time is named once.
+        return told if runner != self._runner or "try" not in line.data else started(line, runner=False)
+
+    def _ended(self, line: LineLike, told: Told) -> Told:
+        data = line.data
+        self._ends += 1
+        for scope in _scopes(line.key):
+            if "outcome" in data and not is_good(data):
+                why = f": {said}" if (said := complaint(data)) else ""
+                self._bad[scope] = f"{data.get('member')} {verdict_word(data)}{why}"
+        return told
+
+    def _decide(self, line: LineLike, told: Told) -> Told:
+        """A function's word is told when it is another one than the last time; a table's after every dispatch."""
+        if "out" not in line.data or told.weight is Weight.DETAIL:
+            return told
+        made = decision(line.data)
+        news = (made.result, self._ends if line.data.get("table") else 0)
+        last, self._decided[made.rule] = self._decided.get(made.rule), news
+        return told if last != news else replace(told, weight=Weight.DETAIL)
+
+    def _turn(self, line: LineLike, told: Told) -> Told:
+        """Another turn of a loop, where the one before it went wrong: why it is done again."""
+        data = line.data
+        name, turn, cap = data.get("loop"), data.get("turn"), data.get("cap")
+        if not isinstance(turn, int) or turn < 2:
+            return told
+        place = next(_scopes(line.key), "").rpartition("/")[0]
+        before = f"{place}/{name}-{turn - 1}" if place else f"{name}-{turn - 1}"
+        if (why := self._bad.get(before)) is None:
+            return told
+        about = f"{subject}, " if (subject := self.about(line)) else ""
+        return Told(f"{about}{name} {turn} of at most {cap}, because {why}", Weight.ATTENTION)
+
+
+def dated(line: LineLike, told: Told) -> str:
+    """The line as it stands in a log: time, then what happened; its further lines below that."""
+    return f"{clock(line.ts)}  {indented(told.text, INDENT)}"
+
+
+def _because(data: Mapping[str, Any]) -> str:
+    reasons = data.get("reasons")
+    said = [lined(one) for one in reasons if isinstance(one, str)] if isinstance(reasons, list) else []
+    return ": " + "\n".join(said[:3]) if said else ""
+
+
+def _scopes(key: str | None) -> Iterator[str]:
+    """The places in the run that a key lies in, the innermost first."""
+    place = (key or "").rpartition("/")[0]
+    while place:
+        yield place
+        place = place.rpartition("/")[0]
