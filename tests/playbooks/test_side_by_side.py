@@ -32,18 +32,20 @@ if playbook == "router":
     listed.write_text(listed.read_text().replace("[NOT STARTED]", "[DONE]", 1))
     Path("router.txt").write_text("by the router\\n")
     Path("log.txt").write_text("router\\n" + Path("log.txt").read_text())
-    print("ok")
+    print("Status: completed")
     sys.exit(0)
 answer = {"status": "success", "evidence": {"files": []}}
 if step == "implement":
     Path("roadmap.txt").write_text("by the roadmap\\n")
     Path("log.txt").write_text(Path("log.txt").read_text() + "roadmap\\n")
+ran = [{"command": "make test", "exit": 0, "summary": "ok"}]
 if step == "testing":
-    Path("report.xml").write_text("left by a test run")
-    answer |= {"verdict": "pass", "evidence": {"tests": {"passed": 3, "failed": 0}}}
+    if os.environ["INTERLOCK_ATTEMPT"] == "1":
+        Path("report.xml").write_text("left by a test run")
+    answer |= {"verdict": "pass", "evidence": {"tests": {"passed": 3, "failed": 0}, "verification": ran}}
 if step == "review":
     checks = dict.fromkeys(["lint", "typecheck", "build", "quality"], "pass")
-    answer |= {"verdict": "pass", "evidence": {"checks": checks}}
+    answer |= {"verdict": "pass", "evidence": {"checks": checks, "verification": ran}}
 print("```json\\n" + json.dumps(answer) + "\\n```")
 """
 

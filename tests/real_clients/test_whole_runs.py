@@ -33,7 +33,7 @@ EACH = [
 ]
 
 
-@pytest.mark.req("LY-23", "LY-01", "LY-05", "LY-07", "LY-11", "LY-13")
+@pytest.mark.req("LY-23", "EV-47", "LY-01", "LY-05", "LY-07", "LY-11", "LY-13")
 @pytest.mark.parametrize(("story", "name"), EACH)
 def test_a_whole_run_beside_a_person(story: Story, name: str, tmp_path: Path) -> None:
     """It completes; what agents and person did is there, the same file merged; repository and home are the person's."""
