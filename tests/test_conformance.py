@@ -130,7 +130,7 @@ def test_ids_must_be_plain_strings(tree: Tree, capsys: pytest.CaptureFixture[str
 
 
 def test_the_catalogue_has_every_row_once() -> None:
-    """761 rows, none twice, gapless in each group but for layers and evidence, whose sections begin at round numbers."""
+    """761 rows, none twice, gapless in each group but for layers and evidence, which leave room between sections."""
     groups = conformance.read_catalogue(Path(__file__).parent.parent / conformance.CATALOGUE)
     counts = {group.prefix: len(group.ids) for group in groups}
     assert counts == {"LY": 35, "EV": 38, "EN": 47, "CM": 38, "RM": 99, "HN": 113, "FT": 155, "RT": 74, "TK": 162}
