@@ -14,6 +14,7 @@ from interlock.cli.gates import can_ask, gate_lines, notify
 from interlock.cli.output import as_text, complain, print_json, write_output
 from interlock.cli.overview import ENDED_WELL
 from interlock.engine.folder import find_run
+from interlock.engine.lifecycle import ended_as
 from interlock.errors import InterlockError
 from interlock.telemetry import (
     cost_line,
@@ -116,12 +117,13 @@ def summary(desk: Desk, finished: Finished) -> list[str]:
         lines += change_lines(changes)
     if finished.started_at and sums.dispatches and (branch := branch_line(desk.root, finished.started_at)):
         lines.append(f"  branch: {branch}")
-    return [*lines, f"  next: {desk.spoken(f'{_next(close.status.value, changes)} {finished.run_id}')}"]
+    is_open = ended_as(finished.lines) is None
+    return [*lines, f"  next: {desk.spoken(f'{_next(close.status.value, changes, is_open)} {finished.run_id}')}"]
 
 
-def _next(status: str, changes: Changes | None) -> str:
+def _next(status: str, changes: Changes | None, is_open: bool) -> str:
     """The one command that helps most now."""
-    if status in ("interrupted", "waiting"):
+    if is_open:
         return "resume"
     if status in ENDED_WELL:
         return "diff" if changes is not None and changes.code else "show"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from interlock.agents.runner import AgentRequest
-    from interlock.engine.checks import Checks, Named, Proof
+    from interlock.engine.checks import Checks, Named, Proof, named_commands
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
     from interlock.engine.examination import BYPRODUCTS
     from interlock.engine.excerpts import Edit
@@ -58,7 +58,7 @@ _HOMES = {
         "APPROVE DEADLINE REJECT SESSION TIMEOUT Changed Choice CommandResult Delegation Dispatch Ending GateDecision "
         "Kind Quoted Report Retries Status Stop"
     ),
-    "checks": "Checks Named Proof",
+    "checks": "Checks Named Proof named_commands",
     "definition": "AfterComplete Past Playbook playbook",
     "excerpts": "Edit",
     "run": "KEY Run",
@@ -126,5 +126,6 @@ __all__ = [
     "Table",
     "best",
     "explore",
+    "named_commands",
     "playbook",
 ]

@@ -44,6 +44,19 @@ class Named:
         return f"{self.name}: {self.command}" + (f", from {self.origin}" if self.origin else "")
 
 
+def named_commands(run: Run, asked: Sequence[str], settings: Sequence[str], table: str) -> tuple[Named, ...]:
+    """What people name now, the command line before the settings; a replay keeps to what they named then.
+
+    Args:
+        table: of the settings, in which ``check_commands`` stand.
+    """
+    chosen, origin = (asked, "--check") if asked else (settings, f"[{table}] check_commands")
+    said = run.settle_once("named-commands", {"commands": list(chosen), "origin": origin})
+    commands = [str(command) for command in said["commands"]]
+    names = ["check"] if len(commands) == 1 else [f"check-{number}" for number in range(1, len(commands) + 1)]
+    return tuple(Named(name, command, str(said["origin"])) for name, command in zip(names, commands, strict=True))
+
+
 @dataclass(frozen=True)
 class Proof:
     """How a named command ended on a certain tree."""

@@ -12,8 +12,10 @@ from interlock.engine import Act, Status
 from interlock.engine.lifecycle import forgotten
 from interlock.playbooks.feature.layout import VERIFIERS
 from interlock.playbooks.feature.memory_file import sample_memory
+from interlock.settings import FeatureSettings
 
 from .conftest import AT, ERROR, Bench, Change, both, journal_of, plans, remembers, writes
+from .test_end import decide
 
 SHOWN = "# Report\n\n- `make all`: exit 0\n"
 
@@ -327,3 +329,20 @@ def test_in_a_fix_pass_older_findings_are_marked_old(bench: Bench) -> None:
         assert f"- [INVALIDATED — findings are being fixed] {entry}" in seen[0]
     assert "marked `[INVALIDATED` is old" in bench.brief("implementer-T01", 1)
     assert "INVALIDATED" not in bench.memory
+
+
+@pytest.mark.req("EV-23")
+def test_a_command_that_is_mended_in_the_settings_counts_from_then_on(bench: Bench) -> None:
+    """Named in the settings, mistyped, mended while the run stood still: what is named now is run."""
+    settings = FeatureSettings(check_commands=("run tsets",))
+    bench.on("implementer-T01", BREAKS)
+    simulation = bench.simulate(approval=True)
+    simulation.options = replace(simulation.options, settings=settings)
+    assert simulation.go().status is Status.WAITING
+    decide(bench, "approve")
+    mended = replace(simulation.options, settings=settings.model_copy(update={"check_commands": ("run tests",)}))
+    assert simulation.go(options=mended).status is Status.WAITING
+    decide(bench, "approve")
+    simulation.go(options=mended)
+    ran = [(one["command"], one["exit"]) for one in bench.events("proof")]
+    assert ran[:2] == [("run tsets", 0), ("run tests", 1)]

@@ -78,13 +78,12 @@ def add(run: typer.Typer) -> None:
             "post_mortem_on_halt": post_mortem_on_halt,
             "scheduling": scheduling,
             "git": git,
-            "check_commands": check or None,
+            "check_commands": check or [],
         }
         settings = desk.application(Quiet()).settings.feature
         variable = desk.environ.get("APPROVAL_MODE")
         inputs = inputs_of(" ".join(request), slug, approval, variable, given, settings)
-        origin = "--check" if check else "check_commands of the settings"
-        return start(desk, "feature", inputs, {"check_origin": origin})
+        return start(desk, "feature", inputs)
 
 
 def inputs_of(
@@ -101,7 +100,6 @@ def inputs_of(
     chosen: dict[str, Any] = {
         name: getattr(settings, name) if value is None else value for name, value in given.items()
     }
-    chosen["check_commands"] = list(chosen["check_commands"])
     return FeatureInputs(request, slug, approval_mode(approval, variable, settings.approval), **chosen)
 
 

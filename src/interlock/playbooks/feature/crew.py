@@ -10,7 +10,7 @@ from typing import Any
 
 from interlock.contracts import ArtifactClass, Outcome, Reason
 from interlock.documents import Document, DocumentState, EditedMeanwhile
-from interlock.engine import Checks, Proof, Report, Run
+from interlock.engine import Checks, Named, Proof, Report, Run
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.feature import shared_memory
 from interlock.playbooks.feature.briefs import Brief, Desk
@@ -152,6 +152,8 @@ class Crew:
     """The workspace before the first implementer."""
     constraints: str = ""
     checks: Checks | None = None
+    named: Callable[[], tuple[Named, ...]] = tuple
+    """The commands that a person names at the moment."""
     """The commands that a person named."""
     proofs: tuple[Proof, ...] = ()
     """How they ended on the tree that was verified last."""
@@ -240,6 +242,7 @@ class Crew:
         """How the commands that a person named end on the tree as it is."""
         if self.checks is None:
             return ()
+        self.checks.commands = self.named()
         self.proofs = await self.checks.prove()
         self.proven_at = await self.run.snapshot()
         return self.proofs

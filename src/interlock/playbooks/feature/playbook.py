@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from interlock.documents import DocumentState, EditedMeanwhile
-from interlock.engine import AfterComplete, Checks, Ending, GateDecision, Named, Run, Status, playbook
+from interlock.engine import AfterComplete, Checks, Ending, GateDecision, Named, Run, Status, named_commands, playbook
 from interlock.errors import BadInput, ConfigInvalid
 from interlock.playbooks.feature import shared_memory
 from interlock.playbooks.feature.briefs import RETRIES
@@ -107,7 +108,7 @@ async def feature(run: Run, inputs: FeatureInputs) -> Ending:
     checks = Checks(run, named(run, inputs))
     await checks.preflight()
     crew = await setup(run, inputs)
-    crew.checks = checks
+    crew.checks, crew.named = checks, partial(named, run, inputs)
     try:
         await research(crew, inputs)
         await specify(crew)
@@ -144,14 +145,10 @@ def check(inputs: FeatureInputs) -> None:
             raise ConfigInvalid(f"{name} must be {' or '.join(allowed)}", where=f"feature.{name}", found=value)
 
 
-def named(run: Run, inputs: FeatureInputs) -> list[Named]:
-    """The commands that a person named, each with a name of its own."""
-    commands = inputs.check_commands
-    if not commands:
-        return []
-    origin = run.settle_once("named", {"origin": run.flags.get("check_origin", "check_commands")})["origin"]
-    names = [f"check-{number}" for number in range(1, len(commands) + 1)] if len(commands) > 1 else ["check"]
-    return [Named(name, command, origin) for name, command in zip(names, commands, strict=True)]
+def named(run: Run, inputs: FeatureInputs) -> tuple[Named, ...]:
+    """The commands that a person names: what they mend in the settings counts from then on."""
+    settings = run.settings.check_commands if run.settings is not None else ()
+    return named_commands(run, inputs.check_commands, settings, "feature")
 
 
 async def setup(run: Run, inputs: FeatureInputs) -> Crew:

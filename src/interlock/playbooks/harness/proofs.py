@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from interlock.engine import Checks, Named, Proof, Run
+from interlock.engine import Checks, Named, Proof, Run, named_commands
 from interlock.playbooks.harness.inputs import HarnessInputs
 from interlock.playbooks.harness.lifecycle import Stage
 from interlock.playbooks.harness.run_report import Kind, RunReport, of_kind
@@ -21,14 +21,7 @@ DOCUMENTS = "harness/**"
 
 
 def named_now(run: Run, inputs: HarnessInputs) -> tuple[Named, ...]:
-    """What people name, the command line before the settings; a replay keeps to what they named then."""
-    asked, origin = inputs.check.splitlines(), "--check"
-    if not asked:
-        asked, origin = list(run.settings.check_commands), "[harness] check_commands"
-    said = run.settle_once("named-commands", {"commands": asked, "origin": origin})
-    commands = [str(command) for command in said["commands"]]
-    names = ["check"] if len(commands) == 1 else [f"check-{number}" for number in range(1, len(commands) + 1)]
-    return tuple(Named(name, command, str(said["origin"])) for name, command in zip(names, commands, strict=True))
+    return named_commands(run, inputs.check.splitlines(), run.settings.check_commands, "harness")
 
 
 async def look_first(run: Run, inputs: HarnessInputs, state: RunState, report: RunReport | None) -> Checks:
