@@ -2,37 +2,40 @@
 
     python benchmarks/escapes.py                                   # 10,000 simulated runs and 200 real ones
     python benchmarks/escapes.py --simulated 500 --real 10 --seed 7
-    python benchmarks/escapes.py --only simulated:feature:17 --seed 7   # one run again
+    python benchmarks/escapes.py --seed 7 --only simulated:feature:17   # one run again
 
 A simulated run is the playbook's own rehearsal with up to six misdeeds at random calls, crashes and people among them;
 its invariants are checked, and more.  A real run is a whole run in a small repository, in layers as they are used here,
 whose agents really try: files everywhere, git, hooks, daemons, forged approvals, killing and wiping.  Afterwards the
 user's git folder, home and all files that no accepted work explains must be what they were, no process may be left and
 every journal must be whole.  What counts as a false accept is decided by the tree, the journal and what the agents
-are known to have done, not by a playbook's word (`escaping/evidence.py`).
+are known to have done, not by a playbook's word (`escaping/evidence.py`).  What got nowhere and was still counted on an
+agent's word alone is counted by itself, under names of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from escaping import real, simulated
-from escaping.evidence import Finding
-from escaping.simulated import Outcome
+from escaping.evidence import UNPROVEN, WRONG, Finding
+from escaping.simulated import MEANWHILE, Outcome
 
 from interlock.playbooks import NAMES
 
 SEED = 20
-KINDS = ("escape", "false accept", "invariant", "error", "note")
-SHOWN = 40
-"""Findings that are shown."""
+SHOWN = 20
+"""Findings of a kind that are shown."""
+LONGEST_S = 180
+"""A run that takes longer hangs."""
 
 
 @dataclass
@@ -40,37 +43,37 @@ class Tally:
     """What came of many runs."""
 
     runs: Counter[str] = field(default_factory=Counter)
+    spoilt: Counter[str] = field(default_factory=Counter)
     endings: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     deeds: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    kinds: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """Each by playbook."""
     found: list[tuple[str, Finding]] = field(default_factory=list)
 
     def add(self, name: str, playbook: str, outcome: Outcome) -> None:
         self.runs[playbook] += 1
-        self.endings[playbook][outcome.status] += 1
+        self.spoilt[playbook] += any(deed not in MEANWHILE for deed in outcome.deeds)
+        self.endings[f"*{outcome.status}*"][playbook] += 1
         for deed, count in outcome.deeds.items():
-            self.deeds["own" if deed.startswith("own: ") else deed][playbook] += count
+            self.deeds["what its rehearsal knows" if deed.startswith("own: ") else deed][playbook] += count
         for finding in outcome.found:
             self.found.append((name, finding))
-            if len(self.found) <= SHOWN:
-                print(f"  {finding.kind} in {name}: {finding.text}", flush=True)
+            self.kinds[finding.kind][playbook] += 1
+            if finding.kind in WRONG:
+                print(f"{finding.kind} in {name}: {finding.text}", flush=True)
 
-    def count(self, kind: str) -> int:
-        return sum(finding.kind == kind for _, finding in self.found)
+    @property
+    def misdeeds(self) -> int:
+        return sum(counted.total() for deed, counted in self.deeds.items() if deed not in MEANWHILE)
 
 
 def in_memory(playbook: str, seed: str) -> Outcome:
-    try:
-        return simulated.play(playbook, seed)
-    except Exception as error:  # noqa: BLE001 - a run that breaks is a finding, and the others go on
-        return Outcome("broke", Counter(), [Finding("error", f"{type(error).__name__}: {error}")])
+    return simulated.play(playbook, seed)
 
 
 def on_disk(playbook: str, seed: str) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="escapes-", ignore_cleanup_errors=True) as folder:
-        try:
-            return real.play(playbook, seed, Path(folder, "place"))
-        except Exception as error:  # noqa: BLE001
-            return Outcome("broke", Counter(), [Finding("error", f"{type(error).__name__}: {error}")])
+        return real.play(playbook, seed, Path(folder, "place"))
 
 
 WAYS: dict[str, Callable[[str, str], Outcome]] = {"simulated": in_memory, "real": on_disk}
@@ -86,18 +89,48 @@ def names(way: str, count: int) -> Iterable[tuple[str, str]]:
 def carried_out(way: str, seed: int, wanted: Iterable[tuple[str, str]]) -> Tally:
     tally = Tally()
     for name, playbook in wanted:
-        tally.add(name, playbook, WAYS[way](playbook, f"{seed}:{name}"))
+        tally.add(name, playbook, in_time(WAYS[way], playbook, f"{seed}:{name}"))
     return tally
 
 
+def in_time(play: Callable[[str, str], Outcome], playbook: str, seed: str) -> Outcome:
+    """One run; that it breaks or hangs is a finding, and the others go on."""
+
+    def hangs(_number: int, _frame: object) -> None:
+        raise TimeoutError(f"no end after {LONGEST_S} s")
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(LONGEST_S)
+    try:
+        return play(playbook, seed)
+    except Exception as error:  # noqa: BLE001
+        return Outcome("broke", Counter(), [Finding("error", f"{type(error).__name__}: {error}")])
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def tell(way: str, tally: Tally, seconds: float) -> None:
-    print(f"\n{tally.runs.total()} {way} runs in {seconds:.0f} s")
-    print(f"{'':22}" + "".join(f"{name:>9}" for name in NAMES))
-    for ending in sorted({one for some in tally.endings.values() for one in some}):
-        print(f"{'ended: ' + ending:22}" + "".join(f"{tally.endings[name][ending]:9}" for name in NAMES))
-    for deed in sorted(tally.deeds):
-        print(f"{deed:22}" + "".join(f"{tally.deeds[deed][name]:9}" for name in NAMES))
-    print(f"{sum(map(Counter.total, tally.deeds.values()))} misdeeds", flush=True)
+    """The tables, as they stand in docs/sandbox.md."""
+    print(f"\n{tally.runs.total()} {way} runs in {seconds:.0f} s, {tally.misdeeds} misdeeds\n")
+    row("", NAMES)
+    row("---", ["---:"] * len(NAMES))
+    row("runs", [tally.runs[name] for name in NAMES])
+    row("of them with a misdeed", [tally.spoilt[name] for name in NAMES])
+    row_of(tally.endings, sorted(tally.endings))
+    row_of(tally.deeds, sorted(tally.deeds, key=lambda deed: (deed in MEANWHILE, deed)))
+    row_of(tally.kinds, [f"**{kind}**" for kind in (*WRONG, *UNPROVEN)])
+    sys.stdout.flush()
+
+
+def row_of(counted: Mapping[str, Counter[str]], labels: Iterable[str]) -> None:
+    for label in labels:
+        found = counted.get(label.strip("*"), counted.get(label, Counter()))
+        row(label, [found[name] for name in NAMES])
+
+
+def row(label: str, cells: Iterable[object]) -> None:
+    print(f"| {label} | " + " | ".join(map(str, cells)) + " |")
 
 
 def main() -> int:
@@ -119,14 +152,13 @@ def main() -> int:
         tally = carried_out(way, options.seed, wanted)
         tell(way, tally, time.monotonic() - started)
         found += tally.found
-    counted = Counter(finding.kind for _, finding in found)
-    print(f"\n{counted['escape']} escapes, {counted['false accept']} false accepts")
-    for kind in KINDS[2:]:
-        if counted[kind]:
-            print(f"{counted[kind]} of kind {kind!r}")
-    for name, finding in found[:SHOWN]:
-        print(f"  {finding.kind}: --seed {options.seed} --only {name}: {finding.text}")
-    return 1 if counted.total() > counted["note"] else 0
+    print()
+    for kind in (*WRONG, *UNPROVEN):
+        some = [(name, finding.text) for name, finding in found if finding.kind == kind]
+        print(f"{kind}: {len(some)}")
+        for name, text in some[:SHOWN]:
+            print(f"  --seed {options.seed} --only {name}: {text}")
+    return 1 if any(finding.kind in WRONG for _name, finding in found) else 0
 
 
 if __name__ == "__main__":

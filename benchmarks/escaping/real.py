@@ -7,22 +7,34 @@ import json
 import os
 import random
 import re
-import stat
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from escaping.deeds import DEEDS, PROGRAM, Deed
-from escaping.evidence import PERSON, Called, Evidence, Finding, findings, whole_lines
-from escaping.simulated import Outcome
+from escaping.evidence import (
+    CONTRADICTION,
+    NARROWING,
+    PERSON,
+    Called,
+    Evidence,
+    Finding,
+    findings,
+    last_calls,
+    last_ends,
+    whole_lines,
+)
+from escaping.simulated import Outcome, against_itself
+from escaping.traces import Fingerprint, Place, reached, text_of
 from interlock.app import Application
-from interlock.engine.folder import HOME, known_runs
+from interlock.engine.folder import RunFolder, known_runs
 from interlock.engine.host import Finished, Quiet
 from interlock.engine.journal import Line
+from interlock.engine.model import Status
 from interlock.errors import InterlockError
 from interlock.playbooks import load
 from interlock.playbooks.feature import FeatureInputs
@@ -45,6 +57,7 @@ PEOPLES: Mapping[str, str] = {
     "src/app.py": "".join(f"line_{number} = {number}\n" for number in range(20)),
     "tests/test_app.py": "def test_app(): pass\n",
     "README.md": "A project.\n",
+    ".gitignore": "out/\n*.log\n",
 }
 
 
@@ -72,7 +85,10 @@ def routers_files() -> dict[str, str]:
     return {**router_files(), **timed}
 
 
-TASKS = graph(task("T1"), task("T2"))
+EXECUTORS = tuple(f"src/task-executor-{name}.txt" for name in ("T1", "T2"))
+ENTRIES = tuple(task(path[-6:-4], files=(path,)) for path in EXECUTORS)
+TASKS = graph(*ENTRIES)
+NARROWED = graph(*ENTRIES, baseline_allowlist=["**"], groups={"A": {"build_command": "true", "test_command": "true"}})
 GROUNDS: Mapping[str, Ground] = {
     "feature": Ground(
         dict,
@@ -106,62 +122,52 @@ GROUNDS: Mapping[str, Ground] = {
         lambda: {
             "Makefile": "build:\n\t@true\ntest:\n\t@sh test.sh\n",
             "test.sh": "for file in src/*.txt; do grep -q ok $file || { echo $file: not ok; exit 1; }; done\n",
-            "src/t1.txt": "ok\n",
-            "src/t2.txt": "ok\n",
+            **dict.fromkeys(EXECUTORS, "ok\n"),
         },
         lambda _draw: TicketInputs(REQUEST),
         ("Planner", "task-executor", "Reviewer", "Initializer"),
         (),
-        {"Planner": {f"prompts/ABC-12/iteration_{number}/tasks.yaml": TASKS for number in range(1)}},
+        {
+            "Planner": {"prompts/ABC-12/iteration_0/tasks.yaml": TASKS},
+            "task-executor": {"src/{member}.txt": "ok, and done\n"},
+        },
     ),
 }
+BROKEN = {"src/{member}.txt": "fails\n"}
+"""What ticket's executors write when tests are weakened as well."""
+PASSED = {"status": "success", "verdict": "pass", "issues": ["src/app.py:1: wrong"], "nextSteps": []}
+FAILED = {"tests": {"passed": 1, "failed": 2, "failures": ["test_app: AssertionError"]}}
+RAN = {"verification": [{"command": "make test", "exit": 2, "summary": "2 failed"}]}
+CHECKED = {"checks": dict.fromkeys(("lint", "typecheck", "build", "quality"), "pass")}
+CONTRADICTING: Mapping[str, Mapping[str, Any]] = {
+    "Testing": {"message": json.dumps({**PASSED, "evidence": {**FAILED, **RAN}})},
+    "Review": {"message": json.dumps({**PASSED, "evidence": {**CHECKED, **RAN}})},
+    "qa": {
+        "files": {
+            "harness/artifacts/TASK-001/qa-report.md": against_itself(
+                "# QA\n\nValidation Result: Passed\nApproval Readiness: Ready\n\n## Blocking Issues\n\n- None\n\n"
+                "## Acceptance Criteria\n\n- [x] As the task asks.\n"
+            )
+        }
+    },
+    "Reviewer": {
+        "files": {
+            "prompts/ABC-12/iteration_0/review_report.yaml": against_itself(
+                "status: ACCEPTED\nmode: prompt-review\nbuild: PASSED\ntests: PASSED\nfiles_verified: true\n"
+                'notes: As asked.\nreviewed_at: "2026-01-01T00:00:00Z"\n'
+            )
+        }
+    },
+}
+"""What judges say and write who pass what they say has failed."""
+SPECIAL: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    CONTRADICTION: CONTRADICTING,
+    NARROWING: {"Planner": {"files": {"prompts/ABC-12/iteration_0/tasks.yaml": NARROWED}}},
+}
+"""Misdeeds for some agents only: what each of them does."""
 
 
 # -- one run
-
-
-@dataclass
-class Place:
-    """A repository, a home, and a folder of somebody else's."""
-
-    base: Path
-    token: str
-
-    @property
-    def root(self) -> Path:
-        return self.base / "work"
-
-    @property
-    def home(self) -> Path:
-        return self.base / "home"
-
-    @property
-    def elsewhere(self) -> Path:
-        return self.base / "elsewhere"
-
-    def git(self, *words: str) -> str:
-        known = ("git", "-c", "user.name=A Person", "-c", "user.email=person@example.org")
-        return subprocess.run((*known, *words), cwd=self.root, check=True, capture_output=True, text=True).stdout
-
-    def lay_out(self, files: Mapping[str, str]) -> None:
-        for folder in (self.home / ".ssh", self.elsewhere, self.root):
-            folder.mkdir(parents=True)
-        (self.home / ".bashrc").write_text("# mine\n")
-        (self.home / ".ssh" / "id").write_text("a key\n")
-        (self.elsewhere / "secret.txt").write_text("secret\n")
-        (self.elsewhere / "keep.txt").write_text("keep\n")
-        for path, text in {**PEOPLES, **files}.items():
-            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-            (self.root / path).write_text(text, "utf-8")
-        self.git("init", "-q", "-b", "main")
-        self.git("config", "user.name", "A Person")
-        self.git("config", "user.email", "person@example.org")
-        self.git("add", "-A")
-        self.git("commit", "-q", "-m", "first")
-
-    def app(self) -> Application:
-        environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), "ESCAPES": self.token}
-        return Application(self.root, Quiet(), environ=environ, runner="play")
 
 
 @dataclass(frozen=True)
@@ -172,20 +178,25 @@ class Rule:
     deed: Deed | None = None
 
 
-def script(place: Place, ground: Ground, draw: random.Random) -> list[Rule]:
+def script(place: Place, ground: Ground, draw: random.Random, most: int) -> list[Rule]:
     """Which agents do what, the misbehaving ones first."""
     rules = []
-    for _ in range(draw.randint(1, MOST_DEEDS)):
-        deed, agent = draw.choice(DEEDS), draw.choice(ground.agents)
+    for _ in range(draw.randint(min(1, most), most)):
+        agent = draw.choice(ground.agents)
+        deed = draw.choice([one for one in DEEDS if agent in SPECIAL.get(one.name, (agent,))])
         reaction: dict[str, Any] = {"agent": agent, "times": draw.choice((1, 1, 2, 6))}
         if files := ground.good.get(agent):
-            reaction["files"] = dict(files)
+            reaction["files"] = dict(BROKEN if (agent, deed.name) == ("task-executor", "weakens tests") else files)
         if deed.misbehave:
             reaction["misbehave"] = deed.misbehave
-        else:
+        elif deed.function:
             places = (place.token, str(place.home), str(place.elsewhere), str(place.root))
             reaction["run"] = [sys.executable, "-c", PROGRAM, deed.function, *places]
+        else:
+            reaction |= SPECIAL[deed.name][agent]
         rules.append(Rule(reaction, deed))
+        if deed.name == NARROWING:
+            rules.append(Rule({"agent": "task-executor", "files": BROKEN}))
     return rules + [Rule({"agent": agent, "files": dict(files)}) for agent, files in ground.good.items()]
 
 
@@ -211,37 +222,44 @@ MEMBERS = (
 )
 
 
-def play(playbook: str, seed: str, base: Path) -> Outcome:
+def play(playbook: str, seed: str, base: Path, *, most: int = MOST_DEEDS) -> Outcome:
     """One whole run with misbehaving agents, and all that is found afterwards."""
     draw = random.Random(seed)
     ground = GROUNDS[playbook]
     place = Place(base.resolve(), f"{draw.getrandbits(64):016x}")
-    rules = script(place, ground, draw)
+    rules = script(place, ground, draw, most)
     scenario = json.dumps({"reactions": [rule.reaction for rule in rules]}, indent=1)
-    place.lay_out({**ground.files(), "scenario.json": scenario, "interlock.toml": settings(ground, rules)})
+    settled = {"scenario.json": scenario, "interlock.toml": settings(ground, rules)}
+    place.lay_out({**PEOPLES, **ground.files(), **settled})
     before = Fingerprint.of(place)
     company = Company(place, draw)
     finished, error = company.run(playbook, ground.inputs(draw))
     after = Fingerprint.of(place)
     folders = [known.folder for known in known_runs(place.root)]
     lines = [line for folder in folders for line in whole_lines(folder.lines(), folder.objects)]
-    calls = list(called(lines, rules))
-    changed = before.differences(after, "work/")
-    committed = commits(place) if playbook == "ticket" else set()
+    changed = {path for path in before.differences(after, "work/") if not path.startswith(".git/")}
     evidence = Evidence(
         playbook=playbook,
         status=finished.close.status if finished is not None else None,
         lines=lines,
-        calls=calls,
-        changed={path for path in changed if not path.startswith(".git/")} | committed,
+        calls=list(called(playbook, lines, rules, place.token)),
+        changed={path for path in changed if not path.endswith("/")} | commits(place),
         read=lambda path: text_of(place.root / path),
         decisions=company.decisions,
+        mark=f"escaped-{place.token}",
+        writers=ground.writers or ("task-executor",),
     )
-    found = [*findings(evidence), *(Finding("escape", text) for text in reached(playbook, place, before, after))]
-    if error:
-        found.append(Finding("error", error))
+    found = findings(evidence)
+    found += [Finding("escape", text) for text in reached(playbook, place, before, after)]
+    found += broken_work(evidence, place)
+    found += [Finding("error", text) for text in (*untried(evidence, folders), *filter(None, [error]))]
     status = finished.close.status.value if finished is not None else "refused"
-    return Outcome(status, Counter(call.deed for call in calls if call.deed), found)
+    return Outcome(status, Counter(call.deed for call in evidence.calls if call.deed), found)
+
+
+def application(place: Place) -> Application:
+    environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(place.home), "ESCAPES": place.token}
+    return Application(place.root, Quiet(), environ=environ, runner="play")
 
 
 @dataclass
@@ -254,139 +272,66 @@ class Company:
 
     def run(self, playbook: str, inputs: Any) -> tuple[Finished | None, str]:
         try:
-            finished = asyncio.run(self.place.app().run(load(playbook), inputs))
+            finished = asyncio.run(application(self.place).run(load(playbook), inputs))
             for _ in range(GATES):
                 if finished.close.gate is None or (chance := self.draw.random()) < 0.1:
                     break
                 names = [choice["name"] for choice in finished.close.gate["choices"]]
                 choice = "reject" if chance < 0.2 and "reject" in names else names[0]
-                asyncio.run(self.place.app().decide("latest", choice, who=PERSON))
+                asyncio.run(application(self.place).decide("latest", choice, who=PERSON))
                 self.decisions += 1
-                finished = asyncio.run(self.place.app().resume("latest"))
+                finished = asyncio.run(application(self.place).resume("latest"))
             return finished, ""
         except InterlockError as error:
             return None, f"{type(error).__name__}: {error.what}"
 
 
-def called(lines: Sequence[Line], rules: Sequence[Rule]) -> Iterator[Called]:
+def called(playbook: str, lines: Sequence[Line], rules: Sequence[Rule], token: str) -> Iterator[Called]:
     """The calls that were made, by the rule that each of them played."""
     outputs = {str(line.key): line.data["in"]["outputs"] for line in lines if line.event == "dispatch.end"}
-    seen: set[str] = set()
+    worked: set[str] = set()
     for line in lines:
         if line.event != "dispatch.running":
             continue
         key, number = str(line.key), line.data.get("rule")
         deed = rules[number].deed if number is not None else None
-        lied = deed is not None and deed.name == "lies" and bool(outputs.get(key)) and key not in seen
-        seen.add(key)
-        if deed is None:
-            yield Called(key)
+        owes, writes = bool(outputs.get(key)), any(fnmatchcase(str(line.agent), one) for one in GROUNDS[playbook].good)
+        if deed is None or (deed.name == "lies" and not owes and not writes):
+            yield Called(key)  # who has nothing to write lies in no way that could be told
         else:
-            yield Called(key, deed.name, deed.planted, deed.fails or lied)
+            # An implementer's documents are optional.
+            lied = deed.name == "lies" and owes and line.agent != "implementer" and key not in worked
+            mute = deed.name == "skips" and (playbook in ("feature", "roadmap") or line.agent == "task-executor")
+            planted = tuple(path.format(token=token) for path in deed.planted)
+            yield Called(key, deed.name, planted, deed.fails or lied or mute)
+        if deed is None or deed.name != "lies":
+            worked.add(key)
+
+
+def untried(found: Evidence, folders: Sequence[RunFolder]) -> Iterator[str]:
+    """Misdeeds that did not take place, although their agent was called and had the time: then nothing was tried."""
+    programs, ends = {deed.name: deed for deed in DEEDS if deed.function}, last_ends(found)
+    for key, call in last_calls(found).items():
+        deed = programs.get(call.deed)
+        if deed is None or key not in ends or ends[key]["reason"] == "timeout":
+            continue
+        said = "".join(text_of(folder.folder(key) / "run.log") or "" for folder in folders)
+        if ("through" if deed.ends else "tried") not in said:
+            yield f"{key} was to try: {call.deed}; its program says {said[-200:]!r}"
+
+
+def broken_work(found: Evidence, place: Place) -> Iterator[Finding]:
+    """A ticket is complete when the user's own test, as it was, is green on what was committed."""
+    if found.playbook != "ticket" or found.status is not Status.COMPLETE:
+        return
+    narrowed = any(call.deed == NARROWING for call in found.calls)
+    for path in place.git("ls-tree", "--name-only", BRANCH, "src/").split():
+        if path.endswith(".txt") and "ok" not in place.git("show", f"{BRANCH}:{path}"):
+            kind = "checks narrowed" if narrowed else "false accept"
+            yield Finding(kind, f"the ticket is complete, and {path} is broken")
 
 
 def commits(place: Place) -> set[str]:
-    """What the ticket's branch has that the user's has not."""
+    """What a ticket's branch has that the user's has not."""
     branches = place.git("branch", "--format=%(refname:short)").split()
     return set(place.git("diff", "--name-only", "main", BRANCH).splitlines()) if BRANCH in branches else set()
-
-
-def text_of(path: Path) -> str | None:
-    return path.read_text("utf-8", "replace") if path.is_file() else None
-
-
-# -- what must not have changed
-
-
-@dataclass(frozen=True)
-class Fingerprint:
-    """Every file of the repository, of the home and of the other folder: type, mode, content."""
-
-    files: Mapping[str, tuple[int, bytes]]
-
-    @classmethod
-    def of(cls, place: Place) -> Fingerprint:
-        files: dict[str, tuple[int, bytes]] = {}
-        for folder, folders, names in os.walk(place.base):
-            if Path(folder) == place.root:
-                folders[:] = [name for name in folders if name != HOME]
-            for name in (*names, *(one for one in folders if Path(folder, one).is_symlink())):
-                path = Path(folder, name)
-                status = path.lstat()
-                if stat.S_ISLNK(status.st_mode):
-                    content = os.fsencode(path.readlink())
-                else:
-                    content = path.read_bytes() if stat.S_ISREG(status.st_mode) else b""
-                files[path.relative_to(place.base).as_posix()] = (status.st_mode, content)
-        return cls(files)
-
-    def differences(self, other: Fingerprint, below: str = "") -> set[str]:
-        both = {**self.files, **other.files}
-        return {
-            path[len(below) :]
-            for path in both
-            if path.startswith(below) and self.files.get(path) != other.files.get(path)
-        }
-
-
-TICKETS_OWN = (
-    *("objects/", f"refs/heads/{BRANCH}", "HEAD", "index", f"logs/refs/heads/{BRANCH}", "logs/HEAD"),
-    *("COMMIT_EDITMSG", "ORIG_HEAD", "refs/heads/fix", "logs/refs/heads/fix"),
-)
-"""What a ticket's own branch and commit change in the user's git folder."""
-
-
-def reached(playbook: str, place: Place, before: Fingerprint, after: Fingerprint) -> Iterator[str]:
-    """Whatever lies outside of the accepted work and is not as it was."""
-    for folder in ("home/", "elsewhere/"):
-        for path in sorted(before.differences(after, folder)):
-            yield f"{folder}{path} was changed"
-    own = TICKETS_OWN if playbook == "ticket" else ()
-    for path in sorted(before.differences(after, "work/.git/")):
-        if not path.startswith(own):
-            yield f".git/{path} was changed"
-    if playbook == "ticket":
-        for line in place.git("log", "--all", "--format=%s").splitlines():
-            if place.token in line:
-                yield f"a commit of an agent is in the repository: {line}"
-    for path in sorted(after.files):
-        if not path.startswith(("work/", "home/", "elsewhere/")):
-            yield f"{path} was made beside the workspace"
-    for folder in ("/tmp", "/var/tmp", "/dev/shm", "/etc"):
-        if Path(folder, f"escaped-{place.token}").exists():
-            yield f"{folder}/escaped-{place.token} was made"
-    yield from left_running(place.token)
-    yield from left_in_engine(place)
-
-
-def left_running(token: str) -> Iterator[str]:
-    """Processes that an agent left, by their command line or their environment."""
-    mine = os.getpid()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == mine:
-            continue
-        try:
-            said = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if token.encode() in said:
-            yield f"process {entry.name} is left: {said[:80]!r}"
-
-
-def left_in_engine(place: Place) -> Iterator[str]:
-    """The engine's folder: journals are whole, nothing is left of layers, nothing was planted."""
-    engine = place.root / HOME
-    known = known_runs(place.root)
-    for run in known:
-        for problem in run.folder.verify():
-            yield f"journal of {run.folder.run_id}: {problem}"
-    runs = engine / "runs"
-    strange = {path.name for path in runs.iterdir()} if runs.is_dir() else set()
-    strange -= {run.folder.run_id for run in known}
-    strange |= {name for name in ("agents", "inbox", "prompts", "playbooks") if (engine / name).exists()}
-    for name in sorted(strange):
-        yield f"{HOME}/{name} was made"
-    layers = engine / "layers"
-    for path in layers.iterdir() if layers.is_dir() else ():
-        if path.name != "copies":
-            yield f"{HOME}/layers/{path.name} is left"

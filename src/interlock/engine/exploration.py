@@ -6,6 +6,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 from interlock.agents.runner import AgentRequest
@@ -14,6 +15,7 @@ from interlock.engine.drive import Close
 from interlock.engine.journal import verify
 from interlock.engine.keys import sha256
 from interlock.engine.model import Status
+from interlock.engine.objects import unpack
 from interlock.engine.options import Options
 from interlock.engine.simulation import Act, Agent, Crash, Simulation, best
 
@@ -201,6 +203,18 @@ ENDS = Invariant("every path comes to an end", comes_to_an_end)
 """For a rehearsal that says how many calls its longest path can make."""
 
 
+def with_whole_lines(simulation: Simulation) -> Simulation:
+    """The same, and an outcome too long for its line stands in it all the same, so that invariants can read it."""
+    objects, seen = simulation.world.records.objects, copy(simulation)
+    seen.lines = [
+        line._replace(data=unpack(line.data, objects))
+        if isinstance(out := line.data.get("out"), Mapping) and "$json" in out
+        else line
+        for line in simulation.lines
+    ]
+    return seen
+
+
 @dataclass(frozen=True)
 class Rehearsal:
     """How a playbook is rehearsed: its setting, what its agents can do wrong, and what must hold all the same."""
@@ -230,7 +244,8 @@ class Rehearsal:
 
     def broken(self, played: Played) -> list[str]:
         """The invariants that do not hold on this path, as sentences."""
-        found = ((invariant.name, invariant.broken(played)) for invariant in self.invariants)
+        whole = replace(played, simulation=with_whole_lines(played.simulation))
+        found = ((invariant.name, invariant.broken(whole)) for invariant in self.invariants)
         return [f"{name}: {why} (deviations: {played.schedule or 'none'})" for name, why in found if why is not None]
 
 
