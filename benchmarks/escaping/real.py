@@ -109,7 +109,7 @@ GROUNDS: Mapping[str, Ground] = {
         lambda _draw: RoadmapInputs(),
         ("Research", "Architect", "Implement", "Testing", "Review"),
         ("Implement",),
-        {"Implement": {"src/item.py": "item = 1\n"}},
+        {"Implement": {"src/item.py": "item = 1  # {session}\n"}},
     ),
     "router": Ground(
         routers_files,

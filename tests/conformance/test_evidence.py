@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from interlock.contracts import FEATURE, AnswerFormat, Check, Claim, Contract, Evidence, Outcome, checks_in_data
+from interlock.contracts import (
+    FEATURE,
+    AnswerFormat,
+    Artifact,
+    Check,
+    Claim,
+    Contract,
+    Evidence,
+    Outcome,
+    checks_in_data,
+)
 from interlock.engine import Dispatch, Ending, Kind, Retries, Run, Status
 from tests.conformance.harness import Engine, also, in_turn, instead, reacting
 from tests.engine.toys import Work, single, toy
@@ -104,6 +115,32 @@ def test_a_pass_counts_only_for_the_tree_that_is_accepted(engine: Start) -> None
     stubborn = engine(single(JUDGE, retries=REPAIRED), Work(), FILES, reacting(judge=helped))
     assert stubborn.go().reason == "contract_violation"
     assert stubborn.files == FILES
+
+
+@pytest.mark.req("EV-08")
+def test_what_a_judge_wrote_about_another_tree_is_not_its_answer(engine: Start) -> None:
+    """Asked again and doing nothing more, it has left no report: that of the first time does not count."""
+    spec = replace(JUDGE, contract=Contract((Artifact("report.md"),), FEATURE))
+    helped = also({"conftest.py": "x = 1\n"})
+    idle = instead(files={})
+    played = engine(single(spec, retries=REPAIRED), Work(), FILES, reacting(judge=in_turn(helped, idle)))
+    assert played.go().reason == "contract_violation"
+    assert reports(played)[0]["complaints"] == ["report.md: missing"]
+    diligent = engine(single(spec, retries=REPAIRED), Work(), FILES, reacting(judge=in_turn(helped, None)))
+    assert diligent.go().status is Status.COMPLETE
+
+
+@pytest.mark.req("EV-08", "LY-05")
+def test_a_verdict_whose_report_could_not_be_taken_over_is_none(engine: Start) -> None:
+    """A person wrote to the same document meanwhile: the dispatch failed, and so its pass does not count."""
+    spec = replace(JUDGE, contract=Contract((Artifact("report.md"),), ANSWER, claim=said))
+    agent = reacting(
+        judge=instead(files={"report.md": "mine\n"}, people={"report.md": "theirs\n"}, **judged("pass", 0))
+    )
+    played = engine(single(spec), Work(), FILES, agent)
+    played.go()
+    (report,) = reports(played)
+    assert (report["outcome"], report["passed"]) == ("FAIL", None)
 
 
 WEAKER: dict[str, dict[str, str | None]] = {

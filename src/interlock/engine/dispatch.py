@@ -213,6 +213,7 @@ class Dispatcher:
                 outside_patch="\n".join(imported.conflicts.values())[:SHOWN_OF_PATCH],
                 ignored={},
                 accepted=False,
+                passed=None,
                 unfinished=difference[:SHOWN_OF_PATCH].decode("utf-8", "replace"),
             )
         if report.ignored and (layer := await world.kept_layer(plan.layer, plan.bound)) is not None:

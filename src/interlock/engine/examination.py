@@ -128,8 +128,13 @@ class Examiner:
         if spec.contract.must_change and not [path for path in changes.mine if path not in spec.owed]:
             no_change = why_no_change(answer.data, (message, *texts.values()))
             verdict = verdict if no_change else changed_nothing(verdict)
-        if spec.kind is Kind.JUDGE:
-            verdict = on_a_clean_tree(verdict, (*changes.dropped, *changes.foreign))
+        if (
+            spec.kind is Kind.JUDGE
+            and (undone := (*changes.dropped, *changes.foreign))
+            and verdict.outcome is Outcome.OK
+        ):
+            verdict = on_another_tree(verdict, undone)
+            await layer.revert([path for path in changes.mine if path in spec.owed])  # it is to be written anew
         verdict = with_refusals(within_scope(verdict, violations, found), exit_.refused)
         kept = self._keep_answer(trial, exit_)
         accepted = verdict.outcome is not Outcome.FAIL
@@ -239,10 +244,8 @@ def changed_nothing(verdict: Judgement) -> Judgement:
     return replace(verdict, outcome=Outcome.FAIL, reason=Reason.NO_CHANGE, complaints=(said,))
 
 
-def on_a_clean_tree(verdict: Judgement, undone: Sequence[str]) -> Judgement:
+def on_another_tree(verdict: Judgement, undone: Sequence[str]) -> Judgement:
     """A judge's pass counts only for the tree that is accepted, without what it wrote itself (EV-08)."""
-    if verdict.outcome is not Outcome.OK or not undone:
-        return verdict
     said = (
         f"you left files that are not part of the work and are gone now: {', '.join(undone[:NAMED])}. What you judged "
         "is not what is there: judge again, and remove what your commands leave before you answer"
