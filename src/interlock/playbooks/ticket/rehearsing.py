@@ -32,7 +32,7 @@ from interlock.engine.world import CommandCall, Layer
 from interlock.playbooks.ticket.documents import IGNORED, read_yaml
 from interlock.playbooks.ticket.playbook import ticket
 from interlock.playbooks.ticket.progress import ATTEMPTS, ITERATIONS
-from interlock.playbooks.ticket.project import CACHE, DOCS, fingerprint, listing
+from interlock.playbooks.ticket.project import CACHE, DOCS, fingerprint, is_documentation, listing
 from interlock.playbooks.ticket.simulated import Files, SimulatedGit
 from interlock.playbooks.ticket.startup import TicketInputs
 
@@ -347,7 +347,9 @@ def scope_is_kept(played: Played) -> str | None:
     strange = [
         path
         for path in {**first, **committed}
-        if first.get(path) != committed.get(path, first.get(path)) and path not in allowed
+        if first.get(path) != committed.get(path, first.get(path))
+        and path not in allowed
+        and not is_documentation(path)
     ]
     if strange:
         return f"committed: {', '.join(sorted(strange))}"
