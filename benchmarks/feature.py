@@ -108,14 +108,15 @@ def documents(plan: Plan) -> dict[str, str]:
 
 
 AGENT = r"""
+case "$INTERLOCK_MEMBER" in ct-*) word=Low ;; v-*) word=PASS ;; r-*) word=None ;; *) word=N/A ;; esac
 sed -n '/^## Outputs/,/^## Context/s/^- `\(.*\)`$/\1/p' "$INTERLOCK_BRIEF" | while read -r path; do
   mkdir -p "$(dirname "$path")"
   case "$path" in
     */artifact-evaluations/*) ;;
     */plan.md) cp -r "$1/." . ;;
     */tasks/*) ;;
-    */memory/*) sed -n '/^```markdown$/,/^```$/p' "$INTERLOCK_BRIEF" | sed '1d;$d' > "$path" ;;
-    *) printf '# %s\n\nDone.\n' "$INTERLOCK_MEMBER" > "$path" ;;
+    */memory/*) printf '# Memory\n\n## Status\n\nDONE\n\n## Highest Severity\n\n%s\n' "$word" > "$path" ;;
+    *) printf '# %s\n\nDone.\n\n- `true`: exit 0\n' "$INTERLOCK_MEMBER" > "$path" ;;
   esac
 done
 case "$INTERLOCK_MEMBER" in implementer-*) mkdir -p src && echo done > "src/$INTERLOCK_MEMBER.txt" ;; esac
