@@ -28,7 +28,7 @@ from interlock.engine import ALWAYS, CRASH, STANDARD, Act, Options, Played, Rehe
 from interlock.engine.drive import Close
 from interlock.engine.exploration import PEOPLES_WORDS
 from interlock.engine.people import waiting_gate
-from interlock.engine.simulation import Crash
+from interlock.engine.simulation import Crash, MemoryLayer
 from interlock.playbooks.harness.rehearsing import Attended
 from interlock.playbooks.ticket.rehearsing import BRANCH
 from interlock.settings.models import PLAYBOOK_SETTINGS
@@ -215,8 +215,10 @@ class Agents:
 
     def _owes(self, request: AgentRequest, act: Act) -> bool:
         """Whether a call that brings nothing cannot count: an artifact or an answer is still wanted."""
-        assert request.contract is not None
-        lacks = request.dispatch not in self.worked and any(one.required for one in request.contract.artifacts)
+        assert request.contract is not None and isinstance(request.within, MemoryLayer)
+        there = {one.path for one in request.contract.artifacts if request.within.facts(one.path).exists}
+        owed = [one for one in request.contract.artifacts if one.required and (one.fresh or one.path not in there)]
+        lacks = request.dispatch not in self.worked and bool(owed)
         return lacks or not (act.message or act.result or request.contract.answer.artifact_is_verdict)
 
     def _misbehaved(self, request: AgentRequest, best: Act) -> tuple[str, str, Act, bool]:

@@ -143,6 +143,19 @@ def test_a_verdict_whose_report_could_not_be_taken_over_is_none(engine: Start) -
     assert (report["outcome"], report["passed"]) == ("FAIL", None)
 
 
+@pytest.mark.req("EV-08", "LY-33")
+def test_a_judge_that_may_add_tests_may_not_change_the_question(engine: Start) -> None:
+    """Its test is kept; what says which tests there are, and how they are run, is not its to write."""
+    spec = replace(JUDGE, writes=("tests/**",))
+    tests = {"tests/test_more.py": "def test_more():\n    assert True\n"}
+    planted = {"tests/conftest.py": "collect_ignore = ['test_app.py']\n", "tests/.gitignore": "*\n"}
+    steps = in_turn(also({**tests, **planted}, **judged("pass", 0)), also(tests, **judged("pass", 0)))
+    played = engine(single(spec, retries=REPAIRED), Work(), FILES, reacting(judge=steps))
+    assert played.go().status is Status.COMPLETE
+    assert "tests/conftest.py" in played.calls[1].brief
+    assert played.files == {**FILES, **tests}
+
+
 WEAKER: dict[str, dict[str, str | None]] = {
     "maker deletes tests/test_app.py": {"app.py": "x = 2\n", "tests/test_app.py": None},
     "maker removes 1 test from tests/test_app.py": {"tests/test_app.py": "\n"},

@@ -16,6 +16,7 @@ from interlock.contracts import (
     Outcome,
     Reason,
     check,
+    is_definition,
     judge,
     parse_answer,
     weakened,
@@ -69,13 +70,19 @@ def sort_changes(found: Found, *, covers: Callable[[str], bool], is_state: Calla
             byproducts.append(path)
         elif is_state(path):
             foreign.append(path)
-        elif covers(path) and path not in found.refused:
+        elif covers(path) and path not in found.refused and not (kind is Kind.JUDGE and decides_checks(path)):
             mine.append(path)
         elif kind is Kind.JUDGE and change.kind is ChangeKind.ADDED:
             dropped.append(path)
         else:
             violations.append(path)
     return Sorted(tuple(mine), tuple(foreign), tuple(violations), tuple(dropped), tuple(byproducts))
+
+
+def decides_checks(path: str) -> bool:
+    """Whether a file says which tests there are and how they are run: no judge changes the question, whatever it may
+    write."""
+    return is_definition(path) or path.rsplit("/", 1)[-1] in (".gitignore", ".gitattributes")
 
 
 @dataclass(frozen=True)
