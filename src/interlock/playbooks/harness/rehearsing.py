@@ -260,9 +260,11 @@ def verdicts(played: Played) -> list[str]:
 
 
 def at_most_twice(played: Played) -> str | None:
+    """A person who rejects sends it back as well, and then QA may do so once more."""
     builds = {request.dispatch for request in played.simulation.world.calls if request.agent == AGENTS[Stage.BUILD]}
-    judged = len(verdicts(played))
-    return None if judged <= 3 and len(builds) <= 3 else f"{judged} QAs and {len(builds)} Builds"
+    decided = (line.data["choice"] for line in played.simulation.lines if line.event == "gate.decided")
+    judged, most = len(verdicts(played)), 3 + 2 * sum(choice == "reject" for choice in decided)
+    return None if judged <= most and len(builds) <= most else f"{judged} QAs and {len(builds)} Builds"
 
 
 def governance_kept(played: Played) -> str | None:
