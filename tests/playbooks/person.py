@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 WAITS = """
@@ -33,17 +33,23 @@ def person(root: Path, act: Callable[[str], None]) -> Iterator[list[str]]:
     def look() -> None:
         known: set[Path] = set()
         while not over.wait(POLL_S):
-            for place in (root / ".interlock" / "layers").glob("*/exchange/waits"):
+            # Those with a dot are on their way out.
+            for place in (root / ".interlock" / "layers").glob("[!.]*/exchange/waits"):
                 layer = place.parent.parent.name
-                if place in known or not place.read_text() or not is_under_way(layer):
+                if place in known or not (name := said(place)) or not is_under_way(layer):
                     continue
                 known.add(place)
-                seen.append(place.read_text())
+                seen.append(name)
                 try:
                     act(seen[-1])
                 except BaseException as error:  # noqa: BLE001 - told to the test, and the agent must not wait for ever
                     failed.append(error)
                 (place.parent / "go-on").touch()
+
+    def said(place: Path) -> str:
+        with suppress(FileNotFoundError):  # it may be gone by now
+            return place.read_text()
+        return ""
 
     def is_under_way(layer: str) -> bool:
         """Whether the tree from which this agent started is on record: what is edited now is edited meanwhile."""

@@ -43,7 +43,7 @@ class Meeting:
     def __call__(self, member: str) -> None:
         until, others = time.monotonic() + PATIENCE_S, threading.Event()
         while not self.met and time.monotonic() < until:
-            waiting = list((self.root / ".interlock/layers").glob("*/exchange/waits"))
+            waiting = list((self.root / ".interlock/layers").glob("[!.]*/exchange/waits"))
             self.met = len(waiting) >= self.together
             others.wait(POLL_S)
         assert self.met, f"{member} waited for the others in vain"

@@ -186,7 +186,8 @@ def copies_at_kills(place: Place, story: Uncommitted, scratch: Path) -> dict[str
             return
         root = scratch / f"{len(copies)}" / "work"
         copies[f"{last.event} {last.key}"] = root
-        shutil.copytree(place.root.parent, root.parent, symlinks=True)
+        dropped = shutil.ignore_patterns("*.gone")  # they are being removed
+        shutil.copytree(place.root.parent, root.parent, symlinks=True, ignore=dropped)
         if last.event == "command":
             forget_the_last_line(root)
 

@@ -360,6 +360,16 @@ def test_a_forgotten_file_goes_back_to_the_planner_once(bench: Bench) -> None:
     assert bench.git.commits[bench.git.head].files["Cargo.lock"] == b"new\n"
 
 
+@pytest.mark.req("EV-14", "EV-44")
+@pytest.mark.parametrize("path", ["Makefile", "test.sh", "tests/conftest.py", "tests/.gitignore", "src/test_t1.py"])
+def test_what_decides_the_checks_is_never_a_forgotten_file(bench: Bench, path: str) -> None:
+    """However often an executor wants it: the Planner is not asked, the attempts are used up, and a person looks."""
+    bench.changes["task-executor-T1"] = lambda _request, act: replace(act, files={**act.files, path: "true\n"})
+    assert bench.play().reason.startswith("PAUSED")
+    assert "Planner-amendment" not in bench.called
+    assert bench.git.commits[bench.git.head].files.get(path) != b"true\n"
+
+
 @pytest.mark.req("EV-44")
 def test_a_planner_that_adds_nothing_is_not_asked_again(bench: Bench) -> None:
     """Nor can it add what nobody needed; the attempts are used up, and the run pauses."""

@@ -32,6 +32,7 @@ from interlock.playbooks.ticket.graph import (
     next_attempt,
     refused,
     share_files,
+    steers_checks,
 )
 from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.planning import limits_of
@@ -152,7 +153,10 @@ class Execution:
         if not needed or ledger.entry.get("amended"):
             return graph
         limits = await limits_of(ledger, self._repository)
-        forgotten = {name: [path for path in paths if not limits.problem(path)] for name, paths in needed.items()}
+        forgotten = {
+            name: [path for path in paths if not limits.problem(path) and not steers_checks(path)]
+            for name, paths in needed.items()
+        }
         if not any(forgotten.values()):
             return graph
         await ledger.change({("iterations", ledger.place, "amended"): True})

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from interlock.contracts import is_definition, is_test
 from interlock.playbooks.ticket.project import DOCUMENTATION
 from interlock.playbooks.ticket.request import needs_runtime
 
@@ -166,6 +167,11 @@ class Limits:
             return "is protected, and the request does not name it"
         inside = next((folder for folder in self.submodules if may_meet(path, f"{folder}/")), None)
         return f"lies in the submodule {inside}; work on that in its own repository" if inside else None
+
+
+def steers_checks(path: str) -> bool:
+    """Whether a file may decide what the checks say: attempts that wanted it again and again do not get it for that."""
+    return is_definition(path) or is_test(path) or path.endswith((".gitignore", ".sh", ".bash", ".mk"))
 
 
 def problem_of(data: Any, *, new: bool, limits: Limits | None = None) -> str | None:
