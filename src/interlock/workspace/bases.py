@@ -96,7 +96,7 @@ class Base:
 
     async def rest(self) -> None:
         """Nothing is at work on it any more."""
-        # Seen through: a git that is cancelled while it starts makes asyncio wait for ever.
+        # Seen through: whoever goes on in this layer is better off with it than with the earlier one.
         self._wanted.set()
         if self._coming is not None:
             await asyncio.wait([self._coming])

@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
+import subprocess
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, TypeVar
 
 from interlock.errors import WorkspaceFailed
 
@@ -46,6 +51,8 @@ _SETTINGS = (
 )
 
 _STDERR_KEPT = 4000
+_PIECE = 1 << 16
+_THREADS = ThreadPoolExecutor(32, thread_name_prefix="git")
 _PATIENCE_S = 900
 """Git opens a named pipe called .gitignore and waits for ever; nothing it does for us takes this long."""
 
@@ -104,55 +111,39 @@ class Git:
             ok: exit codes that are answers, not failures.
             globs: pathspecs may use git's magic; otherwise they are taken literally.
         """
-        process = await self._start(args, reads=reads, globs=globs)
+        child = self._child(args, reads=reads, globs=globs)
         try:
-            async with asyncio.timeout(_PATIENCE_S):
-                out, err = await process.communicate(stdin)
-        except TimeoutError as error:
-            await _end(process)
+            code, out, err = await child.answers(stdin)
+        except OSError as error:
+            raise self._not_started(error) from error
+        except subprocess.TimeoutExpired as error:
             raise WorkspaceFailed(
                 f"git {_shown(args)} did not end within {_PATIENCE_S} s",
                 where=str(self.folder or self.work_tree),
                 remedy="Look for a pipe or a dead network folder in the workspace.",
             ) from error
-        except BaseException:
-            await _end(process)
-            raise
-        if process.returncode not in ok:
-            raise _failed(args, process.returncode, err)
+        if code not in ok:
+            raise _failed(args, code, err)
         return out
-
-    async def head(self, *args: str, limit: int) -> bytes:
-        """The first `limit` bytes and one more if there are more; the command is ended there."""
-        process = await self._start(args, reads=True, globs=False)
-        assert process.stdout is not None and process.stderr is not None and process.stdin is not None
-        process.stdin.close()
-        errors = asyncio.ensure_future(process.stderr.read())
-        try:
-            out = bytearray()
-            while len(out) <= limit and (part := await process.stdout.read(limit + 1 - len(out))):
-                out += part
-            if len(out) <= limit and await process.wait() != 0:
-                raise _failed(args, process.returncode, await errors)
-            return bytes(out)
-        finally:
-            await _end(process)
-            await errors
 
     @asynccontextmanager
     async def talk(self, *args: str, globs: bool = False) -> AsyncIterator[Talk]:
         """A command that answers question by question; it is ended afterwards."""
-        process = await self._start(args, reads=True, globs=globs)
-        assert process.stdout is not None and process.stderr is not None and process.stdin is not None
-        errors = asyncio.ensure_future(process.stderr.read())
-        try:
-            yield Talk(args, process.stdin, process.stdout, errors)
-        finally:
-            process.stdin.close()
-            await _end(process)
-            await errors
+        child = self._child(args, reads=True, globs=globs)
+        with tempfile.TemporaryFile() as errors:
+            try:
+                try:
+                    process = await child.aside(partial(child.start, errors))
+                except OSError as error:
+                    raise self._not_started(error) from error
+                assert process.stdin is not None and process.stdout is not None
+                with process.stdin, process.stdout:
+                    yield Talk(args, process.stdin.fileno(), process.stdout.fileno(), errors)
+            finally:
+                child.kill()
+                await child.aside(child.collect)
 
-    async def _start(self, args: Sequence[str], *, reads: bool, globs: bool) -> asyncio.subprocess.Process:
+    def _child(self, args: Sequence[str], *, reads: bool, globs: bool) -> _Child:
         extra: dict[str, str] = {}
         if self.index is not None:
             extra["GIT_INDEX_FILE"] = str(self.index)
@@ -167,84 +158,155 @@ class Git:
             del environment["GIT_LITERAL_PATHSPECS"]
         settings = [word for setting in (*_SETTINGS, *self.settings) for word in ("-c", setting)]
         places = [f"--git-dir={self.git_dir}", f"--work-tree={self.work_tree}"]
-        try:
-            return await _started(
-                asyncio.create_subprocess_exec(
-                    "git",
-                    *settings,
-                    *places,
-                    *args,
-                    cwd=self.folder or self.work_tree,
-                    env=environment,
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.PIPE,
-                    # Ctrl-C ends the run in order; it must not tear a snapshot's git apart first.
-                    # Not a session of its own: that is how the engine knows what an agent sent into the background.
-                    process_group=0,
-                )
+        return _Child([*settings, *places, *args], self.folder or self.work_tree, environment)
+
+    def _not_started(self, error: OSError) -> WorkspaceFailed:
+        if not isinstance(error, FileNotFoundError):
+            return WorkspaceFailed.of(error, "git cannot be started", where=str(self.folder or self.work_tree))
+        if (self.folder or self.work_tree).is_dir():
+            return WorkspaceFailed(
+                "git cannot be started", expected="the program git on PATH", remedy="Install git 2.38 or later."
             )
-        except FileNotFoundError as error:
-            if (self.folder or self.work_tree).is_dir():
-                raise WorkspaceFailed(
-                    "git cannot be started", expected="the program git on PATH", remedy="Install git 2.38 or later."
-                ) from error
-            raise WorkspaceFailed(
-                f"folder {str(self.work_tree)!r} is gone",
-                where=str(self.work_tree),
-                remedy="Put it back, then call interlock again: what is done is not done again.",
-            ) from error
-        except OSError as error:
-            place = str(self.folder or self.work_tree)
-            raise WorkspaceFailed.of(error, "git cannot be started", where=place) from error
+        return WorkspaceFailed(
+            f"folder {str(self.work_tree)!r} is gone",
+            where=str(self.work_tree),
+            remedy="Put it back, then call interlock again: what is done is not done again.",
+        )
+
+
+class _Child:
+    """One git process, started, fed and collected by a thread.
+
+    Not by asyncio: one that is cancelled while it starts is waited for without end there, and every event loop that
+    closes cancels what is under way.
+    """
+
+    def __init__(self, args: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+        self._words = ["git", *args]
+        self._folder = folder
+        self._environment = environment
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._unwanted = False
+
+    def start(self, errors: int | IO[bytes] = subprocess.PIPE) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._unwanted:
+                raise _BrokenOff
+            self._process = subprocess.Popen(
+                self._words,
+                cwd=self._folder,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                bufsize=0,
+                # Ctrl-C ends the run in order; it must not tear a snapshot's git apart first.
+                # Not a session of its own: that is how the engine knows what an agent sent into the background.
+                process_group=0,
+            )
+        return self._process
+
+    def kill(self) -> None:
+        """End it, or keep it from starting."""
+        with self._lock:
+            self._unwanted = True
+            if self._process is not None:
+                self._process.kill()
+
+    def collect(self) -> None:
+        if self._process is not None:
+            self._process.wait()
+
+    async def answers(self, stdin: bytes) -> tuple[int, bytes, bytes]:
+        """Its exit code and what it said on both streams."""
+
+        def work() -> tuple[int, bytes, bytes]:
+            with self.start() as process:
+                try:
+                    out, err = process.communicate(stdin, timeout=_PATIENCE_S)
+                except BaseException:
+                    self.kill()
+                    raise
+                return process.returncode, out, err
+
+        return await self.aside(work)
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """What it comes to in a thread; who is cancelled meanwhile ends git and waits for that, however often."""
+        coming = asyncio.get_running_loop().run_in_executor(_THREADS, work)
+        broken_off: asyncio.CancelledError | None = None
+        while not coming.done():
+            try:
+                await asyncio.wait([coming])
+            except asyncio.CancelledError as error:
+                broken_off = error
+                self.kill()
+        if broken_off is not None:
+            coming.exception()
+            raise broken_off
+        return coming.result()
+
+
+class _BrokenOff(Exception):
+    """Nobody wants it any more."""
 
 
 class Talk:
     """Questions to a running git, and its answers. What it does not answer in time is a failure."""
 
-    def __init__(
-        self,
-        args: Sequence[str],
-        stdin: asyncio.StreamWriter,
-        stdout: asyncio.StreamReader,
-        errors: asyncio.Future[bytes],
-    ) -> None:
+    def __init__(self, args: Sequence[str], stdin: int, stdout: int, errors: IO[bytes]) -> None:
         self._args = args
         self._stdin = stdin
         self._stdout = stdout
         self._errors = errors
+        self._said = bytearray()
 
-    async def ask(self, question: bytes) -> None:
+    def ask(self, question: bytes) -> None:
+        """Say something; not more than a pipe holds before the answers are taken."""
         with suppress(ConnectionError):  # the answer that does not come tells more
-            self._stdin.write(question)
-            await self._stdin.drain()
+            while question:
+                question = question[os.write(self._stdin, question) :]
 
     async def until(self, mark: bytes) -> bytes:
         """What comes up to a mark, without it."""
-        return (await self._taken(self._stdout.readuntil(mark)))[: -len(mark)]
+        looked = 0
+        while (at := self._said.find(mark, looked)) < 0:
+            looked = max(0, len(self._said) - len(mark) + 1)
+            await self._hear()
+        taken = self._take(at + len(mark))
+        return taken[: -len(mark)]
 
     async def exactly(self, count: int) -> bytes:
-        return await self._taken(self._stdout.readexactly(count))
+        while len(self._said) < count:
+            await self._hear()
+        return self._take(count)
 
-    async def _taken(self, reading: Awaitable[bytes]) -> bytes:
+    def _take(self, count: int) -> bytes:
+        taken = bytes(self._said[:count])
+        del self._said[:count]
+        return taken
+
+    async def _hear(self) -> None:
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+
+        def there() -> None:
+            if not ready.done():
+                ready.set_result(None)
+
+        loop.add_reader(self._stdout, there)
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                return await reading
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, TimeoutError) as error:
-            # Only of a git that has ended is all known that it said.
-            ended = isinstance(error, asyncio.IncompleteReadError | ConnectionError)
-            said = await self._errors if ended else b"no usable answer"
-            raise _failed(self._args, None, said) from error
-
-
-async def _started(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
-    """The process; a start that is cancelled half way makes asyncio wait for ever, so it is always seen through."""
-    task = asyncio.ensure_future(starting)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await _end(await task)
-        raise
+                await ready
+        except TimeoutError as error:
+            raise _failed(self._args, None, b"no usable answer") from error
+        finally:
+            loop.remove_reader(self._stdout)
+        if not (piece := os.read(self._stdout, _PIECE)):
+            self._errors.seek(0)
+            raise _failed(self._args, None, self._errors.read())
+        self._said += piece
 
 
 async def together(*asked: Awaitable[T]) -> list[T]:
@@ -263,29 +325,13 @@ async def user_settings(git_dir: Path, folder: Path, pattern: str) -> dict[str, 
     The last value wins, names are in lower case as git prints them. Settings that git cannot read are a failure.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    process = await _started(
-        asyncio.create_subprocess_exec(
-            "git",
-            f"--git-dir={git_dir}",
-            "config",
-            "-z",
-            "--get-regexp",
-            pattern,
-            cwd=folder,
-            env={**environment, "LC_ALL": "C"},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            process_group=0,
-        )
-    )
+    words = (f"--git-dir={git_dir}", "config", "-z", "--get-regexp", pattern)
     try:
-        out, _ = await process.communicate()
-    except BaseException:
-        await _end(process)
-        raise
-    if process.returncode not in (0, 1):
-        raise _failed(("config", "--get-regexp", pattern), process.returncode, b"")
+        code, out, _ = await _Child(words, folder, {**environment, "LC_ALL": "C"}).answers(b"")
+    except OSError as error:
+        raise WorkspaceFailed.of(error, "git cannot be started", where=str(folder)) from error
+    if code not in (0, 1):
+        raise _failed(words[1:], code, b"")
     pairs = (entry.partition("\n") for entry in os.fsdecode(out).split("\0") if entry)
     return {name: value for name, _, value in pairs}
 
@@ -294,13 +340,6 @@ def users_file(named: str | None, default: str) -> Path:
     """The user's own ignore or attributes file: the one that the settings name, or git's default place."""
     config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     return Path(named or f"{config}/git/{default}").expanduser()
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 def _failed(args: Sequence[str], code: int | None, err: bytes) -> WorkspaceFailed:

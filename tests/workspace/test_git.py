@@ -1,0 +1,61 @@
+"""Git is started and ended in order, whatever happens to whoever asked for it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.workspace.git import Git
+
+MOST_STEPS = 12
+"""After so many turns of the event loop a git that was asked for has started."""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Git:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    return Git(tmp_path / ".git", tmp_path)
+
+
+async def cut(git: Git, steps: int, *, times: int) -> None:
+    """Ask for something and think better of it so many turns later."""
+    asked = asyncio.create_task(git.run("rev-parse", "--git-dir"))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    for _ in range(times):
+        asked.cancel()
+        await asyncio.sleep(0)
+    await asyncio.wait([asked])  # it may have been quicker
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("steps", range(1, MOST_STEPS, 2))
+async def test_a_start_can_be_cancelled_at_every_moment_more_than_once(repository: Git, steps: int, times: int) -> None:
+    """Nobody waits for ever for a git that was cancelled while it started, and none is left."""
+    async with asyncio.timeout(60):
+        await cut(repository, steps, times=times)
+
+
+BREAKS_OFF = """
+import asyncio, sys
+from pathlib import Path
+from interlock.workspace.git import Git
+
+async def main(place: Path, steps: int) -> None:
+    asyncio.create_task(Git(place / ".git", place).run("rev-parse", "--git-dir"))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+
+for steps in range(1, int(sys.argv[2])):
+    asyncio.run(main(Path(sys.argv[1]), steps))
+"""
+
+
+def test_the_end_of_everything_does_not_wait_for_ever_for_a_git_that_starts(repository: Git) -> None:
+    """An event loop that closes cancels every task, also those that somebody shields."""
+    words = [sys.executable, "-c", BREAKS_OFF, str(repository.work_tree), str(MOST_STEPS)]
+    subprocess.run(words, check=True, timeout=120)
