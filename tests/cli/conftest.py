@@ -164,7 +164,8 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         assert server.stdout.readline() == b"ready\n"
         yield place
         server.kill()
-        server.communicate()
+        server.stdout.close()  # not read to its end: whoever keeps a command line that goes on has it too
+        server.wait()
 
 
 @pytest.fixture

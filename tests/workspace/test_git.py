@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -59,3 +61,42 @@ def test_the_end_of_everything_does_not_wait_for_ever_for_a_git_that_starts(repo
     """An event loop that closes cancels every task, also those that somebody shields."""
     words = [sys.executable, "-c", BREAKS_OFF, str(repository.work_tree), str(MOST_STEPS)]
     subprocess.run(words, check=True, timeout=120)
+
+
+FORKS = """
+import asyncio, os, sys
+from pathlib import Path
+from interlock.workspace.git import Git
+
+def ask() -> None:
+    place = Path(sys.argv[1])
+    asyncio.run(Git(place / ".git", place).run("rev-parse", "--git-dir"))
+
+ask()
+if (child := os.fork()) == 0:
+    ask()
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_process_that_was_forked_has_git_too(repository: Git) -> None:
+    """Its threads are those of the process that it came from, and none of them is in it."""
+    with subprocess.Popen([sys.executable, "-c", FORKS, str(repository.work_tree)], process_group=0) as program:
+        try:
+            assert program.wait(120) == 0
+        except BaseException:
+            os.killpg(program.pid, 9)  # with the child that waits
+            raise
+
+
+async def test_questions_and_answers_may_be_more_than_pipes_hold(repository: Git) -> None:
+    """While git waits until somebody takes its answers, it takes no question."""
+    names = [f"{number:05}-{'n' * 200}" for number in range(2000)]
+    async with asyncio.timeout(60), repository.talk("check-ignore", "-z", "-v", "-n", "--stdin", globs=True) as talk:
+        for stream in (talk._stdin, talk._stdout):
+            fcntl.fcntl(stream, fcntl.F_SETPIPE_SZ, 4096)  # as much as there is where many agents have large ones
+        for name in names:
+            await talk.ask(f"{name}\0".encode())
+        for name in names:
+            assert [await talk.until(b"\0") for _ in range(4)] == [b"", b"", b"", name.encode()]

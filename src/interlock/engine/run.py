@@ -198,24 +198,31 @@ class Run(PlainVerbs):
 
 
 async def settle_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Wait for all members. One that halts lets the others finish (their work is paid for); an error ends them."""
+    """Wait for all members. One that halts lets the others finish (their work is paid for); an error ends them.
+
+    None is at work any more when this returns or raises, however often it is cancelled: an error of a member may be
+    followed by one of a cluster around it.
+    """
     members = list(tasks)
     pending = set(members)
     failure: BaseException | None = None
-    try:
-        while pending:
+    cancelled: asyncio.CancelledError | None = None
+    while pending:
+        try:
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
-            for task in done:
-                error = None if task.cancelled() else task.exception()
-                if error is not None and not isinstance(error, Halted) and failure is None:
-                    failure = error
-                    for other in pending:
-                        other.cancel()
-    except asyncio.CancelledError:
-        for task in pending:
-            task.cancel()
-        await asyncio.wait(pending) if pending else None
-        raise
+        except asyncio.CancelledError as again:
+            cancelled = again
+            for task in pending:
+                task.cancel()
+            continue
+        for task in done:
+            error = None if task.cancelled() else task.exception()
+            if error is not None and not isinstance(error, Halted) and failure is None:
+                failure = error
+                for other in pending:
+                    other.cancel()
+    if cancelled is not None:
+        raise cancelled
     if failure is not None:
         raise failure
     for task in members:  # of several that halt, the first in declared order

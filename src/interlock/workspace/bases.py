@@ -25,6 +25,7 @@ from typing import Self
 
 from interlock.documents.files import read_plain, replace_file
 from interlock.errors import DocumentInvalid
+from interlock.workspace.git import seen_through
 from interlock.workspace.snapshots import Difference, Snapshot, Workspace
 
 _COARSE = 5
@@ -99,7 +100,7 @@ class Base:
         # Seen through: whoever goes on in this layer is better off with it than with the earlier one.
         self._wanted.set()
         if self._coming is not None:
-            await asyncio.wait([self._coming])
+            await seen_through(self._coming)
 
     def forget(self) -> None:
         self._place.unlink(missing_ok=True)

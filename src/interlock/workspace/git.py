@@ -17,9 +17,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from interlock.errors import WorkspaceFailed
 
@@ -52,7 +52,8 @@ _SETTINGS = (
 
 _STDERR_KEPT = 4000
 _PIECE = 1 << 16
-_THREADS = ThreadPoolExecutor(32, thread_name_prefix="git")
+_COLLECT_S = 2.0
+"""How long a git that was killed is waited for; longer only when the kernel holds it."""
 _PATIENCE_S = 900
 """Git opens a named pipe called .gitignore and waits for ever; nothing it does for us takes this long."""
 
@@ -111,17 +112,7 @@ class Git:
             ok: exit codes that are answers, not failures.
             globs: pathspecs may use git's magic; otherwise they are taken literally.
         """
-        child = self._child(args, reads=reads, globs=globs)
-        try:
-            code, out, err = await child.answers(stdin)
-        except OSError as error:
-            raise self._not_started(error) from error
-        except subprocess.TimeoutExpired as error:
-            raise WorkspaceFailed(
-                f"git {_shown(args)} did not end within {_PATIENCE_S} s",
-                where=str(self.folder or self.work_tree),
-                remedy="Look for a pipe or a dead network folder in the workspace.",
-            ) from error
+        code, out, err = await self._child(args, reads=reads, globs=globs).answers(stdin)
         if code not in ok:
             raise _failed(args, code, err)
         return out
@@ -132,13 +123,9 @@ class Git:
         child = self._child(args, reads=True, globs=globs)
         with tempfile.TemporaryFile() as errors:
             try:
-                try:
-                    process = await child.aside(partial(child.start, errors))
-                except OSError as error:
-                    raise self._not_started(error) from error
+                process = await child.aside(partial(child.start, errors))
                 assert process.stdin is not None and process.stdout is not None
-                with process.stdin, process.stdout:
-                    yield Talk(args, process.stdin.fileno(), process.stdout.fileno(), errors)
+                yield Talk(args, process.stdin.fileno(), process.stdout.fileno(), errors)
             finally:
                 child.kill()
                 await child.aside(child.collect)
@@ -158,20 +145,7 @@ class Git:
             del environment["GIT_LITERAL_PATHSPECS"]
         settings = [word for setting in (*_SETTINGS, *self.settings) for word in ("-c", setting)]
         places = [f"--git-dir={self.git_dir}", f"--work-tree={self.work_tree}"]
-        return _Child([*settings, *places, *args], self.folder or self.work_tree, environment)
-
-    def _not_started(self, error: OSError) -> WorkspaceFailed:
-        if not isinstance(error, FileNotFoundError):
-            return WorkspaceFailed.of(error, "git cannot be started", where=str(self.folder or self.work_tree))
-        if (self.folder or self.work_tree).is_dir():
-            return WorkspaceFailed(
-                "git cannot be started", expected="the program git on PATH", remedy="Install git 2.38 or later."
-            )
-        return WorkspaceFailed(
-            f"folder {str(self.work_tree)!r} is gone",
-            where=str(self.work_tree),
-            remedy="Put it back, then call interlock again: what is done is not done again.",
-        )
+        return _Child(args, self.folder or self.work_tree, environment, before=[*settings, *places])
 
 
 class _Child:
@@ -181,8 +155,11 @@ class _Child:
     closes cancels what is under way.
     """
 
-    def __init__(self, args: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
-        self._words = ["git", *args]
+    def __init__(
+        self, args: Sequence[str], folder: Path, environment: Mapping[str, str], *, before: Sequence[str]
+    ) -> None:
+        self._args = args
+        self._words = ["git", *before, *args]
         self._folder = folder
         self._environment = environment
         self._lock = threading.Lock()
@@ -215,37 +192,68 @@ class _Child:
                 self._process.kill()
 
     def collect(self) -> None:
-        if self._process is not None:
-            self._process.wait()
+        """Take its exit status, and let go of its streams."""
+        if self._process is None:
+            return
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_COLLECT_S)
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                with suppress(OSError):  # what it did not take
+                    stream.close()
 
     async def answers(self, stdin: bytes) -> tuple[int, bytes, bytes]:
         """Its exit code and what it said on both streams."""
 
         def work() -> tuple[int, bytes, bytes]:
-            with self.start() as process:
-                try:
-                    out, err = process.communicate(stdin, timeout=_PATIENCE_S)
-                except BaseException:
-                    self.kill()
-                    raise
+            process = self.start()
+            try:
+                out, err = process.communicate(stdin, timeout=_PATIENCE_S)
                 return process.returncode, out, err
+            finally:
+                self.kill()
+                self.collect()
 
         return await self.aside(work)
 
     async def aside(self, work: Callable[[], T]) -> T:
         """What it comes to in a thread; who is cancelled meanwhile ends git and waits for that, however often."""
-        coming = asyncio.get_running_loop().run_in_executor(_THREADS, work)
-        broken_off: asyncio.CancelledError | None = None
-        while not coming.done():
-            try:
-                await asyncio.wait([coming])
-            except asyncio.CancelledError as error:
-                broken_off = error
-                self.kill()
-        if broken_off is not None:
+        coming: asyncio.Future[T] = asyncio.get_running_loop().run_in_executor(_threads(os.getpid()), work)
+        try:
+            await seen_through(coming, again=self.kill)
+        except asyncio.CancelledError:
             coming.exception()
-            raise broken_off
-        return coming.result()
+            raise
+        try:
+            return coming.result()
+        except OSError as error:
+            raise self._not_started(error) from error
+        except subprocess.TimeoutExpired as error:
+            raise WorkspaceFailed(
+                f"git {_shown(self._args)} did not end within {_PATIENCE_S} s",
+                where=str(self._folder),
+                remedy="Look for a pipe or a dead network folder in the workspace.",
+            ) from error
+
+    def _not_started(self, error: OSError) -> WorkspaceFailed:
+        place = str(self._folder)
+        if not isinstance(error, FileNotFoundError):
+            return WorkspaceFailed.of(error, "git cannot be started", where=place)
+        if self._folder.is_dir():
+            return WorkspaceFailed(
+                "git cannot be started", expected="the program git on PATH", remedy="Install git 2.38 or later."
+            )
+        return WorkspaceFailed(
+            f"folder {place!r} is gone",
+            where=place,
+            remedy="Put it back, then call interlock again: what is done is not done again.",
+        )
+
+
+@cache
+def _threads(_process: int) -> ThreadPoolExecutor:
+    """For each process its own: one that was forked has none of the threads that it believes to have."""
+    return ThreadPoolExecutor(32, thread_name_prefix="git")
 
 
 class _BrokenOff(Exception):
@@ -261,12 +269,17 @@ class Talk:
         self._stdout = stdout
         self._errors = errors
         self._said = bytearray()
+        for stream in (stdin, stdout):
+            os.set_blocking(stream, False)
 
-    def ask(self, question: bytes) -> None:
-        """Say something; not more than a pipe holds before the answers are taken."""
+    async def ask(self, question: bytes) -> None:
+        """Say something; what git answers meanwhile is kept, for it may not listen before that is taken."""
         with suppress(ConnectionError):  # the answer that does not come tells more
             while question:
-                question = question[os.write(self._stdin, question) :]
+                try:
+                    question = question[os.write(self._stdin, question) :]
+                except BlockingIOError:
+                    await self._hear(asking=True)
 
     async def until(self, mark: bytes) -> bytes:
         """What comes up to a mark, without it."""
@@ -287,7 +300,8 @@ class Talk:
         del self._said[:count]
         return taken
 
-    async def _hear(self) -> None:
+    async def _hear(self, *, asking: bool = False) -> None:
+        """Wait until git says something, or takes something; what it says is kept."""
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
 
@@ -296,6 +310,8 @@ class Talk:
                 ready.set_result(None)
 
         loop.add_reader(self._stdout, there)
+        if asking:
+            loop.add_writer(self._stdin, there)
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await ready
@@ -303,10 +319,32 @@ class Talk:
             raise _failed(self._args, None, b"no usable answer") from error
         finally:
             loop.remove_reader(self._stdout)
-        if not (piece := os.read(self._stdout, _PIECE)):
+            loop.remove_writer(self._stdin)
+        try:
+            piece = os.read(self._stdout, _PIECE)
+        except BlockingIOError:  # it listens again, and says nothing yet
+            return
+        if not piece:
             self._errors.seek(0)
             raise _failed(self._args, None, self._errors.read())
         self._said += piece
+
+
+async def seen_through(*tasks: asyncio.Future[Any], again: Callable[[], object] = lambda: None) -> None:
+    """When this returns, or raises since it was cancelled, all of these are done, however often it is cancelled.
+
+    Args:
+        again: what is to happen at each cancellation.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while left := [task for task in tasks if not task.done()]:
+        try:
+            await asyncio.wait(left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+            again()
+    if cancelled is not None:
+        raise cancelled
 
 
 async def together(*asked: Awaitable[T]) -> list[T]:
@@ -315,7 +353,7 @@ async def together(*asked: Awaitable[T]) -> list[T]:
     try:
         return await asyncio.gather(*tasks)
     except BaseException:
-        await asyncio.wait(tasks)
+        await seen_through(*tasks)
         raise
 
 
@@ -325,13 +363,11 @@ async def user_settings(git_dir: Path, folder: Path, pattern: str) -> dict[str, 
     The last value wins, names are in lower case as git prints them. Settings that git cannot read are a failure.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    words = (f"--git-dir={git_dir}", "config", "-z", "--get-regexp", pattern)
-    try:
-        code, out, _ = await _Child(words, folder, {**environment, "LC_ALL": "C"}).answers(b"")
-    except OSError as error:
-        raise WorkspaceFailed.of(error, "git cannot be started", where=str(folder)) from error
+    args = ("config", "-z", "--get-regexp", pattern)
+    asked = _Child(args, folder, {**environment, "LC_ALL": "C"}, before=[f"--git-dir={git_dir}"])
+    code, out, err = await asked.answers(b"")
     if code not in (0, 1):
-        raise _failed(words[1:], code, b"")
+        raise _failed(args, code, err)
     pairs = (entry.partition("\n") for entry in os.fsdecode(out).split("\0") if entry)
     return {name: value for name, _, value in pairs}
 

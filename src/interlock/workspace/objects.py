@@ -131,7 +131,7 @@ class Objects:
     async def _asked(self, name: str, kind: str) -> tuple[Talk, int]:
         if self._talking is None:
             self._talking = await self._started.enter_async_context(self._shadow.plain.talk("cat-file", "--batch"))
-        self._talking.ask(f"{name}\n".encode())
+        await self._talking.ask(f"{name}\n".encode())
         answer = (await self._talking.until(b"\n")).decode("utf-8", "replace").split(" ")
         if len(answer) != 3 or answer[1] != kind:
             raise _damaged(name, " ".join(answer[1:]))

@@ -29,7 +29,7 @@ from filelock import FileLock, Timeout
 
 from interlock.errors import DocumentInvalid, WorkspaceFailed
 from interlock.workspace.attic import Attic
-from interlock.workspace.git import Git, together, user_settings, users_file
+from interlock.workspace.git import Git, seen_through, together, user_settings, users_file
 from interlock.workspace.objects import Trees, reading
 from interlock.workspace.paths import normal
 from interlock.workspace.repository import UserRepository, repository_around, repository_at
@@ -141,12 +141,9 @@ class Workspace:
             self._coming = asyncio.create_task(self._next_snapshot())
             self._coming.add_done_callback(_retrieve)
         coming = self._coming
-        try:
-            return await asyncio.shield(coming)
-        except asyncio.CancelledError:
-            # Seen through: a git that is cancelled while it starts makes asyncio wait for ever.
-            await asyncio.wait([coming])
-            raise
+        # Whoever is cancelled waits too: when a run has ended, nobody writes to the shadow repository for it.
+        await seen_through(coming)
+        return coming.result()
 
     async def changes(self, before: Snapshot, after: Snapshot) -> tuple[Change, ...]:
         """Every path that differs, sorted; a changed mode or type counts as modified."""

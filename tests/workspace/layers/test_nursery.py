@@ -80,6 +80,15 @@ async def test_a_forked_launcher_gives_its_program_what_a_started_one_does(bench
     assert left is not None and left.code == 7
 
 
+@pytest.mark.req("LY-22")
+async def test_an_order_that_was_cut_is_not_carried_out(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever could not say all of it starts the program another way: it must not run twice, with half of its words."""
+    layer = await bench.layer()
+    monkeypatch.setattr(nursery, "END", b"")
+    cut = forked(layer, ["sh", "-c", "echo ran"], bench.env)
+    assert ended(cut) == (125, b"", b"")
+
+
 @pytest.mark.req("LY-22", "LY-14", "LY-34")
 async def test_it_is_a_child_of_the_engine_in_a_session_of_its_own(bench: Bench, own: Nursery) -> None:
     """So that it can be waited for, and ended with all that its program started; a signal is told as one."""

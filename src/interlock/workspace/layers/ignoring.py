@@ -130,7 +130,7 @@ class _Rules:
                 # More answers than a pipe holds would keep git from reading on.
                 found |= await self._answers(waiting, asked)
                 waiting, room = [], _AT_ONCE
-            self._talk.ask(question)
+            await self._talk.ask(question)
             waiting.append(path)
         return found | await self._answers(waiting, asked)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
+
+from interlock.workspace.layers.launcher.nursery import END
 
 LAUNCHER = Path(__file__).parent / "launcher" / "__main__.py"
 _PATIENCE_S = 5.0
@@ -64,6 +67,9 @@ class Nursery:
     def _end(self) -> None:
         if self._control is not None and self._owner == os.getpid():
             self._control.close()
+            # Not asked to end: it would not hear of it while a process that was forked here holds the socket too.
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
             with suppress(ChildProcessError):
                 os.waitpid(self._pid, 0)
         self._control = None
@@ -108,7 +114,8 @@ class Nursery:
         return None
 
     def _asked(self, order: Path, env: Mapping[str, str], streams: list[int]) -> int | None:
-        text = b"\0".join((os.fsencode(order), *(os.fsencode(f"{name}={value}") for name, value in env.items())))
+        words = (os.fsencode(order), *(os.fsencode(f"{name}={value}") for name, value in env.items()))
+        text = b"\0".join(words) + END
         with self._lock:
             for _ in ("with the one that is there", "with a new one"):
                 try:

@@ -12,6 +12,8 @@ import socket
 
 from . import kernel, supervise
 
+END = b"\0\0"
+"""Behind an order and its environment; what ends otherwise was cut."""
 _PIECE = 1 << 16
 
 
@@ -49,10 +51,13 @@ def _supervise(handle: int, between: int, engine: int) -> None:
             parts = [text]
             while parts[-1]:
                 parts.append(told.recv(_PIECE))
+        whole = b"".join(parts)
+        if not whole.endswith(END):
+            return
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         os.closerange(3, max(streams) + 1)
-        order, *variables = b"".join(parts).split(b"\0")
+        order, *variables = whole.removesuffix(END).split(b"\0")
         pairs = (variable.partition(b"=") for variable in variables)
         supervise.carry_out(os.fsdecode(order), {name: value for name, _, value in pairs}, engine)
     finally:
