@@ -42,10 +42,10 @@ def test_a_verdict_is_told_as_a_verdict() -> None:
     """A Testing that found failures did its part, and yet is not "ok"."""
     red = ended("testing/Testing#1", "Testing", passed=False, against=["`npm test` ended with exit status 1"])
     said = tell(red)
-    assert said.text == "step testing: Testing  does not pass in 1.0 s: `npm test` ended with exit status 1"
+    assert said.text == "Testing  does not pass in 1.0 s: `npm test` ended with exit status 1"
     assert said.weight is Weight.BAD
     green = tell(ended("testing/Testing#1", "Testing", passed=True))
-    assert (green.text, green.weight) == ("step testing: Testing  passes in 1.0 s", Weight.GOOD)
+    assert (green.text, green.weight) == ("Testing  passes in 1.0 s", Weight.GOOD)
     claimed = {"outcome": "REVISE", "reason": "contradicted", "complaints": ["says pass, but: 2 tests failed"]}
     against = tell(ended("testing/Testing#1", "Testing", passed=False, **claimed))
     assert "does not pass (contradicted) in 1.0 s: says pass, but: 2 tests failed" in against.text
@@ -96,7 +96,7 @@ def test_the_new_events_are_told() -> None:
     assert "agent x cannot be called" in red.text
     facts = {"name": "test", "command": "make test", "exit": 0, "seconds": 3.0, "tail": "", "problem": ""}
     assert tell(line("proof", **facts)).text == "test: make test passes in 3.0 s"
-    failed = {**facts, "problem": "ended with exit status 2", "tail": "one\ntwo", "new": ["test_a"]}
+    failed = {**facts, "problem": "ended with exit status 2", "tail": "one\ntwo", "new": ["test_a"], "known": ["b"]}
     said = tell(line("proof", **failed))
     assert said.text.splitlines() == ["test: make test ended with exit status 2, in 3.0 s; new: test_a", "one", "two"]
     assert said.weight is Weight.BAD

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.telemetry import Weight, in_words, printable, tell
-from interlock.telemetry.lines import _TELL, spoken_command
+from interlock.telemetry import Narrator, Weight, in_words, printable, tell
+from interlock.telemetry.lines import _TELL, decision, spoken_command
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -102,3 +102,101 @@ def test_durations_as_people_say_them() -> None:
 def test_a_command_is_told_in_words_that_say_what_it_does(argv: object, spoken: str) -> None:
     """A script that begins with a comment is named by it."""
     assert spoken_command({"argv": argv}) == spoken
+
+
+# -- said once, in words that say something
+
+
+@pytest.mark.req("EV-27", "EV-30")
+@pytest.mark.parametrize(
+    ("step", "member", "told"),
+    [
+        ("implement", "Implement", "Implement  ok"),
+        ("O4.5", "Planner", "Planner  ok"),
+        ("design", "Architect", "step design: Architect  ok"),
+        ("3b.1", "ct-security", "step 3b.1: ct-security  ok"),
+    ],
+)
+def test_a_step_is_named_where_it_says_more_than_the_agent(
+    dispatch_end: Any, step: str, member: str, told: str
+) -> None:
+    """Neither the same word twice nor a code of the process."""
+    assert tell(dispatch_end(step=step, member=member, changes=0)).text.startswith(told)
+
+
+@pytest.mark.req("EV-27", "EV-30")
+@pytest.mark.parametrize(
+    ("named", "result", "told"),
+    [
+        ({"request": "ABC-12 fix the login error so that users can sign in"}, "clear", None),
+        ({"output": "one\ntwo three\nfour five", "group": [{"a": {}}, {"a": {}}]}, "T2", None),
+        ({"reviewed": "DONE"}, "DONE", None),
+        ({"reviewed": "DONE", "fixes": 1}, "DONE", "decision rule: reviewed DONE, fixes 1 -> DONE"),
+        ({"parts": [{"name": "a"}, {"b": {}}]}, "T2", "decision rule: parts a -> T2"),
+    ],
+)
+def test_a_decision_is_told_with_what_a_line_can_show(
+    make_line: Any, named: dict[str, Any], result: str, told: str | None
+) -> None:
+    """What people or programs wrote is no input to read there, nor is an echo: for `--verbose`; `why` has it all."""
+    out = {"rule": "rule", "row": "...", "result": result}
+    data = {"in": {}, "out": out, "named": named}
+    said = tell(make_line("decide", data=data))
+    assert all(any(row.startswith(name) for row in decision(data).named) for name in named if name != "group")
+    assert (said.text, said.weight) == (told, Weight.PLAIN) if told else said.weight is Weight.DETAIL
+
+
+PROOF = {"name": "test", "command": "make test", "exit": 0, "seconds": 3.0, "tail": "", "problem": ""}
+RED = {**PROOF, "problem": "ended with exit status 2", "tail": "a.c: no", "new": ["a.c: no"]}
+
+
+@pytest.mark.req("EV-05", "EV-27")
+def test_a_command_is_told_in_full_once(make_line: Any) -> None:
+    """Before it runs with where it is from, or with its first end; then by what it is for."""
+    said = {"text": "test: make test, from Makefile", "command": "test: make test"}
+    lines = [
+        make_line("progress", "I1/note#1", data=said),
+        make_line("proof", data=PROOF),
+        make_line("preflight", data={"commands": ["test: make test, from Makefile"], "problems": [], "red": []}),
+        make_line("proof", data=RED),
+    ]
+    narrator = Narrator()
+    told = [narrator.tell(line) for line in lines]
+    assert [one.text for one in told if one.weight is not Weight.DETAIL] == [
+        "test: make test, from Makefile",
+        "test passes in 3.0 s",
+        "test ended with exit status 2, in 3.0 s\na.c: no",
+    ]
+
+
+@pytest.mark.req("EV-05", "EV-27")
+@pytest.mark.parametrize(
+    ("commands", "told"),
+    [
+        (["test: make test, from --check"], "before the first agent, all is well; what will decide is from --check"),
+        (
+            ["test: make test tidy, from --check"],
+            "before the first agent, all is well; these will decide:\ntest: make test tidy, from --check",
+        ),
+    ],
+)
+def test_the_look_before_the_first_agent_adds_what_was_not_told(make_line: Any, commands: list[str], told: str) -> None:
+    """Where the commands are from; those that were not run are listed."""
+    narrator = Narrator()
+    assert narrator.tell(make_line("proof", data=PROOF)).text == "test: make test passes in 3.0 s"
+    assert narrator.tell(make_line("preflight", data={"commands": commands})).text == told
+
+
+@pytest.mark.req("EV-27", "EV-30")
+def test_progress_that_is_none_is_not_told(make_line: Any) -> None:
+    """The same figures as before, in the same part of the run."""
+    narrator = Narrator()
+    said = [
+        ("iteration-0/a/note#1", "Progress: 0%"),
+        ("iteration-0/a/note#2", "to be done again: T2"),
+        ("iteration-0/a/b/note#1", "Progress: 0%"),
+        ("iteration-0/a/note#3", "Progress: 95%"),
+        ("iteration-1/a/note#1", "Progress: 95%"),
+    ]
+    told = [narrator.tell(make_line("progress", key, data={"text": text})).weight for key, text in said]
+    assert told == [Weight.PLAIN, Weight.PLAIN, Weight.DETAIL, Weight.PLAIN, Weight.PLAIN]

@@ -260,4 +260,4 @@ def test_a_run_that_scheduled_nothing_says_nothing_of_it(tmp_path: Path, journal
 def test_a_schedule_is_told_in_a_line(journal: list[Any]) -> None:
     """For those who watch."""
     line = next(line for line in journal if line.event == "schedule")
-    assert tell(line).text == "wave 1: 2 to be done, barrier, at most 4 at once"
+    assert tell(line).text == "wave 1: 2 to be done, at most 4 at once"

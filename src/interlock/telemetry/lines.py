@@ -6,7 +6,8 @@ Most are one line. What people or programs said keeps its own line breaks; whoev
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -19,6 +20,8 @@ LONGEST = 200
 LONGEST_SAID = 1200
 """Characters of what somebody said: a reason, a complaint, a note."""
 MOST_LINES = 12
+MOST_WORDS = 4
+"""Words of an input that a line tells; of more it is what somebody wrote."""
 FEW = 6
 """Parts of an input that are told with it; of more the rest of the line would not be read."""
 
@@ -115,10 +118,14 @@ def tell(line: LineLike) -> Told:
 
 
 def who(line: LineLike) -> str:
-    """The step and agent of a dispatch's line."""
-    member, step = line.data.get("member"), line.data.get("step")
-    name = printable(str(member or line.agent or "?"))
-    return f"step {printable(step)}: {name}" if step and step != name else name
+    """The agent of a dispatch's line, with its step where that says more: neither the same word nor a mere code."""
+    name, step = printable(str(line.data.get("member") or line.agent or "?")), str(line.data.get("step") or "")
+    told = step and step.casefold() != name.casefold() and not _CODE.fullmatch(step)
+    return f"step {printable(step)}: {name}" if told else name
+
+
+_CODE = re.compile(r"[A-Z][\d.]+")
+"""A step that a process only numbers, such as O4.5."""
 
 
 def started(line: LineLike, *, runner: bool) -> Told:
@@ -231,7 +238,7 @@ def _dropped(line: LineLike, data: Mapping[str, Any]) -> Told:
 
 def _decide(line: LineLike, data: Mapping[str, Any]) -> Told:
     made = decision(data)
-    if made.inputs:
+    if made.inputs and not made.repeats:
         return Told(f"decision {made.rule}: {made.inputs} -> {made.result}")
     return Told(f"decision {made.rule} -> {made.result}", Weight.DETAIL)  # without its inputs it explains nothing
 
@@ -244,12 +251,19 @@ class Decision:
     named: tuple[str, ...]
     """Each input behind its name."""
     result: str
+    short: tuple[str, ...] = ()
+    """Those of them that a line can show: not what somebody wrote, or a program put out."""
 
     @property
     def inputs(self) -> str:
-        """All of them in a line; empty where that would be long."""
-        row = ", ".join(self.named)
+        """The short ones in a line; empty where that would be long."""
+        row = ", ".join(self.short)
         return row if len(row) <= LONGEST else ""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it says no more than its only input does."""
+        return len(self.short) == 1 and self.short[0].rpartition(" ")[2] == self.result
 
 
 def decision(data: Mapping[str, Any]) -> Decision:
@@ -258,8 +272,16 @@ def decision(data: Mapping[str, Any]) -> Decision:
     if not isinstance(out, Mapping) or "rule" not in out:
         return Decision(str(given.get("rule", "?")) if isinstance(given, Mapping) else "?", (), "(long)")
     told = data.get("named")
-    named = tuple(_named(told)) if isinstance(told, Mapping) else _row_of_table(str(out["row"]))
-    return Decision(str(out["rule"]), named, compact(out["result"]))
+    rule, result = str(out["rule"]), compact(out["result"])
+    if not isinstance(told, Mapping):
+        row = _row_of_table(str(out["row"]))
+        return Decision(rule, row, result, row)
+    words = {name: value for name, value in told.items() if not _is_prose(value)}
+    return Decision(rule, tuple(_named(told)), result, tuple(_named(words)))
+
+
+def _is_prose(value: object) -> bool:
+    return isinstance(value, str) and len(value.split()) > MOST_WORDS
 
 
 def _named(values: Mapping[str, Any]) -> Iterator[str]:
@@ -276,8 +298,9 @@ def _named(values: Mapping[str, Any]) -> Iterator[str]:
             case list() if all(isinstance(one, str | int | float) for one in value):
                 yield f"{printable(name)} {' '.join(printable(str(one)) for one in value)}"
             case list():
-                said = (_parts(one) if isinstance(one, Mapping) else compact(one) for one in value)
-                yield f"{printable(name)} {'; '.join(said)}"
+                said = [_parts(one) if isinstance(one, Mapping) else compact(one) for one in value]
+                if any(said):
+                    yield f"{printable(name)} {'; '.join(filter(None, said))}"
             case str():
                 yield f"{printable(name)} {printable(value)}"
             case _:
@@ -330,7 +353,15 @@ def _warning(line: LineLike, data: Mapping[str, Any]) -> Told:
 
 
 def _preflight(line: LineLike, data: Mapping[str, Any]) -> Told:
-    """What the look before the first agent came to, with the commands that will be used."""
+    return preflight(data, ())
+
+
+def preflight(data: Mapping[str, Any], known: Collection[str]) -> Told:
+    """What the look before the first agent came to, with the commands that will be used.
+
+    Args:
+        known: commands as they were told before; of these only where they come from is said, if it was not.
+    """
     commands = _texts(data["commands"])
     if data.get("skipped"):
         return Told("\n".join(["not looked at before the first agent, as asked:", *commands]), Weight.ATTENTION)
@@ -339,18 +370,39 @@ def _preflight(line: LineLike, data: Mapping[str, Any]) -> Told:
         return Told("\n".join(["before the first agent, this is wrong:", *bad]), Weight.DETAIL)
     if not commands:
         return Told("before the first agent: agents can be called; no command is named", Weight.DETAIL)
+    if all(command in known for command in commands):
+        return Told("before the first agent, all is well", Weight.DETAIL)
+    origins = {_origin(command, known) for command in commands}
+    if len(origins) == 1 and (origin := origins.pop()):
+        return Told(f"before the first agent, all is well; what will decide is {origin}", Weight.GOOD)
     return Told("\n".join(["before the first agent, all is well; these will decide:", *commands]), Weight.GOOD)
 
 
+def _origin(command: str, known: Collection[str]) -> str:
+    """Where a command that was told is from; empty where it was not told."""
+    rests = (command.removeprefix(f"{told}, ") for told in known)
+    return next((rest for rest in rests if rest != command and rest.startswith("from ")), "")
+
+
+def named_as(data: Mapping[str, Any]) -> str:
+    """A command that a person named, with what it is for."""
+    return f"{printable(data['name'])}: {printable(data['command'])}"
+
+
 def _proof(line: LineLike, data: Mapping[str, Any]) -> Told:
-    """How a command that a person named ended when the engine ran it."""
+    return proof(data, known=False)
+
+
+def proof(data: Mapping[str, Any], *, known: bool) -> Told:
+    """How a command that a person named ended when the engine ran it; one that is known by what it is for."""
     old = f" (with {_listing(data['definitions'])} as before the run)" if data.get("definitions") else ""
-    said = f"{printable(data['name'])}: {printable(data['command'])}{old}"
+    said = f"{printable(data['name']) if known else named_as(data)}{old}"
     took = f"in {in_words(data['seconds'])}"
     if not data["problem"]:
-        known = f", but for {len(data['known'])} that failed before" if data.get("known") else ""
-        return Told(f"{said} passes {took}{known}", Weight.GOOD)
-    new = f"; new: {_listing(data['new'])}" if data.get("new") else ""
+        before = f", but for {len(data['known'])} that failed before" if data.get("known") else ""
+        return Told(f"{said} passes {took}{before}", Weight.GOOD)
+    # Without failures of before, all are new, and what was put out shows them.
+    new = f"; new: {_listing(data['new'])}" if data.get("new") and data.get("known") else ""
     tail = "\n".join(lined(data["tail"], 4000).splitlines()[-4:])
     return Told(f"{said} {printable(data['problem'])}, {took}{new}" + (f"\n{tail}" if tail else ""), Weight.BAD)
 
@@ -498,7 +550,7 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "snapshot": _said("{at}: snapshot taken", Weight.DETAIL),
     "unready": _said("{at}: agents looked at", Weight.DETAIL),
     "schedule": lambda line, data: Told(
-        f"{data['part']}: {len(data['needs'])} to be done, {data['policy']}, at most {data['at_once']} at once"
+        f"{data['part']}: {len(data['needs'])} to be done, at most {data['at_once']} at once"
     ),
     "say": _said("{at}: output", Weight.DETAIL),
     "now": _said("{at}: clock read", Weight.DETAIL),

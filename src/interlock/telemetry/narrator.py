@@ -21,7 +21,10 @@ from interlock.telemetry.lines import (
     indented,
     is_good,
     lined,
+    named_as,
+    preflight,
     printable,
+    proof,
     started,
     tell,
     verdict_word,
@@ -43,6 +46,8 @@ class Narrator:
         self._runner = ""
         self._decided: dict[str, tuple[str, int]] = {}
         self._ends = 0
+        self._commands: set[str] = set()
+        self._progress: dict[tuple[str, str], str] = {}
 
     def tell(self, line: LineLike) -> Told:
         """What happened, with what it is about and, where something is done again, why."""
@@ -56,6 +61,12 @@ class Narrator:
                 told = self._decide(line, told)
             case "loop":
                 told = self._turn(line, told)
+            case "proof":
+                told = self._proof(line, told)
+            case "preflight":
+                return self._preflight(line, told)
+            case "progress":
+                return self._progressed(line, told)
             case _ if self._is_own(line):
                 return self._own(line, told)
         about = self.about(line)
@@ -109,6 +120,28 @@ class Narrator:
         news = (made.result, self._ends if line.data.get("table") else 0)
         last, self._decided[made.rule] = self._decided.get(made.rule), news
         return told if last != news else replace(told, weight=Weight.DETAIL)
+
+    def _proof(self, line: LineLike, told: Told) -> Told:
+        """A command is told in full once."""
+        if told.weight is Weight.DETAIL:  # somebody else's event of this name
+            return told
+        name = named_as(line.data)
+        if name in self._commands:
+            return replace(told, text=lined(proof(line.data, known=True).text))
+        self._commands.add(name)
+        return told
+
+    def _preflight(self, line: LineLike, told: Told) -> Told:
+        return preflight(line.data, self._commands) if told.weight is Weight.GOOD else told
+
+    def _progressed(self, line: LineLike, told: Told) -> Told:
+        """What is the same as before in its part of the run is no progress. A command may be told here, with where it
+        is from."""
+        subject = (str(line.key).partition("/")[0], told.text.partition(":")[0])
+        last, self._progress[subject] = self._progress.get(subject), told.text
+        if isinstance(command := line.data.get("command"), str):
+            self._commands |= {command, told.text}
+        return told if told.text != last else replace(told, weight=Weight.DETAIL)
 
     def _turn(self, line: LineLike, told: Told) -> Told:
         """Another turn of a loop, where the one before it went wrong: why it is done again."""

@@ -57,6 +57,8 @@ def test_a_written_document_that_a_person_changed_since_is_the_persons(bench: Be
     assert STYLE not in committed(bench)
     assert bench.text(STYLE) == "# mine\n"
     assert set(bench.progress["docs_written"]) >= {ARCHITECTURE, STYLE}
+    left = [data["text"] for data in bench.events("warning") if data["text"].startswith("not committed")]
+    assert left == [f"not committed: {STYLE}"]  # what the docs commit will hold is not left
 
 
 def test_what_the_first_refresh_wrote_is_committed_though_the_last_one_wrote_nothing(bench: Bench) -> None:

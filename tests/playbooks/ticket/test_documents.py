@@ -54,6 +54,7 @@ PROGRESS = first_progress(
     baseline={"tree": None, "known": {}},
     parallel=4,
     fast_path=True,
+    named_settings={"fast_path": True},
     docs=DocsState(dict.fromkeys(DOCS, False), Trust.UNKNOWN, DOCS),
     impact=Impact(("a",), ("b",)),
     git_head="",

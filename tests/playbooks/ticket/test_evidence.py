@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +11,25 @@ import pytest
 from interlock.agents.runner import AgentRequest
 from interlock.contracts import Evidence
 from interlock.documents import load_yaml, render_yaml
-from interlock.engine import Act, CommandResult, Status
+from interlock.engine import Act, CommandResult, Options, Status
 from interlock.engine.simulation import Crash, MemoryLayer
 from interlock.engine.world import CommandCall
 from interlock.playbooks.ticket.artifacts import review_claim
 from interlock.playbooks.ticket.rehearsing import ACCEPTS, BRANCH, HOME, graph, task
 from interlock.playbooks.ticket.simulated import Files
-from tests.playbooks.ticket.conftest import Bench, Change, answer_gate, answers, at_attempts, in_order, nothing, writes
+from interlock.settings.models import TicketSettings
+from interlock.telemetry import Narrator, Weight
+from tests.playbooks.ticket.conftest import (
+    Bench,
+    Change,
+    answer_gate,
+    answers,
+    at_attempts,
+    in_order,
+    nothing,
+    only,
+    writes,
+)
 from tests.playbooks.ticket.place import Place
 
 REPORT = f"{HOME}/iteration_0/review_report.yaml"
@@ -449,6 +462,17 @@ def test_what_is_left_uncommitted_is_said(bench: Bench) -> None:
 # -- what a person changes between stop and resume
 
 
+def crash_after(bench: Bench, what: str) -> Callable[[str], None]:
+    """Cut off when this agent was called, or this event happened."""
+
+    def wire(_point: str) -> None:
+        called = any(what in (request.agent, request.member) for request in bench.requests)
+        if called or any(line.event == what for line in bench.lines):
+            raise Crash
+
+    return wire
+
+
 @pytest.mark.req("EV-23")
 @pytest.mark.parametrize("how", ["settings", "flag"])
 def test_a_mended_test_command_is_obeyed(bench: Bench, how: str) -> None:
@@ -479,20 +503,75 @@ def test_a_setting_that_stayed_does_not_undo_what_the_state_document_says(bench:
 @pytest.mark.req("EV-23")
 def test_a_command_mended_after_a_crash_is_obeyed_too(bench: Bench) -> None:
     """The open run goes on, and takes it over."""
-    from interlock.engine import Options
-    from interlock.settings.models import TicketSettings
-
     simulation = bench.simulate()
-
-    def wire(_point: str) -> None:
-        if "task-executor-T1" in bench.called:
-            raise Crash
-
     with pytest.raises(Crash):
-        simulation.go(tripwire=wire)
+        simulation.go(tripwire=crash_after(bench, "task-executor-T1"))
     options = Options(settings=TicketSettings(test_command="make check"), max_parallel=8)
     assert simulation.go(options=options).status is Status.COMPLETE
     assert commands(bench)[-1] == "make check"
+
+
+@pytest.mark.req("EV-23")
+@pytest.mark.parametrize("how", ["settings", "flag"])
+def test_other_limits_are_obeyed_and_said(bench: Bench, how: str) -> None:
+    """Fewer tasks side by side, and no short cut: from the next group, for a graph that is made later."""
+    bench.changes["Planner"] = lambda _request, act: replace(act, files={})
+    bench.changes["Splitter"] = lambda _request, act: replace(act, files={})
+    bench.tasks = graph(task("T1"))
+    assert bench.play(settings={"max_parallel_tasks": 2}).exit_code == 5
+    assert bench.progress["max_parallel_tasks"] == 2
+    bench.changes.clear()
+    now = {"max_parallel_tasks": 1, "fast_path": False}
+    mended = {"settings": now} if how == "settings" else {"max_parallel": 1, "fast_path": False}
+    assert bench.play(**mended).status is Status.COMPLETE
+    warned = [data["text"] for data in bench.events("warning")]
+    assert "tasks side by side, from now on: at most 1" in warned
+    assert "the short cut for a single simple task, from now on: not taken" in warned
+    assert (bench.progress["max_parallel_tasks"], bench.progress["fast_path"]) == (1, False)
+    assert bench.called[-2:] == ["task-executor-T1", "Reviewer"]
+
+
+@pytest.mark.req("EV-23")
+@pytest.mark.parametrize("after", ["Planner", "Splitter", "orchestrator.tasks.ready", "Developer"])
+def test_limits_changed_after_a_crash_are_obeyed_too(bench: Bench, after: str) -> None:
+    """The open run takes them over: no short cut if it was not begun yet, and the documents say what holds."""
+    bench.tasks = graph(task("T1"))
+    bench.changes["Planner"] = lambda _request, act: replace(
+        act, files={path: text for path, text in act.files.items() if path.endswith("plan.md")}
+    )
+    simulation = bench.simulate()
+    with pytest.raises(Crash):
+        simulation.go(tripwire=crash_after(bench, after))
+    options = Options(settings=TicketSettings(fast_path=False, max_parallel_tasks=1), max_parallel=8)
+    assert simulation.go(options=options).status is Status.COMPLETE
+    assert (bench.progress["max_parallel_tasks"], bench.progress["fast_path"]) == (1, False)
+    assert any("Developer" in name for name in bench.called) is (after == "Developer")
+
+
+@pytest.mark.req("EV-23")
+def test_limits_that_nobody_changed_stay_as_the_state_document_has_them(bench: Bench) -> None:
+    """An edit of progress.yaml counts; an option of an earlier start holds where a later one does not name it."""
+    bench.changes["Reviewer"] = only("status: [\n")
+    assert bench.play(fast_path=False, settings={"max_parallel_tasks": 2}).exit_code == 5
+    path = f"{HOME}/progress.yaml"
+    bench.put(path, bench.text(path).replace("max_parallel_tasks: 2\ndocs", "max_parallel_tasks: 1\ndocs"))
+    bench.changes.clear()
+    assert bench.play(settings={"max_parallel_tasks": 2}).status is Status.COMPLETE
+    assert (bench.progress["max_parallel_tasks"], bench.progress["fast_path"]) == (1, False)
+    assert not [data["text"] for data in bench.events("warning") if "from now on" in data["text"]]
+
+
+@pytest.mark.req("EV-23")
+@pytest.mark.parametrize("how", [{"base": "develop"}, {"settings": {"branch": "t/{ticket}", "base": "develop"}}])
+def test_what_cannot_be_changed_any_more_is_said(bench: Bench, how: dict[str, Any]) -> None:
+    """The branch is there: another form of its name, or another base, is for the next ticket."""
+    bench.changes["Reviewer"] = only("status: [\n")
+    assert bench.play().exit_code == 5
+    bench.changes.clear()
+    assert bench.play(**how).status is Status.COMPLETE
+    (said,) = [data["text"] for data in bench.events("warning") if "for new tickets" in data["text"]]
+    assert said.endswith(f"this one stays on {BRANCH}")
+    assert bench.git.branch == BRANCH
 
 
 @pytest.mark.req("EV-24")
@@ -535,3 +614,39 @@ def test_what_is_known_of_the_untouched_tree_outlives_the_run(place: Place) -> N
     close = place.resume(retry=True).close
     assert close.exit_code == 4
     assert "The work changed Makefile, by which your tests and checks are run." in close.reason
+
+
+# -- what is said of it
+
+
+@pytest.mark.req("EV-27", "EV-30")
+def test_a_ticket_says_each_thing_once(bench: Bench) -> None:
+    """Read aloud: the short cut fails once, an executor mends it, a review accepts."""
+    bench.tasks = graph(task("T1"))
+    bench.git.tool = tool(lambda call, files: call.argv[-1] == "make test" and b"T1 done" in files["src/t1.txt"])
+    bench.changes["task-executor-T1"] = writes("src/t1.txt", "mended\n")
+    assert bench.play().status is Status.COMPLETE
+    narrator = Narrator()
+    told = [narrator.tell(line) for line in bench.lines]
+    said = [one.text for one in told if one.weight is not Weight.DETAIL and "  " not in one.text]  # agents apart
+    assert said == [
+        "run started: ticket ABC-12",
+        "build: make build, from Makefile",
+        "test: make test, from Makefile",
+        "build passes in 0.0 s",
+        "test passes in 0.0 s",
+        "iteration 1 of 5, from prompts/ABC-12/prompt.yaml",
+        "tasks: T1 (by the short cut)",
+        f"the work is on branch {BRANCH}",
+        "Progress: 0% | Completed: 0/1 tasks | ETA: ~? min remaining",
+        "build passes in 0.0 s",
+        "test ended with exit status 1, in 0.0 s\nred",
+        "failed: T1 (attempt 1 of 5); no short cut any more",
+        "build passes in 0.0 s",
+        "test passes in 0.0 s",
+        "Progress: 95% | Completed: 1/1 tasks | ETA: ~0 min remaining",
+        "decision verdict: said ACCEPTED, evidence green -> ACCEPTED",
+        "Progress: 100% | Completed: 1/1 tasks | ETA: ~0 min remaining",
+        f"committed 0000000000 on {BRANCH}",
+        "run complete",
+    ]

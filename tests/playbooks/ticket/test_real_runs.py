@@ -382,6 +382,60 @@ def test_what_an_agent_commits_is_its_change_and_not_a_commit_of_the_repository(
     assert [touched["by"] for touched in events(finished.lines, "repository.touched")] == ["Developer-T1"]
 
 
+# -- starting over
+
+
+def documents(place: Place) -> dict[str, bytes]:
+    found = (place.root / HOME).rglob("*")
+    return {str(path.relative_to(place.root)): path.read_bytes() for path in found if path.is_file()}
+
+
+@pytest.mark.req("EV-05", "EV-23")
+def test_a_fresh_start_that_is_refused_moves_nothing(place: Place) -> None:
+    """The tests are red now: exit 3, and the documents are where they were. Mended, a resume starts over as it was
+    asked to, and a further one goes on with what that began."""
+    place.begin(MAKE)
+    place.script = ONE
+    assert place.run().close.status is Status.COMPLETE
+    before = documents(place)
+    (place.root / "src/t2.txt").write_text("bad\n")
+    refused = place.run(fresh=True)
+    assert refused.close.exit_code == 3
+    assert "No agent was called." in refused.close.reason
+    assert documents(place) == before
+    assert not (place.root / ".interlock/attic").exists()
+    (place.root / "src/t2.txt").write_text("ok\n")
+    work = {"T1": [{"files": {"src/t1.txt": "ok, anew\n"}, "status": "FAILED"}]}
+    place.script = {**ONE, "work": work}
+    paused = place.resume()
+    assert paused.close.reason.startswith("PAUSED"), paused.close
+    assert place.resume().close.reason.startswith("PAUSED")
+    work["T1"][0].pop("status")
+    begun = place.resume(retry=True)
+    assert begun.close.status is Status.COMPLETE, begun.close
+    assert [call[0] for call in place.calls].count("Planner") == 2
+    assert len(list((place.root / ".interlock/attic").rglob("progress.yaml"))) == 1
+
+
+@pytest.mark.req("EV-05", "EN-09")
+def test_a_fresh_start_that_waits_has_moved_nothing_and_goes_nowhere_else(place: Place) -> None:
+    """Asked where to begin, and answered: what is there of the ticket does not steer the run that puts it aside."""
+    place.begin(MAKE)
+    place.script = ONE
+    assert place.run().close.status is Status.COMPLETE
+    before = documents(place)
+    place.git("checkout", "-q", "-b", "other", "main")
+    place.git("commit", "-q", "--allow-empty", "-m", "theirs")
+    place.git("branch", "-q", "-D", BRANCH)
+    assert place.run(fresh=True).close.exit_code == 4
+    assert documents(place) == before
+    asyncio.run(place.app().decide("latest", "here"))
+    finished = place.resume()
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert "theirs" in place.git("log", "--format=%s", BRANCH).splitlines()
+    assert len(list((place.root / ".interlock/attic").rglob("progress.yaml"))) == 1
+
+
 # -- people
 
 
@@ -396,6 +450,7 @@ def test_a_paused_ticket_is_retried_and_an_edited_one_starts_from_its_document(p
     paused = place.run(fast_path=False)
     assert paused.close.exit_code == 3
     assert paused.close.reason.startswith("PAUSED: task T1 failed 5 attempts")
+    assert paused.close.reason.endswith(f"interlock resume {paused.run_id} --retry")
     explained = place.resume()
     assert explained.close.exit_code == 3
     assert "--retry" in explained.close.reason

@@ -110,9 +110,9 @@ async def takes_src(ledger: Ledger) -> tuple[list[str], Content]:
     return names, replace(content, patterns=Scope(("src/**",)))
 
 
-async def works_at_once(ledger: Ledger, repository: Repository, fast_path: bool) -> None:
+async def works_at_once(ledger: Ledger, repository: Repository) -> None:
     """Whoever has a graph can begin, branch or not."""
-    await settle_tasks(ledger, repository, fast_path)
+    await settle_tasks(ledger, repository)
     graph = await ledger.graph()
     task = graph.tasks["T1"]
     spec = briefs.executor(
@@ -128,7 +128,7 @@ async def only_stashes(
     await switch(ledger, repository, branch, standing, create=create)
 
 
-async def splits_for_ever(ledger: Ledger, _repository: Repository, _fast_path: bool) -> None:
+async def splits_for_ever(ledger: Ledger, _repository: Repository) -> None:
     """No graph is good enough."""
     while True:
         await split(ledger, Limits(), "not good enough")

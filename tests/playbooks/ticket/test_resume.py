@@ -287,9 +287,12 @@ def test_an_edited_state_document_is_noticed() -> None:
 
 @pytest.mark.req("EN-19")
 def test_what_a_successor_is_asked() -> None:
-    """`--retry` moves into the inputs; a fresh start happens once."""
+    """`--retry` moves into the inputs; a fresh start happens once, if not in this run then in the next."""
     inputs = TicketInputs(REQUEST, fresh=True)
-    assert successor(inputs, {"retry": True}) == TicketInputs(REQUEST, retry=True)
+    asked = successor(inputs, {"retry": True})
+    assert asked == TicketInputs(REQUEST, retry=True, still_fresh=True)
+    assert successor(asked, {}) == TicketInputs(REQUEST, still_fresh=True)
+    assert successor(TicketInputs(REQUEST), {}) == TicketInputs(REQUEST)
     assert afresh(TicketInputs(REQUEST, fresh=True, retry=True)) == TicketInputs(REQUEST)
 
 

@@ -123,6 +123,7 @@ def first_progress(
     baseline: Mapping[str, Any],
     parallel: int,
     fast_path: bool,
+    named_settings: Mapping[str, Any],
     docs: DocsState,
     impact: Impact,
     git_head: str,
@@ -146,6 +147,7 @@ def first_progress(
             "git_gate_completed": False,
             "cycle_acceleration_mode": "standard",
             "fast_path": fast_path,
+            "named_settings": dict(named_settings),
             "startup": {
                 "docs_state": {
                     "architecture_exists": docs.exists[DOCS[0]],

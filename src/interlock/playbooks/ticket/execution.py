@@ -36,7 +36,7 @@ from interlock.playbooks.ticket.graph import (
 )
 from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.planning import limits_of
-from interlock.playbooks.ticket.process import ask, check_head, failure, files_digest, write_anew
+from interlock.playbooks.ticket.process import again, ask, check_head, failure, files_digest, write_anew
 from interlock.playbooks.ticket.progress import ATTEMPTS, Phase, RunStatus, minutes_between, moment_of, stamp
 from interlock.playbooks.ticket.validation import Check, validate
 
@@ -92,7 +92,8 @@ class Execution:
     # -- O5.0
 
     def _may_cut_short(self, graph: Graph) -> bool:
-        if self.ledger.data["cycle_acceleration_mode"] != "trivial_graph" or not is_trivial(graph):
+        meant = self.ledger.fast_path and self.ledger.data["cycle_acceleration_mode"] == "trivial_graph"
+        if not meant or not is_trivial(graph):
             return False
         (task,) = graph.tasks.values()
         return task.status in UNDONE and next_attempt(task) == 1
@@ -114,6 +115,7 @@ class Execution:
             status = TaskStatus.REJECTED if result.fine else result.status
             await ledger.mark({task.id: self._rejected(task, status, check.output, result)})
             # The graph proved not to be trivial: the next attempt is an executor's, and a review is needed.
+            ledger.tell(f"failed: {task.id} (attempt {task.attempt} of {ATTEMPTS}); no short cut any more")
             await ledger.change({("cycle_acceleration_mode",): "standard"})
             return False
         graph = await self._accept([task], {task.id: result})
@@ -308,7 +310,7 @@ class Execution:
         accepted = {task.id for task in group if task.status is TaskStatus.ACCEPTED}
         names = self.run.decide(blamed, check.output, group, ready)
         tries = [f"{task.id} (attempt {task.attempt} of {ATTEMPTS})" for task in group if task.id in names]
-        self.ledger.tell(f"rejected by it: {', '.join(tries)}")
+        self.ledger.tell(f"failed: {', '.join(tries)}")
         tasks = {task.id: task for task in group}
         marks = {
             name: self._rejected(tasks[name], TaskStatus.REJECTED, check.output, worked.get(name)) for name in names
@@ -346,6 +348,7 @@ class Execution:
         raise Stop(
             Ending.stopped(
                 f"PAUSED: task {first.id} failed {ATTEMPTS} attempts\n{first.entry.get('last_error') or ''}".rstrip()
+                + f"\nAs many again with: {again(self.ledger)} --retry"
             ),
             RunStatus.PAUSED,
         )

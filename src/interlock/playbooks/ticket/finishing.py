@@ -176,10 +176,11 @@ async def say_what_is_left(ledger: Ledger, repository: Repository, mixed: Sequen
     """No file is left changed without a word: neither the user's own nor those that agents changed as well."""
     if mixed:
         ledger.run.warn(f"not committed, since your own uncommitted changes are in them too: {', '.join(mixed)}")
+    later = await refreshed_docs(ledger, repository)
     left = [
         path
         for path in dict.fromkeys(path for _, path in await repository.status())
-        if not path.startswith(OWN) and path not in mixed and not BYPRODUCTS.covers(path)
+        if not path.startswith(OWN) and path not in {*mixed, *later} and not BYPRODUCTS.covers(path)
     ]
     if left:
         ledger.run.warn(
@@ -290,17 +291,22 @@ async def refresh_docs(ledger: Ledger, repository: Repository, branch: Branch, b
         report = await ask(ledger, await refresh_brief(ledger, repository, briefs.INCREMENTAL))
         await take_docs(ledger, repository, report)
     ledger.log("docs.refresh", ran=needed, architecture_relevant=relevant)
-    if ledger.data.get("docs_refreshed"):
-        await commit_docs(ledger, repository, branch)
+    await commit_docs(ledger, repository, branch)
     await ledger.publish()
 
 
-async def commit_docs(ledger: Ledger, repository: Repository, branch: Branch) -> None:
-    """A commit of the documents that are as the Initializer left them; what the user changed is the user's."""
+async def refreshed_docs(ledger: Ledger, repository: Repository) -> list[str]:
+    """The uncommitted documents that are as the Initializer left them; what the user changed is the user's."""
+    if not ledger.data.get("docs_refreshed"):
+        return []
     carried, written = set(ledger.data.get("carried_files") or ()), ledger.docs_written
     changed = {path for _, path in await repository.status()} - carried
-    paths = [path for path in DOCS if path in changed and written.get(path) == await ledger.run.look(path, digest_of)]
-    if paths:
+    return [path for path in DOCS if path in changed and written.get(path) == await ledger.run.look(path, digest_of)]
+
+
+async def commit_docs(ledger: Ledger, repository: Repository, branch: Branch) -> None:
+    """A commit of their own for the refreshed documents."""
+    if paths := await refreshed_docs(ledger, repository):
         message = docs_message(template_of(ledger), ledger.ticket, str(ledger.data["slug"]))
         done = await branch.commit(paths, message)
         if not done.ok:

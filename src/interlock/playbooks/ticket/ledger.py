@@ -114,6 +114,11 @@ class Ledger:
         return self.entry.get("status") == "ACCEPTED" and self.phase is not Phase.DOC_REFRESH
 
     @property
+    def fast_path(self) -> bool:
+        """Whether the short cut may be taken; a document of before there was the choice allows it."""
+        return self.data.get("fast_path") is not False
+
+    @property
     def docs_written(self) -> Mapping[str, str]:
         """The documents that the Initializer wrote for this ticket, each with the digest of what it left."""
         known = self.data.get("docs_written")

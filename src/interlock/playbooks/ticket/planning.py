@@ -149,7 +149,7 @@ async def accept_plan(ledger: Ledger, report: Report) -> None:
 # -- O4
 
 
-async def settle_tasks(ledger: Ledger, repository: Repository, fast_path: bool) -> None:
+async def settle_tasks(ledger: Ledger, repository: Repository) -> None:
     """O4: the Planner's graph if it passes every check, else the Splitter's."""
     run = ledger.run
     await ledger.enter(Phase.SPLITTING, "O4")
@@ -163,7 +163,7 @@ async def settle_tasks(ledger: Ledger, repository: Repository, fast_path: bool) 
             await refuse_graph(ledger, document.text, why or "unreadable", by="Planner")
             await run.set_aside(ledger.tasks_path)
         await split(ledger, limits, why or "")
-    await count(ledger, fast_path)
+    await count(ledger)
 
 
 async def limits_of(ledger: Ledger, repository: Repository) -> Limits:
@@ -199,14 +199,14 @@ async def split(ledger: Ledger, limits: Limits, why: str) -> None:
     raise Stop(Ending.stopped(said) if flaw is not None else Ending.failed(said))
 
 
-async def count(ledger: Ledger, fast_path: bool) -> None:
+async def count(ledger: Ledger) -> None:
     """What is to be done, and whether it is so little that the short cut may be taken."""
     run = ledger.run
     graph = await ledger.graph()
     path = f"{home(ledger.ticket)}/prompt.yaml"
     prompt = read_yaml((await run.read(path)).text, path)
     demanded = [mandate_text(mandate) for mandate in prompt.get("tool_mandates") or ()]
-    trivial = fast_path and is_trivial(graph, demanded)
+    trivial = ledger.fast_path and is_trivial(graph, demanded)
     mode = "trivial_graph" if trivial else "standard"
     metrics = ledger.metrics(graph)
     await ledger.change({**ledger.counted(metrics), ("cycle_acceleration_mode",): mode})

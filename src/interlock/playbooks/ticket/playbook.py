@@ -32,7 +32,7 @@ from interlock.playbooks.ticket.planning import begin_iteration, plan, settle_ta
 from interlock.playbooks.ticket.progress import ATTEMPTS, ITERATIONS, Phase
 from interlock.playbooks.ticket.project import CACHE, MOST_PARALLEL
 from interlock.playbooks.ticket.request import find_ticket
-from interlock.playbooks.ticket.resuming import obey, refuse_legacy, resume_detection, take_stock
+from interlock.playbooks.ticket.resuming import obey, refuse_legacy, resume_detection, starts_over, take_stock
 from interlock.playbooks.ticket.startup import TicketInputs, initialize, startup_analysis
 
 RETRIES = Retries(transient=1, contract=1, error=0)
@@ -65,11 +65,12 @@ def state(inputs: TicketInputs) -> tuple[str, ...]:
 
 def successor(inputs: TicketInputs, options: Mapping[str, Any]) -> TicketInputs:
     """A stopped ticket goes on from its documents; `--retry` gives paused tasks new attempts."""
-    return replace(inputs, fresh=False, retry=bool(options.get("retry")))
+    fresh = inputs.fresh or inputs.still_fresh
+    return replace(inputs, fresh=False, still_fresh=fresh, retry=bool(options.get("retry")))
 
 
 def afresh(inputs: TicketInputs) -> TicketInputs:
-    return replace(inputs, fresh=False, retry=False)
+    return replace(inputs, fresh=False, still_fresh=False, retry=False)
 
 
 def edited(inputs: TicketInputs, past: Past, files: Documents) -> str | None:
@@ -85,9 +86,9 @@ def edited(inputs: TicketInputs, past: Past, files: Documents) -> str | None:
 
 async def on_resume(run: Run, number: int) -> None:
     """Each resume scans for a second truth, goes back to the ticket's branch and says so in the log."""
-    ticket = run.identity.key
+    ticket, inputs = run.identity.key, run.playbook.parse_inputs(run.identity.inputs)
     document = await run.read(f"{home(ticket)}/progress.yaml")
-    if document.state is not DocumentState.OK:
+    if document.state is not DocumentState.OK or starts_over(inputs, document, run.identity.run_id):
         return
     ledger = Ledger(run, ticket, document)
     await refuse_legacy(run, ticket)
@@ -98,7 +99,7 @@ async def on_resume(run: Run, number: int) -> None:
         done = await Branch(run, branch).checkout()
         if not done.ok:
             raise problems.branch_gone(branch, f"cannot be checked out: {shown(done)}")
-    await obey(run, ledger, run.playbook.parse_inputs(run.identity.inputs))
+    await obey(run, ledger, inputs)
     ledger.log("resume", phase=ledger.phase.value, status=ledger.status.value, resume=number)
     await ledger.publish()
 
@@ -193,7 +194,7 @@ async def one_iteration(
             await plan(ledger, repository)
     if start <= ORDER.index(Phase.SPLITTING):
         with run.step("O4"):
-            await settle_tasks(ledger, repository, inputs.fast_path and ledger.data.get("fast_path") is not False)
+            await settle_tasks(ledger, repository)
     if start <= ORDER.index(Phase.GIT_GATE):
         with run.step("O4.5"):
             branch = await git_gate(ledger, repository)

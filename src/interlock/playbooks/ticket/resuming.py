@@ -6,9 +6,10 @@ is done again, in the iteration that it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from interlock.documents import DocumentState, Key
+from interlock.documents import Document, DocumentState, Key
 from interlock.engine.model import Ending
 from interlock.engine.run import Run
 from interlock.errors import DocumentInvalid
@@ -21,7 +22,8 @@ from interlock.playbooks.ticket.graph import REJECTED, Graph, Task, TaskStatus, 
 from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.process import files_digest
 from interlock.playbooks.ticket.progress import ITERATIONS, Phase, RunStatus
-from interlock.playbooks.ticket.startup import TicketInputs, said_by_people
+from interlock.playbooks.ticket.project import parallel_tasks
+from interlock.playbooks.ticket.startup import TicketInputs, count_cores, named_settings, said_by_people
 from interlock.playbooks.ticket.validation import validate
 
 WITH_TASKS = (Phase.GIT_GATE, Phase.TASK_EXECUTION, Phase.REVIEW)
@@ -33,10 +35,8 @@ async def resume_detection(
 ) -> Ledger | Ending | None:
     """I0: the ticket's state if it was begun, how it ended if it did, nothing if it is new."""
     document = await run.read(f"{home(ticket)}/progress.yaml")
-    if inputs.fresh and await run.list(home(ticket), "**/*"):
-        await run.set_aside(home(ticket))
-        return None
-    if document.state is DocumentState.MISSING:
+    earlier = None if inputs.fresh else run.identity.continues
+    if document.state is DocumentState.MISSING or starts_over(inputs, document, earlier):
         return None
     ledger = Ledger(run, ticket, document.require())
     await refuse_other_request(run, ledger, inputs)
@@ -45,16 +45,23 @@ async def resume_detection(
     await refuse_legacy(run, ticket)
     if not await repository.is_there():
         raise problems.not_a_repository(await repository.place())
+    await take_over_baseline(run, ledger)  # first of all that is written: the document names its last run
     await go_to_branch(run, ledger, repository)
     ledger.head = await repository.head()
     await obey(run, ledger, inputs)
-    await prepare_checks(run, ledger)
+    await prepare_checks(run)
     ledger.log("resume", phase=ledger.phase.value, status=ledger.status.value, retry=inputs.retry)
     await ledger.change({("status",): RunStatus.IN_PROGRESS.value})
     await go_back(run, ledger, repository)
     if ledger.phase in WITH_TASKS and ledger.phase is not Phase.GIT_GATE:  # the gate may put files away: after it
         await take_stock(ledger, repository, inputs.retry)
     return ledger
+
+
+def starts_over(inputs: TicketInputs, document: Document, begun_by: str | None) -> bool:
+    """Whether the ticket is to begin anew, and this state document is not that beginning: another run's name is in it.
+    It is set aside when nothing stands in the way of the beginning any more."""
+    return (inputs.fresh or inputs.still_fresh) and (begun_by is None or begun_by not in document.text)
 
 
 async def refuse_other_request(run: Run, ledger: Ledger, inputs: TicketInputs) -> None:
@@ -70,13 +77,14 @@ async def refuse_other_request(run: Run, ledger: Ledger, inputs: TicketInputs) -
 
 
 async def obey(run: Run, ledger: Ledger, inputs: TicketInputs) -> None:
-    """Take over commands that a person named anew, in the settings or with this start (EV-23). A command that is
-    named as it was before does not undo what somebody wrote into the state document."""
+    """Take over what a person named anew, in the settings or with this start (EV-23). What is named as it was before
+    does not undo what somebody wrote into the state document."""
     people = said_by_people(run, inputs)
     found = {"build": people.build, "test": people.test}
-    said = run.settle_once("commands", {name: [one.text, one.origin] for name, one in found.items() if one})
+    commands = {name: [one.text, one.origin] for name, one in found.items() if one}
+    said = dict(run.settle_once("commands", {**commands, "settings": named_settings(run, inputs)}))
+    changes = await settings_anew(run, ledger, said.pop("settings", None))
     before = ledger.data.get("named_commands") or {}
-    changes: dict[tuple[Key, ...], object] = {}
     for name, (command, origin) in said.items():
         if command == before.get(name):
             continue
@@ -88,12 +96,41 @@ async def obey(run: Run, ledger: Ledger, inputs: TicketInputs) -> None:
         await ledger.change(changes)
 
 
-async def prepare_checks(run: Run, ledger: Ledger) -> None:
-    """What an earlier run found on the untouched tree holds, if it was in this workspace; agents must be ready."""
+async def settings_anew(run: Run, ledger: Ledger, said: Mapping[str, Any] | None) -> dict[tuple[Key, ...], object]:
+    """The changes by settings and options that are others than before; what cannot be changed any more is said."""
+    if said is None:  # a journal of before they were looked at
+        return {}
+    known = ledger.data.get("named_settings")
+    before = known if isinstance(known, dict) else {name: said[name] for name in said if not name.startswith("--")}
+    news = {name: value for name, value in said.items() if value != before.get(name)}
+    changes: dict[tuple[Key, ...], object] = {("named_settings",): dict(said)} if said != known else {}
+    if news.keys() & {"max_parallel_tasks", "--max-parallel-tasks"}:
+        asked = news.get("--max-parallel-tasks") or news.get("max_parallel_tasks")
+        most = parallel_tasks(await count_cores(run), asked)
+        if most != ledger.data["max_parallel_tasks"]:
+            run.warn(f"tasks side by side, from now on: at most {most}")
+            changes[("max_parallel_tasks",)] = most
+    if news.keys() & {"fast_path", "--no-fast-path"}:
+        allowed = "--no-fast-path" not in news and bool(news["fast_path"])
+        if allowed is not ledger.fast_path:
+            run.warn(f"the short cut for a single simple task, from now on: {'allowed' if allowed else 'not taken'}")
+            changes[("fast_path",)] = allowed
+    if fixed := {name.removeprefix("--") for name in news} & {"base", "branch"}:
+        which, branch = " or ".join(sorted(fixed)), ledger.data["branch"]
+        run.warn(f"another {which} is for new tickets; this one stays on {branch}")
+    return changes
+
+
+async def take_over_baseline(run: Run, ledger: Ledger) -> None:
+    """What an earlier run found on the untouched tree holds, if it was in this workspace."""
     baseline = ledger.data.get("baseline")
     if isinstance(baseline, dict) and baseline.get("run") == run.identity.continues is not None:
         ledger.checks.go_on_from(baseline)
         await ledger.change({("baseline", "run"): run.identity.run_id})
+
+
+async def prepare_checks(run: Run) -> None:
+    """Agents must be ready."""
     if run.settle_once("preflight", {"skip": bool(run.flags.get("no_preflight"))})["skip"]:
         return
     if why := await run.unready(run.playbook.agents):

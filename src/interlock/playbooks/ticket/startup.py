@@ -50,6 +50,7 @@ from interlock.playbooks.ticket.toolchains import NONE, READ_FOR_COMMANDS, Comma
 from interlock.playbooks.ticket.validation import named
 
 SETTINGS = "the settings"
+NO_FILE = "no file says how"
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ class TicketInputs:
     """Start over: what is there of the ticket is set aside."""
     retry: bool = False
     """Give the tasks that used up their attempts as many again."""
+    still_fresh: bool = False
+    """A run that this one goes on for was to start over: if it did not come to that, this one does."""
 
 
 # -- I1
@@ -132,8 +135,11 @@ async def startup_analysis(run: Run, ticket: str, inputs: TicketInputs, reposito
     checks = checks_of(run, ticket)
     checks.commands = named(run, build, test)
     for name, one in (("build", build), ("test", test)):
-        run.note("progress", text=f"{name}: {one.text}, from {one.origin}")
+        said = f"{name}: {one.text}"
+        run.note("progress", text=f"{said}, {'since' if one.origin == NO_FILE else 'from'} {one.origin}", command=said)
     await checks.preflight()
+    if (inputs.fresh or inputs.still_fresh) and await run.list(home(ticket), "**/*"):
+        await run.set_aside(home(ticket))  # only now: a start that is refused leaves everything where it is
     if prompt is None:
         prompt = await interpret(run, ticket, inputs.request)
         taken = await check_branch(run, repository, ticket_branch(run, ticket, prompt))
@@ -167,7 +173,7 @@ async def choose_commands(run: Run, ticket: str, inputs: TicketInputs, found: Co
     build, test = await run.look(f"{home(ticket)}/progress.yaml", choose)
     if test is None:
         raise problems.no_test()
-    return Command(*(build or (NONE, "no file that says how"))), Command(*test)
+    return Command(*(build or (NONE, NO_FILE))), Command(*test)
 
 
 def said_by_people(run: Run, inputs: TicketInputs) -> Commands:
@@ -181,6 +187,23 @@ def said_by_people(run: Run, inputs: TicketInputs) -> Commands:
         Command(inputs.test, "--test", True) if inputs.test else None,
     )
     return given.over(settings)
+
+
+def named_settings(run: Run, inputs: TicketInputs) -> dict[str, Any]:
+    """What people say of the ticket beside its commands: in the settings, and by the options that were given."""
+    settings = run.settings
+    given = {
+        "--max-parallel-tasks": inputs.max_parallel,
+        "--no-fast-path": not inputs.fast_path,
+        "--base": inputs.base,
+    }
+    return {
+        "max_parallel_tasks": settings.max_parallel_tasks,
+        "fast_path": settings.fast_path,
+        "base": settings.base,
+        "branch": settings.branch,
+        **{name: value for name, value in given.items() if value},
+    }
 
 
 async def count_cores(run: Run) -> str:
@@ -277,6 +300,7 @@ async def initialize(run: Run, ticket: str, inputs: TicketInputs, repository: Re
             baseline={"run": run.identity.run_id, **analysis.checks.baseline},
             parallel=parallel_tasks(analysis.cores, inputs.max_parallel or run.settings.max_parallel_tasks),
             fast_path=inputs.fast_path and run.settings.fast_path,
+            named_settings=named_settings(run, inputs),
             docs=analysis.docs,
             impact=analysis.impact,
             git_head=head,

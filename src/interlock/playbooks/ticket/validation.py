@@ -98,9 +98,7 @@ def tell(ledger: Ledger, checks: Checks, proofs: Sequence[Proof], letter: str | 
         place = places[proof.name, proof.command]
         ledger.log("validation", what=proof.name, command=proof.command, cwd=place, exit=proof.exit, group=letter)
         if not proof.ok:
-            ledger.tell(headline(proof))
             return Check(False, f"ERROR: {headline(proof)}: {proof.command}\n{proof.tail}".rstrip())
-        ledger.tell(f"{proof.name} is green")
     return None
 
 
