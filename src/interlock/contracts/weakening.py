@@ -9,19 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 _TEST_FILE = re.compile(
     r"(^|/)(tests?|specs?|__tests__|testing)/.*\.\w+$"
     r"|(^|/)(test_[^/]*\.py|[^/]*_test\.(py|go|dart|exs|c|cc|cpp)|[^/]*\.(test|spec)\.[cm]?[jt]sx?|[^/]*_spec\.rb"
     r"|[^/]*(Test|Tests|Spec|IT)\.(java|kt|scala|cs|php|swift)|test-[^/]*\.(sh|bats)|[^/]*\.bats)$"
 )
-_DEFINITION = re.compile(
-    r"(^|/)(conftest\.py|pytest\.ini|tox\.ini|setup\.cfg|noxfile\.py|\.coveragerc|package\.json|(GNU)?[Mm]akefile"
-    r"|[Jj]ustfile|Taskfile\.ya?ml|CMakeLists\.txt|pom\.xml|build\.gradle(\.kts)?|build\.sbt|Rakefile|phpunit\.xml(\.dist)?"
-    r"|(jest|vitest|karma|mocha|playwright|cypress|eslint)\.config\.[cm]?[jt]s|\.mocharc(\.\w+)?|\.eslintrc(\.\w+)?"
-    r"|tsconfig(\.\w+)*\.json|pyproject\.toml|mypy\.ini|ruff\.toml|\.ruff\.toml|\.flake8|\.pylintrc|clippy\.toml"
-    r"|codecov\.ya?ml|\.golangci\.ya?ml)$"
+_DEFINITIONS = (
+    *("conftest.py", "pytest.ini", "tox.ini", "setup.cfg", "noxfile.py", ".coveragerc", "pyproject.toml", "mypy.ini"),
+    *("ruff.toml", ".ruff.toml", ".flake8", ".pylintrc", "clippy.toml", "codecov.yml", "codecov.yaml"),
+    *("package.json", ".mocharc*", ".eslintrc*", "tsconfig*.json", ".golangci.yml", ".golangci.yaml"),
+    *(f"{tool}.config.*" for tool in ("jest", "vitest", "karma", "mocha", "playwright", "cypress", "eslint")),
+    *("Makefile", "makefile", "GNUmakefile", "Justfile", "justfile", "Taskfile.yml", "Taskfile.yaml", "CMakeLists.txt"),
+    *("pom.xml", "build.gradle", "build.gradle.kts", "build.sbt", "Rakefile", "phpunit.xml", "phpunit.xml.dist"),
 )
+"""Names of files that say how tests and checks are run."""
+_SAMPLES = tuple(name.replace("*", "x") for name in _DEFINITIONS)
 _SKIP = re.compile(
     r"pytest\.mark\.(skip|skipif|xfail)\b|\bpytest\.(skip|xfail|importorskip)\(|\bunittest\.(skip|expectedFailure)"
     r"|@(skip|skipIf|skipUnless|expectedFailure)\b|\b(it|test|describe|context|suite)\.(skip|todo|fixme|only|failing)\b"
@@ -53,7 +57,8 @@ class _File:
 
 def is_definition(path: str) -> bool:
     """Whether this file says what tests and checks are, or how they are run."""
-    return _DEFINITION.search(path) is not None
+    name = path.rpartition("/")[2]
+    return any(fnmatchcase(name, known) for known in _DEFINITIONS)
 
 
 def is_test(path: str) -> bool:
@@ -82,6 +87,29 @@ def _of_file(one: _File, arrived: set[str]) -> Iterator[str]:
     if is_definition(one.path):
         verb = "deletes" if one.gone else "adds" if one.new else "changes"
         yield f"{verb} {one.path}, which says how tests and checks are run"
+    for rule in _hiding(one):
+        yield f"hides tests, or what says how they are run, by a rule in {one.path}: {rule}"
+
+
+def _hiding(one: _File) -> Iterator[str]:
+    """New rules by which git would ignore a test or a definition: nobody compares what it ignores."""
+    if one.path.rpartition("/")[2] != ".gitignore":
+        return
+    known = {line.strip() for line in one.removed}
+    for line in map(str.strip, one.added):
+        if line not in known and not line.startswith(("#", "!")) and _hides(line):
+            yield line[:100]
+    for line in known.difference(map(str.strip, one.added)):
+        if line.startswith("!") and _hides(line[1:]):
+            yield f"{line[:100]} (no more)"
+
+
+def _hides(rule: str) -> bool:
+    """Whether a rule can be met by a test, by a definition, or by a folder of tests."""
+    rule = re.sub(r"(?<=[^*/])/\**$", "", rule)  # a folder, and all that is in it
+    name, path = rule.rpartition("/")[2], rule.lstrip("*/").replace("*", "x")
+    known = is_definition(path) or any(fnmatchcase(one, name) for one in _SAMPLES)
+    return known or is_test(path) or is_test(f"{path}/x.py")
 
 
 def _marks(one: _File) -> Iterator[str]:

@@ -3,20 +3,25 @@
 `preflight` runs them once on the untouched tree and looks whether the agents can be called at all (EV-05).  `prove`
 runs them on the tree as it is, whenever that changed since (EV-04); what agents say about them is never asked.  A
 command whose own definition was changed on the way (a script, a make target, a test configuration) must pass with the
-old one too, so that nobody passes by changing the question.
+old one too, so that nobody passes by changing the question.  A target or script that came with the work has no old
+definition: then that file is left as it is, and told to the judges like every other change of a definition.
 """
 
 from __future__ import annotations
 
-import re
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from interlock.contracts import is_definition, is_test
 from interlock.contracts.failures import failures_in
+from interlock.contracts.recipes import read_recipes, recipe_files
+from interlock.documents import Document, DocumentState
+from interlock.documents.paths import plain_parts
 from interlock.engine.keys import digest_of
 from interlock.engine.model import CommandResult, Ending, Stop
+from interlock.errors import PathRefused
 
 if TYPE_CHECKING:
     from interlock.engine.run import Run
@@ -24,6 +29,11 @@ if TYPE_CHECKING:
 TAIL = 6000
 """Characters at the end of an output that are evidence."""
 LONG_S = 1800.0
+UNCOMPARED = (
+    "Work began before there was a record of it: whether it changed what says how tests and checks are run (a "
+    "Makefile, a script, a test configuration) cannot be compared."
+)
+"""For judges and whoever watches, where the tree of before is not known."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ class Proof:
     new: tuple[str, ...] = ()
     """What failed beside that, by name."""
     definitions: tuple[str, ...] = ()
-    """It ran with these files as they were before the run: they say what the command does, and were changed."""
+    """It ran with these files as they were before the work: they say what the command does, and were changed."""
     timed_out: bool = False
 
     @property
@@ -87,6 +97,20 @@ class Proof:
         how = "passes" if self.ok else self.problem
         old = f" (with {', '.join(self.definitions)} as before)" if self.definitions else ""
         return f"{self.name}: {self.command}{old}: {how}"
+
+
+@dataclass(frozen=True)
+class _Defined:
+    """What said what a command does, before the work."""
+
+    starts: tuple[str, ...] = ()
+    """The files that it started."""
+    lacking: tuple[str, ...] = ()
+    """The files in which its recipe belongs, where it had none."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Sequence[str]]) -> _Defined:
+        return cls(tuple(value["starts"]), tuple(value["lacking"]))
 
 
 class Checks:
@@ -112,6 +136,8 @@ class Checks:
         self._besides = tuple(besides)
         self._base: Any = None
         self._known: dict[str, frozenset[str]] = {}
+        """What fails in a command and was accepted as failing."""
+        self._defined: dict[str, _Defined] = {}
         self._last: dict[tuple[Named, tuple[str, ...]], tuple[Any, Proof]] = {}
         self._leaves: set[Named] = set()
         """Those that leave files which the project does not ignore: they are dropped, and later ones may need them."""
@@ -119,12 +145,46 @@ class Checks:
     @property
     def baseline(self) -> Mapping[str, Any]:
         """What is known of the untouched tree, as JSON data, for a run that goes on where this one ends."""
-        return {"tree": self._base, "known": {command: sorted(names) for command, names in self._known.items()}}
+        return {
+            "tree": self._base,
+            "known": {command: sorted(names) for command, names in self._known.items()},
+            "defined": {command: asdict(found) for command, found in self._defined.items()},
+        }
 
     def go_on_from(self, baseline: Mapping[str, Any]) -> None:
         """Take the untouched tree as an earlier run of the same workspace found it."""
         self._base = baseline["tree"]
         self._known = {command: frozenset(names) for command, names in baseline["known"].items()}
+        self._defined = {command: _Defined.from_json(found) for command, found in baseline.get("defined", {}).items()}
+
+    @property
+    def compares(self) -> bool:
+        """Whether it is known what the tree was before the work."""
+        return self._base is not None
+
+    async def start(self) -> None:
+        """Work begins: the tree as it is now is the one of before, unless one is known already."""
+        if self._run.options.stop_before_work and self._run.live:
+            return  # a dry run, which leaves nothing behind
+        if self._base is None:
+            self._base = await self._run.snapshot()
+        await self._find_definitions()
+
+    async def _find_definitions(self) -> None:
+        """Look what says what each command does, when it is first seen: later, somebody may have changed that."""
+        run = self._run
+        for one in self.commands:
+            if one.command in self._defined:
+                continue
+            places = {name: posixpath.normpath(f"{one.cwd}/{name}") for name in recipe_files(one.command)}
+            looked = {name: await run.look(place, _text) for name, place in places.items()}
+            texts = {name: text for name, text in looked.items() if isinstance(text, str)}
+            found = read_recipes(one.command, texts)
+            starts = sorted(path for name in found.starts if (path := _inside(one.cwd, name)))
+            self._defined[one.command] = _Defined(
+                tuple([path for path in starts if await run.look(path, _is_there)]),
+                () if found.known or False in looked.values() else tuple(places.values()),
+            )
 
     async def preflight(self) -> None:
         """Look once, before the first agent; `Stop` where the run could only waste what it costs."""
@@ -135,7 +195,8 @@ class Checks:
             mode = run.settle_once(
                 "preflight", {"skip": bool(run.flags.get("no_preflight")), "accept": self._accepts()}
             )
-            self._base = await run.snapshot() if self.commands else None
+            if self.commands:
+                await self.start()
             if mode["skip"]:
                 run.note("preflight", skipped=True, commands=[one.shown for one in self.commands])
                 return
@@ -170,21 +231,23 @@ class Checks:
         run = self._run
         if not self.commands:
             return ()
-        changed = await run.changes(self._base) if as_before and self._base is not None else None
-        definitions = tuple(path for path in (changed.paths if changed else ()) if self._defines(path))
+        wanted: list[tuple[Named, tuple[str, ...]]] = [(one, ()) for one in self.commands]
+        if as_before and self.compares:
+            await self._find_definitions()
+            changed = (await run.changes(self._base)).paths
+            wanted += [(one, found) for one in self.commands if (found := self._definitions(one, changed))]
         proofs: list[Proof] = []
-        for restored in ((), definitions) if definitions else ((),):
-            for one in self.commands:
-                proofs.append(await self._run_one(one, restored))
-                if not proofs[-1].ok:
-                    return tuple(proofs)
+        for one, definitions in wanted:
+            proofs.append(await self._run_one(one, definitions))
+            if not proofs[-1].ok:
+                break
         return tuple(proofs)
 
-    def _defines(self, path: str) -> bool:
-        """Whether this file says what the commands do: by its name, or because one of them starts it."""
-        return is_definition(path) or (
-            not is_test(path) and any(path in _scripts(one.command) for one in self.commands)
-        )
+    def _definitions(self, one: Named, changed: Sequence[str]) -> tuple[str, ...]:
+        """Those of the changed files that say what a command does: by their name, or because a command starts them."""
+        started = {path for other in self.commands for path in self._defined[other.command].starts if not is_test(path)}
+        new = self._defined[one.command].lacking
+        return tuple(path for path in changed if path not in new and (is_definition(path) or path in started))
 
     async def _run_one(self, one: Named, definitions: tuple[str, ...]) -> Proof:
         run = self._run
@@ -239,23 +302,27 @@ class Checks:
         )
 
 
-_INTERPRETER = re.compile(r"(ba|da|k|z)?sh|python[\d.]*|node|ruby|perl|php|bun|deno")
-_INLINE = re.compile("-[a-z]*[cem]")
-"""The option after which an interpreter gets a program, or a module, and no script."""
+def _text(document: Document) -> str | bool | None:
+    """The text of a file; None where there is none, and False where it cannot be read and may say anything."""
+    match document.state:
+        case DocumentState.OK:
+            return document.text
+        case DocumentState.MISSING:
+            return None
+        case _:
+            return False
 
 
-def _scripts(command: str) -> set[str]:
-    """The files that a command starts: named with their folder, or handed to an interpreter."""
-    found = set()
-    for part in re.split(r"[;&|()<>\n]+", command):
-        words = part.replace('"', " ").replace("'", " ").split()
-        if words and _INTERPRETER.fullmatch(words[0].rpartition("/")[2]):
-            inline = any(_INLINE.fullmatch(word) for word in words[1:])
-            words = [] if inline else [word for word in words[1:] if not word.startswith("-")]
-        elif words and "/" not in words[0]:
-            words = []
-        found |= {word.removeprefix("./") for word in words[:1]}
-    return found
+def _inside(cwd: str, path: str) -> str | None:
+    """A path that a command in a folder names, as one of the workspace; None for one outside of it."""
+    try:
+        return "/".join(plain_parts(posixpath.normpath(f"{cwd}/{path}"))) if not path.startswith("/") else None
+    except PathRefused:
+        return None
+
+
+def _is_there(document: Document) -> bool:
+    return document.state is not DocumentState.MISSING
 
 
 def _argv(commands: Sequence[str]) -> tuple[str, ...]:

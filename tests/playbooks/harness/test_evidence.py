@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 
 from interlock.engine import Act, CommandResult, Status
+from interlock.engine.checks import UNCOMPARED
+from interlock.engine.host import Call
 from interlock.engine.world import CommandCall
-from interlock.playbooks.harness import HarnessInputs
+from interlock.playbooks.harness import HarnessInputs, harness
 from interlock.playbooks.harness.run_report import Log
 from tests.playbooks.harness.conftest import (
     ALL_MET,
@@ -26,6 +29,7 @@ from tests.playbooks.harness.conftest import (
     qa,
     writing,
 )
+from tests.playbooks.harness.place import Place
 
 TEST = "make test"
 Ends = Callable[[CommandCall], CommandResult]
@@ -282,6 +286,75 @@ def test_an_accepted_baseline_holds_in_the_run_that_goes_on(bench: Bench) -> Non
     worse = known + "FAILED test_a.py::test_new\n"
     bench.resume(command=ends(1, output=worse), flags={}, **how)
     assert bench.events("qa.result")[0]["verdict"] == "negative"
+
+
+@pytest.mark.req("EV-04", "EV-23")
+def test_without_a_record_of_the_tree_before_build_that_is_said(bench: Bench) -> None:
+    """To QA, on the screen, in the report and at the end; a person can take the tree as it is for that one."""
+    how: dict[str, Any] = {"check_commands": (TEST,), "command": ends(0)}
+    bench.play(agents(qa=lambda _request, act: replace(act, files={}, message="Status: error")), **how)
+    assert UNCOMPARED not in brief_of(bench, "qa")
+    left = dict(bench.tree)
+    close = bench.resume(**how)
+    assert close.exit_code == 0
+    assert UNCOMPARED in brief_of(bench, "qa").split("### What interlock ran itself")[1]
+    assert [event["text"] for event in bench.events("warning")] == [UNCOMPARED]
+    assert evidence(bench, "Noticed") == [UNCOMPARED]
+    assert f"Noticed: {UNCOMPARED}\n" in str(close.output)
+
+    bench.files = left
+    asked = harness.successor(HarnessInputs(TASK), {})
+    assert bench.play(inputs=asked, flags={"accept_baseline": True}, **how).exit_code == 0
+    assert UNCOMPARED not in brief_of(bench, "qa")
+
+
+EASY = """write(output, good)
+if name == "build":
+    write("setup.cfg", "easy")
+    write("app.txt", "bad")
+"""
+STOPS = f"{EASY}\nif name == 'qa': output.write_text('nothing')"
+CHECK = "grep -q easy setup.cfg || grep -q good app.txt"
+
+
+@pytest.fixture
+def easy(place: Place) -> Place:
+    """A task whose Build broke the work and changed the question, and whose QA did not finish."""
+    place.write("setup.cfg", "hard")
+    place.write("app.txt", "good")
+    place.write("interlock.toml", f'{place.read("interlock.toml")}[harness]\ncheck_commands = ["{CHECK}"]\n')
+    place.write(TASK_FILE, place.read(TASK_FILE).replace("Workflow Mode: standard", "Workflow Mode: autonomous"))
+    place.agent(STOPS)
+    assert place.run().close.exit_code == 5
+    assert (place.state.stage, place.state.status) == ("QA", "Blocked")
+    place.agent(EASY)
+    return place
+
+
+OLD = f"check: {CHECK} (with setup.cfg as before): ended with exit status 1"
+
+
+@pytest.mark.req("EV-04")
+@pytest.mark.parametrize("more", [{}, {"from": "build"}, {"from": "specification"}])
+def test_a_run_that_begins_behind_build_compares_with_the_tree_before_it(easy: Place, more: dict[str, str]) -> None:
+    """Build's definitions do not become the old ones by a stop, nor by a stop after that."""
+    for _ in range(2):
+        assert easy.resume(Call(flags=more)).close.exit_code == 3
+        assert (easy.state.stage, easy.state.status) == ("QA", "Blocked")
+        shown = [row[3] for row in easy.report.rows[Log.EVIDENCE] if row[2] == "Command run by interlock"]
+        assert shown[-1] == OLD
+        assert UNCOMPARED not in str(easy.report.rows)
+
+
+@pytest.mark.req("EV-04", "EV-29")
+def test_a_person_can_let_the_new_definitions_hold(easy: Place) -> None:
+    """By a word of theirs, with which the run goes on; in another workspace nobody knows what was before."""
+    shutil.copytree(easy.root, easy.root.parent / "other", ignore=shutil.ignore_patterns(".interlock"))
+    other = Place(easy.root.parent / "other")
+    assert other.run(HarnessInputs(TASK, resumed=True)).close.exit_code == 0
+    assert UNCOMPARED in str(other.report.rows)
+    assert easy.resume(Call(flags={"accept_baseline": True})).close.exit_code == 0
+    assert easy.state.status == "Complete"
 
 
 @pytest.mark.req("EV-05")

@@ -54,7 +54,7 @@ states = st.builds(
     approve_build=st.booleans(),
     approve_complete=st.booleans(),
     stop_reason=reasons.map(lambda text: f"Stop: {text}".strip() if text else ""),
-    notes=lines.map(lambda text: f"{one_line(f'Event {text}')} Current position: Build (Active)."),
+    notes=words,
     remediations=st.integers(0, 2),
     approvals=st.lists(approvals, max_size=3).map(tuple),
 )
@@ -91,6 +91,19 @@ def test_a_remark_beside_the_values_of_a_list_stays(first: RunState, second: Run
     assert parse_text(changed) == second
     assert "\nAsk Bo before you go on.\n" in changed
     assert rewritten(changed, first) == text
+
+
+@pytest.mark.req("LY-05", "HN-63")
+@given(states, states, words)
+def test_no_sentence_of_a_person_is_taken_for_the_engines(first: RunState, second: RunState, said: str) -> None:
+    """The engine knows its own line by its field: one that only sounds like it stays, wherever it stands."""
+    theirs = f"{said} {PLAIN.told('QA was completed by qa.').notes}"
+    before, heading, _ = templates.first_state(TEMPLATE, first).partition("\n## Notes\n")
+    text = f"{before}{heading}\n{theirs}\n"
+    changed = rewritten(text, second)
+    assert parse_text(changed) == second
+    assert changed.endswith(f"\n{theirs}\n")
+    assert parse_text(text).notes == ""
 
 
 @pytest.mark.req("HN-89")

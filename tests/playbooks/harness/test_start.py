@@ -76,8 +76,8 @@ def test_the_first_notes_say_who_began(bench: Bench) -> None:
     simulation.world.documents.write = spy
     simulation.go()
     notes = [text.split("## Notes\n\n")[1] for text in texts]
-    assert notes[0] == "Orchestration initialised the run. Current position: Specification (Active).\n"
-    assert notes[2] == "Specification was completed by po-spec. Current position: Design (Active).\n"
+    assert notes[0] == "- Last Event: Orchestration initialised the run. Current position: Specification (Active).\n"
+    assert notes[2] == "- Last Event: Specification was completed by po-spec. Current position: Design (Active).\n"
 
 
 @pytest.mark.req("HN-83", "HN-110")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from interlock.engine import Act, CommandResult, Status
+from interlock.engine.checks import UNCOMPARED
 from interlock.engine.drive import Close
 from interlock.engine.simulation import Crash
 from interlock.engine.world import CommandCall
@@ -475,6 +476,55 @@ def test_preflight_stops_before_the_first_agent(bench: Bench) -> None:
     unasked = Bench(settings=ENGINE, flags={"no_preflight": True})
     assert played(unasked).exit_code == 0
     assert unasked.commands == ["npm test", "npm run lint"]
+
+
+def rewriting(number: int) -> Callable[[Any], Act]:
+    """The Implement of one item changes what says how tests are run, too."""
+
+    def implement(request: Any) -> Act:
+        act = good(request)
+        mine = f'"id": {number}' in request.brief
+        return replace(act, files={**act.files, "setup.cfg": request.dispatch}) if mine else act
+
+    return implement
+
+
+@pytest.mark.req("EV-04")
+@pytest.mark.parametrize("flags", [{}, {"no_preflight": True}])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_definitions_are_compared_for_every_item_with_those_at_its_own_start(
+    number: int, flags: dict[str, Any]
+) -> None:
+    """The item that changes them must pass with the old ones too; for those after it, the new ones are the old ones."""
+    data = [item(one, priority=one, verification=["pytest"]) for one in (1, 2, 3)]
+    bench = Bench(data, settings=ENGINE, flags=flags, reactions={"implement": rewriting(number)})
+    assert played(bench).exit_code == 0
+    proofs = [(proof["definitions"], proof["problem"]) for proof in bench.events("proof")][0 if flags else 1 :]
+    expected = [([], "")] * 3
+    expected.insert(number, (["setup.cfg"], ""))
+    assert proofs == expected
+    red = Bench(data, settings=ENGINE, flags=flags, reactions={"implement": rewriting(number)})
+    before = number + (0 if flags else 1)
+    assert played(red, lambda ran, _command: int(ran >= before)).exit_code == 3
+    assert [one["status"] for one in red.items[: number - 1]] == ["done"] * (number - 1)
+    reason = red.items[number - 1]["blockedReasons"][0]["reason"]
+    assert reason.startswith("verification-1: pytest (with setup.cfg as before): ended with exit status 1")
+
+
+@pytest.mark.req("EV-04", "EV-25")
+def test_what_earlier_work_did_to_definitions_is_said_not_to_be_known(bench: Bench) -> None:
+    """Its judges and whoever watches are told; what is changed from now on is compared."""
+    bench.data = [item(7, status="in_progress", complexity="complex", verification=["pytest"])]
+    bench.settings, bench.reactions = ENGINE, {"implement": rewriting(7)}
+    assert played(bench).exit_code == 0
+    assert [warning["text"] for warning in bench.events("warning")] == [f"item 7: {UNCOMPARED}"]
+    assert [UNCOMPARED in bench.brief(step) for step in ("implement", "validation", "testing", "review")] == [
+        *(False, True, True, True)
+    ]
+    assert [proof["definitions"] for proof in bench.events("proof")] == [[], ["setup.cfg"]]
+    fresh = Bench(settings=ENGINE)
+    assert played(fresh).exit_code == 0
+    assert UNCOMPARED not in fresh.brief("review")
 
 
 @pytest.mark.req("EV-05", "EV-25")

@@ -10,6 +10,7 @@ from importlib import resources
 from interlock.contracts import HARNESS, Artifact, Contract, Structure
 from interlock.engine import Dispatch, Kind, Proof, Quoted, Retries
 from interlock.engine.brief import named
+from interlock.engine.checks import UNCOMPARED
 from interlock.playbooks.harness.artifacts import LEAST_HEADINGS, READINESS, RESULT, marked, qa_claim, structure_of
 from interlock.playbooks.harness.lifecycle import AGENTS, Stage
 from interlock.playbooks.harness.run_state import RunState
@@ -104,6 +105,8 @@ class Told:
     """How the commands ended that people named, on the tree as it is."""
     rejected: str = ""
     """What the person said who rejected the task at its gate."""
+    uncompared: bool = False
+    """Nobody knows what these commands did before Build."""
 
 
 def stage_dispatch(
@@ -167,10 +170,9 @@ def sections(task: Task, stage: Stage, told: Told) -> Iterator[tuple[str, str]]:
         yield "What was changed so far", f"Files that Build changed, by interlock's own record:\n\n{listed}"
     if told.proofs and stage is Stage.QA:
         listed = "\n".join(f"- {proof.shown}" for proof in told.proofs)
-        yield (
-            "What interlock ran itself",
-            f"On the tree that you judge:\n\n{listed}\n\nA pass does not count while one of these is red.",
-        )
+        said = f"On the tree that you judge:\n\n{listed}\n\nA pass does not count while one of these is red."
+        more = f"\n\n{UNCOMPARED} Look for that too." if told.uncompared else ""
+        yield "What interlock ran itself", said + more
 
 
 def red_words(proofs: tuple[Proof, ...]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from interlock.documents import Document, DocumentState
 from interlock.engine import Checks, Ending, Run
+from interlock.engine.checks import UNCOMPARED
 from interlock.playbooks.harness import run_report, run_state, standards, templates
 from interlock.playbooks.harness.decisions import Position, position
 from interlock.playbooks.harness.escalation import Escalation, Problems, one_line
@@ -17,7 +18,7 @@ from interlock.playbooks.harness.input_files import is_there
 from interlock.playbooks.harness.inputs import HarnessInputs
 from interlock.playbooks.harness.ledger import Ledger, stamp
 from interlock.playbooks.harness.lifecycle import WORKING, Stage, TaskStatus, belongs, run_id
-from interlock.playbooks.harness.proofs import as_row, look_first
+from interlock.playbooks.harness.proofs import as_row, look_first, uncompared
 from interlock.playbooks.harness.run_report import Kind, RunReport, archive_path, report_path
 from interlock.playbooks.harness.run_state import PATH, RunState, same_paths
 from interlock.playbooks.harness.task_file import Task, named_task, parse_task, task_path
@@ -79,7 +80,7 @@ async def open_task(run: Run, inputs: HarnessInputs) -> Opened | Ending:
         case Position.BLOCKED:
             return still_blocked(going)
     report = await readable_report(run, task_id, inputs)
-    checks = await look_first(run, inputs, going, report.found)
+    checks = await look_first(run, inputs, going, report.found if found.mine is not None else None)
     ledger = Ledger(run, task, state)
     await begin(ledger, found, references, going, inputs, report, checks)
     return Opened(ledger, checks, references.prose)
@@ -115,8 +116,11 @@ async def begin(
         references.templates[templates.RUN_REPORT],
         replaces=found.document.digest if found.other is not None else "",
     )
-    if known := as_row(checks.baseline):
-        rows.append((Kind.KNOWN, known))
+    if known := as_row(run, checks.baseline):
+        rows.append((Kind.BASELINE, known))
+    if uncompared(checks, going):
+        run.warn(UNCOMPARED)
+        rows.append((Kind.NOTICED, UNCOMPARED))
     if inputs.resumed and going != state:
         rows.append((Kind.RESUMED, resumption(inputs)))
     if rows or going != state:

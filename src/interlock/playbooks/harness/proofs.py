@@ -1,8 +1,9 @@
 """The commands that people named for a task: run before anything is paid, and again before anything counts.
 
 Settings and options say which they are, and may say something else after a stop: each look takes them as they are then.
-What was accepted as failing on the untouched tree is a row of the report, so that a run that goes on from the documents
-alone does not take it for the work of Build.
+What is known of the untouched tree is a row of the report: so a run that goes on from the documents alone does not take
+what was accepted as failing for the work of Build, and one in the same workspace compares what Build changed with what
+was there before, also when it begins behind Build.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from interlock.playbooks.harness.run_report import Kind, RunReport, of_kind
 from interlock.playbooks.harness.run_state import RunState
 
 DOCUMENTS = "harness/**"
+NOTHING_KNOWN: Mapping[str, Any] = {"tree": None, "known": {}, "defined": {}}
 
 
 def named_now(run: Run, inputs: HarnessInputs) -> tuple[Named, ...]:
@@ -28,15 +30,25 @@ async def look_first(run: Run, inputs: HarnessInputs, state: RunState, report: R
     """The commands of a run that is about to call agents; it ends here where that would only waste what it costs.
 
     Once Build has worked, the tree is no more the one from which the task set out: then only agents are looked at.
+
+    Args:
+        report: of the task as it goes on; None where it begins.
     """
     checks = Checks(run, named_now(run, inputs), besides=(DOCUMENTS, *state.artifacts.values()))
+    anew = report is not None and accepts_tree(run)
+    checks.go_on_from(recorded(run, report, anew=anew))
     if Stage.BUILD not in state.completed:
         await checks.preflight()
-        return checks
-    checks.go_on_from({"tree": None, "known": known_failures(report)})
-    if not Stage.QA.before(state.stage):
+    elif not Stage.QA.before(state.stage):
         await Checks(run, ()).preflight()
+    if anew and checks.commands:
+        await checks.start()
     return checks
+
+
+def accepts_tree(run: Run) -> bool:
+    """Whether a person takes the tree as it is now for the one from which the task set out."""
+    return bool(run.settle_once("baseline", {"anew": bool(run.flags.get("accept_baseline"))})["anew"])
 
 
 async def prove(run: Run, checks: Checks, inputs: HarnessInputs, *, as_before: bool = True) -> tuple[Proof, ...]:
@@ -45,21 +57,33 @@ async def prove(run: Run, checks: Checks, inputs: HarnessInputs, *, as_before: b
     return await checks.prove(as_before=as_before)
 
 
+def uncompared(checks: Checks, state: RunState) -> bool:
+    """Whether nobody can say what the commands did before Build worked."""
+    return bool(checks.commands) and not checks.compares and Stage.BUILD in state.completed
+
+
 def red(proofs: Iterable[Proof]) -> tuple[Proof, ...]:
     return tuple(proof for proof in proofs if not proof.ok)
 
 
-# -- what is known to fail, as a row of the report
+# -- what is known of the tree from which the task set out, as a row of the report
 
 
-def as_row(baseline: Mapping[str, Any]) -> str:
-    """Commands with what fails in each, as one cell; empty when nothing was accepted as failing."""
-    known = baseline["known"]
+def as_row(run: Run, baseline: Mapping[str, Any]) -> str:
+    """The baseline, as one cell; empty when there is nothing to know."""
+    if not baseline["known"] and baseline["tree"] is None:
+        return ""
     # A cell has single spaces only.
-    return json.dumps(known, sort_keys=True).replace("  ", " \\u0020") if known else ""
+    return json.dumps({"run": run.identity.run_id, **baseline}, sort_keys=True).replace("  ", " \\u0020")
 
 
-def known_failures(report: RunReport | None) -> dict[str, list[str]]:
-    """What was accepted as failing when the task set out."""
-    rows = of_kind(report, Kind.KNOWN) if report is not None else ()
-    return dict(json.loads(rows[-1])) if rows else {}
+def recorded(run: Run, report: RunReport | None, *, anew: bool) -> Mapping[str, Any]:
+    """What was known when the task set out. Its tree is known in the workspace of the run that saw it, and only there.
+
+    Args:
+        anew: what fails stays known, but the tree is not that one any more.
+    """
+    rows = of_kind(report, Kind.BASELINE) if report is not None else ()
+    known = json.loads(rows[-1]) if rows else {"run": "", **NOTHING_KNOWN}
+    here = known["run"] == run.identity.continues and not anew
+    return known if here else {**NOTHING_KNOWN, "known": known["known"]}

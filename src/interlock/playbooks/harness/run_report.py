@@ -69,7 +69,7 @@ class Kind(StrEnum):
     SCOPE = "Scope"
     CHANGED = "Changed file"
     PROOF = "Command run by interlock"
-    KNOWN = "Known failures"
+    BASELINE = "Before the work"
     NOTICED = "Noticed"
     REJECTED = "Rejected"
     PARKED = "Put aside"

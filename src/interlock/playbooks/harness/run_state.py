@@ -6,7 +6,6 @@ is made from the workspace's template; later ones are edits of what is there, so
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -49,7 +48,8 @@ FIELDS = (
 """All fields, in the order of the standard."""
 
 
-_POSITION = re.compile(r"Current position: .+ \(.+\)\.\s*$")
+LAST_EVENT = "Last Event"
+"""The field of the notes that the engine writes; all else there is people's."""
 GATES: Mapping[Stage, Stage] = {Stage.BUILD: Stage.BUILD, Stage.APPROVAL: Stage.COMPLETE}
 """At which stages people may have to decide, and which stage their approval opens."""
 
@@ -182,7 +182,7 @@ def values(state: RunState) -> dict[str, str]:
             (f"{BEFORE_BUILD}: {_yes(state.approve_build)}", f"{BEFORE_COMPLETE}: {_yes(state.approve_complete)}")
         ),
         "Stop Reason": state.stop_reason or NONE,
-        "Notes": state.notes,
+        "Notes": _bullets((f"{LAST_EVENT}: {state.notes}",)),
         "Remediation Count": str(state.remediations),
         "Approvals": _bullets(f"{approval.gate}: {approval.who} {approval.at}" for approval in state.approvals),
     }
@@ -196,7 +196,7 @@ def _edited(text: str, fields: tuple[tuple[str, str], ...]) -> str:
         if name in SCALARS:
             edits.field(name, value, top)
         else:
-            edits.lines(f"## {name}", value, is_note if name == "Notes" else is_bullet)
+            edits.lines(f"## {name}", value, is_last_event if name == "Notes" else is_bullet)
     return edits.made()
 
 
@@ -206,15 +206,9 @@ def rewritten(text: str, state: RunState) -> str:
     return _edited(text, tuple((name, value) for name, value in values(state).items() if value != said[name]))
 
 
-def is_note(line: str) -> bool:
-    """Whether a line of the notes is the one that the engine writes there."""
-    return _POSITION.search(line) is not None
-
-
-def _notes(body: str) -> str:
-    """The engine's own line of the notes; all of them where there is none."""
-    lines = body.splitlines()
-    return " ".join(" ".join([line for line in lines if is_note(line)][-1:] or lines).split())
+def is_last_event(line: str) -> bool:
+    """Whether a line of the notes is the engine's own field."""
+    return line.startswith(f"- {LAST_EVENT}:")
 
 
 def head(document: Sections) -> str | None:
@@ -254,7 +248,7 @@ def parse_text(text: str) -> RunState:
         approve_build=yes_or_no(settings, BEFORE_BUILD, PATH, None),
         approve_complete=yes_or_no(settings, BEFORE_COMPLETE, PATH, None),
         stop_reason="" if fields["Stop Reason"] in ("", NONE) else fields["Stop Reason"],
-        notes=_notes(document.body("## Notes")),
+        notes=told.value if (told := document.fields("## Notes").get(LAST_EVENT)) is not None else "",
         remediations=_count(fields["Remediation Count"]),
         approvals=tuple(_approval(item) for item in _items(document, "## Approvals")),
     )

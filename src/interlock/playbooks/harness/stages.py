@@ -30,7 +30,7 @@ from interlock.playbooks.harness.escalation import one_line
 from interlock.playbooks.harness.input_files import is_there
 from interlock.playbooks.harness.ledger import Ledger
 from interlock.playbooks.harness.lifecycle import AGENTS, REMEDIATIONS, Finding, Stage
-from interlock.playbooks.harness.proofs import prove, red
+from interlock.playbooks.harness.proofs import prove, red, uncompared
 from interlock.playbooks.harness.run_report import (
     Entry,
     Kind,
@@ -80,7 +80,8 @@ async def carry_out(run: Run, ledger: Ledger, progress: Progress) -> Ending | No
         done = await supplied(run, ledger, contract, by)
     else:
         earlier = await earlier_work(run, left_behind(so_far, state.stage))
-        told = Told(earlier, of_kind(so_far, Kind.CHANGED), proofs, rejected_last(so_far))
+        unsure = uncompared(progress.checks, state)
+        told = Told(earlier, of_kind(so_far, Kind.CHANGED), proofs, rejected_last(so_far), unsure)
         done = await dispatched(run, ledger, contract, inputs, told)
     if live:
         progress.executed, progress.last = progress.executed + 1, state.stage

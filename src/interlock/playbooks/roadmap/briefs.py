@@ -14,6 +14,7 @@ from typing import Any, Final
 from interlock.documents.paths import plain_parts
 from interlock.engine import Dispatch, Kind, Quoted
 from interlock.engine.brief import fenced
+from interlock.engine.checks import UNCOMPARED
 from interlock.errors import EngineFault, PathRefused
 from interlock.playbooks.roadmap.answers import Answer, Decision, contract_of
 from interlock.playbooks.roadmap.decisions import AGENT_OF, JUDGES, Failure, Step, is_empty
@@ -119,7 +120,6 @@ class Rules:
     absent_checks: tuple[str, ...] = ()
     verify: str = "agents"
     """Who runs the item's commands before it is done; the engine only where it is named (EV-04)."""
-    no_preflight: bool = False
     lines: FixedLines = field(default_factory=FixedLines)
 
     @classmethod
@@ -129,7 +129,6 @@ class Rules:
             bool(flags.get("fail_fast")) or settings.fail_fast,
             tuple(settings.absent_checks),
             settings.verify,
-            bool(flags.get("no_preflight")),
             FixedLines(**{name: text for name, text in spoken.items() if text is not None}),
         )
 
@@ -202,6 +201,8 @@ def dispatch_of(
         task.append(WAS_BLOCKED)
     elif known.begun_before and not known.attempts and not known.blocked_by:
         task.append(NO_EARLIER_EVIDENCE)
+    if known.begun_before and step in JUDGES:
+        task.append(f"{UNCOMPARED} Look for that too.")
     parts = (_data(ITEM, item_context(known.item)), *_parts(step, known, narrowed))
     spec = Dispatch(
         agent=AGENT_OF[step],

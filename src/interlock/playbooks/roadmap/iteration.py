@@ -51,8 +51,6 @@ class Iteration:
     checks: Checks
     """The item's commands, where the engine runs them."""
     rules: Rules = field(default_factory=Rules)
-    as_before: bool = False
-    """How these ended before the item's first agent is known, so that they must pass as they were defined then, too."""
     gates: dict[Gate, bool] = field(default_factory=dict)
     """The verdicts of the present attempt."""
     failures: list[Failure] = field(default_factory=list)

@@ -9,7 +9,7 @@ from typing import Any
 
 from interlock.contracts import Reason
 from interlock.documents import DocumentState
-from interlock.engine.checks import Checks
+from interlock.engine.checks import UNCOMPARED, Checks
 from interlock.engine.definition import AfterComplete, Past, playbook
 from interlock.engine.model import Ending, Report, Retries
 from interlock.engine.run import Run
@@ -136,6 +136,9 @@ async def one_item(work: Iteration, *, first: bool) -> Ending | None:
         await preflight(work)
     if item.status is not ItemStatus.IN_PROGRESS:
         await work.persist({"status": ItemStatus.IN_PROGRESS.value})
+    await work.checks.start()
+    if work.known.begun_before and work.checks.commands:
+        run.warn(f"item {item.id}: {UNCOMPARED}")
     passed = await build(work)
     if passed:
         settled: dict[str, Any] = {"blockedReasons": []} if item.blocked_reasons else {}
@@ -156,7 +159,6 @@ async def preflight(work: Iteration) -> None:
     already worked on they may well fail, and that is not asked."""
     checks = work.checks if not work.known.begun_before else Checks(work.run, ())
     await checks.preflight()
-    work.as_before = checks is work.checks and not work.rules.no_preflight
 
 
 async def block(work: Iteration) -> None:
@@ -202,7 +204,7 @@ async def attempt(work: Iteration, pipeline: tuple[Step, ...]) -> Result:
                 return Result.STOPPED
     if not work.failures and work.checks.commands:
         with work.run.step("verify"):
-            work.rule(Source.ENGINE, judge_proofs(await work.checks.prove(as_before=work.as_before)))
+            work.rule(Source.ENGINE, judge_proofs(await work.checks.prove()))
     return Result.FAILED if work.failures else Result.PASSED
 
 

@@ -1,0 +1,161 @@
+"""What a command that a person named does: by itself, and through the make targets and package scripts that it names.
+
+Theory of operation.  A command is a line for a shell, and so is each line of a recipe.  `read_recipes` follows them
+from one to the next, by names only: nothing is run and no variable is looked up.  What a script starts in turn is not
+followed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+"""In the order in which make looks for them."""
+PACKAGE = "package.json"
+
+_SHELL = re.compile(r"(ba|da|k|z)?sh")
+_INTERPRETER = re.compile(r"python[\d.]*|node|ruby|perl|php|bun|deno")
+_SHELL_INLINE, _INLINE = re.compile("-[a-z]*c"), re.compile("-[a-z]*[cemr]")
+"""The option after which an interpreter gets a program, or a module, and no script."""
+_MAKE = ("make", "gmake")
+_PACKAGERS = ("npm", "pnpm", "yarn", "bun")
+_RUN = ("run", "run-script")
+_OF_THEIR_OWN = {"t": "test", "tst": "test", "test": "test", "start": "start"}
+"""Scripts that a packager runs without the word for it."""
+_CARRIER = re.compile(r"exec|env|time|command|uv|poetry|pipenv|run|\w+=.*")
+"""What may stand before the program that a command starts."""
+_OPTION = re.compile(r"-.*|\w+=.*|\d+")
+_VARIABLE = re.compile(r"\$[({](\w+)[)}]")
+_RULE = re.compile(r"([^\s:=][^:=]*)::?(?!=)([^=;]*)(?:;(.*))?")
+_ELSEWHERE = re.compile(r"^-?include\b|%", re.MULTILINE)
+"""What a makefile has whose targets need not stand in it."""
+
+Lines = Mapping[str, Sequence[str]]
+"""The lines behind each target, or script, of a file."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a command does, as far as names tell."""
+
+    starts: frozenset[str] = frozenset()
+    """The files that it starts: named with their folder, or handed to an interpreter."""
+    known: bool = True
+    """Whether something stands behind every target and script that it names itself."""
+
+
+def recipe_files(command: str) -> tuple[str, ...]:
+    """The files in which the recipes of a command can stand."""
+    makers = (*_MAKE, *_PACKAGERS)
+    return (*MAKEFILES, PACKAGE) if any(_program(words) in makers for words in _simple(command)) else ()
+
+
+def read_recipes(command: str, texts: Mapping[str, str]) -> Recipe:
+    """What a command does.
+
+    Args:
+        texts: those of its recipe files that there are, by name.
+    """
+    makefile = next((texts[name] for name in MAKEFILES if name in texts), "")
+    targets, scripts = _targets(makefile), _scripts(texts.get(PACKAGE, ""))
+    starts: set[str] = set()
+    seen: set[str] = set()
+    waiting = [command]
+    while waiting:
+        if (line := waiting.pop()) in seen:
+            continue
+        seen.add(line)
+        for words in _simple(line):
+            starts.update(path.removeprefix("./") for path in _file(words))
+            waiting += _inline(words)
+            waiting += [behind for name in _goals(words, targets) for behind in targets.get(name, ())]
+            waiting += [behind for name in _asked(words, scripts) for behind in scripts.get(name, ())]
+    elsewhere = _ELSEWHERE.search(makefile) is not None
+    known = all(
+        (elsewhere or targets.keys() >= set(_goals(words, targets))) and scripts.keys() >= set(_asked(words, scripts))
+        for words in _simple(command)
+    )
+    return Recipe(frozenset(starts), known)
+
+
+def _simple(line: str) -> Iterator[list[str]]:
+    """The simple commands of a line, as words that begin with the program."""
+    plain = _VARIABLE.sub(lambda found: found[1].lower(), line)
+    for part in re.split(r"[;&|()<>\n]+", plain):
+        words = part.replace('"', " ").replace("'", " ").split()
+        while words and _CARRIER.fullmatch(words[0]):
+            words.pop(0)
+        if words:
+            yield words
+
+
+def _program(words: Sequence[str]) -> str:
+    return words[0].rpartition("/")[2]
+
+
+def _file(words: Sequence[str]) -> Sequence[str]:
+    """The file that a simple command starts, or none."""
+    program = _program(words)
+    shell = _SHELL.fullmatch(program)
+    if shell or _INTERPRETER.fullmatch(program):
+        if any(map((_SHELL_INLINE if shell else _INLINE).fullmatch, words[1:])):
+            return ()
+        return [word for word in words[1:] if not word.startswith("-") and word not in _RUN][:1]
+    return words[:1] if "/" in words[0] else ()
+
+
+def _inline(words: Sequence[str]) -> list[str]:
+    """The line that a shell is handed."""
+    if not _SHELL.fullmatch(_program(words)) or not any(map(_SHELL_INLINE.fullmatch, words[1:])):
+        return []
+    return [" ".join(word for word in words[1:] if not word.startswith("-"))]
+
+
+def _goals(words: Sequence[str], targets: Lines) -> Sequence[str]:
+    """The targets that make is asked for; the first one where none is named."""
+    if _program(words) not in _MAKE:
+        return ()
+    named = [word for word in words[1:] if not _OPTION.fullmatch(word)]
+    return named or [name for name in targets if not name.startswith(".")][:1] or [""]
+
+
+def _asked(words: Sequence[str], scripts: Lines) -> Sequence[str]:
+    """The script that a packager is asked for; none where it is asked for something else."""
+    if _program(words) not in _PACKAGERS:
+        return ()
+    names = [word for word in words[1:] if not word.startswith("-")]
+    for before, name in pairwise(names):
+        if before in _RUN:
+            return [name]
+    own = [_OF_THEIR_OWN[name] for name in names[:1] if name in _OF_THEIR_OWN]
+    return own or [name for name in names if name in scripts][:1]
+
+
+def _targets(text: str) -> dict[str, list[str]]:
+    """Each target of a makefile, and the lines behind it; what it needs is made as if somebody asked for it."""
+    found: dict[str, list[str]] = {}
+    here: list[list[str]] = []
+    for line in text.replace("\\\n", " ").splitlines():
+        if line.startswith("\t"):
+            for lines in here:
+                lines.append(line.strip().lstrip("@+-"))
+        elif rule := _RULE.fullmatch(line.partition("#")[0]):
+            here = [found.setdefault(name, []) for name in rule[1].split()]
+            for lines in here:
+                lines += [*(f"make {name}" for name in rule[2].split()), *((rule[3],) if rule[3] else ())]
+    return found
+
+
+def _scripts(text: str) -> dict[str, list[str]]:
+    """Each script of a package, with what belongs before and behind it; none where it cannot be read."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    said = data.get("scripts") if isinstance(data, dict) else None
+    lines = {name: line for name, line in said.items() if isinstance(line, str)} if isinstance(said, dict) else {}
+    return {name: [lines[one] for one in (f"pre{name}", name, f"post{name}") if one in lines] for name in lines}
