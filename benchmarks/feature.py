@@ -236,7 +236,7 @@ class BenchSetup:
         return self.one
 
 
-def carried_out(root: Path, runner: Runner, scheduling: str, view: Quiet | None = None) -> Finished:
+def carried_out(root: Path, runner: Runner, scheduling: Any, view: Quiet | None = None) -> Finished:
     host = Host(root, BenchSetup(root, runner), view or Quiet(), environ={}, version="bench")
     inputs = FeatureInputs("Measure it", slug=AT.slug, scheduling=scheduling)
     finished = asyncio.run(host.run(feature, inputs))

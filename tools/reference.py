@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -49,12 +49,14 @@ class Parameter(Protocol):
 
 
 class CommandLine(Protocol):
-    """A command; groups have `commands` as well."""
+    """A command; groups can list those below as well."""
 
     name: str | None
     help: str | None
-    params: Sequence[Parameter]
     hidden: bool
+    context_class: Any
+
+    def get_params(self, ctx: Any) -> Sequence[Parameter]: ...
 
 
 def settings_page() -> str:
@@ -72,21 +74,23 @@ def command_page(program: str, top: CommandLine) -> str:
     lines = [NOTE, "# Command line"]
     for name, command in _commands(program, top):
         lines += ["", f"## `{name}`", "", _prose(command.help)]
-        shown = [one for one in command.params if not getattr(one, "hidden", False) and one.name not in COMPLETION]
+        found = command.get_params(command.context_class(command))
+        shown = [one for one in found if not getattr(one, "hidden", False) and one.name not in COMPLETION]
         if shown:
             lines += ["", "| option | default | environment variable | meaning |", "| --- | --- | --- | --- |"]
             lines += [_row(parameter) for parameter in shown]
     return "\n".join(lines).rstrip() + "\n"
 
 
-COMPLETION = ("install_completion", "show_completion")
+COMPLETION = ("install_completion", "show_completion", "help")
 """typer's own options; the same in every program."""
 
 
 def _commands(name: str, command: CommandLine) -> Iterator[tuple[str, CommandLine]]:
     yield name, command
-    below: Mapping[str, CommandLine] = getattr(command, "commands", {})
-    for part, inner in below.items():
+    group: Any = command
+    for part in group.list_commands(None) if hasattr(command, "list_commands") else ():
+        inner = group.get_command(None, part)
         if not inner.hidden:
             yield from _commands(f"{name} {part}", inner)
 

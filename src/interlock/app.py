@@ -19,6 +19,7 @@ from interlock.agents.coding.catalogue import known as known_agent
 from interlock.agents.environment import Redaction, without_our_own
 from interlock.agents.runner import Needs
 from interlock.documents import Store
+from interlock.engine.asking import Asking
 from interlock.engine.definition import Playbook
 from interlock.engine.dry_run import Plan, dry_run
 from interlock.engine.folder import HOME, Known, RunFolder, find_run, known_runs
@@ -79,7 +80,11 @@ class Setup:
     def check(self, book: Book, playbook: Playbook) -> None:
         """`ConfigInvalid` for all that keeps agents from being called here, together."""
         problems: list[InterlockError] = []
-        for look in (partial(book.bind_all, playbook.agents), self.check_confinement):
+        for look in (
+            partial(self.check_agents, playbook),
+            partial(book.bind_all, playbook.agents),
+            self.check_confinement,
+        ):
             try:
                 look()
             except ConfigInvalid as problem:
@@ -87,6 +92,19 @@ class Setup:
         if problems:
             problems[0].also = tuple(problems[1:])
             raise problems[0]
+
+    def check_agents(self, playbook: Playbook) -> None:
+        """`ConfigInvalid` for settings of an agent that the playbook does not have: they would never take effect."""
+        known = set(playbook.agents)
+        for name in self.settings.agents if known else ():
+            room, _, agent = name.rpartition("/")
+            if room == playbook.name and agent not in known:
+                raise ConfigInvalid(
+                    f"{playbook.name} has no agent {agent!r}",
+                    where=f'interlock.toml: [agents."{name}"]',
+                    expected=f"one of {', '.join(playbook.agents)}",
+                    found=agent,
+                )
 
     def check_confinement(self) -> None:
         """`ConfigInvalid` where the settings ask for confinement and this machine cannot give it (LY-12)."""
@@ -281,6 +299,11 @@ class Application:
     async def plan(self, playbook: Playbook, inputs: Any) -> Plan:
         """What would happen next, without doing it."""
         return await dry_run(self.host, self.setup, playbook, inputs, version=__version__)
+
+    def asking(self, playbook: Playbook, who: str) -> Asking:
+        """This place, for a playbook that looks at it before it knows its inputs."""
+        documents = Store(self.root, self.root / HOME / "attic")
+        return Asking(documents, self.setup.options(playbook).settings, self.environ, who)
 
     async def _others(self, playbook: Playbook, inputs: Any) -> list[InterlockError]:
         """What else would keep the playbook from starting, once its agents can be called (EV-27)."""

@@ -17,13 +17,6 @@ from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Usage
 from interlock.agents.scenario import OUTSIDE, Facts, Misbehaviour, Reaction, Scenario, react
 from interlock.agents.scripted import ScriptedRunner
 from interlock.contracts import (
-    FEATURE,
-    HARNESS,
-    ROADMAP,
-    ROUTER_JSON,
-    ROUTER_TEXT,
-    TICKET_ARTIFACT,
-    TICKET_TASK,
     AnswerFormat,
     Artifact,
     Contract,
@@ -33,6 +26,7 @@ from interlock.contracts import (
     parse_answer,
 )
 from interlock.errors import DocumentInvalid
+from tests.playbooks.answer_words import ALL, ROADMAP, SAID
 
 RequestFor = Callable[..., AgentRequest]
 
@@ -160,7 +154,7 @@ def test_the_task_is_the_first_line_of_that_section(request_for: RequestFor) -> 
 # What is filled in
 
 
-@pytest.mark.parametrize("answer", [FEATURE, HARNESS, ROADMAP, ROUTER_JSON, ROUTER_TEXT, TICKET_ARTIFACT, TICKET_TASK])
+@pytest.mark.parametrize("answer", ALL)
 async def test_where_a_scenario_is_silent_the_contract_is_satisfied(
     request_for: RequestFor, answer: AnswerFormat
 ) -> None:
@@ -177,7 +171,7 @@ async def test_where_a_scenario_is_silent_the_contract_is_satisfied(
     assert not (request.workspace / "c.md").exists()
 
 
-@pytest.mark.parametrize("answer", [FEATURE, ROADMAP, ROUTER_JSON, TICKET_TASK])
+@pytest.mark.parametrize("answer", SAID)
 @pytest.mark.parametrize("message", ["", "message: Long story., "])
 async def test_a_status_is_said_in_the_format_of_the_contract(
     request_for: RequestFor, answer: AnswerFormat, message: str
@@ -331,7 +325,7 @@ async def test_write_outside_does_its_work_and_more(request_for: RequestFor) -> 
     assert all((request.workspace / path).exists() for path in (*OUTSIDE, "docs/a.md"))
 
 
-@pytest.mark.parametrize("answer", [FEATURE, ROADMAP, ROUTER_JSON, TICKET_TASK])
+@pytest.mark.parametrize("answer", SAID)
 async def test_no_verdict_and_bad_json_do_the_work_and_give_no_usable_answer(
     request_for: RequestFor, answer: AnswerFormat
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 import typer.main
 
 import interlock
+from interlock import playbooks
 from interlock.cli import commands
 
 SOURCES = Path(interlock.__file__).parent
@@ -60,10 +61,12 @@ def problem_with(command: str, top: Any) -> str | None:
     name, rest = words[0], words[1:]
     group = top.commands[name]
     if name == "run" and rest and not rest[0].startswith("-"):
-        if rest[0] != GAP and rest[0] not in group.commands:
+        if rest[0] != GAP and rest[0] not in playbooks.NAMES:
             return f"no playbook {rest[0]!r}"
-        group = group.commands.get(rest[0], group.commands["roadmap"])
-    options = {option for parameter in group.params for option in parameter.opts} | {"--help"}
+        group = group.get_command(None, "roadmap" if rest[0] == GAP else rest[0])
+    options = {option for parameter in group.get_params(group.context_class(group)) for option in parameter.opts} | {
+        "--help"
+    }
     unknown = [word for word in rest if re.match(r"--?[a-z]", word) and word.split("=")[0] not in options]
     if unknown:
         return f"no option {unknown[0]}"

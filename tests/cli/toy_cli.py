@@ -12,13 +12,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-import typer
-
 from interlock import playbooks
-from interlock.cli.desk import Desk
-from interlock.cli.options import STARTS, command
-from interlock.cli.playbooks import DOORS, Door
-from interlock.cli.running import start
 from interlock.contracts import Artifact, Contract
 from interlock.engine import (
     APPROVE,
@@ -28,6 +22,7 @@ from interlock.engine import (
     Dispatch,
     Ending,
     Invariant,
+    Option,
     Rehearsal,
     Run,
     SimulatedWorld,
@@ -38,8 +33,8 @@ from interlock.engine import (
 
 @dataclass(frozen=True)
 class ToyInputs:
-    word: str
-    mode: str = "ship"
+    word: Annotated[str, Option("A word.", metavar="WORD", argument=True)]
+    mode: Annotated[str, Option("How.")] = "ship"
 
 
 def dispatch_to(agent: str, path: str, step: str = "") -> Dispatch:
@@ -49,6 +44,7 @@ def dispatch_to(agent: str, path: str, step: str = "") -> Dispatch:
 @playbook(
     "toy",
     inputs=ToyInputs,
+    first="word",
     key=lambda inputs: inputs.word,
     agents=("planner", "builder", "tester", "worker"),
     state=lambda _inputs: ("state.txt",),
@@ -113,17 +109,6 @@ def example_files() -> dict[str, str]:
     return {"notes/first.md": "# First\n"}
 
 
-def add(run: typer.Typer) -> None:
-    @command(run, "toy", example="interlock run toy word", honours=STARTS)
-    def start_toy(
-        desk: Desk,
-        word: Annotated[str, typer.Argument()],
-        mode: Annotated[str, typer.Option("--mode")] = "ship",
-    ) -> int:
-        """Run the toy."""
-        return start(desk, "toy", ToyInputs(word, mode))
-
-
 def install() -> None:
     shipped = playbooks.load
 
@@ -132,7 +117,6 @@ def install() -> None:
 
     playbooks.load = load
     playbooks.NAMES = (*playbooks.NAMES, "toy")
-    DOORS["toy"] = Door("toy", add, "interlock run toy word")
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from interlock.agents.runner import Usage
-from interlock.contracts import HARNESS, TICKET_ARTIFACT, Artifact, Contract, Outcome
+from interlock.contracts import Artifact, Contract, Outcome
 from interlock.engine import Dispatch, Ending, Retries, Run, Status, Table
 from interlock.errors import EngineFault
 from tests.conformance.harness import Change, Crash, Engine, also, in_turn, instead, reacting
 from tests.engine.toys import Work, producing, single, toy
+from tests.playbooks.answer_words import AS_WRITTEN, HARNESS
 
 Start = Callable[..., Engine]
 
@@ -131,7 +132,7 @@ def test_every_return_is_exactly_one_outcome(engine: Start, change: Change, outc
 
 
 @pytest.mark.req("EN-42")
-@pytest.mark.parametrize("answer", [HARNESS, TICKET_ARTIFACT])
+@pytest.mark.parametrize("answer", [HARNESS, AS_WRITTEN])
 def test_where_the_artifact_is_the_verdict_exit_0_and_the_artifact_are_enough(engine: Start, answer) -> None:
     """No word is needed; but without the artifact, or with a bad exit, it is no pass."""
     spec = Dispatch("maker", "Write it.", Contract((Artifact("made.md"),), answer))

@@ -11,13 +11,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlock.contracts import (
-    FEATURE,
-    HARNESS,
-    ROADMAP,
-    ROUTER_JSON,
-    ROUTER_TEXT,
-    TICKET_ARTIFACT,
-    TICKET_TASK,
     Answer,
     AnswerFormat,
     Outcome,
@@ -28,15 +21,16 @@ from interlock.contracts import (
 from interlock.engine.model import Retries
 from interlock.engine.retry import Move, Used, next_move
 from interlock.errors import EngineFault
+from tests.playbooks.answer_words import AS_WRITTEN, HARNESS, OF_TASK, PLAIN, ROADMAP, ROUTER_JSON, ROUTER_TEXT
 
 FORMATS = {
     "roadmap": ROADMAP,
     "harness": HARNESS,
-    "feature": FEATURE,
+    "feature": PLAIN,
     "router json": ROUTER_JSON,
     "router text": ROUTER_TEXT,
-    "ticket task": TICKET_TASK,
-    "ticket artifact": TICKET_ARTIFACT,
+    "ticket task": OF_TASK,
+    "ticket artifact": AS_WRITTEN,
 }
 SPOKEN = {name: fmt for name, fmt in FORMATS.items() if fmt.completion != "none"}
 EACH = pytest.mark.parametrize("fmt", FORMATS.values(), ids=FORMATS.keys())
@@ -100,7 +94,7 @@ def test_no_verdict_is_never_a_pass(fmt: AnswerFormat) -> None:
 
 
 @pytest.mark.req("CM-12")
-@pytest.mark.parametrize("fmt", [ROADMAP, FEATURE, TICKET_TASK], ids=["roadmap", "feature", "ticket"])
+@pytest.mark.parametrize("fmt", [ROADMAP, PLAIN, OF_TASK], ids=["roadmap", "feature", "ticket"])
 def test_prose_is_no_verdict(fmt: AnswerFormat) -> None:
     """However confident it sounds."""
     answer = ask(fmt, "I have finished everything, all tests pass. success! DONE")
@@ -110,7 +104,7 @@ def test_prose_is_no_verdict(fmt: AnswerFormat) -> None:
 
 def test_a_missing_completion_line_is_named() -> None:
     """With the tokens that were expected."""
-    assert ask(FEATURE, "finished").detail == "no DONE:/NEEDS_REVISION:/ERROR: line"
+    assert ask(PLAIN, "finished").detail == "no DONE:/NEEDS_REVISION:/ERROR: line"
 
 
 @EACH_SPOKEN
@@ -138,7 +132,7 @@ def test_how_a_call_ends_without_a_verdict(fmt: AnswerFormat) -> None:
     assert short(ask(fmt, sample(fmt), cancelled=True)) == (Outcome.FAIL, Reason.CANCELLED)
 
 
-@pytest.mark.parametrize("fmt", [ROADMAP, ROUTER_JSON, TICKET_TASK, FEATURE])
+@pytest.mark.parametrize("fmt", [ROADMAP, ROUTER_JSON, OF_TASK, PLAIN])
 def test_an_answer_of_another_session_is_refused(fmt: AnswerFormat) -> None:
     """`answer belongs to session X, expected Y`; our own id, or none, is fine."""
     answers = {
@@ -196,7 +190,7 @@ def test_json_is_found_in_file_block_or_whole_message() -> None:
 )
 def test_the_last_completion_line_counts(message: str, token: str | None, detail: str) -> None:
     """At the start of its line, in capitals, with its summary."""
-    answer = ask(FEATURE, message)
+    answer = ask(PLAIN, message)
     assert answer.token == token
     if token:
         assert answer.detail == detail
@@ -256,7 +250,7 @@ def test_where_the_artifact_is_the_verdict_an_error_is_still_heard() -> None:
     assert short(ask(HARNESS, "Status: error")) == (Outcome.FAIL, Reason.AGENT_ERROR)
     assert ask(HARNESS, "Status: blocked").outcome is Outcome.BLOCKED
     assert short(ask(HARNESS, "I wrote it.", code=1)) == (Outcome.FAIL, Reason.CRASHED)
-    assert short(ask(TICKET_ARTIFACT, "Status: REJECTED")) == (Outcome.OK, None)
+    assert short(ask(AS_WRITTEN, "Status: REJECTED")) == (Outcome.OK, None)
 
 
 def test_further_fields_can_be_demanded() -> None:
@@ -341,9 +335,9 @@ FOREIGN = ("```\n{}\n```", "~~~text\n{}\n~~~", "> {}", "    {}", "<!--\n{}\n-->"
 def test_what_is_quoted_decides_nothing(around: str) -> None:
     """In a fence, a quote, a comment or indented: neither alone nor against what the agent says itself."""
     for fmt, good, bad in (
-        (FEATURE, "DONE: all of it", "ERROR: no"),
+        (PLAIN, "DONE: all of it", "ERROR: no"),
         (ROADMAP, "Status: success", "Status: blocked"),
-        (TICKET_TASK, "Status: SYNTAX_VALID", "Status: ERROR"),
+        (OF_TASK, "Status: SYNTAX_VALID", "Status: ERROR"),
     ):
         assert short(ask(fmt, f"I read:\n\n{around.format(good)}\n")) == (Outcome.FAIL, Reason.NO_VERDICT)
         assert ask(fmt, f"{bad}\n\n{around.format(good)}\n").token == ask(fmt, bad).token
@@ -363,7 +357,7 @@ def test_a_quoted_block_of_json_decides_nothing(fmt: AnswerFormat) -> None:
 @pytest.mark.parametrize(
     ("fmt", "message"),
     [
-        (FEATURE, "ERROR: it does not build\n\nDONE: the rest"),
+        (PLAIN, "ERROR: it does not build\n\nDONE: the rest"),
         (ROADMAP, "Status: success\n\nStatus: blocked"),
         (ROADMAP, 'Status: success\n\n```json\n{"status": "blocked"}\n```'),
         (

@@ -7,8 +7,6 @@ import itertools
 import pytest
 
 from interlock.contracts import (
-    FEATURE,
-    HARNESS,
     UNUSABLE,
     Answer,
     Artifact,
@@ -22,6 +20,7 @@ from interlock.contracts import (
     parse_answer,
 )
 from interlock.errors import EngineFault
+from tests.playbooks.answer_words import HARNESS, PLAIN
 
 CONTRACT = Contract((Artifact("a.md"), Artifact("b.md"), Artifact("extra.md", required=False)))
 POSITIVE = (Outcome.OK, Outcome.REVISE)
@@ -68,5 +67,5 @@ def test_exit_0_needs_the_verified_artifact() -> None:
 
 def test_a_contract_may_ask_for_nothing_but_a_verdict() -> None:
     """Then the answer decides."""
-    assert Contract().answer is FEATURE
+    assert Contract().answer is PLAIN
     assert judge(Contract(), Answer(Outcome.OK), []) == Judgement(Outcome.OK)

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.contracts import (
-    FEATURE,
     Answer,
     Check,
     Claim,
@@ -21,12 +20,13 @@ from interlock.contracts import (
     judge,
     nothing_to_run,
 )
+from tests.playbooks.answer_words import PLAIN
 
 GREEN = Evidence((Check("make test", 0),))
 
 
 def weighed(claim: Claim, outcome: Outcome = Outcome.OK) -> Judgement:
-    contract = Contract(answer=FEATURE, claim=lambda _data, _texts: claim)
+    contract = Contract(answer=PLAIN, claim=lambda _data, _texts: claim)
     return judge(contract, Answer(outcome), ())
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from interlock.agents import Role, parse_role
-from interlock.contracts import FEATURE, TICKET_TASK, Outcome, SectionValues, parse_answer
+from interlock.contracts import PLAIN, Outcome, SectionValues, parse_answer
 from interlock.documents import Sections, load_yaml, split_frontmatter
+from interlock.playbooks.ticket.briefs import OF_TASK
 
 SHARED = (
     "## What you are given",
@@ -137,14 +138,14 @@ def said(agent: str) -> str:
     """The completion line of the example: in a quoted answer, or behind `The last line:`."""
     text = page(f"feature/{agent}").body(EXAMPLE)
     lines = [line.removeprefix("The last line: `").removesuffix("`") for line in text.splitlines()]
-    (line,) = [line for line in lines if line.startswith(tuple(f"{token}: " for token in FEATURE.tokens))]
+    (line,) = [line for line in lines if line.startswith(tuple(f"{token}: " for token in PLAIN.tokens))]
     return line
 
 
 @feature_role
 def test_the_example_memory_has_the_form_that_decisions_are_read_from(agent_memory: Sections, name: str) -> None:
     """Status and severity are single words of this agent's vocabulary; the index is a table of three columns."""
-    rule = SectionValues({"## Status": tuple(FEATURE.tokens), "## Highest Severity": severities(name)})
+    rule = SectionValues({"## Status": tuple(PLAIN.tokens), "## Highest Severity": severities(name)})
     assert rule.problem(agent_memory.text) is None
     assert agent_memory.sections[0].title.startswith(f"Memory: {name}")
     assert agent_memory.items("## Key Findings")
@@ -165,7 +166,7 @@ def agent_memory(name: str) -> Sections:
 @feature_role
 def test_the_example_answer_ends_with_the_word_of_its_memory(agent_memory: Sections, name: str) -> None:
     """The engine understands the line, and it agrees with `## Status`."""
-    answer = parse_answer(FEATURE, code=0, message=said(name))
+    answer = parse_answer(PLAIN, code=0, message=said(name))
     assert answer.token == agent_memory.own_text("## Status").strip()
     assert answer.detail
 
@@ -174,8 +175,8 @@ def test_the_example_answer_ends_with_the_word_of_its_memory(agent_memory: Secti
 def test_a_role_offers_only_the_words_that_its_agent_may_use(name: str) -> None:
     """Only judges other than the critics, the gate and r-knowledge may ask for a revision."""
     offered = [item.text for item in page(f"feature/{name}").items("## What your answer contains")]
-    words = {token for token in FEATURE.tokens if any(text.startswith(f"`{token}: ") for text in offered)}
-    allowed = set(FEATURE.tokens) if name in MAY_ASK_FOR_REVISION else {"DONE", "ERROR"}
+    words = {token for token in PLAIN.tokens if any(text.startswith(f"`{token}: ") for text in offered)}
+    allowed = set(PLAIN.tokens) if name in MAY_ASK_FOR_REVISION else {"DONE", "ERROR"}
     assert words == allowed
 
 
@@ -283,11 +284,11 @@ def test_the_example_result_of_a_task_is_understood(name: str, word: str) -> Non
     """The word counts as a success, and the other three fields come with it."""
     document = page(f"ticket/{name}")
     (message,) = [fence.content for fence in document.fences(title=EXAMPLE)]
-    answer = parse_answer(TICKET_TASK, code=0, message=message)
+    answer = parse_answer(OF_TASK, code=0, message=message)
     assert (answer.outcome, answer.token) == (Outcome.OK, word)
     assert set(answer.data or {}) == {"status", "files_changed", "first_code_change_at", "notes"}
     offered = document.body("## What your answer contains")
-    assert all(f"`{token}`" in offered for token in TICKET_TASK.tokens)
+    assert all(f"`{token}`" in offered for token in OF_TASK.tokens)
 
 
 def test_the_reviewer_shows_a_rejection_with_evidence() -> None:

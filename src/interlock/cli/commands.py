@@ -6,11 +6,9 @@ import typer
 from typer.core import TyperGroup
 
 from interlock.cli import doctor, explaining, looking, people, recovering, rehearsing, running, setting_up, showing
-from interlock.cli.options import before
+from interlock.cli.options import HELP, before
 from interlock.cli.panels import RUNNING
-from interlock.cli.playbooks import doors
-
-HELP = {"help_option_names": ["-h", "--help"]}
+from interlock.cli.playbooks import Playbooks
 
 
 class RunFirst(TyperGroup):
@@ -32,12 +30,12 @@ def build() -> typer.Typer:
         epilog="First steps: interlock init, then: interlock doctor",
     )
     run = typer.Typer(
+        cls=Playbooks,
+        callback=lambda: None,
         help="Run a playbook, or go on with the run that is open for the same inputs.",
         no_args_is_help=True,
         context_settings=HELP,
     )
-    for door in doors().values():
-        door.add(run)
     top.add_typer(run, name="run", rich_help_panel=RUNNING)
     running.add_resume(top)
     for part in (looking, showing, explaining, people, setting_up, rehearsing, doctor, recovering):

@@ -16,6 +16,7 @@ from interlock.settings import find_workspace
 
 if TYPE_CHECKING:
     from interlock.app import Application
+    from interlock.engine import Asking, Playbook
     from interlock.engine.host import Call, View
 
 
@@ -33,6 +34,8 @@ class Occasion:
     key: str | None = None
     run_id: str | None = None
     started_at: str | None = None
+    moves: Mapping[str, Any] = field(default_factory=dict)
+    """What was said to move a run that has stopped."""
     place: str = ""
     """The option that names the workspace, as it was given: commands that are told to people need it too."""
 
@@ -134,9 +137,17 @@ class Desk:
 
     def again(self, playbook: str, inputs: Mapping[str, Any]) -> str:
         """The command that starts a playbook with these inputs."""
-        from interlock.cli.again import arguments_for
+        from interlock.engine.asking import spoken
+        from interlock.playbooks import load
 
-        return self.spoken(shlex.join(("run", playbook, *arguments_for(playbook, inputs))))
+        return self.spoken(shlex.join(("run", playbook, *spoken(load(playbook).inputs, inputs))))
+
+    def asking(self, playbook: Playbook) -> Asking:
+        """Where somebody asks for a run of it."""
+        from interlock.app import person
+        from interlock.engine.host import Quiet
+
+        return self.application(Quiet()).asking(playbook, person())
 
     def spoken(self, command: str) -> str:
         """A command for the person to type, from where they are now."""

@@ -58,6 +58,7 @@ NoPreflight = Annotated[
     bool, typer.Option("--no-preflight", help="Call agents without looking first whether they and the commands work.")
 ]
 
+HELP = {"help_option_names": ["-h", "--help"]}
 RUNS = ("runner", "dry_run", "take_over", "budget", "accept_baseline", "no_preflight", "verbose")
 """What commands honour that carry a run on."""
 STARTS = (*RUNS, "new_run")
@@ -147,8 +148,8 @@ def check_words(given: Mapping[str, Any]) -> None:
 
 def _dress(run: Any, function: Callable[..., int], kinds: dict[str, Any]) -> None:
     """Give `run` the face that typer reads: the function's own parameters, then the common ones."""
-    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     keyword = inspect.Parameter.KEYWORD_ONLY
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     parameters = [
         inspect.Parameter("context", keyword, annotation=typer.Context),
         *(parameter.replace(kind=keyword) for parameter in own),

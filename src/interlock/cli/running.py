@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from interlock.cli.gates import ask, can_ask, gate_lines
 from interlock.cli.options import RUNS, Note, RunName, command
 from interlock.cli.output import as_text, print_json, print_lines
 from interlock.cli.panels import RUNNING
+from interlock.cli.playbooks import Moving, moves
 from interlock.cli.result import deliver
 from interlock.cli.views import view_for
 from interlock.errors import ConfigInvalid, Refused
@@ -24,15 +26,14 @@ if TYPE_CHECKING:
     from interlock.engine.host import Finished
 
 
-def start(desk: Desk, name: str, inputs: Any, flags: Mapping[str, Any] | None = None, *, note: str = "") -> int:
-    """Run a playbook for these inputs, or go on with the run that is open for them."""
-    from interlock.playbooks import load
-
-    playbook = load(name)
-    desk.occasion.playbook, desk.occasion.key = name, playbook.key(inputs)
+def start(desk: Desk, playbook: Playbook, said: Mapping[str, Any]) -> int:
+    """Run a playbook as somebody asks for it, or go on with the run that is open for the same."""
+    asked = playbook.asked(said, desk.asking(playbook))
+    inputs, desk = asked.inputs, replace(desk, new_run=desk.new_run or asked.afresh)
+    desk.occasion.playbook, desk.occasion.key = playbook.name, playbook.key(inputs)
     if desk.dry_run:
         return _show_plan(desk, playbook, inputs)
-    call = desk.call(flags=flags, note=note)
+    call = desk.call(flags=asked.flags, note=asked.note)
     return carry(desk, lambda app: app.run(playbook, inputs, call))
 
 
@@ -54,7 +55,7 @@ def carry(desk: Desk, work: Callable[[Application], Awaitable[Finished]]) -> int
 
 
 def add_resume(app: typer.Typer) -> None:
-    @command(app, "resume", example="interlock resume latest", honours=RUNS, panel=RUNNING)
+    @command(app, "resume", example="interlock resume latest", honours=RUNS, panel=RUNNING, cls=Moving)
     def resume(
         desk: Desk,
         run: RunName,
@@ -65,20 +66,10 @@ def add_resume(app: typer.Typer) -> None:
                 "--accept-recorded", help="Go on with what is recorded, although the playbook or its inputs differ now."
             ),
         ] = False,
-        from_: Annotated[
-            str | None,
-            typer.Option(
-                "--from", metavar="STAGE", help="Let a stopped task go on from an earlier stage.", show_default=False
-            ),
-        ] = None,
-        reset_remediation: Annotated[
-            bool, typer.Option("--reset-remediation", help="Count the remediations of a stopped task anew.")
-        ] = False,
         note: Note = "",
     ) -> int:
         """Go on with a run that waits, was interrupted or has crashed; finished work is not repeated."""
-        moves = {"from": from_, "reset_remediation": reset_remediation}
-        asked = {name: value for name, value in moves.items() if value}
+        asked = desk.occasion.moves
         if desk.dry_run:
             if retry or accept_recorded or asked or note:
                 raise ConfigInvalid(
@@ -93,14 +84,15 @@ def add_resume(app: typer.Typer) -> None:
 
 def check_moves(desk: Desk, name: str, asked: Mapping[str, Any]) -> None:
     """Options that move a task mean something to its playbook, and only where its run has ended (EN-19)."""
-    from interlock.cli.playbooks import doors
+    from interlock.engine.asking import questions
     from interlock.engine.folder import find_run
     from interlock.engine.lifecycle import ended_as
+    from interlock.playbooks import load
 
     known = find_run(desk.root, name)
-    option = f"--{next(iter(asked)).replace('_', '-')}"
-    door = doors().get(known.identity.playbook)
-    if door is None or set(asked) - set(door.moves):
+    names = {question.field: question.name for question in moves()}
+    option = f"--{names[next(iter(asked))]}"
+    if set(asked) - {question.field for question in questions(load(known.identity.playbook).moves)}:
         raise ConfigInvalid(f"{option} means nothing to playbook {known.identity.playbook}", where="command line")
     if ended_as(known.folder.lines()) is None:
         raise Refused(

@@ -195,19 +195,19 @@ def _role_files(playbook: str) -> dict[str, str]:
 
 
 def _next(desk: Desk, playbook: str | None, runner: str | None, *, example: bool) -> list[str]:
-    from interlock.cli.playbooks import doors
+    from interlock.playbooks import load
 
     lines = []
     if runner is None and not _has_runner(desk):
         lines.append(f"Next: install a coding agent, or name a program in {FILE_NAME}, or try --runner scripted.")
-    door = doors().get(playbook or "")
     lines.append(f"Then: {desk.spoken('doctor')}")
-    if door is not None and (example or not _offered(door.name, "example_files")):
+    if playbook is None:
+        return [*lines, f"Then: {desk.spoken('run --help')}"]
+    if example or not _offered(playbook, "example_files"):
         scripted = " --runner scripted" if runner is None and not _has_runner(desk) else ""
-        return [*lines, f"First run: {desk.spoken(door.first.removeprefix('interlock '))}{scripted}"]
-    if door is not None:
-        return [*lines, f"How to run it: {desk.spoken(f'run {door.name} --help')}"]
-    return [*lines, f"Then: {desk.spoken('run --help')}"]
+        first = f"run {playbook} {load(playbook).first}".rstrip()
+        return [*lines, f"First run: {desk.spoken(first)}{scripted}"]
+    return [*lines, f"How to run it: {desk.spoken(f'run {playbook} --help')}"]
 
 
 def _has_runner(desk: Desk) -> bool:
@@ -223,7 +223,7 @@ def _has_runner(desk: Desk) -> bool:
 
 async def problems_of(desk: Desk, name: str) -> list[InterlockError]:
     """All that would keep the playbook from running here, each once."""
-    from interlock.cli.playbooks import doors
+    from interlock.app import person
     from interlock.engine.host import Quiet
     from interlock.playbooks import load
 
@@ -232,11 +232,17 @@ async def problems_of(desk: Desk, name: str) -> list[InterlockError]:
     found: dict[str, InterlockError] = {}
     try:
         setup = application.setup
+        setup.check_agents(playbook)
         setup.book(playbook).bind_all(playbook.agents)
         setup.make_runner(setup.default_runner())
     except InterlockError as error:
         return [error]
-    if (door := doors().get(name)) is not None:
-        for problem in await door.examine(application):
-            found.setdefault(problem.what, problem)
+    try:
+        for inputs in playbook.samples(application.asking(playbook, person())):
+            try:
+                await application.plan(playbook, inputs)
+            except InterlockError as error:
+                found.setdefault(error.what, error)
+    except InterlockError as error:
+        found.setdefault(error.what, error)
     return list(found.values())

@@ -1,18 +1,9 @@
 """What an artifact or an answer must contain; pure, no I/O."""
 
-from interlock.contracts.answer import Answer, AnswerFormat, parse_answer, sample
+from interlock.contracts.answer import PLAIN, Answer, AnswerFormat, parse_answer, sample
 from interlock.contracts.artifact import Artifact, ArtifactCheck, ArtifactClass, check, complaint
 from interlock.contracts.contract import NO_CHANGE, Contract, Judgement, judge, why_no_change
 from interlock.contracts.evidence import Check, Claim, Evidence, checks_in_data, checks_in_text, nothing_to_run
-from interlock.contracts.formats import (
-    FEATURE,
-    HARNESS,
-    ROADMAP,
-    ROUTER_JSON,
-    ROUTER_TEXT,
-    TICKET_ARTIFACT,
-    TICKET_TASK,
-)
 from interlock.contracts.outcome import TRANSIENT, UNUSABLE, Outcome, Reason
 from interlock.contracts.structure import (
     AllOf,
@@ -27,14 +18,8 @@ from interlock.contracts.structure import (
 from interlock.contracts.weakening import is_definition, is_test, weakened
 
 __all__ = [
-    "FEATURE",
-    "HARNESS",
     "NO_CHANGE",
-    "ROADMAP",
-    "ROUTER_JSON",
-    "ROUTER_TEXT",
-    "TICKET_ARTIFACT",
-    "TICKET_TASK",
+    "PLAIN",
     "TRANSIENT",
     "UNUSABLE",
     "AllOf",

@@ -64,6 +64,12 @@ class AnswerFormat:
                 )
 
 
+PLAIN = AnswerFormat(
+    {"DONE": Outcome.OK, "NEEDS_REVISION": Outcome.REVISE, "ERROR": Outcome.FAIL}, "DONE", completion="line"
+)
+"""The words for how a call ended, where a playbook has none of its own."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What an agent's return comes to."""

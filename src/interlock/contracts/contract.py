@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.contracts.answer import Answer, AnswerFormat
+from interlock.contracts.answer import PLAIN, Answer, AnswerFormat
 from interlock.contracts.artifact import Artifact, ArtifactCheck, ArtifactClass, complaint
 from interlock.contracts.evidence import Claim, Evidence
-from interlock.contracts.formats import FEATURE
 from interlock.contracts.outcome import UNUSABLE, Outcome, Reason
 from interlock.contracts.structure import labelled
 from interlock.documents import Sections
@@ -21,7 +20,7 @@ class Contract:
     """The files an agent must produce and the way it says its verdict."""
 
     artifacts: tuple[Artifact, ...] = ()
-    answer: AnswerFormat = FEATURE
+    answer: AnswerFormat = PLAIN
     claim: Callable[[Mapping[str, Any], Mapping[str, str]], Claim] | None = None
     """Reads what a judge claims, and its evidence, from the answer's data and the texts of its artifacts."""
     must_change: bool = False

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from interlock.agents.runner import AgentRequest
+    from interlock.engine.asking import Asked, Asking, Option
     from interlock.engine.checks import Checks, Named, Proof, named_commands
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
     from interlock.engine.examination import BYPRODUCTS
@@ -59,6 +60,7 @@ _HOMES = {
         "Kind Quoted Report Retries Status Stop"
     ),
     "checks": "Checks Named Proof named_commands",
+    "asking": "Asked Asking Option",
     "definition": "AfterComplete Past Playbook playbook",
     "excerpts": "Edit",
     "run": "KEY Run",
@@ -95,6 +97,8 @@ __all__ = [
     "Act",
     "AfterComplete",
     "AgentRequest",
+    "Asked",
+    "Asking",
     "Changed",
     "Checks",
     "Choice",
@@ -108,6 +112,7 @@ __all__ = [
     "Invariant",
     "Kind",
     "Named",
+    "Option",
     "Options",
     "Past",
     "Playbook",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from interlock.engine.asking import Asked, Asking, completed
 from interlock.engine.model import Ending, Retries
 from interlock.errors import ConfigInvalid
 
@@ -36,6 +37,15 @@ def _unchanged(inputs: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class Nothing:
+    """Nothing can be said."""
+
+
+def _no_samples(_asking: Asking) -> tuple[Any, ...]:
+    return ()
+
+
+@dataclass(frozen=True)
 class Playbook:
     """A process that can be run, resumed, rehearsed and described."""
 
@@ -45,6 +55,16 @@ class Playbook:
     """A frozen dataclass of JSON values; equal inputs and code give an equal run."""
     key: Callable[[Any], str]
     summary: str = ""
+    first: str = ""
+    """Arguments to try it with."""
+    flags: type = Nothing
+    """A dataclass of what concerns one call and not the run; given to the playbook as `Run.flags`."""
+    moves: type = Nothing
+    """A dataclass of what `resume` can be told to move a run that has stopped; given to `successor`."""
+    understand: Callable[[Mapping[str, Any], Mapping[str, Any], Asking], Asked] | None = None
+    """What a person's words for inputs and flags come to; unset: just these inputs and flags."""
+    samples: Callable[[Asking], Iterable[Any]] = _no_samples
+    """Inputs with which `validate` plays it up to its first work; an error that is raised is one that it reports."""
     steps: Mapping[str, str] = field(default_factory=dict)
     """The parts of its keys that are its steps, in their order, each with its title: for those who watch."""
     agents: tuple[str, ...] = ()
@@ -72,6 +92,13 @@ class Playbook:
     """Whether a person changed what an open run depends on, and what (EN-22)."""
     standing: Callable[[Any, Documents], str] | None = None
     """How its state document says that the work stands, in a few words for somebody who decides where nothing waits."""
+
+    def asked(self, said: Mapping[str, Any], asking: Asking) -> Asked:
+        """What a person asks for who says this, by the names of fields."""
+        given, flags = completed(self.inputs, said, asking), completed(self.flags, said, asking)
+        if self.understand is not None:
+            return self.understand(given, flags, asking)
+        return Asked(self.inputs(**given), flags)
 
     def parse_inputs(self, value: Mapping[str, Any]) -> Any:
         try:

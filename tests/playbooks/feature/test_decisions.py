@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.errors import ConfigInvalid
 from interlock.playbooks.feature.decisions import (
     AfterReview,
     Concern,
@@ -26,7 +25,6 @@ from interlock.playbooks.feature.decisions import (
     affected_tasks,
     after_group,
     after_review,
-    approval_mode,
     conclusion,
     critic,
     ct_cluster,
@@ -374,21 +372,6 @@ def test_slugs_are_made_of_whole_words(request_text: str, slug: str) -> None:
 def test_bad_slugs_are_known(slug: str) -> None:
     """Nothing that could leave the folder of features, or be ambiguous."""
     assert not valid_slug(slug)
-
-
-@pytest.mark.req("FT-17")
-def test_approval_mode_by_option_variable_and_setting() -> None:
-    """The option wins over the variable, the variable over the setting; another word is refused by its name."""
-    for flag, variable, setting in product((None, True, False), (None, "", "true", "False"), (True, False)):
-        expected = setting
-        if variable:
-            expected = variable.lower() == "true"
-        if flag is not None:
-            expected = flag
-        assert approval_mode(flag, variable, setting) is expected
-    with pytest.raises(ConfigInvalid, match='APPROVAL_MODE must be true or false; found "maybe"') as caught:
-        approval_mode(None, "maybe", False)
-    assert caught.value.exit_code == 2
 
 
 def test_symmetry_of_the_critics() -> None:

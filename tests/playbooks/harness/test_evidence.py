@@ -381,7 +381,7 @@ def test_a_command_that_was_mended_between_stop_and_resume_is_the_one_that_is_ru
 @pytest.mark.req("EV-04")
 def test_the_command_line_goes_before_the_settings(bench: Bench) -> None:
     """Commands named with `--check` are those that are run, also in the run that goes on."""
-    inputs = HarnessInputs(TASK, check="make a\nmake b")
+    inputs = HarnessInputs(TASK, check=["make a", "make b"])
     bench.play(
         agents(qa=lambda _request, act: replace(act, files={})), check_commands=(TEST,), command=ends(0), inputs=inputs
     )

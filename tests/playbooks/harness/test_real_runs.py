@@ -128,7 +128,7 @@ def test_an_edit_after_a_resume_is_not_undone_by_its_options(place: Place) -> No
     place.agent("write(output, good) if name != 'tech-lead' else print('Status: error')")
     assert place.run().close.exit_code == 3
     place.agent()
-    assert place.resume(Call(flags={"from": "Specification"})).close.exit_code == 4
+    assert place.resume(Call(flags={"from_stage": "Specification"})).close.exit_code == 4
     inputs = known_runs(place.root)[-1].identity.inputs
     assert (inputs["resumed"], inputs["from_stage"]) == (True, "Specification")
     place.write(RUN_STATE, place.read(RUN_STATE) + "\nA remark.\n")

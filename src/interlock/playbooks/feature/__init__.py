@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from interlock.playbooks.feature.decisions import approval_mode
 from interlock.playbooks.feature.playbook import FeatureInputs, feature
 from interlock.playbooks.feature.stages import diagram
 
@@ -29,4 +28,4 @@ def rehearsal() -> Rehearsal:
     return rehearsing.rehearsal()
 
 
-__all__ = ["PLAYBOOK", "FeatureInputs", "approval_mode", "diagram", "example_files", "feature", "rehearsal"]
+__all__ = ["PLAYBOOK", "FeatureInputs", "diagram", "example_files", "feature", "rehearsal"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
-from interlock.contracts import FEATURE, AnswerFormat, Artifact, Contract, Custom, Headings, Outcome
+from interlock.contracts import PLAIN, AnswerFormat, Artifact, Contract, Custom, Headings, Outcome
 from interlock.engine import Changed, Dispatch, Kind, Proof, Quoted, Retries
 from interlock.playbooks.feature.claims import reader
 from interlock.playbooks.feature.decisions import FOREIGN_BLOCKER, Grade, Severity, Tier, Verdict
@@ -42,7 +42,7 @@ DONE_OR_ERROR = AnswerFormat(
     {"DONE": Outcome.OK, REVISION: Outcome.FAIL, "ERROR": Outcome.FAIL}, "DONE", unsaid=(REVISION,), completion="line"
 )
 """Agents that judge nothing: a wish for revision is an error of theirs."""
-BY_SEVERITY = replace(FEATURE, unsaid=(REVISION,))
+BY_SEVERITY = replace(PLAIN, unsaid=(REVISION,))
 """Judges whose severity is the verdict; a wish for revision is understood all the same."""
 
 RESEARCH_S, PLANNING_S, IMPLEMENTATION_S, REVIEW_S, OTHER_S = 3600.0, 1800.0, 7200.0, 3600.0, 1800.0
@@ -133,7 +133,7 @@ def answer_of(member: str) -> AnswerFormat:
     """The words with which this agent may end."""
     if member in CRITICS or member == R_KNOWLEDGE:
         return BY_SEVERITY
-    return FEATURE if member in JUDGES and member != V_BUILD else DONE_OR_ERROR
+    return PLAIN if member in JUDGES and member != V_BUILD else DONE_OR_ERROR
 
 
 def unreadable(member: str, text: str) -> str | None:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from interlock.engine import Scope
-from interlock.errors import ConfigInvalid
 from interlock.playbooks.feature.layout import V_BUILD
 from interlock.playbooks.feature.memory_file import MemoryFile
 
@@ -373,22 +372,6 @@ def slug_of(request: str) -> str:
 
 def valid_slug(slug: str) -> bool:
     return len(slug) <= LONGEST_SLUG and SLUG.fullmatch(slug) is not None
-
-
-def approval_mode(flag: bool | None, variable: str | None, setting: bool) -> bool:
-    """Whether a person approves research and plan: the option, else the variable APPROVAL_MODE, else the setting."""
-    if flag is not None:
-        return flag
-    if variable is None or not variable.strip():
-        return setting
-    if variable.strip().lower() not in ("true", "false"):
-        raise ConfigInvalid(
-            f'APPROVAL_MODE must be true or false; found "{variable}"',
-            where="environment variable APPROVAL_MODE",
-            expected="true or false",
-            found=variable,
-        )
-    return variable.strip().lower() == "true"
 
 
 def word(text: str, words: type[StrEnum]) -> str | None:

@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Annotated, Literal
 
 from interlock.documents import DocumentState, EditedMeanwhile
-from interlock.engine import AfterComplete, Checks, Ending, GateDecision, Named, Run, Status, named_commands, playbook
+from interlock.engine import (
+    AfterComplete,
+    Checks,
+    Ending,
+    GateDecision,
+    Named,
+    Option,
+    Run,
+    Status,
+    named_commands,
+    playbook,
+)
 from interlock.errors import BadInput, ConfigInvalid
 from interlock.playbooks.feature import shared_memory
 from interlock.playbooks.feature.briefs import RETRIES
@@ -43,18 +55,33 @@ NOT_APPROVED = "A person did not approve the plan before this one; what they sai
 class FeatureInputs:
     """A request and how it is to be handled; fixed for the whole run."""
 
-    request: str
-    slug: str = ""
-    """Empty: made from the request."""
-    approval: bool = False
-    approval_fallback: str = "wait"
-    approve_replans: bool = False
-    strict: bool = False
-    post_mortem_on_halt: bool = False
-    scheduling: str = BARRIER
-    git: bool = True
-    check_commands: list[str] = field(default_factory=list)
-    """Commands for a shell that must pass before anything counts, run by the engine."""
+    request: Annotated[str, Option("What the feature should be.", metavar="REQUEST", argument=True)]
+    slug: Annotated[str, Option("Name of its folder. Default: from the request.", metavar="SLUG")] = ""
+    approval: Annotated[
+        bool,
+        Option("Wait for a person after research and after planning.", setting="approval", variable="APPROVAL_MODE"),
+    ] = False
+    approval_fallback: Annotated[
+        Literal["wait", "proceed"], Option("What to do instead of waiting.", setting="approval_fallback")
+    ] = "wait"
+    approve_replans: Annotated[bool, Option("Wait for approval of replans too.", setting="approve_replans")] = False
+    strict: Annotated[bool, Option("A verifier without a verdict is a reason to replan.", setting="strict")] = False
+    post_mortem_on_halt: Annotated[
+        bool, Option("A post-mortem also after an early end.", setting="post_mortem_on_halt")
+    ] = False
+    scheduling: Annotated[
+        Literal["barrier", "eager"], Option("Whether sub-waves wait for each other.", setting="scheduling")
+    ] = BARRIER
+    git: Annotated[bool, Option("Whether a missing git repository is worth a warning.", setting="git")] = True
+    check_commands: Annotated[
+        list[str],
+        Option(
+            "A command that must pass, run by interlock itself; may be given several times. "
+            "Default: check_commands of the settings.",
+            metavar="COMMAND",
+            name="check",
+        ),
+    ] = field(default_factory=list)
 
     @property
     def waits(self) -> bool:
@@ -87,6 +114,7 @@ STEPS = {
 @playbook(
     "feature",
     inputs=FeatureInputs,
+    first='"Add a greeting"',
     key=lambda inputs: inputs.name,
     steps=STEPS,
     agents=AGENTS,
@@ -103,7 +131,7 @@ STEPS = {
     reopens=True,
 )
 async def feature(run: Run, inputs: FeatureInputs) -> Ending:
-    """Take a feature request through research, design, waves of implementers, verification and review."""
+    """Take a feature request through research, design, implementation in waves, verification and review."""
     check(inputs)
     checks = Checks(run, named(run, inputs))
     await checks.preflight()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from interlock.engine import Scope
 from interlock.playbooks.feature.briefs import Brief
@@ -18,7 +19,8 @@ from interlock.playbooks.feature.progress import Progress, TaskState
 
 AT_ONCE = 4
 """Tasks in one sub-wave."""
-BARRIER, EAGER = "barrier", "eager"
+BARRIER: Final = "barrier"
+EAGER: Final = "eager"
 """Whether a sub-wave is awaited before the next one starts."""
 CONFLICT_SHOWN = 4000
 """Characters of a merge conflict that the planner is shown."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 
-from interlock.contracts import HARNESS, Artifact, Contract, Structure
+from interlock.contracts import AnswerFormat, Artifact, Contract, Outcome, Structure
 from interlock.engine import Dispatch, Kind, Proof, Quoted, Retries
 from interlock.engine.brief import named
 from interlock.engine.checks import UNCOMPARED
@@ -61,7 +61,13 @@ REACH: Mapping[Stage, str] = {
     f"and what says how the project is built and tested. {NO_SEARCH}",
 }
 """What an agent may open beside its inputs; its role says the same."""
-ANSWER = replace(HARNESS, unsaid=("failed",))
+ANSWER = AnswerFormat(
+    {"completed": Outcome.OK, "error": Outcome.FAIL, "failed": Outcome.FAIL, "blocked": Outcome.BLOCKED},
+    "completed",
+    completion="text",
+    artifact_is_verdict=True,
+    unsaid=("failed",),
+)
 
 
 @dataclass(frozen=True)

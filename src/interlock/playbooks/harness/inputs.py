@@ -2,25 +2,63 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from interlock.engine import Option
+
+STAGE = "STAGE"
 
 
 @dataclass(frozen=True)
 class HarnessInputs:
     """Which task, and how."""
 
-    task: str
-    fallback: str = ""
-    """The stage whose artifact a person supplies."""
+    task: Annotated[
+        str,
+        Option(
+            "The task: its id, or its file in harness/tasks. Default: the one in harness/run-state.md.",
+            metavar="[TASK]",
+            argument=True,
+        ),
+    ] = ""
+    fallback: Annotated[
+        str, Option("A person supplies the artifact of this stage; it is checked like any other.", metavar=STAGE)
+    ] = ""
     fallback_by: str = ""
-    check: str = ""
-    """Commands that must pass, one on each line; instead of those of the settings."""
+    check: Annotated[
+        list[str],
+        Option(
+            "A command that must pass, run by interlock itself; may be given several times. "
+            "Default: check_commands of the settings.",
+            metavar="COMMAND",
+        ),
+    ] = field(default_factory=list)
     resumed: bool = False
     """A person explicitly lets a stopped task go on."""
-    note: str = ""
-    from_stage: str = ""
-    reset_remediation: bool = False
-    start_over: bool = False
-    """The task begins anew, whatever its run-state says."""
-    mend_report: bool = False
-    """Chains of the run report that are broken are made anew."""
+    note: Annotated[
+        str, Option("Let a blocked task go on, with these words for whoever works next.", metavar="TEXT")
+    ] = ""
+    from_stage: Annotated[str, Option("Let the task go on from an earlier stage.", metavar=STAGE, name="from")] = ""
+    reset_remediation: Annotated[bool, Option("Let the task go on with its remediations counted anew.")] = False
+    start_over: Annotated[bool, Option("Begin the task anew; its run-state is set aside.")] = False
+    mend_report: Annotated[bool, Option("Make broken chains of the run report anew from its rows.")] = False
+
+
+@dataclass(frozen=True)
+class HarnessFlags:
+    """How far this call goes."""
+
+    until: Annotated[str | None, Option("Stop after this stage.", metavar=STAGE)] = None
+    max_stages: Annotated[int | None, Option("Stop after so many stages.", metavar="N", at_least=1)] = None
+    park: Annotated[bool, Option("Put the task in harness/run-state.md aside, to go on with it later.")] = False
+
+
+@dataclass(frozen=True)
+class HarnessMoves:
+    """How a stopped task goes on."""
+
+    from_stage: Annotated[
+        str | None, Option("Let a stopped task go on from an earlier stage.", metavar=STAGE, name="from")
+    ] = None
+    reset_remediation: Annotated[bool, Option("Count the remediations of a stopped task anew.")] = False

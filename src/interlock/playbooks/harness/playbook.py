@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from interlock.engine import Ending, Past, Run, playbook
-from interlock.errors import DocumentInvalid, EngineFault
+from interlock.engine import Asked, Asking, Ending, Past, Run, playbook
+from interlock.errors import DocumentInvalid, EngineFault, InterlockError
 from interlock.playbooks.harness import run_state
 from interlock.playbooks.harness.briefs import RETRIES
 from interlock.playbooks.harness.decisions import Position, position
 from interlock.playbooks.harness.gates import ask, pass_unasked
-from interlock.playbooks.harness.inputs import HarnessInputs
+from interlock.playbooks.harness.inputs import HarnessFlags, HarnessInputs, HarnessMoves
 from interlock.playbooks.harness.ledger import Halt, Ledger
 from interlock.playbooks.harness.lifecycle import AGENTS, REJECTIONS, REMEDIATIONS, WORKING
-from interlock.playbooks.harness.opening import open_task
+from interlock.playbooks.harness.opening import asked_for, open_task, working_stage
 from interlock.playbooks.harness.run_state import PATH
 from interlock.playbooks.harness.stages import carry_out
 from interlock.playbooks.harness.stops import Progress, bounds_of, completed, stop_at_bound
-from interlock.playbooks.harness.task_file import GOVERNED
+from interlock.playbooks.harness.task_file import FOLDER, GOVERNED
 
 if TYPE_CHECKING:
     from interlock.engine.world import Documents
@@ -26,6 +26,37 @@ if TYPE_CHECKING:
 STEPS = 16 + REJECTIONS * 5
 """Steps that one run can take at most: nine stages with remediation, two gates, a little air, and for each rejection
 Build, QA and a way back before the gate is asked again."""
+
+
+def understand(given: Mapping[str, Any], flags: Mapping[str, Any], asking: Asking) -> Asked:
+    """The task that a person means, and the stages that they named."""
+    said = dict(given)
+    for name in ("fallback", "from_stage"):
+        if name in said:
+            said[name] = working_stage(said[name], "--fallback" if name == "fallback" else "--from").value
+    note = str(said.get("note", "")).strip()
+    inputs = HarnessInputs(
+        **{
+            **said,
+            "task": asked_for(said.get("task", ""), asking.documents.read(PATH)),
+            "fallback_by": asking.who if said.get("fallback") else "",
+            "resumed": bool(note or said.get("from_stage") or said.get("reset_remediation")),
+            "note": note,
+        }
+    )
+    until = {"until": working_stage(flags["until"], "--until").value} if flags.get("until") else {}
+    return Asked(inputs, {**flags, **until}, note=note)
+
+
+def samples(asking: Asking) -> Iterator[HarnessInputs]:
+    """The task in run-state, or else every task there is."""
+    try:
+        yield HarnessInputs(asked_for("", asking.documents.read(PATH)))
+    except InterlockError:
+        tasks = [path.rpartition("/")[2].removesuffix(".md") for path in asking.documents.list(FOLDER, "*.md")]
+        if not tasks:
+            raise
+        yield from map(HarnessInputs, tasks)
 
 
 def successor(inputs: HarnessInputs, flags: Mapping[str, Any]) -> HarnessInputs:
@@ -37,7 +68,7 @@ def successor(inputs: HarnessInputs, flags: Mapping[str, Any]) -> HarnessInputs:
         check=inputs.check,
         resumed=True,
         note=str(flags.get("note") or ""),
-        from_stage=str(flags.get("from") or ""),
+        from_stage=str(flags.get("from_stage") or ""),
         reset_remediation=bool(flags.get("reset_remediation")),
     )
 
@@ -61,6 +92,11 @@ def standing(_inputs: HarnessInputs, documents: Documents) -> str:
 @playbook(
     "harness",
     inputs=HarnessInputs,
+    flags=HarnessFlags,
+    moves=HarnessMoves,
+    understand=understand,
+    samples=samples,
+    first="TASK-001",
     key=lambda inputs: inputs.task,
     steps={stage.slug: stage.value for stage in WORKING},
     agents=tuple(AGENTS.values()),
@@ -75,7 +111,7 @@ def standing(_inputs: HarnessInputs, documents: Documents) -> str:
     standing=standing,
 )
 async def harness(run: Run, inputs: HarnessInputs) -> Ending:
-    """Carry one task through its stages, each by one agent and a verified artifact, with people at the gates."""
+    """Carry one task of harness/tasks through specification, design, plan, build, QA and approval."""
     try:
         with run.step("open"):
             opened = await open_task(run, inputs)

@@ -23,7 +23,7 @@ NOTHING_KNOWN: Mapping[str, Any] = {"tree": None, "known": {}, "defined": {}}
 
 
 def named_now(run: Run, inputs: HarnessInputs) -> tuple[Named, ...]:
-    return named_commands(run, inputs.check.splitlines(), run.settings.check_commands, "harness")
+    return named_commands(run, inputs.check, run.settings.check_commands, "harness")
 
 
 async def look_first(run: Run, inputs: HarnessInputs, state: RunState, report: RunReport | None) -> Checks:

@@ -13,10 +13,15 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
-from interlock.contracts import ROADMAP, AnswerFormat, Claim, Contract, Evidence, checks_in_data
+from interlock.contracts import AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data
 from interlock.playbooks.roadmap.forwarding import essence, one_line
 from interlock.playbooks.roadmap.labelled import CHECKS, data_of_text, says_nothing
 from interlock.playbooks.roadmap.schema import is_whole, shown
+
+WORDS = AnswerFormat(
+    {"success": Outcome.OK, "needs_revision": Outcome.REVISE, "blocked": Outcome.BLOCKED}, "success", completion="text"
+)
+"""How a call of an agent ended, in the agents' words (spec: common.md 3.1)."""
 
 
 class Verdict(StrEnum):
@@ -171,7 +176,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
 def answer_format(step: str, absent: Sequence[str] = ()) -> AnswerFormat:
     """How an agent says its verdict at this step, and what the answer must hold."""
     return replace(
-        ROADMAP,
+        WORDS,
         # A judge that says so has judged negatively; it is told to say `fail`, `drift_detected` or why not.
         unsaid=("needs_revision",) if step in JUDGEMENTS else (),
         check_data=partial(complaint, step, absent=absent),

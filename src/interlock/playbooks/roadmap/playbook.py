@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from interlock.contracts import Reason
 from interlock.documents import DocumentState
+from interlock.engine.asking import Option
 from interlock.engine.checks import UNCOMPARED, Checks
 from interlock.engine.definition import AfterComplete, Past, playbook
 from interlock.engine.model import Ending, Report, Retries
@@ -58,7 +59,20 @@ MOST_ITEMS = 100_000
 class RoadmapInputs:
     """Which roadmap."""
 
-    file: str = DEFAULT_FILE
+    file: Annotated[
+        str,
+        Option(
+            "The roadmap, inside the workspace. Default: roadmap.json in its top folder.", metavar="FILE", file=True
+        ),
+    ] = DEFAULT_FILE
+
+
+@dataclass(frozen=True)
+class RoadmapFlags:
+    """How far this call goes, and how."""
+
+    once: Annotated[bool, Option("Work on one item, report, and end.")] = False
+    fail_fast: Annotated[bool, Option("Skip Review when Testing failed, as [roadmap] fail_fast does.")] = False
 
 
 def edited(inputs: RoadmapInputs, past: Past, documents: Documents) -> str | None:
@@ -80,6 +94,8 @@ def edited(inputs: RoadmapInputs, past: Past, documents: Documents) -> str | Non
 @playbook(
     "roadmap",
     inputs=RoadmapInputs,
+    flags=RoadmapFlags,
+    samples=lambda _asking: (RoadmapInputs(),),
     key=lambda inputs: inputs.file,
     steps={name: name for name in ("preflight", *(step.value for step in Step), "verify")},
     agents=AGENTS,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from interlock.contracts import ROUTER_JSON, ROUTER_TEXT, AnswerFormat, Claim, Contract, Evidence, checks_in_data
+from interlock.contracts import AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data
 from interlock.engine import DEADLINE, SESSION, TIMEOUT, Delegation, Dispatch, Retries
 from interlock.playbooks.router import problems
 from interlock.playbooks.router.decisions import ValidatedCommand
@@ -21,7 +21,16 @@ from interlock.playbooks.router.documents import AgentFile, Returns, TaskEntry
 from interlock.playbooks.router.problems import Problem
 
 TASK = resources.files(__package__).joinpath("prompts", "task.md").read_text(encoding="utf-8")
-ANSWERS: Mapping[Returns, AnswerFormat] = {Returns.JSON: ROUTER_JSON, Returns.TEXT: ROUTER_TEXT}
+WORDS = {
+    "completed": Outcome.OK,
+    "partial": Outcome.REVISE,
+    "failed": Outcome.FAIL,
+    "blocked": Outcome.BLOCKED,
+}
+ANSWERS: Mapping[Returns, AnswerFormat] = {
+    Returns.JSON: AnswerFormat(WORDS, "completed", completion="json", late="partial"),
+    Returns.TEXT: AnswerFormat(WORDS, "completed", completion="text", late="partial", exit_is_verdict=True),
+}
 RETRIES = Retries(transient=0, contract=1, error=0)
 """An answer that cannot be used is asked for once more; nothing else is repeated."""
 USUAL_SESSION = "sess_20260104_a7f3d9"
@@ -97,7 +106,9 @@ def claim(data: Mapping[str, Any], _texts: Mapping[str, str]) -> Claim:
     ran = evidence.get("verification") if isinstance(evidence, Mapping) else data.get("verification")
     errors = data.get("errors")
     listed = tuple(str(one) for one in errors if one) if isinstance(errors, list) else ()
-    return Claim(data.get("status") == ROUTER_JSON.best, Evidence(checks_in_data(ran), failures=listed), shows=False)
+    return Claim(
+        data.get("status") == ANSWERS[Returns.JSON].best, Evidence(checks_in_data(ran), failures=listed), shows=False
+    )
 
 
 def dispatch_of(task: ValidatedTask, context: Handover, *, guides: tuple[str, ...], partial_grace_s: float) -> Dispatch:

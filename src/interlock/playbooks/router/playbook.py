@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from shlex import quote
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
+from interlock.engine.asking import Asking, Option
 from interlock.engine.checks import Checks as Preflight
 from interlock.engine.definition import AfterComplete, playbook
 from interlock.engine.model import Delegation, Dispatch, Ending, Report
 from interlock.engine.run import Run
+from interlock.errors import DocumentInvalid
 from interlock.playbooks.router.answers import Answer, ending, judge_return
 from interlock.playbooks.router.decisions import (
     ValidatedCommand,
@@ -49,7 +53,35 @@ GUIDES = (
 class RouterInputs:
     """What the user typed, whole."""
 
-    line: str
+    line: Annotated[
+        str,
+        Option(
+            "/research, /plan, /implement or /revise, the task's number, and a text for the agent.",
+            metavar="COMMAND",
+            argument=True,
+        ),
+    ]
+
+
+COMMANDS = ("research", "plan", "implement", "revise")
+SAMPLE = 50
+"""Tasks that `validate` tries; the same code that would run them looks at each."""
+
+
+def samples(asking: Asking) -> Iterator[RouterInputs]:
+    """Each command for the first tasks of the list."""
+    text = asking.documents.read(TASK_LIST).text
+    numbers = list(dict.fromkeys(re.findall(r"^### (\d+)\.", text, re.MULTILINE)))
+    if not numbers:
+        raise DocumentInvalid(
+            f"{TASK_LIST} has no task",
+            path=TASK_LIST,
+            expected="headings like: ### 259. Title",
+            remedy="Write one, or get an example with: interlock init --playbook router --example",
+        )
+    for word in COMMANDS:
+        for number in numbers[:SAMPLE]:
+            yield RouterInputs(f"/{word} {number}")
 
 
 def run_key(inputs: RouterInputs) -> str:
@@ -61,6 +93,8 @@ def run_key(inputs: RouterInputs) -> str:
 @playbook(
     "router",
     inputs=RouterInputs,
+    samples=samples,
+    first='"/implement 259 be brief"',
     key=run_key,
     steps={"stage-1": "check", "stage-2": "route", "preflight": "preflight", "stage-3": "delegate"},
     documents=lambda _inputs: (TASK_LIST, *CONFIGURATION, INDEX, *GUIDES),
@@ -71,7 +105,7 @@ def run_key(inputs: RouterInputs) -> str:
     after_complete=AfterComplete.ALWAYS_NEW,
 )
 async def router(run: Run, inputs: RouterInputs) -> Ending:
-    """Check a task command, hand it to the agent that its configuration names, pass the answer on unchanged.
+    """Hand one task of .opencode/specs/TODO.md to the agent that its command file names, and print its answer.
 
     What depends on settings is not recorded as a decision: settings may change between a crash and its resume.
     """

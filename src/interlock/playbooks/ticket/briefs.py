@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from interlock.contracts import TICKET_ARTIFACT, TICKET_TASK, AnswerFormat, Artifact, Contract, Custom, Headings
+from interlock.contracts import AnswerFormat, Artifact, Contract, Custom, Headings, Outcome
 from interlock.documents import render_yaml
 from interlock.engine.model import Dispatch, Kind
 from interlock.playbooks.ticket.artifacts import (
@@ -32,6 +32,25 @@ EXECUTOR, DEVELOPER, REVIEWER = "task-executor", "Developer", "Reviewer"
 AGENTS = (INTERPRETER, INITIALIZER, PLANNER, SPLITTER, EXECUTOR, DEVELOPER, REVIEWER)
 REFRESH, INCREMENTAL = "REFRESH_IF_REQUIRED", "INCREMENTAL"
 CODE_WRITING = frozenset({EXECUTOR, DEVELOPER})
+
+AS_WRITTEN = AnswerFormat(
+    {"ACCEPTED": Outcome.OK, "REJECTED": Outcome.REVISE, "ERROR": Outcome.FAIL},
+    "ACCEPTED",
+    completion="none",
+    artifact_is_verdict=True,
+)
+"""Interpreter, Initializer, Planner, Splitter, Reviewer: what they write is what they say."""
+OF_TASK = AnswerFormat(
+    {
+        "SYNTAX_VALID": Outcome.OK,
+        "ACCEPTED": Outcome.OK,
+        "REJECTED": Outcome.REVISE,
+        "SYNTAX_ERROR": Outcome.FAIL,
+        "ERROR": Outcome.FAIL,
+    },
+    "SYNTAX_VALID",
+    completion="text",
+)
 
 PLANNING_S, IMPLEMENTATION_S, REVIEW_S, OTHER_S = 1800.0, 7200.0, 3600.0, 1800.0
 
@@ -105,7 +124,7 @@ def interpreter(ticket: str, request: str, rule: Custom, answers: str = "", aske
             f"Create {path} with all of these fields: {', '.join(PROMPT_FIELDS)}.",
             "IMPORTANT: Tool mandates of the user stand in prompt.yaml word for word, each with its assigned_agent.",
         ),
-        Contract((Artifact(path, structure=rule),), TICKET_ARTIFACT),
+        Contract((Artifact(path, structure=rule),), AS_WRITTEN),
         context=context,
         rules=("Questions to the user go into `questions`, a list in prompt.yaml; there is one round.",)
         if not asked
@@ -143,7 +162,7 @@ def initializer(
             f"Then rewrite {CACHE}.",
             f"workspace_fingerprint: {fingerprint}",
         ),
-        Contract((*documents, Artifact(CACHE, structure=cache_rule(fingerprint, digests))), TICKET_ARTIFACT),
+        Contract((*documents, Artifact(CACHE, structure=cache_rule(fingerprint, digests))), AS_WRITTEN),
         inputs=tuple(path for path in DOCS if digests.get(path)),
         step="O7" if mode == INCREMENTAL else "I3",
         timeout_s=OTHER_S,
@@ -177,7 +196,7 @@ def planner(
             "CONTEXT SNAPSHOT (PRIMARY INPUT is what you plan for; the rest is background):",
             *quoted,
         ),
-        Contract((Artifact(plan, structure=PLAN_RULE), Artifact(tasks, required=False)), TICKET_ARTIFACT),
+        Contract((Artifact(plan, structure=PLAN_RULE), Artifact(tasks, required=False)), AS_WRITTEN),
         inputs=(source,),
         step="O3",
         iteration=iteration,
@@ -216,7 +235,7 @@ def amendment(
             "the plan forgot): `add` is a mapping from task id to the files that it gets. What is merely convenient "
             "stays out. `reason` says why, in a sentence.",
         ),
-        Contract((Artifact(path, structure=amendment_rule(forgotten)),), TICKET_ARTIFACT),
+        Contract((Artifact(path, structure=amendment_rule(forgotten)),), AS_WRITTEN),
         inputs=(tasks,),
         member=f"{PLANNER}-amendment",
         step="O5",
@@ -241,7 +260,7 @@ def splitter(ticket: str, iteration: int, why: str, limits: Limits) -> Dispatch:
             f"Input: {plan}",
             f"Create tasks at: {tasks}",
         ),
-        Contract((Artifact(tasks, structure=graph_rule(limits)),), TICKET_ARTIFACT),
+        Contract((Artifact(tasks, structure=graph_rule(limits)),), AS_WRITTEN),
         inputs=(plan,),
         step="O4",
         failure=f"The graph that came with the plan could not be used: {why}" if why else "",
@@ -262,9 +281,9 @@ def embedded(task: Task) -> str:
     return fenced(render_yaml(kept), "yaml")
 
 
-ALONE = replace(TICKET_TASK, unsaid=("SYNTAX_VALID",), best="ACCEPTED")
+ALONE = replace(OF_TASK, unsaid=("SYNTAX_VALID",), best="ACCEPTED")
 """What an agent says that has the whole tree before it, and builds and tests itself."""
-BESIDE_OTHERS = replace(TICKET_TASK, unsaid=("ACCEPTED", "REJECTED"))
+BESIDE_OTHERS = replace(OF_TASK, unsaid=("ACCEPTED", "REJECTED"))
 
 
 def _task(
@@ -365,7 +384,7 @@ def reviewer(ticket: str, iteration: int, progress: Mapping[str, Any], tasks: st
     return Dispatch(
         REVIEWER,
         text,
-        Contract((Artifact(report, structure=REVIEW_RULE),), TICKET_ARTIFACT, claim=review_claim),
+        Contract((Artifact(report, structure=REVIEW_RULE),), AS_WRITTEN, claim=review_claim),
         inputs=(f"{home(ticket)}/prompt.yaml", tasks),
         step="O6",
         kind=Kind.JUDGE,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from interlock.documents import DocumentState
+from interlock.engine.asking import Asked
 from interlock.engine.definition import AfterComplete, Past, playbook
 from interlock.engine.model import Ending, Retries
 from interlock.engine.run import Run
@@ -33,7 +34,7 @@ from interlock.playbooks.ticket.progress import ATTEMPTS, ITERATIONS, Phase
 from interlock.playbooks.ticket.project import CACHE, MOST_PARALLEL
 from interlock.playbooks.ticket.request import find_ticket
 from interlock.playbooks.ticket.resuming import obey, refuse_legacy, resume_detection, starts_over, take_stock
-from interlock.playbooks.ticket.startup import TicketInputs, initialize, startup_analysis
+from interlock.playbooks.ticket.startup import TicketFlags, TicketInputs, initialize, startup_analysis
 
 RETRIES = Retries(transient=1, contract=1, error=0)
 ORDER = tuple(Phase)
@@ -107,6 +108,9 @@ async def on_resume(run: Run, number: int) -> None:
 @playbook(
     "ticket",
     inputs=TicketInputs,
+    flags=TicketFlags,
+    understand=lambda given, flags, _asking: Asked(TicketInputs(**given), flags, afresh=bool(given.get("fresh"))),
+    first='"ABC-12 fix the login error so that users can sign in"',
     key=run_key,
     steps={
         "I0": "start",
@@ -132,7 +136,7 @@ async def on_resume(run: Run, number: int) -> None:
     edited=edited,
 )
 async def ticket(run: Run, inputs: TicketInputs) -> Ending:
-    """Turn a ticket into accepted, committed work: planned, split, branched, built, tested and reviewed by rule."""
+    """Plan, build, test, review and commit the work of one ticket on a branch of its own."""
     name = find_ticket(inputs.request, inputs.jira)
     if run.parent is not None:
         raise problems.started_by_agent()

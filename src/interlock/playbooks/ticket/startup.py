@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from interlock.contracts import Outcome
 from interlock.documents import Document, DocumentState
-from interlock.engine import Checks, Edit, Ending, Run
+from interlock.engine import Checks, Edit, Ending, Option, Run
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket import briefs, problems
 from interlock.playbooks.ticket.artifacts import prompt_rule, questions_of, render_prompt
@@ -57,20 +57,31 @@ NO_FILE = "no file says how"
 class TicketInputs:
     """What the user asked for."""
 
-    request: str
-    jira: str | None = None
-    build: str | None = None
-    test: str | None = None
-    base: str | None = None
-    """The branch or commit that the work begins from."""
-    max_parallel: int | None = None
-    fast_path: bool = True
-    fresh: bool = False
-    """Start over: what is there of the ticket is set aside."""
-    retry: bool = False
-    """Give the tasks that used up their attempts as many again."""
+    request: Annotated[str, Option("What is to be done, with the ticket's id.", metavar="REQUEST", argument=True)]
+    jira: Annotated[str | None, Option("The ticket, if the request names none or several.", metavar="ID")] = None
+    build: Annotated[str | None, Option("Command that builds; 'none' if nothing is built.", metavar="CMD")] = None
+    test: Annotated[str | None, Option("Command that tests; 'none' if nothing is tested.", metavar="CMD")] = None
+    base: Annotated[
+        str | None, Option("Where the work begins; default: the remote's or the main branch.", metavar="NAME")
+    ] = None
+    max_parallel: Annotated[
+        int | None, Option("Most tasks side by side.", name="max-parallel-tasks", at_least=1, at_most=8)
+    ] = None
+    fast_path: Annotated[bool, Option("Let no graph skip the task-executor and the review.")] = True
+    fresh: Annotated[bool, Option("Start over: what is there of the ticket is set aside.")] = False
+    retry: Annotated[bool, Option("Give tasks that used up their attempts as many again.")] = False
     still_fresh: bool = False
     """A run that this one goes on for was to start over: if it did not come to that, this one does."""
+
+
+@dataclass(frozen=True)
+class TicketFlags:
+    """What is answered before it is asked."""
+
+    dirty: Annotated[
+        Literal["stash", "carry", "abort"] | None,
+        Option("What becomes of uncommitted code; without it you are asked."),
+    ] = None
 
 
 # -- I1

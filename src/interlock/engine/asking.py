@@ -1,0 +1,180 @@
+"""How a person asks for a run: which of a playbook's inputs can be said, and what becomes of what they said.
+
+The inputs of a playbook are a frozen dataclass.  A field whose annotation holds an `Option` is offered at every door,
+with its help; one without is the playbook's own business.  What concerns one call only and not the run (`--once`) is a
+second dataclass of the same kind, and so is what moves a run that has stopped (`resume --from`).  Doors read these
+descriptions; none knows a playbook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from interlock.errors import ConfigInvalid
+
+if TYPE_CHECKING:
+    from interlock.engine.world import Documents
+
+
+@dataclass(frozen=True)
+class Option:
+    """How a person gives an input: ``slug: Annotated[str, Option("Name of its folder.")] = ""``."""
+
+    help: str
+    metavar: str = ""
+    """What stands for its value in help texts."""
+    name: str = ""
+    """How it is called, where that is not the name of the field."""
+    argument: bool = False
+    """It has no name: the words that stand behind the command, together."""
+    setting: str = ""
+    """The setting of the playbook that says it for those who do not."""
+    variable: str = ""
+    """The variable of the environment that says it before the setting does."""
+    file: bool = False
+    """A file of the workspace, named from where the person is."""
+    at_least: int | None = None
+    at_most: int | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing that can be said."""
+
+    field: str
+    option: Option
+    kind: type
+    """`str`, `int` or `bool`."""
+    many: bool
+    """It can be said several times."""
+    choices: tuple[str, ...]
+    """All that can be said; empty: anything."""
+    default: Any
+    """What counts for those who say nothing and have no setting for it."""
+    required: bool
+
+    @property
+    def name(self) -> str:
+        return self.option.name or self.field.replace("_", "-")
+
+    @property
+    def denies(self) -> bool:
+        """What can be said of it is that it is not to be."""
+        return self.kind is bool and self.default is True and not self.option.setting
+
+    @property
+    def words(self) -> str:
+        """What is typed for it: a switch that is on can be switched off, and one with a setting both."""
+        on, off = f"--{self.name}", f"--no-{self.name}"
+        if self.kind is not bool:
+            return on
+        return f"{on}/{off}" if self.option.setting else off if self.denies else on
+
+
+@cache
+def questions(kind: type) -> tuple[Question, ...]:
+    """What can be said of a dataclass of inputs, in the order of its fields. `TypeError` for a type no door has."""
+    hints = get_type_hints(kind, include_extras=True)
+    asked = []
+    for one in fields(kind):
+        hint = hints[one.name]
+        option = next((more for more in get_args(hint)[1:] if isinstance(more, Option)), None)
+        if get_origin(hint) is Annotated and option is not None:
+            default = one.default_factory() if one.default_factory is not MISSING else one.default
+            asked.append(_question(one.name, option, get_args(hint)[0], default))
+    return tuple(asked)
+
+
+def _question(name: str, option: Option, hint: Any, default: Any) -> Question:
+    parts = [part for part in get_args(hint) if part is not NoneType]
+    if get_origin(hint) in (Union, UnionType) and len(parts) == 1:
+        hint = parts[0]
+    many = get_origin(hint) in (list, tuple)
+    if many:
+        hint = get_args(hint)[0]
+    choices = get_args(hint) if get_origin(hint) is Literal else ()
+    kind = str if choices else hint
+    if kind not in (str, int, bool):
+        raise TypeError(f"{name}: nobody can say a {hint}; expected str, int, bool, a Literal or a list of these")
+    return Question(
+        field=name,
+        option=option,
+        kind=kind,
+        many=many,
+        choices=choices,
+        default=None if default is MISSING else default,
+        required=default is MISSING,
+    )
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Where somebody asks for a run, for playbooks that look there before they know their inputs."""
+
+    documents: Documents
+    settings: Any = None
+    """The playbook's own."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    who: str = ""
+    """The person who asks."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What somebody asked for, as the playbook understands it."""
+
+    inputs: Any
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    """What concerns this call only."""
+    note: str = ""
+    """Words for whoever works next."""
+    afresh: bool = False
+    """A new run, although there is one for the same key."""
+
+
+def completed(kind: type, said: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+    """What a person's words come to; what they did not say the environment may, or the settings, or else the type."""
+    given: dict[str, Any] = {}
+    for question in questions(kind):
+        option, value = question.option, said.get(question.field)
+        if value is None and option.variable:
+            value = _truth(option.variable, asking.environ.get(option.variable))
+        if value is None and option.setting:
+            value = getattr(asking.settings, option.setting)
+        if value is not None:
+            given[question.field] = list(value) if question.many else value
+    return given
+
+
+def _truth(variable: str, value: str | None) -> bool | None:
+    if value is None or not value.strip():
+        return None
+    if value.strip().lower() not in ("true", "false"):
+        raise ConfigInvalid(
+            f'{variable} must be true or false; found "{value}"',
+            where=f"environment variable {variable}",
+            expected="true or false",
+            found=value,
+        )
+    return value.strip().lower() == "true"
+
+
+def spoken(kind: type, inputs: Mapping[str, Any]) -> list[str]:
+    """The words that ask for these inputs again; what has its default is left out."""
+    words, options = list[str](), list[str]()
+    for question in questions(kind):
+        value = inputs.get(question.field)
+        if value is None or value == question.default:
+            continue
+        if question.option.argument:
+            words.append(str(value))
+        elif question.kind is bool:
+            options.append(f"--{question.name}" if value else f"--no-{question.name}")
+        else:
+            for one in value if question.many else (value,):
+                options += [f"--{question.name}", str(one)]
+    return [*words, *options]
