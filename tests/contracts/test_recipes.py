@@ -47,6 +47,7 @@ TEXTS = {"Makefile": MAKEFILE, PACKAGE: PACKAGE_JSON}
         ("A=1 exec ./check.sh", {"check.sh"}),
         ("uv run python tools/a.py", {"tools/a.py"}),
         ("python -m pytest tests/test_a.py", set()),
+        ("node --check src/a.js && sh -n b.sh", set()),
         ("sh -c './a.sh; b'", {"a.sh"}),
         ("pytest", set()),
         ("make -s test", {"scripts/test.sh", "tools/unit", "tools/check.py"}),

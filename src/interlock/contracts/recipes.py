@@ -21,6 +21,8 @@ _SHELL = re.compile(r"(ba|da|k|z)?sh")
 _INTERPRETER = re.compile(r"python[\d.]*|node|ruby|perl|php|bun|deno")
 _SHELL_INLINE, _INLINE = re.compile("-[a-z]*c"), re.compile("-[a-z]*[cemr]")
 """The option after which an interpreter gets a program, or a module, and no script."""
+_LOOKS = ("--check", "--test", "--lint", "--syntax-check", "-n", "-l")
+"""Options with which an interpreter looks at files, which are what is checked and not what checks."""
 _MAKE = ("make", "gmake")
 _PACKAGERS = ("npm", "pnpm", "yarn", "bun")
 _RUN = ("run", "run-script")
@@ -102,7 +104,8 @@ def _file(words: Sequence[str]) -> Sequence[str]:
     program = _program(words)
     shell = _SHELL.fullmatch(program)
     if shell or _INTERPRETER.fullmatch(program):
-        if any(map((_SHELL_INLINE if shell else _INLINE).fullmatch, words[1:])):
+        inline = _SHELL_INLINE if shell else _INLINE
+        if any(inline.fullmatch(word) or word in _LOOKS for word in words[1:]):
             return ()
         return [word for word in words[1:] if not word.startswith("-") and word not in _RUN][:1]
     return words[:1] if "/" in words[0] else ()

@@ -162,10 +162,16 @@ class Checks:
         """Whether it is known what the tree was before the work."""
         return self._base is not None
 
+    @property
+    def _dry(self) -> bool:
+        """Whether this is a dry run, which leaves nothing behind; what is recorded is played all the same."""
+        run = self._run
+        return bool(run.options.stop_before_work and run.flags.get("no_preflight") and run.live)
+
     async def start(self) -> None:
         """Work begins: the tree as it is now is the one of before, unless one is known already."""
-        if self._run.options.stop_before_work and self._run.live:
-            return  # a dry run, which leaves nothing behind
+        if self._dry:
+            return
         if self._base is None:
             self._base = await self._run.snapshot()
         await self._find_definitions()
@@ -189,8 +195,8 @@ class Checks:
     async def preflight(self) -> None:
         """Look once, before the first agent; `Stop` where the run could only waste what it costs."""
         run = self._run
-        if run.options.stop_before_work and run.flags.get("no_preflight") and run.live:
-            return  # a dry run, which leaves nothing behind; what is recorded is played all the same
+        if self._dry:
+            return
         with run.step("preflight"):
             mode = run.settle_once(
                 "preflight", {"skip": bool(run.flags.get("no_preflight")), "accept": self._accepts()}

@@ -395,7 +395,7 @@ def _proof(line: LineLike, data: Mapping[str, Any]) -> Told:
 
 def proof(data: Mapping[str, Any], *, known: bool) -> Told:
     """How a command that a person named ended when the engine ran it; one that is known by what it is for."""
-    old = f" (with {_listing(data['definitions'])} as before the run)" if data.get("definitions") else ""
+    old = f" (with {_listing(data['definitions'])} as before the work)" if data.get("definitions") else ""
     said = f"{printable(data['name']) if known else named_as(data)}{old}"
     took = f"in {in_words(data['seconds'])}"
     if not data["problem"]:

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.contracts import (
-    HARNESS,
     Answer,
     Artifact,
     ArtifactCheck,
@@ -31,6 +30,7 @@ from interlock.playbooks.harness.artifacts import (
     qa_problem,
     structure_of,
 )
+from interlock.playbooks.harness.briefs import ANSWER
 from interlock.playbooks.harness.decisions import (
     AFTER_FAILURE,
     AFTER_QA,
@@ -51,7 +51,7 @@ CRITERIA = ("AC1: It greets by name.", "AC-7: `greet` alone prints *world*")
 
 def judged(text: str) -> Judgement:
     """What a QA report comes to, by the rule that all playbooks share."""
-    contract = Contract((Artifact("qa.md"),), HARNESS, claim=qa_claim("qa.md"))
+    contract = Contract((Artifact("qa.md"),), ANSWER, claim=qa_claim("qa.md"))
     return weigh(contract, Answer(Outcome.OK), [ArtifactCheck("qa.md", ArtifactClass.OK)], {"qa.md": text})
 
 
