@@ -349,17 +349,6 @@ class Application:
     def playbook_of(self, known: Known) -> Playbook:
         return load(known.identity.playbook)
 
-    def with_view(self, view: View) -> Application:
-        return Application(
-            self.root,
-            view,
-            environ=self.environ,
-            runner=self._runner,
-            overrides=self._overrides,
-            tripwire=self._tripwire,
-            again=self._again,
-        )
-
 
 def person() -> str:
     """Who decides: the user of this process."""

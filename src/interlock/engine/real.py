@@ -9,14 +9,12 @@ import os
 import secrets
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
-
-from filelock import FileLock, Timeout
 
 from interlock.agents import end_leftovers
 from interlock.agents.book import Bound
@@ -46,7 +44,6 @@ from interlock.workspace import (
 from interlock.workspace import Layer as DiskLayer
 
 T = TypeVar("T")
-POLL_S = 0.01
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -182,8 +179,6 @@ class RealWorld:
         self._layers = open_layers(workspace, environ=environ)
         self._confine = confine
         self._open: dict[str, RealLayer] = {}
-        self._import_turn = asyncio.Lock()
-        self._import_lock = FileLock(workspace.home / "locks" / "import.lock", thread_local=False)
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -297,25 +292,8 @@ class RealWorld:
         return self._confine(runner)
 
     async def bring_in(self, work: Any, label: str) -> Imported:
-        async with self._importing():
-            done = await bring_in(self._workspace, Work.from_json(work), label=label)
+        done = await bring_in(self._workspace, Work.from_json(work), label=label)
         return Imported(done.paths, done.conflicts)
-
-    @asynccontextmanager
-    async def _importing(self) -> AsyncIterator[None]:
-        """One import at a time in a workspace, whatever runs there: each is merged with what the one before left."""
-        async with self._import_turn:
-            Path(self._import_lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
-            while True:
-                try:
-                    self._import_lock.acquire(timeout=0)
-                    break
-                except Timeout:
-                    await asyncio.sleep(POLL_S)
-            try:
-                yield
-            finally:
-                self._import_lock.release()
 
     async def patch_of(self, work: Any) -> bytes:
         return await work_patch(self._workspace, Work.from_json(work))

@@ -73,10 +73,6 @@ def clone(namespaces: int) -> int:
     return _call("clone", namespaces | _SIGCHLD, 0, 0, 0, 0)
 
 
-def unshare(namespaces: int) -> None:
-    _checked(_libc.unshare(ctypes.c_int(namespaces)), "unshare")
-
-
 def mount(source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
     answer = _libc.mount(
         os.fsencode(source),
