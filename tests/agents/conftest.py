@@ -38,6 +38,7 @@ class Wrapped:
 
     root: Path
     confined: bool = True
+    sealed: bool = False
 
     def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
         assert env["INTERLOCK_MARKER"]

@@ -9,10 +9,11 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from interlock.agents import AgentRequest, CommandRunner, Runner, Scenario, ScriptedRunner, process_table
+from interlock.agents import AgentNews, AgentRequest, CommandRunner, Runner, Scenario, ScriptedRunner, process_table
 from interlock.workspace import Confinement, Layer, Workspace, open_layers
 from tests.agents.conftest import Wrapped
 
@@ -198,6 +199,39 @@ async def test_an_agent_that_is_cut_off_in_a_layer_can_say_goodbye(
     ended = await runner.call(place.request(request_for, layer, timeout_s=3.0), lambda _news: None)
     assert (ended.timed_out, ended.code) == (True, 4)
     assert layer.facts("goodbye.md").content == b"left"
+
+
+@pytest.mark.parametrize("script", ["setsid sleep 600 & exit 3", "exec 2>&-; (sleep 600 &) ; exit 3"])
+async def test_where_the_kernel_ends_everything_nobody_looks_at_all_processes(
+    place: Place, request_for: RequestFor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    """A launcher that ended in order has taken its namespace along; without one, everything is looked at."""
+    runner = CommandRunner("mine", ["sh", "-c", script], {}, {"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
+    layer = await place.layer(runner)
+    look = process_table.processes
+    looked = Mock(side_effect=look)
+    monkeypatch.setattr(process_table, "processes", looked)
+    request = place.request(request_for, layer)
+    assert (await runner.call(request, lambda _news: None)).code == 3
+    assert looked.called != layer.sealed
+    assert not [one.pid for one in look() if not one.dead and process_table.marker(one.pid) == request.marker]
+
+
+async def test_a_launcher_that_was_killed_is_not_trusted_to_have_ended_everything(
+    place: Place, request_for: RequestFor, tmp_path: Path
+) -> None:
+    """Then all processes are looked at, and nothing is left when the call returns."""
+    runner = CommandRunner("mine", ["sleep", "600"], {}, {"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
+    layer = await place.layer(runner)
+    request = place.request(request_for, layer)
+
+    def told(news: AgentNews) -> None:
+        if news.kind == "started":
+            os.kill(int(str(news.data["pid"])), 9)
+
+    assert (await runner.call(request, told)).code == -9
+    left = [one.pid for one in process_table.processes() if not one.dead]
+    assert not [pid for pid in left if process_table.marker(pid) == request.marker]
 
 
 async def test_a_program_that_is_not_in_the_layer_is_told_as_that(

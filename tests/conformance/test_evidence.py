@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from interlock.contracts import (
-    FEATURE,
+    PLAIN,
     AnswerFormat,
     Artifact,
     Check,
@@ -35,7 +35,7 @@ def said(data: Mapping[str, Any], _texts: Mapping[str, str]) -> Claim:
 
 ANSWER = AnswerFormat({"DONE": Outcome.OK, "ERROR": Outcome.FAIL}, "DONE", completion="text")
 JUDGE = Dispatch("judge", "Judge it.", Contract(answer=ANSWER, claim=said), kind=Kind.JUDGE)
-MAKER = Dispatch("maker", "Mend it.", Contract(answer=FEATURE, must_change=True), writes=("**",))
+MAKER = Dispatch("maker", "Mend it.", Contract(answer=PLAIN, must_change=True), writes=("**",))
 
 
 def judged(verdict: str, *exits: int) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def test_a_pass_counts_only_for_the_tree_that_is_accepted(engine: Start) -> None
 @pytest.mark.req("EV-08")
 def test_what_a_judge_wrote_about_another_tree_is_not_its_answer(engine: Start) -> None:
     """Asked again and doing nothing more, it has left no report: that of the first time does not count."""
-    spec = replace(JUDGE, contract=Contract((Artifact("report.md"),), FEATURE))
+    spec = replace(JUDGE, contract=Contract((Artifact("report.md"),), PLAIN))
     helped = also({"conftest.py": "x = 1\n"})
     idle = instead(files={})
     played = engine(single(spec, retries=REPAIRED), Work(), FILES, reacting(judge=in_turn(helped, idle)))

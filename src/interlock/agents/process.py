@@ -178,7 +178,14 @@ def _start(
     launcher = within.command_line(argv, cwd=cwd, env=env)
     # The folder is the program's, and may be known to the launcher alone.
     return ProcessTree.start(
-        launcher, cwd=Path("/"), env=env, marker=marker, stdin=stdin, wrapped=True, fork=within.fork
+        launcher,
+        cwd=Path("/"),
+        env=env,
+        marker=marker,
+        stdin=stdin,
+        wrapped=True,
+        sealed=within.sealed,
+        fork=within.fork,
     )
 
 

@@ -42,6 +42,8 @@ from interlock.errors import EngineFault
 _KILL_PAUSES: Final = (0.001, 0.002, 0.005, 0.01, 0.02, *(0.05,) * 40)
 """Between two looks while killed processes disappear; at the end of it a process is held by the kernel."""
 _LONGEST_LOOK_PAUSE: Final = 0.1
+_NOT_ENTERED: Final = 125
+"""How a launcher ends that gave up while it made the namespaces: their first process may still be there."""
 _COLLECT_S: Final = 2.0
 """How long the exit status of an ended program is waited for; longer only when the kernel holds it."""
 
@@ -60,10 +62,13 @@ _lock: Final = threading.RLock()
 class ProcessTree:
     """One started program with all its descendants; `close` it whatever happens."""
 
-    def __init__(self, popen: Started, marker: str, since: float, wrapped: bool = False) -> None:
+    def __init__(
+        self, popen: Started, marker: str, since: float, *, wrapped: bool = False, sealed: bool = False
+    ) -> None:
         self.popen = popen
         self.wrapped: Final = wrapped
         """What was started is a launcher, and the program its descendant."""
+        self._sealed = sealed
         self.pid: Final = popen.pid
         """Also the number of its process group and session."""
         self.marker: Final = marker
@@ -83,6 +88,7 @@ class ProcessTree:
         stdout: int | IO[bytes] = subprocess.PIPE,
         stderr: int | IO[bytes] = subprocess.PIPE,
         wrapped: bool = False,
+        sealed: bool = False,
         fork: Fork | None = None,
     ) -> ProcessTree:
         """The program, running in a session of its own with the marker in its environment.
@@ -91,6 +97,7 @@ class ProcessTree:
 
         Args:
             wrapped: `argv` is a launcher that lives as long as the program that it starts.
+            sealed: the program is in a process namespace, and the launcher ends in order only when all in there have.
             fork: a faster way to start it, where there is one.
         """
         if not argv:
@@ -109,7 +116,7 @@ class ProcessTree:
                 bufsize=0,
                 start_new_session=True,
             )
-            tree = _live[popen.pid] = cls(popen, marker, since, wrapped)
+            tree = _live[popen.pid] = cls(popen, marker, since, wrapped=wrapped, sealed=sealed)
         return tree
 
     def exited(self) -> asyncio.Future[None]:
@@ -143,8 +150,11 @@ class ProcessTree:
     async def end(self, patience: float) -> tuple[int, ...]:
         """Ends all that is left: a termination request, `patience` seconds, then kill. Returns what resisted even that.
 
-        Nothing left costs one look. Cancelling it kills at once.
+        Nothing left costs one look, or none where the kernel has seen to it. Cancelling it kills at once.
         """
+        if self._took_all_along():
+            self._ended = True
+            return ()
         try:
             left = _find([self])
             # A launcher would take everything with it at once, before the program could end as it wants to.
@@ -165,6 +175,16 @@ class ProcessTree:
             raise
         self._ended = True
         return tuple(sorted(process.pid for process in left))
+
+    def _took_all_along(self) -> bool:
+        """Whether a launcher has ended in order, and with it the namespace in which everything was."""
+        if not self._sealed:
+            return False
+        try:
+            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        return found is not None and found.si_code == os.CLD_EXITED and found.si_status != _NOT_ENTERED
 
     def kill(self) -> None:
         """Kills all that is left, now."""

@@ -148,6 +148,11 @@ class Enclosure(Protocol):
         """Whether the kernel keeps the program from everything else."""
         ...
 
+    @property
+    def sealed(self) -> bool:
+        """Whether the kernel ends all that the program started, before what `command_line` gave ends in order."""
+        ...
+
     def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
         """What to start instead of `argv`, with the same environment, so that it runs there, in that folder."""
         ...

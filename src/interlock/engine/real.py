@@ -105,6 +105,10 @@ class RealLayer:
     def confined(self) -> bool:
         return self._layer.confined
 
+    @property
+    def sealed(self) -> bool:
+        return self._layer.sealed
+
     def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
         return self._layer.command_line(argv, cwd=cwd, env=env)
 

@@ -162,6 +162,7 @@ class MemoryLayer:
 
     exchange = ROOT / ".interlock/layers/exchange"
     confined = True
+    sealed = False
 
     def __init__(self, tree: MemoryTree, base: int) -> None:
         self._tree = tree

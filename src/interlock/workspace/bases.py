@@ -24,8 +24,10 @@ from pathlib import Path
 from typing import Self
 
 from interlock.documents.files import read_plain, replace_file
-from interlock.errors import DocumentInvalid
-from interlock.workspace.git import seen_through
+from interlock.errors import DocumentInvalid, WorkspaceFailed
+from interlock.workspace import patches
+from interlock.workspace.git import seen_through, together
+from interlock.workspace.layers import ignoring
 from interlock.workspace.snapshots import Difference, Snapshot, Workspace
 
 _COARSE = 5
@@ -40,6 +42,12 @@ class Start:
     earlier: Snapshot
     since: int
     """A moment before the start, on the clock of the file system: what changed later has a later time of change."""
+    on_disk: bool
+    """Whether the file system is on a disk of this machine: then that clock is this kernel's."""
+
+    def has_passed(self) -> bool:
+        """Whether that clock is seen to have moved on; False when nobody can tell."""
+        return self.on_disk and time.clock_gettime_ns(_COARSE) > self.since
 
 
 class Base:
@@ -63,7 +71,8 @@ class Base:
         """
         place.parent.mkdir(parents=True, exist_ok=True)
         if live and workspace.latest is not None and (since := _now_on(place.parent, workspace.root)) is not None:
-            return cls(workspace, place, None, Start(workspace.latest, since))
+            on_disk = os.major(workspace.root.stat().st_dev) != 0  # 0: of servers, and of other file systems
+            return cls(workspace, place, None, Start(workspace.latest, since, on_disk))
         taken = await workspace.snapshot()
         base = cls(workspace, place, taken, None)
         base._keep(taken)
@@ -82,8 +91,9 @@ class Base:
         if self._start is None or self._coming is not None:
             return
         # Until the file system's clock has moved on: what is changed from then on has a later time.
-        moved_on = self._begun + time.clock_getres(_COARSE)
-        await asyncio.sleep(max(0.0, moved_on - time.monotonic()))
+        if not self._start.has_passed():
+            moved_on = self._begun + time.clock_getres(_COARSE)
+            await asyncio.sleep(max(0.0, moved_on - time.monotonic()))
         # Whoever goes on after a crash in the next moments has this one, which is safe.
         self._keep(self._start.earlier)
         self._begin(self._start)
@@ -115,6 +125,9 @@ class Base:
             await asyncio.wait_for(self._wanted.wait(), _STARTING_S)
         settled = await _settled(self._workspace, start, await self._workspace.snapshot())
         self._keep(settled)
+        if not self._wanted.is_set():
+            with suppress(WorkspaceFailed, OSError):  # who asks gets to know
+                await together(ignoring.prepare(self._workspace), patches.prepare(self._workspace))
         return settled
 
     def _keep(self, base: Snapshot) -> None:

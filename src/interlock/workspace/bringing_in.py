@@ -13,7 +13,7 @@ import fcntl
 import json
 import os
 import stat
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -75,7 +75,7 @@ class _Import:
         self._note = workspace.shadow.path / "tmp" / f"{sha256(content).hexdigest()[:32]}.note"
 
     async def run(self) -> BroughtIn:
-        noted = await asyncio.to_thread(_noted, self._note)
+        noted = _noted(self._note)
         for _ in range(_TRIES):
             steps, conflicts = await self._ways.decide(noted)
             if conflicts:
@@ -83,9 +83,8 @@ class _Import:
                 self._note.unlink(missing_ok=True)
                 return BroughtIn(conflicts=dict(sorted(conflicts.items())))
             noted = {step.path: _since_first(step, noted) for step in steps}
-            await asyncio.to_thread(_write_note, self._note, noted.values())
             try:
-                await self._carry_out(steps)
+                await self._carry_out(steps, noted.values())
             except _ChangedMeanwhile:
                 continue
             digests = await asyncio.to_thread(_digests, self._root, self._paths)
@@ -97,25 +96,39 @@ class _Import:
             remedy="Stop what writes to them, then resume.",
         )
 
-    async def _carry_out(self, steps: Iterable[Step]) -> None:
-        """Write what is not yet as it should be: what goes first, then what comes."""
+    async def _carry_out(self, steps: Iterable[Step], note: Collection[Step] = ()) -> None:
+        """Write what is not yet as it should be: what goes first, then what comes.
+
+        Args:
+            note: what is noted before all of it.
+        """
         stage = self._workspace.shadow.path / "tmp" / f"{uuid4().hex}.import"
-        stage.mkdir()
+        ordered = sorted(steps, key=lambda step: step.path)
+        coming = [(step, Path(f"{stage}.{number}")) for number, step in enumerate(ordered) if step.blob]
+        going = [step for step in ordered if not step.blob]
+
+        def copy_and_write() -> list[tuple[Step, Path]]:
+            if note:
+                _write_note(self._note, note)
+            coming[:] = self._not_done(coming)
+            if not (left := self._not_copied(coming)):
+                _write(self._workspace, going, coming)
+            return left
+
         try:
-            ordered = sorted(steps, key=lambda step: step.path)
-            coming = [(step, stage / str(number)) for number, step in enumerate(ordered) if step.blob]
-            staged = await asyncio.to_thread(self._not_done, coming)
-            for step, place in await asyncio.to_thread(self._not_copied, staged):
-                await self._make(step, place)
-            await asyncio.to_thread(_write, self._workspace, [step for step in ordered if not step.blob], staged)
-        except OSError as error:
+            if left := await asyncio.to_thread(copy_and_write):
+                for step, place in left:
+                    await self._make(step, place)
+                await asyncio.to_thread(_write, self._workspace, going, coming)
+        except BaseException as error:
+            await asyncio.to_thread(_remove, [place for _, place in coming])
+            if not isinstance(error, OSError):
+                raise
             raise WorkspaceFailed(
                 f"a file could not be brought in: {error.strerror}",
                 where=str(error.filename or self._root),
                 remedy="Make the folder writable and see that the disk has room, then resume.",
             ) from error
-        finally:
-            await asyncio.to_thread(remove_folder, stage)
 
     def _not_done(self, coming: Iterable[tuple[Step, Path]]) -> list[tuple[Step, Path]]:
         return [(step, place) for step, place in coming if not _is_done(self._root, step)]
@@ -148,8 +161,7 @@ def _write(workspace: Workspace, going: Iterable[Step], coming: Iterable[tuple[S
         _check_unchanged(root, step)
         remove_file(root, step.path)
     for step, place in coming:
-        _check_unchanged(root, step)
-        there = status_of(root, step.path)
+        there = _check_unchanged(root, step)
         if stat.S_ISREG(step.mode):
             if os.geteuid() == 0 and there is not None:
                 # A file of another user stays theirs.
@@ -160,6 +172,11 @@ def _write(workspace: Workspace, going: Iterable[Step], coming: Iterable[tuple[S
         place_file(root, step.path, place)
 
 
+def _remove(places: Iterable[Path]) -> None:
+    for place in places:
+        place.unlink(missing_ok=True)
+
+
 def _clear_folder(workspace: Workspace, path: str) -> None:
     """Make way for a file: ignored files may be left in the folder, and nobody else keeps them."""
     if any(names for _, _, names in os.walk(workspace.root / path)):
@@ -168,10 +185,13 @@ def _clear_folder(workspace: Workspace, path: str) -> None:
         remove_folder(workspace.root / path)
 
 
-def _check_unchanged(root: Path, step: Step) -> None:
-    now = Now.at(root, step.path)
+def _check_unchanged(root: Path, step: Step) -> os.stat_result | None:
+    """What stands there, as it did when it was decided."""
+    status = status_of(root, step.path)
+    now = Now.of(root / step.path, status)
     if now.blob != step.was and not step.fits(now):
         raise _ChangedMeanwhile
+    return status
 
 
 def _is_done(root: Path, step: Step) -> bool:

@@ -120,15 +120,24 @@ class Git:
     @asynccontextmanager
     async def talk(self, *args: str, globs: bool = False) -> AsyncIterator[Talk]:
         """A command that answers question by question; it is ended afterwards."""
+        talk = await self.begin(*args, globs=globs)
+        try:
+            yield talk
+        finally:
+            talk.end()
+
+    async def begin(self, *args: str, globs: bool = False) -> Talk:
+        """A command that waits for questions until somebody ends it."""
         child = self._child(args, reads=True, globs=globs)
-        with tempfile.TemporaryFile() as errors:
-            try:
-                process = await child.aside(partial(child.start, errors))
-                assert process.stdin is not None and process.stdout is not None
-                yield Talk(args, process.stdin.fileno(), process.stdout.fileno(), errors)
-            finally:
-                child.kill()
-                await child.aside(child.collect)
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 - it is the talk's
+        try:
+            process = await child.aside(partial(child.start, errors))
+        except BaseException:
+            child.kill()
+            child.collect()
+            errors.close()
+            raise
+        return Talk(args, child, process, errors)
 
     def _child(self, args: Sequence[str], *, reads: bool, globs: bool) -> _Child:
         extra: dict[str, str] = {}
@@ -202,6 +211,12 @@ class _Child:
                 with suppress(OSError):  # what it did not take
                     stream.close()
 
+    def collect_aside(self) -> None:
+        try:
+            _threads(os.getpid()).submit(self.collect)
+        except RuntimeError:  # Python itself is about to end
+            self.collect()
+
     async def answers(self, stdin: bytes) -> tuple[int, bytes, bytes]:
         """Its exit code and what it said on both streams."""
 
@@ -263,14 +278,27 @@ class _BrokenOff(Exception):
 class Talk:
     """Questions to a running git, and its answers. What it does not answer in time is a failure."""
 
-    def __init__(self, args: Sequence[str], stdin: int, stdout: int, errors: IO[bytes]) -> None:
+    def __init__(self, args: Sequence[str], child: _Child, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+        assert process.stdin is not None and process.stdout is not None
         self._args = args
-        self._stdin = stdin
-        self._stdout = stdout
+        self._child = child
+        self._process = process
+        self._stdin = process.stdin.fileno()
+        self._stdout = process.stdout.fileno()
         self._errors = errors
         self._said = bytearray()
-        for stream in (stdin, stdout):
+        for stream in (self._stdin, self._stdout):
             os.set_blocking(stream, False)
+
+    @property
+    def lives(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """End git; nobody has to wait until it is gone."""
+        self._child.kill()
+        self._errors.close()
+        self._child.collect_aside()
 
     async def ask(self, question: bytes) -> None:
         """Say something; what git answers meanwhile is kept, for it may not listen before that is taken."""

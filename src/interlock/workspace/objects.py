@@ -283,7 +283,7 @@ def _settled(shadow: Shadow, fresh: Path, name: str) -> str:
 
 
 def _object_place(shadow: Shadow, name: str) -> Path:
-    return shadow.path / "objects" / name[:2] / name[2:]
+    return Path(f"{shadow.path}/objects/{name[:2]}/{name[2:]}")
 
 
 def _damaged(name: str, found: str) -> WorkspaceFailed:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import stat
 from collections.abc import Sequence
+from uuid import uuid4
 
 from interlock.workspace.layers.seam import Entry, Work
 from interlock.workspace.objects import LINK, Stored, reading, store_tree
 from interlock.workspace.past import Past
 from interlock.workspace.snapshots import Snapshot, Workspace
+from interlock.workspace.waiting import Call
 
 _PATCH = ("-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
@@ -31,9 +33,23 @@ async def work_patch(workspace: Workspace, work: Work) -> bytes:
         found = [(entry.path, await past.file(entry.path)) for entry in work.entries]
         old = [(path, entry) for path, entry in found if entry is not None]
         new = [(entry.path, Stored(_git_mode(entry.mode), entry.blob)) for entry in work.entries if entry.blob]
-        git = shadow.plain
+        call = _call(workspace)
         before, after = await asyncio.to_thread(lambda: (store_tree(shadow, old), store_tree(shadow, new)))
-        return await git.run("diff-tree", *_PATCH, before, after, reads=True)
+        async with workspace.differing.talk(call) as talk:
+            # It says the trees first, and what is no tree it says again, at once.
+            end = f"end-{uuid4().hex}\n".encode()
+            await talk.ask(f"{before} {after}\n".encode() + end)
+            await talk.until(b"\n")
+            return await talk.until(end)
+
+
+async def prepare(workspace: Workspace) -> None:
+    """Be ready to tell a work as a patch."""
+    await workspace.differing.prepare(_call(workspace))
+
+
+def _call(workspace: Workspace) -> Call:
+    return Call(workspace.shadow.plain, ("diff-tree", "--stdin", *_PATCH))
 
 
 def _git_mode(mode: int) -> int:

@@ -65,6 +65,11 @@ class Shadow:
 
     def __init__(self, home: Path) -> None:
         self.path = home / "snapshots.git"
+        # As text, for they are looked at before each use.
+        self._links = [str(self.path / name) for name in ("", "objects", "refs", *_FOLDERS)]
+        self._folders = [str(self.path / name) for name in _FOLDERS]
+        self._control = {self.path / name: content for name, content in _CONTROL.items()}
+        self._foreign = [str(self.path / name) for name in _FOREIGN]
         self._tidied = False
         self._slots = asyncio.Semaphore(_PROCESSES)
 
@@ -107,20 +112,18 @@ class Shadow:
 
     def _check(self) -> None:
         try:
-            # As text, for this is done before each use.
-            place = str(self.path)
             # A link planted here would lead our writes to wherever it points.
-            for name in ("", "objects", "refs", *_FOLDERS):
-                if os.path.islink(f"{place}/{name}".rstrip("/")):  # noqa: PTH114
-                    (self.path / name).unlink()
-            for name in _FOLDERS:
-                if not os.path.isdir(f"{place}/{name}"):  # noqa: PTH112
-                    (self.path / name).mkdir(parents=True, exist_ok=True)
-            for name, content in _CONTROL.items():
-                _keep(self.path / name, content)
-            for name in _FOREIGN:
-                if os.path.lexists(f"{place}/{name}"):
-                    remove_folder(self.path / name)
+            for place in self._links:
+                if os.path.islink(place):  # noqa: PTH114
+                    Path(place).unlink()
+            for place in self._folders:
+                if not os.path.isdir(place):  # noqa: PTH112
+                    Path(place).mkdir(parents=True, exist_ok=True)
+            for file, content in self._control.items():
+                _keep(file, content)
+            for place in self._foreign:
+                if os.path.lexists(place):
+                    remove_folder(Path(place))
             if not self._tidied:
                 self._tidied = True
                 _remove_leftovers(self.path / "tmp")

@@ -35,6 +35,7 @@ from interlock.workspace.paths import normal
 from interlock.workspace.repository import UserRepository, repository_around, repository_at
 from interlock.workspace.scan import Folder, FolderIndex, rerooted
 from interlock.workspace.shadow import Shadow
+from interlock.workspace.waiting import Waiting
 
 SETTINGS_FILE = "interlock.toml"
 ROOT_INDEX = "root"
@@ -122,6 +123,9 @@ class Workspace:
         """Patterns of files that count even when the project ignores them."""
         self.trees = Trees()
         """Trees of snapshots that were looked at."""
+        self.ignoring = Waiting()
+        self.differing = Waiting()
+        """Git for questions about the work of a program that is still running."""
         self.latest: Snapshot | None = None
         """The last one that was taken."""
         self._folders: dict[str, FolderIndex] = {}

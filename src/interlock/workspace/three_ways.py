@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -42,12 +43,15 @@ class Now:
     @classmethod
     def at(cls, root: Path, path: str) -> Now:
         """OSError where it cannot be read."""
-        status = status_of(root, path)
+        return cls.of(root / path, status_of(root, path))
+
+    @classmethod
+    def of(cls, place: Path, status: os.stat_result | None) -> Now:
         if status is None:
             return cls()
         if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
             return cls(status.st_mode)
-        return cls(status.st_mode, file_name(root / path, status))
+        return cls(status.st_mode, file_name(place, status))
 
 
 @dataclass(frozen=True)
@@ -114,21 +118,22 @@ class ThreeWays:
 
     def _look(self) -> list[Now | Conflict]:
         found: list[Now | Conflict] = []
+        above = cache(partial(status_of, self._root))  # many files lie in the same folders
         for entry in self._entries:
             try:
-                found.append(self._now(entry))
+                found.append(self._now(entry, above))
             except Conflict as conflict:
                 found.append(conflict)
             except OSError as error:
                 found.append(Conflict(f"CONFLICT (unreadable): {entry.path} in {_OURS}: {error.strerror}\n"))
         return found
 
-    def _now(self, entry: Entry) -> Now:
+    def _now(self, entry: Entry, found_at: Callable[[str], os.stat_result | None]) -> Now:
         """What is at a path; a conflict when something stands where it has to go."""
         parts = entry.path.split("/")
         for number in range(1, len(parts)) if entry.blob else ():
             above = "/".join(parts[:number])
-            status = status_of(self._root, above)
+            status = found_at(above)
             if status is None or (above in self._leaving and not stat.S_ISDIR(status.st_mode)):
                 return Now()
             if not stat.S_ISDIR(status.st_mode):

@@ -11,14 +11,16 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from pathlib import Path
-from uuid import uuid4
 
-from interlock.workspace.git import Git, Talk
+from interlock.workspace.git import Talk
+from interlock.workspace.scan import Folder
 from interlock.workspace.scope import Scope
 from interlock.workspace.snapshots import Workspace
+from interlock.workspace.waiting import Call
 
 _BELOW = "interlock-asks-7d1f0c"
 """A name that no rule is meant for."""
@@ -61,10 +63,11 @@ async def sort_out(workspace: Workspace, repository: str, paths: Iterable[str], 
     async with _asking(workspace, repository) as rules:
         while level:
             deeper: dict[str, _Node] = {}
-            asked = {path.removeprefix(prefix): bool(node.below) for path, node in level.items()}
+            nodes = ((path, bool(node.below)) for path, node in level.items())
+            asked = {path.removeprefix(prefix): folder for path, folder in nodes if not folder or path not in known}
             met = await rules.ignored(asked)
             for path, node in level.items():
-                if path.removeprefix(prefix) in met and (not node.below or path not in known):
+                if path.removeprefix(prefix) in met:
                     ignored[f"{path}/" if node.below else path] = max(1, len(node.files))
                 elif node.below:
                     deeper.update({f"{path}/{name}": below for name, below in node.below.items()})
@@ -84,30 +87,27 @@ def _grown(paths: Iterable[str]) -> _Node:
     return root
 
 
+async def prepare(workspace: Workspace) -> None:
+    """Be ready to tell about files of the workspace, nested repositories not among them."""
+    await workspace.ignoring.prepare(_call(workspace, await workspace.folder_of("")))
+
+
 @asynccontextmanager
 async def _asking(workspace: Workspace, repository: str) -> AsyncIterator[_Rules]:
     folder = await workspace.folder_of(repository)
+    async with workspace.shadow.busy(), workspace.ignoring.talk(_call(workspace, folder)) as talk:
+        yield _Rules(talk, folder.root)
+
+
+def _call(workspace: Workspace, folder: Folder) -> Call:
+    """Git that is asked about a folder; ignore files in the tree it reads when it is asked."""
     shadow = workspace.shadow
-    private = shadow.path / "tmp" / f"{uuid4().hex}.exclude"
-    # The repository's own private rules win over those for all repositories: they stand last.
-    contents = (file.read_bytes() for file in reversed(folder.exclude_files) if file.is_file())
     git = shadow.git(folder.top, folder=folder.root)
-    private.write_bytes(b"\n".join(contents))
-    asker = Git(
-        git.git_dir,
-        git.work_tree,
-        folder=git.folder,
-        settings=(f"core.excludesFile={private}",),
-        own_common_dir=True,
-    )
-    try:
-        async with (
-            shadow.busy(),
-            asker.talk("check-ignore", "--no-index", "-z", "-v", "-n", "--stdin", globs=True) as talk,
-        ):
-            yield _Rules(talk, folder.root)
-    finally:
-        private.unlink(missing_ok=True)
+    # The repository's own private rules win over those for all repositories: they stand last.
+    rules = b"\n".join(file.read_bytes() for file in reversed(folder.exclude_files) if file.is_file())
+    private = shadow.path / "tmp" / f"{sha256(rules).hexdigest()[:32]}.exclude"
+    asker = replace(git, settings=(f"core.excludesFile={private}",))
+    return Call(asker, ("check-ignore", "--no-index", "-z", "-v", "-n", "--stdin"), globs=True, reads={private: rules})
 
 
 class _Rules:

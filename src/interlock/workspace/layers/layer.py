@@ -71,6 +71,11 @@ class OneLayer:
     def confined(self) -> bool:
         return self._confined
 
+    @property
+    def sealed(self) -> bool:
+        # The makers that give a home of its own are those that make namespaces.
+        return self._own_home
+
     def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
         if not argv:
             raise ValueError("no program is named")
@@ -181,7 +186,7 @@ class OneLayer:
         await self._in_thread(take, "ignored files could not be moved into the tree")
 
     async def bring_back_logins(self) -> None:
-        if not self._own_home:
+        if not self._own_home or not self._confinement.login:
             return
 
         def bring() -> None:

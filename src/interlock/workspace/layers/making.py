@@ -49,20 +49,20 @@ class AllLayers:
         Args:
             parent: what a nested interlock reads in ``.interlock/parent.json``; a confined program cannot change it.
         """
-        found = await asyncio.to_thread(self._probed)
-        if confinement.mode is Mode.STRICT and not found.answer.confined:
-            raise ConfigInvalid(
-                "agents cannot be confined here, and the settings ask for it",
-                where="[sandbox] mode",
-                expected='confinement, since mode is "strict"',
-                found=found.answer.why,
-                remedy=found.answer.remedy or 'Set mode = "auto".',
-            )
-        maker = COPY if confinement.mode is Mode.OFF else found.answer.maker
         folder = LayerFolder(self._layers, name)
         repository = await self._workspace.user_repository()
 
         def build() -> OneLayer:
+            found = self._probed()
+            if confinement.mode is Mode.STRICT and not found.answer.confined:
+                raise ConfigInvalid(
+                    "agents cannot be confined here, and the settings ask for it",
+                    where="[sandbox] mode",
+                    expected='confinement, since mode is "strict"',
+                    found=found.answer.why,
+                    remedy=found.answer.remedy or 'Set mode = "auto".',
+                )
+            maker = COPY if confinement.mode is Mode.OFF else found.answer.maker
             NURSERY.prepare()
             folder.make()
             if maker == COPY:

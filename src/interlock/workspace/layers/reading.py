@@ -17,7 +17,7 @@ from interlock.workspace.layers.touched import TooMuch, Touched
 from interlock.workspace.layers.users_git import PlainGitDir, sentences, state_of
 from interlock.workspace.objects import Stored, file_name, open_plain, reading
 from interlock.workspace.past import Past
-from interlock.workspace.repository import repository_at
+from interlock.workspace.repository import UserRepository, repository_at
 from interlock.workspace.snapshots import Change, ChangeKind, Snapshot, Workspace
 
 _CHUNK = 1 << 20
@@ -33,22 +33,26 @@ async def found_in(holding: Holding, workspace: Workspace, base: Snapshot, bound
     async with reading(workspace.shadow, workspace.trees) as objects:
         past = Past(base, objects)
         looked = _Looked(holding, workspace.root, touched)
-        await looked.compare(past)
+        unknown = await looked.compare(past)
         repositories = set(past.repositories)
-        unknown = await asyncio.to_thread(looked.changed_unknown)
         counting, ignored = await _sorted(workspace, past, unknown)
     changes = looked.changes
     for path in counting:
         if path not in looked.lost:
             changes[path] = ChangeKind.ADDED
     told = [f"{touched.outside} files around the workspace were changed"] if touched.outside else []
-    told += await _repository_sentences(holding, workspace, repositories, touched)
-    refused = await asyncio.to_thread(_refused, holding, workspace.root, touched, changes)
+    users = await workspace.user_repository()
+
+    def rest() -> tuple[list[str], dict[str, str]]:
+        of_git = _repository_sentences(holding, workspace.root, users, repositories, touched)
+        return of_git, _refused(holding, workspace.root, touched, changes)
+
+    of_git, refused = await asyncio.to_thread(rest)
     return Found(
         changes=tuple(Change(path, changes[path]) for path in sorted(changes)),
         ignored=dict(sorted(ignored.items())),
         refused=refused,
-        repository=tuple(told),
+        repository=(*told, *of_git),
         files=touched.count,
         size=touched.size,
     )
@@ -66,8 +70,8 @@ class _Looked:
         self.lost: set[str] = set()
         """Paths that only the tree has, and that are gone in the layer."""
 
-    async def compare(self, past: Past) -> None:
-        """Compare what the snapshot knows; what it does not know is left for `changed_unknown`."""
+    async def compare(self, past: Past) -> list[str]:
+        """Compare what the snapshot knows; of what it does not know, the paths that differ from what is in the tree."""
         touched = self._touched
         known: list[tuple[str, Stored]] = []
         deleted: list[tuple[str, Stored]] = []
@@ -93,15 +97,16 @@ class _Looked:
                 deleted.append((path, entry))
         for path in touched.emptied:
             deleted += [found async for found in past.below(path) if found[0] not in touched.files]
-        await asyncio.to_thread(self._compare, known, deleted)
+        return await asyncio.to_thread(self._compare, known, deleted)
 
-    def _compare(self, known: Iterable[tuple[str, Stored]], deleted: Iterable[tuple[str, Stored]]) -> None:
+    def _compare(self, known: Iterable[tuple[str, Stored]], deleted: Iterable[tuple[str, Stored]]) -> list[str]:
         for path, entry in known:
             if not self._same_as_known(path, entry):
                 self.changes[path] = ChangeKind.MODIFIED
         for path, _ in deleted:
             if path not in self._touched.files and _status(self._root, path) is not None:
                 self.changes[path] = ChangeKind.DELETED
+        return [path for path in self._unknown if self._differs(path)]
 
     def _same_as_known(self, path: str, entry: Stored) -> bool:
         status = self._touched.files[path]
@@ -118,10 +123,6 @@ class _Looked:
             return live is not None and _same_files(place, status, self._root / path, live)
         except OSError:
             return False
-
-    def changed_unknown(self) -> list[str]:
-        """Paths that the snapshot does not know and that differ from what is in the tree."""
-        return [path for path in self._unknown if self._differs(path)]
 
     def _differs(self, path: str) -> bool:
         live = _status(self._root, path)
@@ -154,28 +155,25 @@ async def _sorted(workspace: Workspace, past: Past, unknown: list[str]) -> tuple
     return counting, ignored
 
 
-async def _repository_sentences(holding: Holding, workspace: Workspace, known: set[str], touched: Touched) -> list[str]:
-    users = await workspace.user_repository()
-
-    def tell() -> list[str]:
-        told: list[str] = []
-        for folder in sorted(known | touched.repositories):
-            repository = users if not folder else repository_at(workspace.root / folder)
-            where = f" in {folder!r}" if folder else ""
-            if repository is None:
-                if folder in touched.repositories:
-                    told.append(f"a repository was made{where}")
-                continue
-            own, shared = (holding.git_dir(place) for place in (repository.git_dir, repository.common_dir))
-            if own is None and shared is None:
-                continue
-            there = PlainGitDir(repository.git_dir), PlainGitDir(repository.common_dir)
-            after = state_of(own or there[0], shared or there[1])
-            before = holding.git_before(folder, repository)
-            told += [f"{line}{where}" for line in sentences(before, after, shared or there[1], there[1])]
-        return told
-
-    return await asyncio.to_thread(tell)
+def _repository_sentences(
+    holding: Holding, root: Path, users: UserRepository | None, known: set[str], touched: Touched
+) -> list[str]:
+    told: list[str] = []
+    for folder in sorted(known | touched.repositories):
+        repository = users if not folder else repository_at(root / folder)
+        where = f" in {folder!r}" if folder else ""
+        if repository is None:
+            if folder in touched.repositories:
+                told.append(f"a repository was made{where}")
+            continue
+        own, shared = (holding.git_dir(place) for place in (repository.git_dir, repository.common_dir))
+        if own is None and shared is None:
+            continue
+        there = PlainGitDir(repository.git_dir), PlainGitDir(repository.common_dir)
+        after = state_of(own or there[0], shared or there[1])
+        before = holding.git_before(folder, repository)
+        told += [f"{line}{where}" for line in sentences(before, after, shared or there[1], there[1])]
+    return told
 
 
 def _refused(holding: Holding, root: Path, touched: Touched, changes: Iterable[str]) -> dict[str, str]:
@@ -207,14 +205,15 @@ def _never(holding: Holding, root: Path, path: str, status: os.stat_result) -> s
 
 def _status(root: Path, path: str) -> os.stat_result | None:
     """What the tree has at a path, links not followed."""
-    place = root
-    parts = path.split("/")
+    # As text, for it is done for each file.
+    place = str(root)
+    *folders, name = path.split("/")
     try:
-        for part in parts[:-1]:
-            place = place / part
-            if not stat.S_ISDIR(place.lstat().st_mode):
+        for folder in folders:
+            place = f"{place}/{folder}"
+            if not stat.S_ISDIR(os.lstat(place).st_mode):
                 return None
-        return (place / parts[-1]).lstat()
+        return os.lstat(f"{place}/{name}")
     except OSError:
         return None
 

@@ -153,6 +153,12 @@ class Layer(Protocol):
         """Whether the kernel keeps the program from everything else."""
         ...
 
+    @property
+    def sealed(self) -> bool:
+        """Whether programs have a process namespace of their own: what they started has ended when their launcher ends
+        in order."""
+        ...
+
     def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
         """What to start instead of `argv`, with the same environment, so that it runs in the layer.
 

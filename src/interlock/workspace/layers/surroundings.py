@@ -108,11 +108,11 @@ def look_around(environ: Mapping[str, str]) -> Surroundings:
     own = list(dict.fromkeys(home for home in (users_home, _home({})) if home is not None))
     tools = tuple(path for home in own for path in _of_home(home))
     path = environ.get("PATH", "")
-    keys = [home / name for home in own for name in _CREDENTIALS]
+    keys = [Path(key) for home in own for name in _CREDENTIALS if _is_file(key := f"{home}/{name}")]
     return replace(
         around,
         shown=_shown(around, tools, path, tuple(_changed(folder) for folder in path.split(":"))),
-        masked=(*(key for key in keys if _is_file(key)), *_sockets()),
+        masked=(*keys, *_sockets()),
         mounts=tuple(_mounts()),
     )
 
@@ -161,8 +161,9 @@ def _home(environ: Mapping[str, str]) -> Path | None:
 
 
 def _of_home(home: Path) -> Iterator[Path]:
-    yield from (home / name for name in _TOOL_CHAINS if _is_folder(home / name))
-    yield from (home / name for name in _SETTINGS if _is_file(home / name))
+    # As text, for it is done for each layer.
+    yield from (Path(place) for name in _TOOL_CHAINS if _is_folder(place := f"{home}/{name}"))
+    yield from (Path(place) for name in _SETTINGS if _is_file(place := f"{home}/{name}"))
 
 
 def _of_path(path: str, around: Surroundings) -> Iterator[Path]:
@@ -212,11 +213,11 @@ def _parent_real(path: Path) -> Path:
     return path.parent.resolve() / path.name
 
 
-def _is_file(path: Path) -> bool:
+def _is_file(path: Path | str) -> bool:
     return os.path.isfile(path)  # noqa: PTH113 - the method of Path raises below unreadable folders
 
 
-def _is_folder(path: Path) -> bool:
+def _is_folder(path: Path | str) -> bool:
     return os.path.isdir(path)  # noqa: PTH112
 
 

@@ -6,6 +6,7 @@ import ctypes
 import os
 import struct
 
+PARENT = 0x00008000
 NEWNS = 0x00020000
 NEWCGROUP = 0x02000000
 NEWUTS = 0x04000000
@@ -68,9 +69,10 @@ def _call(name: str, *arguments: object) -> int:
     return _checked(int(_libc.syscall(ctypes.c_long(number), *given)), name)
 
 
-def clone(namespaces: int) -> int:
-    """Fork into new namespaces: 0 in the child, its number in the parent. Only while there is a single thread."""
-    return _call("clone", namespaces | _SIGCHLD, 0, 0, 0, 0)
+def clone(flags: int) -> int:
+    """Fork into new namespaces, or (`PARENT`) a child of this process's parent: 0 in the child, its number here. Only
+    while there is a single thread."""
+    return _call("clone", flags | _SIGCHLD, 0, 0, 0, 0)
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:

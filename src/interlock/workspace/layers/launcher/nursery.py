@@ -1,8 +1,8 @@
 """A process that waits with everything imported and forks supervisors, so that Python's start is paid for once.
 
-A supervisor becomes a child of the engine: whoever forked it ends at once, and the engine takes in orphans.  What it is
-to do, and the program's environment, come to it alone, over a socket of its own: this process never sees them, and so
-nothing of one program is in the memory from which the next one's launcher is forked.
+A supervisor is a child of the engine, as this process is.  What it is to do, and the program's environment, come to it
+alone, over a socket of its own: this process never sees them, and so nothing of one program is in the memory from which
+the next one's launcher is forked.
 """
 
 from __future__ import annotations
@@ -26,22 +26,15 @@ def serve(control: int) -> None:
         word, handles, _, _ = socket.recv_fds(asked, 1, 1)
         if not word or os.getppid() != engine:
             os._exit(0)
-        between = os.fork()
-        if not between:
-            between = os.getpid()
-            if os.fork():
-                os._exit(0)
+        if not kernel.clone(kernel.PARENT):
             asked.close()
-            _supervise(handles[0], between, engine)
+            _supervise(handles[0], engine)
         for handle in handles:
             os.close(handle)
-        os.waitpid(between, 0)
 
 
-def _supervise(handle: int, between: int, engine: int) -> None:
+def _supervise(handle: int, engine: int) -> None:
     try:
-        while os.getppid() == between:
-            os.sched_yield()
         if os.getppid() != engine:
             return
         os.setsid()
