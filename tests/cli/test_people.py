@@ -131,10 +131,12 @@ def test_twenty_approvers_at_once_decide_once(waiting: Any) -> None:
 @pytest.mark.req("EN-15", "CM-19")
 def test_a_decision_reaches_the_process_that_works_on_the_run(workspace: Any) -> None:
     """While another member still works, the approval is handed over to the live process, which goes on with it."""
-    workspace.scenario({"agent": "worker", "delay_s": 1.5})
+    until_told = "n=0; until test -e go || test $n -ge 600; do sleep 0.1; n=$((n + 1)); done"
+    workspace.scenario({"agent": "worker", "run": ["sh", "-c", until_told]})
     process = workspace.start("run", "toy", "a", "--mode", "side")
     workspace.until_event("gate.opened")
     answer = workspace("approve", "latest", "--note", "from beside")
+    (workspace.root / "go").touch()
     assert answer.code == 0
     assert "handed over to the process that works on the run" in answer.stderr
     assert process.wait().code == 0
