@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,10 +91,12 @@ def commands() -> dict[str, set[str]]:
 
     found: dict[str, set[str]] = {}
 
-    def visit(command: object, name: str) -> None:
-        options = {option for one in getattr(command, "params", ()) for option in one.opts}
+    def visit(command: Any, name: str) -> None:
+        context = command.context_class(command)
+        options = {option for one in command.get_params(context) for option in (*one.opts, *one.secondary_opts)}
         found[name] = found.get(name, set()) | options
-        for inner in getattr(command, "commands", {}).values():
+        names = command.list_commands(context) if hasattr(command, "list_commands") else ()
+        for inner in (command.get_command(context, name) for name in names):
             visit(inner, name if name == "run" else inner.name)
 
     visit(typer.main.get_command(app), "")
