@@ -180,3 +180,14 @@ def test_what_was_done_to_tests_is_told_to_the_next_judge(engine: Start, what: s
     assert what in played.calls[1].brief
     assert what in played.events("work.noticed")[0].data["what"]
     assert Check("make test", 0) == Evidence.from_json(reports(played)[1]["evidence"]).checks[0]
+
+
+@pytest.mark.req("EV-14")
+def test_what_decides_the_checks_is_told_also_where_git_ignores_it(engine: Start) -> None:
+    """It comes along with the work, and no later comparison would show it."""
+    agent = reacting(maker=instead(files={"app.py": "x = 2\n", "conftest.py": "collect_ignore = ['tests']\n"}))
+    played = engine(single(MAKER), Work(), {**FILES, ".gitignore": "conftest.py\n"}, agent)
+    assert played.go().status is Status.COMPLETE
+    (noticed,) = played.events("work.noticed")
+    assert "conftest.py, which says how tests and checks are run" in str(noticed.data)
+    assert played.kind == "simulated" or "where git ignores it" in str(noticed.data)  # nothing is ignored in memory

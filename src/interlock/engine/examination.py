@@ -169,7 +169,7 @@ class Examiner:
             evidence=verdict.evidence,
             passed=verdict.passed if verdict.outcome is not Outcome.FAIL else None,
             no_change=no_change,
-            weakened=weakened(difference.decode("utf-8", "replace")) if plan.spec.writes else (),
+            weakened=(*weakened(difference.decode("utf-8", "replace")), *hidden(found)) if plan.spec.writes else (),
             work=work,
             accepted=accepted,
             patch=patch,
@@ -241,6 +241,15 @@ class Examiner:
         return KeptAnswer(
             records.objects.put(content), records.keep(trial.plan.slot.key, "output.md", content), len(content)
         )
+
+
+def hidden(found: Found) -> tuple[str, ...]:
+    """What says how tests and checks are run and comes along unseen, since the project ignores it."""
+    return tuple(
+        f"writes {path}, which says how tests and checks are run, where git ignores it"
+        for path in sorted(found.ignored)
+        if is_definition(path)
+    )
 
 
 def changed_nothing(verdict: Judgement) -> Judgement:
