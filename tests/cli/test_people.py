@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -131,12 +132,15 @@ def test_twenty_approvers_at_once_decide_once(waiting: Any) -> None:
 @pytest.mark.req("EN-15", "CM-19")
 def test_a_decision_reaches_the_process_that_works_on_the_run(workspace: Any) -> None:
     """While another member still works, the approval is handed over to the live process, which goes on with it."""
-    until_told = "n=0; until test -e go || test $n -ge 600; do sleep 0.1; n=$((n + 1)); done"
-    workspace.scenario({"agent": "worker", "run": ["sh", "-c", until_told]})
-    process = workspace.start("run", "toy", "a", "--mode", "side")
-    workspace.until_event("gate.opened")
-    answer = workspace("approve", "latest", "--note", "from beside")
-    (workspace.root / "go").touch()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        until_told = f"import socket; socket.create_connection(('127.0.0.1', {port})).recv(1)"
+        workspace.scenario({"agent": "worker", "run": [sys.executable, "-c", until_told]})
+        process = workspace.start("run", "toy", "a", "--mode", "side")
+        workspace.until_event("gate.opened")
+        worker, _ = server.accept()
+        with worker:
+            answer = workspace("approve", "latest", "--note", "from beside")
     assert answer.code == 0
     assert "handed over to the process that works on the run" in answer.stderr
     assert process.wait().code == 0
