@@ -130,10 +130,21 @@ def test_ids_must_be_plain_strings(tree: Tree, capsys: pytest.CaptureFixture[str
 
 
 def test_the_catalogue_has_every_row_once() -> None:
-    """761 rows, none twice, gapless in each group but for layers and evidence, which leave room between sections."""
+    """788 rows, none twice, gapless in each group but for the later ones, which leave room between sections."""
     groups = conformance.read_catalogue(Path(__file__).parent.parent / conformance.CATALOGUE)
     counts = {group.prefix: len(group.ids) for group in groups}
-    assert counts == {"LY": 35, "EV": 38, "EN": 47, "CM": 38, "RM": 99, "HN": 113, "FT": 155, "RT": 74, "TK": 162}
+    assert counts == {
+        "LY": 35,
+        "EV": 38,
+        "EN": 47,
+        "CM": 38,
+        "RM": 99,
+        "HN": 113,
+        "FT": 155,
+        "RT": 74,
+        "TK": 162,
+        "OW": 27,
+    }
     assert len({row for group in groups for row in group.ids}) == sum(counts.values())
-    for group in groups[2:]:
+    for group in (group for group in groups if group.prefix not in ("LY", "EV", "OW")):
         assert [int(row.removeprefix(f"{group.prefix}-")) for row in group.ids] == list(range(1, len(group.ids) + 1))

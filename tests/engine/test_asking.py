@@ -122,6 +122,11 @@ def test_what_is_told_to_be_typed_asks_for_the_same_again(inputs: Inputs) -> Non
     assert Inputs(**completed(Inputs, taken, asking())) == inputs
 
 
+def test_what_a_setting_could_say_is_told_in_any_case() -> None:
+    """The command that is told asks for the same, whatever the settings say by then."""
+    assert spoken(Inputs, asdict(Inputs("x"))) == ["x", "--no-strict", "--colour", "red"]
+
+
 @pytest.mark.req("OW-01", "OW-03")
 @pytest.mark.parametrize("name", playbooks.NAMES)
 def test_every_playbook_can_be_asked_for_as_its_first_example_says(name: str, tmp_path: Any) -> None:

@@ -7,7 +7,9 @@ import fcntl
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,3 +102,25 @@ async def test_questions_and_answers_may_be_more_than_pipes_hold(repository: Git
             await talk.ask(f"{name}\0".encode())
         for name in names:
             assert [await talk.until(b"\0") for _ in range(4)] == [b"", b"", b"", name.encode()]
+
+
+async def test_whoever_thinks_better_of_it_does_not_wait_for_a_slow_start(
+    repository: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing holds the event loop up while git starts: a person's Ctrl-C is heard."""
+    started, go_on = threading.Event(), threading.Event()
+
+    class Slow(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            started.set()
+            go_on.wait(60)
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", Slow)
+    asked = asyncio.create_task(repository.run("rev-parse", "--git-dir"))
+    await asyncio.to_thread(started.wait, 60)
+    asked.cancel()
+    await asyncio.sleep(0)
+    go_on.set()  # not reached before the start is over, if whoever cancels waits for it
+    with pytest.raises(asyncio.CancelledError):
+        await asked

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import psutil
+import pytest
 
 from interlock.workspace import Snapshot, Work, Workspace, patches, work_patch
 from interlock.workspace.layers import ignoring
@@ -15,11 +16,12 @@ from interlock.workspace.layers.seam import Entry
 from interlock.workspace.objects import store_bytes
 
 
-def gits() -> list[psutil.Process]:
-    """The gits of this process that wait."""
+def gits(root: Path) -> list[psutil.Process]:
+    """The gits of this process that wait for questions about a workspace."""
     words = ("check-ignore", "diff-tree")
     children = (child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE)
-    return [child for child in children if any(word in words for word in child.cmdline())]
+    lines = ((child, child.cmdline()) for child in children)
+    return [child for child, line in lines if set(words) & set(line) and str(root) in " ".join(line)]
 
 
 async def ready(root: Path) -> tuple[Workspace, Snapshot]:
@@ -28,7 +30,7 @@ async def ready(root: Path) -> tuple[Workspace, Snapshot]:
     base = await workspace.snapshot()
     await ignoring.prepare(workspace)
     await patches.prepare(workspace)
-    assert len(gits()) == 2
+    assert len(gits(root)) == 2
     return workspace, base
 
 
@@ -76,7 +78,7 @@ async def test_the_patch_is_that_of_objects_made_while_git_waited(repository: Pa
 async def test_a_git_that_died_while_it_waited_is_replaced(repository: Path) -> None:
     """Whoever asks does not notice."""
     workspace, base = await ready(repository)
-    for process in gits():
+    for process in gits(repository):
         process.kill()
         psutil.wait_procs([process], timeout=30)
     assert await ignored(workspace, "a.log") == {"a.log"}
@@ -86,8 +88,19 @@ async def test_a_git_that_died_while_it_waited_is_replaced(repository: Path) -> 
 async def test_git_that_waits_ends_with_its_workspace(repository: Path) -> None:
     """Nobody has to close it."""
     workspace, _ = await ready(repository)
-    waiting = gits()
+    waiting = gits(repository)
     del workspace
     gc.collect()
     _, left = psutil.wait_procs(waiting, timeout=30)
     assert not left
+
+
+async def test_a_workspace_can_be_forgotten_while_another_hands_work_to_a_thread(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python tidies up at any moment, also in the middle of that: nothing is handed to a thread then."""
+    workspace, _ = await ready(repository)
+    (talk,) = [there[1] for place in (workspace.ignoring,) if (there := place._there) is not None]
+    monkeypatch.setattr(talk._child, "collect_aside", lambda: pytest.fail("work for a thread"))
+    workspace.ignoring._last_rites()
+    assert len(gits(repository)) == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,8 +29,13 @@ _PACKAGERS = ("npm", "pnpm", "yarn", "bun")
 _RUN = ("run", "run-script")
 _OF_THEIR_OWN = {"t": "test", "tst": "test", "test": "test", "start": "start"}
 """Scripts that a packager runs without the word for it."""
-_CARRIER = re.compile(r"exec|env|time|command|uv|poetry|pipenv|run|\w+=.*")
+_BETWEEN = re.compile(r"[;&|()<>\n]+")
+_CARRIER = re.compile(r"exec|env|time|timeout|nice|nohup|command|uv|poetry|pipenv|run|\w+=.*")
 """What may stand before the program that a command starts."""
+_CARRIED = re.compile(r"-.*|\d+[smhd]?")
+"""An option of such a word, or the time that it is given."""
+_ELSEWHERE_OPTIONS = re.compile(r"-[CfwI].*|--(directory|file|makefile|prefix|workspace|cwd|dir)(=.*)?")
+"""Options with which what stands behind a name is in another folder or file."""
 _OPTION = re.compile(r"-.*|\w+=.*|\d+")
 _VARIABLE = re.compile(r"\$[({](\w+)[)}]")
 _RULE = re.compile(r"([^\s:=][^:=]*)::?(?!=)([^=;]*)(?:;(.*))?")
@@ -53,7 +59,12 @@ class Recipe:
 def recipe_files(command: str) -> tuple[str, ...]:
     """The files in which the recipes of a command can stand."""
     makers = (*_MAKE, *_PACKAGERS)
-    return (*MAKEFILES, PACKAGE) if any(_program(words) in makers for words in _simple(command)) else ()
+    for words in _simple(command):
+        if _program(words) in makers:
+            return (*MAKEFILES, PACKAGE)
+        if found := next(filter(None, map(recipe_files, _inline(words))), ()):
+            return found
+    return ()
 
 
 def read_recipes(command: str, texts: Mapping[str, str]) -> Recipe:
@@ -87,12 +98,29 @@ def read_recipes(command: str, texts: Mapping[str, str]) -> Recipe:
 def _simple(line: str) -> Iterator[list[str]]:
     """The simple commands of a line, as words that begin with the program."""
     plain = _VARIABLE.sub(lambda found: found[1].lower(), line)
-    for part in re.split(r"[;&|()<>\n]+", plain):
-        words = part.replace('"', " ").replace("'", " ").split()
-        while words and _CARRIER.fullmatch(words[0]):
+    words: list[str] = []
+    for word in (*_words(plain), ";"):
+        if not _BETWEEN.fullmatch(word):
+            words.append(word)
+            continue
+        carried = False
+        while words and (_CARRIER.fullmatch(words[0]) or (carried and _CARRIED.fullmatch(words[0]))):
+            carried = True
             words.pop(0)
         if words:
             yield words
+        words = []
+
+
+def _words(line: str) -> list[str]:
+    """The words of a line, and what stands between commands; quotes that nobody closes are letters."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|()<>\n")
+    lexer.whitespace = " \t\r"
+    lexer.whitespace_split = True
+    try:
+        return list(lexer)
+    except ValueError:
+        return re.sub(r"([;&|()<>\n]+)", r" ; ", line).replace('"', " ").replace("'", " ").split()
 
 
 def _program(words: Sequence[str]) -> str:
@@ -120,7 +148,7 @@ def _inline(words: Sequence[str]) -> list[str]:
 
 def _goals(words: Sequence[str], targets: Lines) -> Sequence[str]:
     """The targets that make is asked for; the first one where none is named."""
-    if _program(words) not in _MAKE:
+    if _program(words) not in _MAKE or any(map(_ELSEWHERE_OPTIONS.fullmatch, words)):
         return ()
     named = [word for word in words[1:] if not _OPTION.fullmatch(word)]
     return named or [name for name in targets if not name.startswith(".")][:1] or [""]
@@ -128,7 +156,7 @@ def _goals(words: Sequence[str], targets: Lines) -> Sequence[str]:
 
 def _asked(words: Sequence[str], scripts: Lines) -> Sequence[str]:
     """The script that a packager is asked for; none where it is asked for something else."""
-    if _program(words) not in _PACKAGERS:
+    if _program(words) not in _PACKAGERS or any(map(_ELSEWHERE_OPTIONS.fullmatch, words)):
         return ()
     names = [word for word in words[1:] if not word.startswith("-")]
     for before, name in pairwise(names):

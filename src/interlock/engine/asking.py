@@ -168,9 +168,10 @@ def spoken(kind: type, inputs: Mapping[str, Any]) -> list[str]:
     words, options = list[str](), list[str]()
     for question in questions(kind):
         value = inputs.get(question.field)
-        if value is None or value == question.default:
+        option = question.option
+        if value is None or (value == question.default and not option.setting and not option.variable):
             continue
-        if question.option.argument:
+        if option.argument:
             words.append(str(value))
         elif question.kind is bool:
             options.append(f"--{question.name}" if value else f"--no-{question.name}")

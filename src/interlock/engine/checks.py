@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from interlock.contracts import is_definition, is_test
@@ -174,10 +174,14 @@ class Checks:
             return
         if self._base is None:
             self._base = await self._run.snapshot()
-        await self._find_definitions()
+        await self._find_definitions(changed=())
 
-    async def _find_definitions(self) -> None:
-        """Look what says what each command does, when it is first seen: later, somebody may have changed that."""
+    async def _find_definitions(self, *, changed: Sequence[str]) -> None:
+        """Look what says what each command does, when it is first seen: later, somebody may have changed that.
+
+        Args:
+            changed: by the work that was done before; of these files nobody knows what they were.
+        """
         run = self._run
         for one in self.commands:
             if one.command in self._defined:
@@ -186,10 +190,11 @@ class Checks:
             looked = {name: await run.look(place, _text) for name, place in places.items()}
             texts = {name: text for name, text in looked.items() if isinstance(text, str)}
             found = read_recipes(one.command, texts)
+            known = found.known or False in looked.values()
             starts = sorted(path for name in found.starts if (path := _inside(one.cwd, name)))
             self._defined[one.command] = _Defined(
                 tuple([path for path in starts if await run.look(path, _is_there)]),
-                () if found.known or False in looked.values() else tuple(places.values()),
+                tuple(place for place in places.values() if place in changed or not known),
             )
 
     async def preflight(self) -> None:
@@ -209,6 +214,9 @@ class Checks:
             problems = list(await run.unready(self._agents))
             proofs = [] if problems else [await self._run_one(one, ()) for one in self.commands]
             red = [proof for proof in proofs if not proof.ok]
+            for proof in proofs:
+                if proof.ok:  # then something stood behind every name in it
+                    self._defined[proof.command] = replace(self._defined[proof.command], lacking=())
             run.note(
                 "preflight",
                 commands=[one.shown for one in self.commands],
@@ -239,8 +247,8 @@ class Checks:
             return ()
         wanted: list[tuple[Named, tuple[str, ...]]] = [(one, ()) for one in self.commands]
         if as_before and self.compares:
-            await self._find_definitions()
             changed = (await run.changes(self._base)).paths
+            await self._find_definitions(changed=changed)
             wanted += [(one, found) for one in self.commands if (found := self._definitions(one, changed))]
         proofs: list[Proof] = []
         for one, definitions in wanted:

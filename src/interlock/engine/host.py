@@ -172,7 +172,7 @@ class Host:
             case Start.NEW:
                 return await self._begin(playbook, inputs, call, parent)
             case Start.SUCCESSOR if last:
-                return await self._begin(playbook, inputs, call, parent, continues=last.identity.run_id)
+                return await self._begin(playbook, inputs, call, parent, continues=last.identity)
             case Start.RESUME if last:
                 self._view.remark(f"Run {last.identity.run_id} is open with these inputs: it goes on.")
                 return await self._continue(last, playbook, call, parent)
@@ -217,10 +217,10 @@ class Host:
         if status is None or (playbook.reopens and call.retry):
             return await self._continue(known, playbook, call, parent, reopen=status is not None)
         inputs = playbook.successor(inputs, {**call.flags, "retry": call.retry, "note": call.note})
-        return await self._begin(playbook, inputs, call, parent, continues=known.identity.run_id)
+        return await self._begin(playbook, inputs, call, parent, continues=known.identity)
 
     async def _begin(
-        self, playbook: Playbook, inputs: Any, call: Call, parent: Parent | None, *, continues: str | None = None
+        self, playbook: Playbook, inputs: Any, call: Call, parent: Parent | None, *, continues: Identity | None = None
     ) -> Finished:
         now = datetime.now(UTC)
         identity = Identity(
@@ -231,9 +231,10 @@ class Host:
             caps=dict(playbook.caps),
             version=self._version,
             started_at=now.isoformat(timespec="milliseconds"),
-            continues=continues,
+            continues=continues.run_id if continues else None,
             parent={"run": parent.run_id, "depth": parent.delegation.depth} if parent else None,
             order=next_order(self.root),
+            before=(continues.run_id, *continues.before) if continues else (),
         )
         folder = RunFolder(self.root, identity.run_id)
         lock = self._lock(playbook.name, identity.key)
@@ -290,7 +291,7 @@ class Host:
                     folder, identity, journal, playbook, call, parent, resume=1 + resumes(journal.lines)
                 )
         inputs = playbook.afresh(playbook.parse_inputs(identity.inputs))
-        return await self._begin(playbook, inputs, call, parent, continues=identity.run_id)
+        return await self._begin(playbook, inputs, call, parent, continues=identity)
 
     def _edited(self, playbook: Playbook, identity: Identity, journal: Journal) -> str | None:
         if playbook.edited is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ class Identity:
     order: int = 0
     """Greater than that of every run before it in its workspace, whatever the clock says; 0 in runs that began when
     nobody counted."""
+    before: Sequence[str] = ()
+    """All runs that it goes on from, the nearest first."""
 
 
 def identity_bytes(identity: Identity) -> bytes:

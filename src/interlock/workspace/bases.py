@@ -110,7 +110,11 @@ class Base:
         # Seen through: whoever goes on in this layer is better off with it than with the earlier one.
         self._wanted.set()
         if self._coming is not None:
-            await seen_through(self._coming)
+            try:
+                await seen_through(self._coming)
+            finally:
+                self._workspace.ignoring.end()
+                self._workspace.differing.end()
 
     def forget(self) -> None:
         self._place.unlink(missing_ok=True)

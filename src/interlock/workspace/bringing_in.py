@@ -13,22 +13,26 @@ import fcntl
 import json
 import os
 import stat
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
 from interlock.errors import PathRefused, WorkspaceFailed
 from interlock.workspace.clone import remove_folder
 from interlock.workspace.files import place_file, remove_file, status_of
+from interlock.workspace.git import seen_through
 from interlock.workspace.layers.seam import Entry, Work
 from interlock.workspace.objects import Objects, copy_out, open_plain, reading
 from interlock.workspace.paths import file_parts
 from interlock.workspace.snapshots import Workspace
 from interlock.workspace.three_ways import Now, Step, ThreeWays
 
+T = TypeVar("T")
 _TRIES = 5
 _PAUSE_S = 0.01
 
@@ -116,10 +120,10 @@ class _Import:
             return left
 
         try:
-            if left := await asyncio.to_thread(copy_and_write):
+            if left := await _whole(copy_and_write):
                 for step, place in left:
                     await self._make(step, place)
-                await asyncio.to_thread(_write, self._workspace, going, coming)
+                await _whole(partial(_write, self._workspace, going, coming))
         except BaseException as error:
             await asyncio.to_thread(_remove, [place for _, place in coming])
             if not isinstance(error, OSError):
@@ -153,6 +157,14 @@ class _Import:
         """Undo what an earlier try wrote, where nobody has changed it since."""
         back = [Step(step.path, step.was_mode, step.was, step.mode, step.blob) for step in noted]
         await self._carry_out([step for step in back if await asyncio.to_thread(_is_undone, self._root, step)])
+
+
+async def _whole(work: Callable[[], T]) -> T:
+    """What it comes to in a thread; who is cancelled waits for it, for the tree is not half written behind a lock that
+    is free again."""
+    done = asyncio.get_running_loop().run_in_executor(None, work)
+    await seen_through(done)
+    return done.result()
 
 
 def _write(workspace: Workspace, going: Iterable[Step], coming: Iterable[tuple[Step, Path]]) -> None:

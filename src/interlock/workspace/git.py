@@ -12,7 +12,6 @@ import asyncio
 import os
 import subprocess
 import tempfile
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -171,34 +170,33 @@ class _Child:
         self._words = ["git", *before, *args]
         self._folder = folder
         self._environment = environment
-        self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._unwanted = False
 
     def start(self, errors: int | IO[bytes] = subprocess.PIPE) -> subprocess.Popen[bytes]:
-        with self._lock:
-            if self._unwanted:
-                raise _BrokenOff
-            self._process = subprocess.Popen(
-                self._words,
-                cwd=self._folder,
-                env=self._environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                bufsize=0,
-                # Ctrl-C ends the run in order; it must not tear a snapshot's git apart first.
-                # Not a session of its own: that is how the engine knows what an agent sent into the background.
-                process_group=0,
-            )
-        return self._process
+        if self._unwanted:
+            raise _BrokenOff
+        process = self._process = subprocess.Popen(
+            self._words,
+            cwd=self._folder,
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            bufsize=0,
+            # Ctrl-C ends the run in order; it must not tear a snapshot's git apart first.
+            # Not a session of its own: that is how the engine knows what an agent sent into the background.
+            process_group=0,
+        )
+        if self._unwanted:  # said while it was being started: nobody waits for that
+            process.kill()
+        return process
 
     def kill(self) -> None:
-        """End it, or keep it from starting."""
-        with self._lock:
-            self._unwanted = True
-            if self._process is not None:
-                self._process.kill()
+        """End it, or keep it from starting; waits for nothing."""
+        self._unwanted = True
+        if self._process is not None:
+            self._process.kill()
 
     def collect(self) -> None:
         """Take its exit status, and let go of its streams."""
@@ -299,6 +297,12 @@ class Talk:
         self._child.kill()
         self._errors.close()
         self._child.collect_aside()
+
+    def forget(self) -> None:
+        """End git from wherever Python tidies up, which may be in the middle of what hands work to a thread."""
+        self._child.kill()
+        self._errors.close()
+        self._child.collect()
 
     async def ask(self, question: bytes) -> None:
         """Say something; what git answers meanwhile is kept, for it may not listen before that is taken."""

@@ -49,7 +49,14 @@ class Waiting:
             talk.end()
             return
         self._there = call, talk
-        self._last_rites = weakref.finalize(self, talk.end)
+        self._last_rites = weakref.finalize(self, talk.forget)
+
+    def end(self) -> None:
+        """Nobody is going to ask."""
+        if self._there is not None:
+            (_, talk), self._there = self._there, None
+            self._last_rites.detach()
+            talk.end()
 
     @asynccontextmanager
     async def talk(self, call: Call) -> AsyncIterator[Talk]:

@@ -335,7 +335,7 @@ OLD = f"check: {CHECK} (with setup.cfg as before): ended with exit status 1"
 
 
 @pytest.mark.req("EV-04")
-@pytest.mark.parametrize("more", [{}, {"from": "build"}, {"from": "specification"}])
+@pytest.mark.parametrize("more", [{}, {"from_stage": "build"}, {"from_stage": "specification"}])
 def test_a_run_that_begins_behind_build_compares_with_the_tree_before_it(easy: Place, more: dict[str, str]) -> None:
     """Build's definitions do not become the old ones by a stop, nor by a stop after that."""
     for _ in range(2):
@@ -344,6 +344,18 @@ def test_a_run_that_begins_behind_build_compares_with_the_tree_before_it(easy: P
         shown = [row[3] for row in easy.report.rows[Log.EVIDENCE] if row[2] == "Command run by interlock"]
         assert shown[-1] == OLD
         assert UNCOMPARED not in str(easy.report.rows)
+
+
+@pytest.mark.req("EV-04")
+def test_a_resume_that_was_refused_changes_nothing_about_what_was_before(easy: Place) -> None:
+    """A red command keeps a resume from calling anybody; the next one still compares with the tree before Build."""
+    tampered = easy.read("setup.cfg")
+    easy.write("setup.cfg", "none")
+    assert easy.resume(Call(flags={"from_stage": "build"})).close.exit_code == 3
+    easy.write("setup.cfg", tampered)
+    assert easy.resume(Call(flags={"from_stage": "build"})).close.exit_code == 3
+    shown = [row[3] for row in easy.report.rows[Log.EVIDENCE] if row[2] == "Command run by interlock"]
+    assert shown[-1] == OLD
 
 
 @pytest.mark.req("EV-04", "EV-29")

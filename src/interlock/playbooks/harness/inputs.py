@@ -44,6 +44,10 @@ class HarnessInputs:
     start_over: Annotated[bool, Option("Begin the task anew; its run-state is set aside.")] = False
     mend_report: Annotated[bool, Option("Make broken chains of the run report anew from its rows.")] = False
 
+    def __post_init__(self) -> None:
+        if isinstance(self.check, str):  # as it was recorded once: one on each line
+            object.__setattr__(self, "check", self.check.splitlines())
+
 
 @dataclass(frozen=True)
 class HarnessFlags:

@@ -85,5 +85,5 @@ def recorded(run: Run, report: RunReport | None, *, anew: bool) -> Mapping[str, 
     """
     rows = of_kind(report, Kind.BASELINE) if report is not None else ()
     known = json.loads(rows[-1]) if rows else {"run": "", **NOTHING_KNOWN}
-    here = known["run"] == run.identity.continues and not anew
+    here = known["run"] in run.identity.before and not anew
     return known if here else {**NOTHING_KNOWN, "known": known["known"]}

@@ -105,13 +105,13 @@ async def settings_anew(run: Run, ledger: Ledger, said: Mapping[str, Any] | None
     news = {name: value for name, value in said.items() if value != before.get(name)}
     changes: dict[tuple[Key, ...], object] = {("named_settings",): dict(said)} if said != known else {}
     if news.keys() & {"max_parallel_tasks", "--max-parallel-tasks"}:
-        asked = news.get("--max-parallel-tasks") or news.get("max_parallel_tasks")
+        asked = said.get("--max-parallel-tasks") or said["max_parallel_tasks"]
         most = parallel_tasks(await count_cores(run), asked)
         if most != ledger.data["max_parallel_tasks"]:
             run.warn(f"tasks side by side, from now on: at most {most}")
             changes[("max_parallel_tasks",)] = most
     if news.keys() & {"fast_path", "--no-fast-path"}:
-        allowed = "--no-fast-path" not in news and bool(news["fast_path"])
+        allowed = "--no-fast-path" not in said and bool(said["fast_path"])
         if allowed is not ledger.fast_path:
             run.warn(f"the short cut for a single simple task, from now on: {'allowed' if allowed else 'not taken'}")
             changes[("fast_path",)] = allowed
@@ -124,7 +124,7 @@ async def settings_anew(run: Run, ledger: Ledger, said: Mapping[str, Any] | None
 async def take_over_baseline(run: Run, ledger: Ledger) -> None:
     """What an earlier run found on the untouched tree holds, if it was in this workspace."""
     baseline = ledger.data.get("baseline")
-    if isinstance(baseline, dict) and baseline.get("run") == run.identity.continues is not None:
+    if isinstance(baseline, dict) and baseline.get("run") in run.identity.before:
         ledger.checks.go_on_from(baseline)
         await ledger.change({("baseline", "run"): run.identity.run_id})
 
