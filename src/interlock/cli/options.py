@@ -148,8 +148,8 @@ def check_words(given: Mapping[str, Any]) -> None:
 
 def _dress(run: Any, function: Callable[..., int], kinds: dict[str, Any]) -> None:
     """Give `run` the face that typer reads: the function's own parameters, then the common ones."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [
         inspect.Parameter("context", keyword, annotation=typer.Context),
         *(parameter.replace(kind=keyword) for parameter in own),

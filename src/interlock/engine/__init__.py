@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from interlock.agents.runner import AgentRequest
-    from interlock.engine.asking import Asked, Asking, Option
+    from interlock.engine.asking import CHECK, Asked, Asking, Option
     from interlock.engine.checks import Checks, Named, Proof, named_commands
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
     from interlock.engine.examination import BYPRODUCTS
@@ -60,7 +60,7 @@ _HOMES = {
         "Kind Quoted Report Retries Status Stop"
     ),
     "checks": "Checks Named Proof named_commands",
-    "asking": "Asked Asking Option",
+    "asking": "CHECK Asked Asking Option",
     "definition": "AfterComplete Past Playbook playbook",
     "excerpts": "Edit",
     "run": "KEY Run",
@@ -85,6 +85,7 @@ __all__ = [
     "ALWAYS",
     "APPROVE",
     "BYPRODUCTS",
+    "CHECK",
     "CRASH",
     "DEADLINE",
     "ENDS",

@@ -41,6 +41,15 @@ class Option:
     at_most: int | None = None
 
 
+CHECK = Option(
+    "A command that must pass, run by interlock itself; may be given several times. "
+    "Default: check_commands of the settings.",
+    metavar="COMMAND",
+    name="check",
+)
+"""The commands that a person names, wherever a playbook lets them."""
+
+
 @dataclass(frozen=True)
 class Question:
     """One thing that can be said."""

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from interlock.documents import DocumentState, EditedMeanwhile
 from interlock.engine import (
+    CHECK,
     AfterComplete,
     Checks,
     Ending,
@@ -73,15 +74,7 @@ class FeatureInputs:
         Literal["barrier", "eager"], Option("Whether sub-waves wait for each other.", setting="scheduling")
     ] = BARRIER
     git: Annotated[bool, Option("Whether a missing git repository is worth a warning.", setting="git")] = True
-    check_commands: Annotated[
-        list[str],
-        Option(
-            "A command that must pass, run by interlock itself; may be given several times. "
-            "Default: check_commands of the settings.",
-            metavar="COMMAND",
-            name="check",
-        ),
-    ] = field(default_factory=list)
+    check_commands: Annotated[list[str], CHECK] = field(default_factory=list)
 
     @property
     def waits(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from interlock.engine import Option
+from interlock.engine import CHECK, Option
 
 STAGE = "STAGE"
 
@@ -26,14 +26,7 @@ class HarnessInputs:
         str, Option("A person supplies the artifact of this stage; it is checked like any other.", metavar=STAGE)
     ] = ""
     fallback_by: str = ""
-    check: Annotated[
-        list[str],
-        Option(
-            "A command that must pass, run by interlock itself; may be given several times. "
-            "Default: check_commands of the settings.",
-            metavar="COMMAND",
-        ),
-    ] = field(default_factory=list)
+    check: Annotated[list[str], CHECK] = field(default_factory=list)
     resumed: bool = False
     """A person explicitly lets a stopped task go on."""
     note: Annotated[
