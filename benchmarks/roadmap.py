@@ -31,7 +31,7 @@ from interlock.engine.real import RealWorld
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
 from interlock.playbooks.roadmap.documents import Item
 from interlock.playbooks.roadmap.ledger import Survey, survey, transition
-from interlock.settings.models import RoadmapSettings
+from interlock.playbooks.roadmap.settings import RoadmapSettings
 from interlock.workspace import Workspace
 
 QUICK = "--quick" in sys.argv

@@ -15,9 +15,10 @@ from pydantic import ValidationError
 
 from interlock.agents.runner import AgentRequest
 from interlock.errors import ConfigInvalid
+from interlock.playbooks import NAMES, settings_model
+from interlock.playbooks import load as playbook
 from interlock.settings import (
     FILE_NAME,
-    PLAYBOOK_SETTINGS,
     PROTOCOL_VARIABLES,
     READY_RUNNERS,
     CodingAgent,
@@ -34,6 +35,7 @@ from interlock.settings import (
 )
 from interlock.workspace.layers.seam import Bounds
 
+MODEL = settings_model()
 EXAMPLE = """\
 runner = "claude"                 # default runner for all agents
 
@@ -66,7 +68,7 @@ test_command = "make test"
 def load(folder: Path, text: str | bytes = "", environ: dict[str, str] | None = None, **overrides: object) -> Settings:
     raw = text if isinstance(text, bytes) else text.encode()
     (folder / FILE_NAME).write_bytes(raw)
-    return load_settings(folder, environ or {}, {key.replace("__", "."): value for key, value in overrides.items()})
+    return load_settings(folder, environ or {}, {k.replace("__", "."): value for k, value in overrides.items()}, MODEL)
 
 
 def complaint(
@@ -80,8 +82,8 @@ def complaint(
 
 def test_no_file_gives_the_defaults(tmp_path: Path) -> None:
     """Everything has a default."""
-    loaded = load_settings(tmp_path, {})
-    assert loaded == Settings()
+    loaded = load_settings(tmp_path, {}, model=MODEL)
+    assert loaded == MODEL()
     assert loaded.runner is None
     assert (loaded.router.max_depth, loaded.router.timeout_s, loaded.router.partial_grace_s) == (3, 60, 30)
     assert loaded.router.cycle_detection is True
@@ -120,7 +122,7 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
 def test_settings_survive_a_dump(tmp_path: Path) -> None:
     """What is dumped as JSON loads to the same settings."""
     loaded = load(tmp_path, EXAMPLE)
-    assert Settings.model_validate_json(loaded.model_dump_json()) == loaded
+    assert MODEL.model_validate_json(loaded.model_dump_json()) == loaded
 
 
 def test_options_beat_environment_beats_file(tmp_path: Path) -> None:
@@ -163,13 +165,13 @@ def _sample(expected: str) -> tuple[str, object]:
     return "scripted", "scripted"
 
 
-@pytest.mark.parametrize("setting", [s for s in catalogue() if "NAME" not in s.key], ids=lambda s: s.variable)
+@pytest.mark.parametrize("setting", [s for s in catalogue(MODEL) if "NAME" not in s.key], ids=lambda s: s.variable)
 def test_every_setting_has_a_working_variable(setting, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """Each documented variable changes its setting."""
     raw, value = _sample(setting.expected)
     if setting.key[0] == "sandbox" and setting.expected == "list of texts":
         raw, value = '["policy"]', ("policy",)
-    loaded: object = load_settings(tmp_path, {setting.variable: raw})
+    loaded: object = load_settings(tmp_path, {setting.variable: raw}, model=MODEL)
     for part in setting.key:
         loaded = getattr(loaded, part)
     assert loaded == value
@@ -179,8 +181,8 @@ def test_variables_of_the_protocol_are_never_settings(tmp_path: Path) -> None:
     """A nested run inherits the protocol's variables; they change nothing and are no errors."""
     request = AgentRequest("r", "p", "s", "a", "m", 1, "d", "x", tmp_path, tmp_path, "b", 1.0)
     assert set(request.environment()) == PROTOCOL_VARIABLES
-    assert not PROTOCOL_VARIABLES & {setting.variable for setting in catalogue()}
-    assert load_settings(tmp_path, dict.fromkeys(PROTOCOL_VARIABLES, "7")) == Settings()
+    assert not PROTOCOL_VARIABLES & {setting.variable for setting in catalogue(MODEL)}
+    assert load_settings(tmp_path, dict.fromkeys(PROTOCOL_VARIABLES, "7"), model=MODEL) == MODEL()
 
 
 def test_a_mistyped_variable_is_an_error_that_names_the_nearest(tmp_path: Path) -> None:
@@ -189,7 +191,7 @@ def test_a_mistyped_variable_is_an_error_that_names_the_nearest(tmp_path: Path) 
     error = complaint(tmp_path, "", wrong)
     for name in ("INTERLOCK_RUNNER?", "INTERLOCK_LIMITS_MAX_PARALLEL?", "INTERLOCK_ROUTER_MAX_DEPTH?"):
         assert name in str(error)
-    assert load_settings(tmp_path, {"INTERLOCK_FROM_ANOTHER_TOOL": "1", "PATH": "/bin"}) == Settings()
+    assert load_settings(tmp_path, {"INTERLOCK_FROM_ANOTHER_TOOL": "1", "PATH": "/bin"}, model=MODEL) == MODEL()
 
 
 @pytest.mark.req("LY-12")
@@ -286,7 +288,7 @@ def test_a_cap_can_be_lowered_and_never_raised(key: str, low: int, high: int, tm
 @pytest.mark.req("EN-45")
 def test_max_parallel_only_lowers_the_playbooks_own(tmp_path: Path) -> None:
     """Unset means the playbook's own number; set, the smaller of both."""
-    assert load_settings(tmp_path, {}).limits.parallel(4) == 4
+    assert load_settings(tmp_path, {}, model=MODEL).limits.parallel(4) == 4
     assert load(tmp_path, "[limits]\nmax_parallel = 2\n").limits.parallel(4) == 2
     assert load(tmp_path, "[limits]\nmax_parallel = 99\n").limits.parallel(4) == 4
 
@@ -435,19 +437,19 @@ def test_an_unreadable_file_is_no_traceback(tmp_path: Path) -> None:
     """A folder in the file's place, or a file without end, is a ConfigInvalid."""
     (tmp_path / FILE_NAME).mkdir()
     with pytest.raises(ConfigInvalid, match="cannot be read"):
-        load_settings(tmp_path, {})
+        load_settings(tmp_path, {}, model=MODEL)
     (tmp_path / "b").mkdir()
     with (tmp_path / "b" / FILE_NAME).open("wb") as file:
         file.truncate(10_000_001)
     with pytest.raises(ConfigInvalid, match="too large"):
-        load_settings(tmp_path / "b", {})
+        load_settings(tmp_path / "b", {}, model=MODEL)
 
 
 def test_known_agents_need_no_table() -> None:
     """A known agent is usable by its name alone; a table of that name replaces its defaults."""
-    assert Settings().runner_named("gemini") == CodingAgent(type="gemini")
+    assert MODEL().runner_named("gemini") == CodingAgent(type="gemini")
     for name in READY_RUNNERS:
-        assert Settings().runner_named(name).type == name
+        assert MODEL().runner_named(name).type == name
     own = Settings.model_validate({"runners": {"claude": {"type": "scripted"}}})
     assert own.runner_named("claude") == Scripted(type="scripted")
 
@@ -518,25 +520,25 @@ def test_asking_for_the_workspace_needs_no_pydantic() -> None:
 
 def test_the_reference_has_every_key_of_the_schema() -> None:
     """Reference and JSON Schema list the same settings, each with a meaning."""
-    text, schema = reference(), json_schema()
+    text, schema = reference(MODEL), json_schema(MODEL)
     json.dumps(schema)
     assert schema["additionalProperties"] is False
     for model in schema["$defs"].values():
         for name in model["properties"]:
             assert f"{name}` |" in text or f".{name}." in text  # a table in a table
-    assert all(setting.meaning for setting in catalogue())
-    assert text.count("\n") == len(catalogue()) + 2
+    assert all(setting.meaning for setting in catalogue(MODEL))
+    assert text.count("\n") == len(catalogue(MODEL)) + 2
 
 
 def test_each_playbook_has_its_table() -> None:
-    """PLAYBOOK_SETTINGS and the fields of Settings agree."""
-    for name, model in PLAYBOOK_SETTINGS.items():
-        assert Settings.model_fields[name].annotation is model
-        assert isinstance(getattr(Settings(), name), model)
+    """The settings have a table for each playbook, which is the one that its definition names."""
+    for name in NAMES:
+        assert type(MODEL().of(name)) is playbook(name).settings
+    assert Settings().of("feature") is None
 
 
 WORDS = st.sampled_from(
-    [s for setting in catalogue() for s in (*setting.key, setting.dotted)]
+    [s for setting in catalogue(MODEL) for s in (*setting.key, setting.dotted)]
     + [
         "[",
         "]",
@@ -579,12 +581,12 @@ def test_no_text_breaks_loading(tmp_path: Path, raw: bytes) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.dictionaries(st.sampled_from([s.variable for s in catalogue()]), st.text(max_size=20), max_size=4))
+@given(st.dictionaries(st.sampled_from([s.variable for s in catalogue(MODEL)]), st.text(max_size=20), max_size=4))
 @example({"INTERLOCK_RUNNERS": "{}\nvalue2 = 1"})
 @example({"INTERLOCK_RUNNER": "\udc80", "INTERLOCK_AGENTS": "\udc80"})
 def test_no_environment_breaks_loading(environ: dict[str, str]) -> None:
     """Whatever the variables hold: settings, or a ConfigInvalid."""
     try:
-        load_settings(Path("does-not-exist"), environ)
+        load_settings(Path("does-not-exist"), environ, model=MODEL)
     except ConfigInvalid as error:
         assert str(error)

@@ -31,7 +31,6 @@ from interlock.engine.people import waiting_gate
 from interlock.engine.simulation import Crash, MemoryLayer
 from interlock.playbooks.harness.rehearsing import Attended
 from interlock.playbooks.ticket.rehearsing import BRANCH
-from interlock.settings.models import PLAYBOOK_SETTINGS
 
 MOST_DEEDS = 6
 CHANCES: Mapping[str, tuple[float, ...]] = {
@@ -255,7 +254,7 @@ def rehearsal(playbook: str) -> Rehearsal:
 
 
 def options(playbook: str) -> Options:
-    return Options(settings=PLAYBOOK_SETTINGS[playbook](), max_parallel=8 if playbook == "ticket" else None)
+    return Options(max_parallel=8 if playbook == "ticket" else None)
 
 
 def play(playbook: str, seed: str) -> Outcome:

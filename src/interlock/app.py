@@ -31,7 +31,7 @@ from interlock.engine.people import Waiting
 from interlock.engine.real import RealWorld
 from interlock.engine.world import World
 from interlock.errors import BadInput, ConfigInvalid, InterlockError
-from interlock.playbooks import load
+from interlock.playbooks import load, settings_model
 from interlock.settings import AcpAgent, CodingAgent, Command, Scripted, Settings, load_settings
 from interlock.workspace import (
     UNPROMISED,
@@ -152,7 +152,7 @@ class Setup:
             max_parallel=self.settings.limits.parallel(playbook.max_parallel),
             rate_limit_wait_s=self.settings.limits.rate_limit_wait_s,
             protected=protected_names(self.settings.sandbox.protected),
-            settings=getattr(self.settings, playbook.name, None),
+            settings=self.settings.of(playbook.name),
         )
 
     def book(self, playbook: Playbook) -> Book:
@@ -254,7 +254,7 @@ class Application:
 
     @cached_property
     def settings(self) -> Settings:
-        return load_settings(self.root, self.environ, self._overrides)
+        return load_settings(self.root, self.environ, self._overrides, settings_model())
 
     @cached_property
     def setup(self) -> Setup:

@@ -132,17 +132,10 @@ def test_what_a_setting_could_say_is_told_in_any_case() -> None:
 def test_every_playbook_can_be_asked_for_as_its_first_example_says(name: str, tmp_path: Any) -> None:
     """What is said about it at every door stands in its own folder."""
     playbook = playbooks.load(name)
-    settings = getattr(_settings(), name)
     argument = next((one.field for one in questions(playbook.inputs) if one.option.argument), None)
     said = {argument: playbook.first.strip('"')} if argument else {}
-    asked = playbook.asked(said, Asking(Store(tmp_path, tmp_path / "attic"), settings))
+    asked = playbook.asked(said, Asking(Store(tmp_path, tmp_path / "attic"), playbook.settings()))
     assert isinstance(asked.inputs, playbook.inputs)
     assert playbook.key(asked.inputs)
     for kind in (playbook.inputs, playbook.flags, playbook.moves):
         assert all(one.option.help.endswith(".") for one in questions(kind))
-
-
-def _settings() -> Any:
-    from interlock.settings import Settings as All
-
-    return All()

@@ -8,7 +8,6 @@ import pytest
 
 from interlock.engine import Invariant, Options, Played
 from interlock.playbooks.router import rehearsal
-from interlock.settings.models import PLAYBOOK_SETTINGS
 
 MANY = {f"src/{number:0>100}.txt": "x\n" for number in range(100)}
 
@@ -22,8 +21,6 @@ def test_an_outcome_that_is_too_long_for_its_line_can_be_read() -> None:
         return " ".join(ends[-1]["changes"])
 
     setup = replace(rehearsal(), invariants=(Invariant("shown", changes),))
-    simulation = setup.make(
-        lambda request: replace(setup.base(request), files=MANY), Options(settings=PLAYBOOK_SETTINGS["router"]())
-    )
+    simulation = setup.make(lambda request: replace(setup.base(request), files=MANY), Options())
     played = Played({}, simulation.go(), simulation)
     assert setup.broken(played) == [f"shown: {' '.join(MANY)} (deviations: none)"]

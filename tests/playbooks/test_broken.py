@@ -6,7 +6,7 @@ import pytest
 
 from interlock.engine import Options
 from interlock.playbooks.roadmap import decisions, iteration, playbook, rehearsal, rehearsing
-from interlock.settings.models import RoadmapSettings
+from interlock.playbooks.roadmap.settings import RoadmapSettings
 from tests.playbooks.broken import Fault, broken, expect_notice, noticed
 
 OPTIONS = Options(settings=RoadmapSettings())

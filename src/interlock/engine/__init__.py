@@ -6,8 +6,9 @@ used, because `interlock runs` must not wait for everything.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from interlock.lazy import lazily
 
 if TYPE_CHECKING:
     from interlock.agents.runner import AgentRequest
@@ -54,32 +55,27 @@ if TYPE_CHECKING:
     from interlock.engine.tables import Table
     from interlock.workspace import Scope
 
-_HOMES = {
-    "model": (
-        "APPROVE DEADLINE REJECT SESSION TIMEOUT Changed Choice CommandResult Delegation Dispatch Ending GateDecision "
-        "Kind Quoted Report Retries Status Stop"
-    ),
-    "checks": "Checks Named Proof named_commands",
-    "asking": "CHECK Asked Asking Option",
-    "definition": "AfterComplete Past Playbook playbook",
-    "excerpts": "Edit",
-    "run": "KEY Run",
-    "simulation": "Act SimulatedWorld Simulation best",
-    "exploration": "ALWAYS CRASH ENDS LIARS STANDARD Deviation Invariant Played Rehearsal explore",
-    "examination": "BYPRODUCTS",
-    "options": "Options",
-    "tables": "Table",
-}
-_HOME = {name: f"interlock.engine.{home}" for home, names in _HOMES.items() for name in names.split()}
-_HOME["Scope"] = "interlock.workspace"
-_HOME["AgentRequest"] = "interlock.agents.runner"
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
-
+__getattr__ = lazily(
+    __name__,
+    {
+        "model": (
+            "APPROVE DEADLINE REJECT SESSION TIMEOUT Changed Choice CommandResult Delegation Dispatch Ending "
+            "GateDecision Kind Quoted Report Retries Status Stop"
+        ),
+        "checks": "Checks Named Proof named_commands",
+        "asking": "CHECK Asked Asking Option",
+        "definition": "AfterComplete Past Playbook playbook",
+        "excerpts": "Edit",
+        "run": "KEY Run",
+        "simulation": "Act SimulatedWorld Simulation best",
+        "exploration": "ALWAYS CRASH ENDS LIARS STANDARD Deviation Invariant Played Rehearsal explore",
+        "examination": "BYPRODUCTS",
+        "options": "Options",
+        "tables": "Table",
+        "interlock.workspace": "Scope",
+        "interlock.agents.runner": "AgentRequest",
+    },
+)
 
 __all__ = [
     "ALWAYS",

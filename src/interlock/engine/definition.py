@@ -59,6 +59,8 @@ class Playbook:
     """Arguments to try it with."""
     flags: type = Nothing
     """A dataclass of what concerns one call and not the run; given to the playbook as `Run.flags`."""
+    settings: type = Nothing
+    """Its table of `interlock.toml`; everything in it has a default."""
     moves: type = Nothing
     """A dataclass of what `resume` can be told to move a run that has stopped; given to `successor`."""
     understand: Callable[[Mapping[str, Any], Mapping[str, Any], Asking], Asked] | None = None

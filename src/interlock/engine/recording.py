@@ -68,7 +68,8 @@ class Recording:
 
     @property
     def settings(self) -> Any:
-        return self.options.settings
+        """The playbook's own table, as people have it now."""
+        return self.playbook.settings() if self.options.settings is None else self.options.settings
 
     @property
     def flags(self) -> Mapping[str, Any]:

@@ -6,9 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from interlock.errors import ConfigInvalid
+from interlock.settings import with_tables
 
 if TYPE_CHECKING:
     from interlock.engine.definition import Playbook
+    from interlock.settings import Settings
 
 NAMES = ("feature", "harness", "roadmap", "router", "ticket")
 
@@ -17,8 +19,14 @@ def load(name: str) -> Playbook:
     """The playbook of this name; `ConfigInvalid` names those there are."""
     if name not in NAMES:
         raise ConfigInvalid(f"there is no playbook {name!r}", expected=f"one of {', '.join(NAMES)}", found=name)
-    found: Playbook = import_module(f"{__name__}.{name}").PLAYBOOK
+    found: Playbook = getattr(import_module(f"{__name__}.{name}.playbook"), name)
     return found
 
 
-__all__ = ["NAMES", "load"]
+def settings_model() -> type[Settings]:
+    """The settings of interlock with the tables of all playbooks; none of them is opened for it."""
+    homes = {name: import_module(f"{__name__}.{name}.settings") for name in NAMES}
+    return with_tables({name: getattr(home, f"{name.capitalize()}Settings") for name, home in homes.items()})
+
+
+__all__ = ["NAMES", "load", "settings_model"]

@@ -40,25 +40,25 @@ def variable_of(key: tuple[str, ...]) -> str:
     return "INTERLOCK_" + "_".join(key[:1] if ANY_NAME in key else key).upper()
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema(model: type[Settings]) -> dict[str, Any]:
     """JSON Schema of interlock.toml, for editors and other tools."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Settings.model_json_schema()}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
 
 
 @cache
-def catalogue() -> tuple[Setting, ...]:
+def catalogue(model: type[Settings]) -> tuple[Setting, ...]:
     """Every setting there is, in the order of the models."""
-    schema = Settings.model_json_schema()
+    schema = model.model_json_schema()
     return tuple(_walk(schema, schema["$defs"], ()))
 
 
-def reference() -> str:
+def reference(model: type[Settings]) -> str:
     """The settings as a Markdown table: key, type, default, environment variable, meaning."""
     lines = [
         "| key | type | default | environment variable | meaning |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for setting in catalogue():
+    for setting in catalogue(model):
         only = f" Only type {', '.join(setting.kinds)}." if setting.kinds else ""
         cells = (f"`{setting.dotted}`", setting.expected, setting.default, f"`{setting.variable}`")
         lines.append(f"| {' | '.join((*cells, setting.meaning + only))} |")

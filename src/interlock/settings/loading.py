@@ -53,24 +53,28 @@ class SettingsInvalid(ConfigInvalid):
 
 
 def load_settings(
-    workspace: Path, environ: Mapping[str, str], overrides: Mapping[str, object] = MappingProxyType({})
+    workspace: Path,
+    environ: Mapping[str, str],
+    overrides: Mapping[str, object] = MappingProxyType({}),
+    model: type[Settings] = Settings,
 ) -> Settings:
     """The settings in force: `overrides` over the environment over interlock.toml over the defaults.
 
     Args:
+        model: the settings there are, with the tables of playbooks.
         overrides: by dotted key (`limits.max_parallel`); None stands for an option that was not given.
     """
     text = read(workspace / FILE_NAME)
     in_file = parse(text)
-    from_variables, strays = environment(environ)
+    from_variables, strays = environment(environ, model)
     problems = [Problem(what, "environment", remedy=remedy) for what, remedy in strays.items()]
     from_options = nested({key: value for key, value in overrides.items() if value is not None})
     places = Places(text, from_variables, from_options)
     merged = merged_over(merged_over(in_file, from_variables), from_options)
     try:
-        settings = Settings.model_validate(merged)
+        settings = model.model_validate(merged)
     except ValidationError as error:
-        problems += [_problem(dict(detail), merged, places) for detail in error.errors(include_url=False)]
+        problems += [_problem(dict(detail), merged, places, model) for detail in error.errors(include_url=False)]
     else:
         problems += _unknown_runners(settings, places)
     if problems:
@@ -78,7 +82,7 @@ def load_settings(
     return settings
 
 
-def _problem(detail: dict[str, Any], merged: Mapping[str, Any], places: Places) -> Problem:
+def _problem(detail: dict[str, Any], merged: Mapping[str, Any], places: Places, model: type[Settings]) -> Problem:
     """One complaint of pydantic in the words of the file."""
     path = tuple(str(part) for part in detail["loc"])
     kind = ""
@@ -91,21 +95,23 @@ def _problem(detail: dict[str, Any], merged: Mapping[str, Any], places: Places) 
         case "extra_forbidden" if path in REMOVED:
             return Problem(f"{dotted} is no setting any more", where, remedy=REMOVED[path])
         case "extra_forbidden":
-            return Problem(f"unknown setting {dotted}", where, remedy=_advice(path, kind))
+            return Problem(f"unknown setting {dotted}", where, remedy=_advice(path, kind, model))
         case "missing" | "union_tag_not_found":
             lacking = path if detail["type"] == "missing" else (*path, "type")
             name = ".".join(quoted(part) for part in lacking)
-            return Problem(f"{name} is missing", where, expected=_expected(lacking))
+            return Problem(f"{name} is missing", where, expected=_expected(lacking, model))
         case "union_tag_invalid":
             found = _shown((*path, "type"), detail["input"].get("type"))
             place = places.of((*path, "type"))
-            return Problem(f"{dotted}.type cannot be used", place, expected=_expected((*path, "type")), found=found)
+            return Problem(
+                f"{dotted}.type cannot be used", place, expected=_expected((*path, "type"), model), found=found
+            )
         case "value_error":
             return Problem(f"{dotted}: {detail['ctx']['error']}", where, found=_shown(path, detail["input"]))
     return Problem(
         f"{dotted} cannot be used",
         where,
-        expected=_expected(path),
+        expected=_expected(path, model),
         found=_shown(path, _at(merged, path, detail["input"])),
     )
 
@@ -123,15 +129,15 @@ def _unknown_runners(settings: Settings, places: Places) -> list[Problem]:
     return problems
 
 
-def _advice(path: tuple[str, ...], kind: str) -> str:
+def _advice(path: tuple[str, ...], kind: str, model: type[Settings]) -> str:
     """The nearest known key: one beside it, else one of that name elsewhere, else all keys of the table."""
     table, name = _pattern(path)[:-1], path[-1]
     beside = dict.fromkeys(
-        s.key[len(table)] for s in catalogue() if s.key[: len(table)] == table and (not s.kinds or kind in s.kinds)
+        s.key[len(table)] for s in catalogue(model) if s.key[: len(table)] == table and (not s.kinds or kind in s.kinds)
     )
     if near := difflib.get_close_matches(name, beside, 1):
         return f"Did you mean {'.'.join((*path[:-1], near[0]))}?"
-    if elsewhere := [s.dotted for s in catalogue() if s.key[-1] == name]:
+    if elsewhere := [s.dotted for s in catalogue(model) if s.key[-1] == name]:
         return f"Did you mean {elsewhere[0]}?"
     return f"Known here: {', '.join(beside)}." if beside else "This table has no settings."
 
@@ -140,9 +146,9 @@ def _pattern(path: tuple[str, ...]) -> tuple[str, ...]:
     return (path[0], ANY_NAME, *path[2:]) if path[0] in ("runners", "agents") and len(path) > 1 else path
 
 
-def _expected(path: tuple[str, ...]) -> str:
+def _expected(path: tuple[str, ...], model: type[Settings]) -> str:
     pattern = _pattern(path)
-    for setting in catalogue():
+    for setting in catalogue(model):
         if setting.key == pattern[: len(setting.key)]:
             return setting.expected
     return "a table"

@@ -1,4 +1,4 @@
-"""The tables of `interlock.toml`, as frozen pydantic models: the only list of settings there is.
+"""The tables of `interlock.toml`, as frozen pydantic models; each playbook has its own in its folder.
 
 Caps (CM-18, EN-45): a setting that is a cap has the playbook's own number as its upper bound, so that a file can
 lower it and never raise it.  `Limits.parallel` does the same for the one cap that differs by playbook.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, Strict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, Strict, create_model
 
 from interlock.errors import ConfigInvalid
 from interlock.settings.location import FILE_NAME
@@ -61,7 +62,7 @@ def _argv(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
-def _template(*fields: str) -> Callable[[str], str]:
+def template(*fields: str) -> Callable[[str], str]:
     """A check that a text names nothing in braces but these fields."""
 
     def check(value: str) -> str:
@@ -255,131 +256,8 @@ class NotifySettings(Table):
     )
 
 
-class RoadmapSettings(Table):
-    """The roadmap playbook."""
-
-    fail_fast: bool = Field(default=False, description="Skip Review when Testing failed; one retry then cures less.")
-    verify: Literal["engine", "agents"] = Field(
-        default="agents",
-        description="Who runs the item's `verification` before it is done: the engine as well, or the agents alone.",
-    )
-    absent_checks: Annotated[tuple[Literal["lint", "typecheck", "build"], ...], Strict(False)] = Field(
-        default=(), description="Checks that the project does not have: Review may skip these, and only these."
-    )
-    skills_line: Name | None = Field(
-        default=None, description="The reminder of skill files in every brief; unset: interlock's own sentence."
-    )
-    scope_line: Name | None = Field(
-        default=None, description="What a retry may touch, in its brief; unset: interlock's own sentence."
-    )
-
-
-class HarnessSettings(Table):
-    """The harness playbook."""
-
-    builtin_templates: bool = Field(
-        default=False, description="Use interlock's own templates where `harness/templates/` has none."
-    )
-    until: Literal["Specification", "Design", "Implementation Planning", "Build", "QA"] | None = Field(
-        default=None, description="Stop after this stage; unset: go on as far as possible."
-    )
-    max_stages: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Stop after so many stages; unset: go on as far as possible."
-    )
-    check_commands: Annotated[tuple[Name, ...], Strict(False)] = Field(
-        default=(),
-        description="Commands (for a shell) that must pass: interlock runs them before the first agent, and before "
-        "a QA that passes counts.",
-    )
-
-
-class FeatureSettings(Table):
-    """The feature playbook."""
-
-    approval: bool = Field(default=False, description="Wait for a person after research and after planning.")
-    approval_fallback: Literal["wait", "proceed"] = Field(
-        default="wait", description="Instead of waiting for an approval: go on, and say so."
-    )
-    approve_replans: bool = Field(default=False, description="Wait for a person's approval of replans too.")
-    strict: bool = Field(default=False, description="A verifier without a verdict is a reason to replan.")
-    post_mortem_on_halt: bool = Field(default=False, description="Call the post-mortem agent after an early end too.")
-    scheduling: Literal["barrier", "eager"] = Field(
-        default="barrier", description="Whether a sub-wave of four is awaited before the next one starts."
-    )
-    git: bool = Field(default=True, description="Warn where the workspace is no git repository.")
-    check_commands: Annotated[tuple[Name, ...], Strict(False)] = Field(
-        default=(),
-        description="Commands (for a shell) that must pass: interlock runs them before the first agent, at each "
-        "verification, and before the end.",
-    )
-
-
-class RouterSettings(Table):
-    """The router playbook."""
-
-    cycle_detection: bool = Field(default=True, description="Refuse an agent that is already in the delegation path.")
-    max_depth: int = Field(default=3, ge=1, le=3, description="Deepest delegation; a cap: may only be lowered.")
-    timeout_s: float = Field(default=60, ge=1, le=60, description="Limit of the router's own work, in seconds.")
-    timeout_default_s: Annotated[int, Field(ge=1, le=86_400)] | None = Field(
-        default=None, description="Deadline of commands that name none; unset: by the type of the command."
-    )
-    partial_grace_s: float = Field(
-        default=30, ge=0, le=30, description="Wait for partial results after the deadline; a cap: may only be lowered."
-    )
-    max_context_bytes: int = Field(
-        default=10_000, ge=1, le=10_000, description="Largest context handed over; a cap: may only be lowered."
-    )
-    language_routing: bool = Field(
-        default=False, description="Let a command file name an agent per language (`routing.<language>`)."
-    )
-
-
-class TicketSettings(Table):
-    """The ticket playbook."""
-
-    build_command: Name | None = Field(default=None, description="Command that builds; unset: found in the project.")
-    test_command: Name | None = Field(default=None, description="Command that tests; unset: found in the project.")
-    command_timeout_s: Seconds = Field(default=1800, description="Limit of one build or test, in seconds.")
-    dirty: Literal["stash", "carry", "abort"] | None = Field(
-        default=None, description="What becomes of uncommitted code at the git gate; unset: a person is asked."
-    )
-    fast_path: bool = Field(default=True, description="Let a graph of one simple task skip executor and review.")
-    max_parallel_tasks: Annotated[int, Field(ge=1, le=8)] | None = Field(
-        default=None, description="Most tasks side by side; unset: the number of processors, at most 8."
-    )
-    base: Name | None = Field(
-        default=None, description="Branch that the work begins from; unset: the remote's default, else the main one."
-    )
-    branch: Annotated[Name, AfterValidator(_template("type", "kind", "ticket", "slug"))] = Field(
-        default="{type}/{ticket}_{slug}",
-        description="Name of a ticket's branch; `{type}`, `{kind}`, `{ticket}` and `{slug}` are filled in.",
-    )
-    commit_message: Annotated[Name, AfterValidator(_template("type", "kind", "ticket", "slug", "summary", "tasks"))] = (
-        Field(
-            default="{kind}({ticket}): {summary}",
-            description="Message of a commit, with what a branch name can have, `{summary}`, `{tasks}`; a single line "
-            "is the subject, the tasks are listed below it.",
-        )
-    )
-    drift: Globs = Field(
-        default=(), description="Patterns that a graph's allow-lists may use; they name files one by one otherwise."
-    )
-
-
-PLAYBOOK_SETTINGS: Final[Mapping[str, type[Table]]] = MappingProxyType(
-    {
-        "roadmap": RoadmapSettings,
-        "harness": HarnessSettings,
-        "feature": FeatureSettings,
-        "router": RouterSettings,
-        "ticket": TicketSettings,
-    }
-)
-"""The table of each playbook. A playbook with further options adds them to its model: nothing else changes."""
-
-
 class Settings(Table):
-    """Settings of interlock."""
+    """Settings of interlock; `with_tables` adds those of playbooks."""
 
     runner: Name | None = Field(default=None, description="Default runner; unset: the first known agent on PATH.")
     runners: Runners = Field(default_factory=dict, description="Runners by name.")
@@ -388,11 +266,10 @@ class Settings(Table):
     workspace: WorkspaceSettings = Field(default_factory=WorkspaceSettings)
     sandbox: SandboxSettings = Field(default_factory=SandboxSettings)
     notify: NotifySettings = Field(default_factory=NotifySettings)
-    roadmap: RoadmapSettings = Field(default_factory=RoadmapSettings)
-    harness: HarnessSettings = Field(default_factory=HarnessSettings)
-    feature: FeatureSettings = Field(default_factory=FeatureSettings)
-    router: RouterSettings = Field(default_factory=RouterSettings)
-    ticket: TicketSettings = Field(default_factory=TicketSettings)
+
+    def of(self, playbook: str) -> Any:
+        """The playbook's own table; None where it has none."""
+        return getattr(self, playbook, None)
 
     def agent(self, playbook: str, role: str) -> AgentSettings:
         """What is set for a role in a playbook: `playbook/role` over `role`, field by field (EN-43)."""
@@ -418,6 +295,17 @@ class Settings(Table):
             found=name,
             remedy=f"Add [runners.{quoted(name)}] with its type to {FILE_NAME}, or choose one of these.",
         )
+
+
+def with_tables(tables: Mapping[str, type[Table]]) -> type[Settings]:
+    """The settings of interlock with a table for each of these playbooks, by their names."""
+    return _with_tables(tuple(tables.items()))
+
+
+@cache
+def _with_tables(tables: tuple[tuple[str, type[Table]], ...]) -> type[Settings]:
+    fields: dict[str, Any] = {name: (table, Field(default_factory=table)) for name, table in tables}
+    return create_model("Settings", __base__=Settings, __doc__="Settings of interlock.", **fields)
 
 
 REMOVED: Final[Mapping[tuple[str, ...], str]] = MappingProxyType(

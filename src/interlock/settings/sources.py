@@ -13,7 +13,7 @@ from typing import Any, Final
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.settings.inventory import ANY_NAME, Setting, catalogue, variable_of
 from interlock.settings.location import FILE_NAME
-from interlock.settings.models import REMOVED
+from interlock.settings.models import REMOVED, Settings
 
 LARGEST_FILE: Final = 10_000_000
 NOT_THE_FILES_FAULT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
@@ -78,12 +78,12 @@ def parse(text: str) -> dict[str, Any]:
         ) from error
 
 
-def environment(environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+def environment(environ: Mapping[str, str], model: type[Settings]) -> tuple[dict[str, Any], dict[str, str]]:
     """What the environment sets; and what is wrong with variables that were meant as settings, with what to do.
 
     Text is taken as it stands, everything else is written as in TOML; an empty variable is unset.
     """
-    known = {setting.variable: setting for setting in catalogue()}
+    known = {setting.variable: setting for setting in catalogue(model)}
     removed = {variable_of(key): remedy for key, remedy in REMOVED.items()}
     tree: dict[str, Any] = {}
     strays: dict[str, str] = {}

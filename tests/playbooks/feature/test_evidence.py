@@ -12,7 +12,7 @@ from interlock.engine import Act, Status
 from interlock.engine.lifecycle import forgotten
 from interlock.playbooks.feature.layout import VERIFIERS
 from interlock.playbooks.feature.memory_file import sample_memory
-from interlock.settings import FeatureSettings
+from interlock.playbooks.feature.settings import FeatureSettings
 
 from .conftest import AT, ERROR, Bench, Change, both, journal_of, plans, remembers, writes
 from .test_end import decide

@@ -18,7 +18,7 @@ from interlock.playbooks.harness import HarnessInputs, example_files, harness, r
 from interlock.playbooks.harness.rehearsing import Attended
 from interlock.playbooks.harness.run_report import RunReport, report_path
 from interlock.playbooks.harness.run_state import RunState
-from interlock.settings.models import HarnessSettings
+from interlock.playbooks.harness.settings import HarnessSettings
 
 if TYPE_CHECKING:
     from tests.playbooks.harness.place import Place

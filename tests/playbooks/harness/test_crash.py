@@ -18,7 +18,7 @@ from interlock.engine.host import Finished, Host, Quiet
 from interlock.engine.options import Options
 from interlock.engine.simulation import Crash
 from interlock.playbooks.harness import HarnessInputs, harness
-from interlock.settings.models import HarnessSettings
+from interlock.playbooks.harness.settings import HarnessSettings
 from tests.acting import write_within
 from tests.crash.process import InProcess, TestSetup
 from tests.crash.test_cut import copied

@@ -7,7 +7,7 @@ from pathlib import Path
 from interlock.playbooks import NAMES, load
 from interlock.playbooks.harness import diagram, example_files, harness
 from interlock.playbooks.harness.lifecycle import AGENTS
-from interlock.settings.models import HarnessSettings
+from interlock.playbooks.harness.settings import HarnessSettings
 from tests.playbooks.harness.conftest import Bench
 
 PAGE = (Path(__file__).parents[3] / "docs" / "playbooks" / "harness.md").read_text("utf-8")

@@ -21,10 +21,10 @@ from interlock.playbooks.harness.gates import record_approval
 from interlock.playbooks.harness.ledger import Ledger
 from interlock.playbooks.harness.lifecycle import AGENTS, Stage, TaskStatus
 from interlock.playbooks.harness.run_state import GATES, RunState
+from interlock.playbooks.harness.settings import HarnessSettings
 from interlock.playbooks.harness.stages import Done, dispatched, open_artifact
 from interlock.playbooks.harness.standards import StageContract
 from interlock.playbooks.harness.stops import Progress
-from interlock.settings.models import HarnessSettings
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice
 from tests.playbooks.harness.conftest import GOOD
 

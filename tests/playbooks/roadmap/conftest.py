@@ -18,7 +18,7 @@ from interlock.engine.keys import sha256
 from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
-from interlock.settings.models import RoadmapSettings
+from interlock.playbooks.roadmap.settings import RoadmapSettings
 
 FILE = "roadmap.json"
 

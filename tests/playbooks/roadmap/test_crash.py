@@ -20,7 +20,7 @@ from interlock.engine.host import Host, Quiet
 from interlock.engine.options import Options
 from interlock.engine.simulation import Crash
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
-from interlock.settings.models import RoadmapSettings
+from interlock.playbooks.roadmap.settings import RoadmapSettings
 from tests.acting import write_within
 from tests.crash.process import InProcess, TestSetup, documents
 from tests.crash.test_cut import copied

@@ -23,8 +23,8 @@ from interlock.playbooks.roadmap.documents import Roadmap
 from interlock.playbooks.roadmap.labelled import data_of_text
 from interlock.playbooks.roadmap.report import HEADING
 from interlock.playbooks.roadmap.schema import FIELDS, check_items, schema_text
+from interlock.playbooks.roadmap.settings import RoadmapSettings
 from interlock.playbooks.roadmap.states import item_diagram
-from interlock.settings.models import RoadmapSettings
 
 from .conftest import FILE, document, item
 

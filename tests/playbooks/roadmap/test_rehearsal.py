@@ -37,7 +37,7 @@ from interlock.playbooks.roadmap.ledger import transition
 from interlock.playbooks.roadmap.playbook import STEPS, one_item
 from interlock.playbooks.roadmap.rehearsing import FILE, item, rehearsal
 from interlock.playbooks.roadmap.schema import STATE_FIELDS, Complexity
-from interlock.settings.models import RoadmapSettings
+from interlock.playbooks.roadmap.settings import RoadmapSettings
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice
 
 OPTIONS = Options(settings=RoadmapSettings())

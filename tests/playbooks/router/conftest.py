@@ -16,7 +16,7 @@ from interlock.engine.options import Options
 from interlock.engine.simulation import Act, SimulatedWorld, Simulation
 from interlock.errors import InterlockError
 from interlock.playbooks.router import RouterInputs, example_files, router
-from interlock.settings.models import RouterSettings
+from interlock.playbooks.router.settings import RouterSettings
 
 DONE = Act(message="Done.\n\nStatus: completed\n")
 

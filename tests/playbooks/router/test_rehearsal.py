@@ -10,7 +10,7 @@ import pytest
 
 from interlock.engine import Ending, Options, Played
 from interlock.playbooks.router import example_files, rehearsal, rehearsing
-from interlock.settings.models import RouterSettings
+from interlock.playbooks.router.settings import RouterSettings
 
 OPTIONS = Options(settings=RouterSettings())
 

@@ -17,7 +17,7 @@ from interlock.errors import AgentFailed, ConfigInvalid
 from interlock.playbooks import NAMES, load
 from interlock.playbooks.router import example_files
 from interlock.playbooks.router.documents import CommandFile, TaskEntry, find_task, read_agent_file, read_command_file
-from interlock.settings.models import RouterSettings
+from interlock.playbooks.router.settings import RouterSettings
 
 CHECKED = ["stage.1.done", "stage.2.done"]
 SESSION = re.compile(r"sess_\d{8}_[0-9a-z]{6}")

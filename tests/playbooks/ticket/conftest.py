@@ -33,8 +33,8 @@ from interlock.playbooks.ticket.rehearsing import (
     with_trusted_docs,
     working,
 )
+from interlock.playbooks.ticket.settings import TicketSettings
 from interlock.playbooks.ticket.simulated import SimulatedGit
-from interlock.settings.models import TicketSettings
 from tests.playbooks.ticket.place import Place
 
 Change = Callable[[AgentRequest, Act], Act]

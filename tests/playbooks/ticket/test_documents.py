@@ -40,8 +40,8 @@ from interlock.playbooks.ticket.graph import Limits
 from interlock.playbooks.ticket.problems import TicketError
 from interlock.playbooks.ticket.project import DOCS, DocsState, Impact, Trust
 from interlock.playbooks.ticket.request import Mandate, Work, tool_mandates
+from interlock.playbooks.ticket.settings import TicketSettings
 from interlock.playbooks.ticket.toolchains import Command
-from interlock.settings.models import TicketSettings
 
 NOW = "2026-01-04T12:00:00Z"
 PROGRESS = first_progress(

@@ -16,8 +16,8 @@ from interlock.engine.simulation import Crash, MemoryLayer
 from interlock.engine.world import CommandCall
 from interlock.playbooks.ticket.artifacts import review_claim
 from interlock.playbooks.ticket.rehearsing import ACCEPTS, BRANCH, HOME, graph, task
+from interlock.playbooks.ticket.settings import TicketSettings
 from interlock.playbooks.ticket.simulated import Files
-from interlock.settings.models import TicketSettings
 from interlock.telemetry import Narrator, Weight
 from tests.playbooks.ticket.conftest import (
     Bench,

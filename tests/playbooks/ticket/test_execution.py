@@ -12,7 +12,7 @@ from interlock.engine import CommandResult, Options, Status
 from interlock.engine.simulation import Crash
 from interlock.errors import EngineFault
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, breaks, graph, task
-from interlock.settings.models import TicketSettings
+from interlock.playbooks.ticket.settings import TicketSettings
 from tests.playbooks.ticket.conftest import Bench, answers, at_attempts, in_order, writes
 
 TASKS = f"{HOME}/iteration_0/tasks.yaml"

@@ -22,8 +22,8 @@ from interlock.playbooks.ticket.graph import Limits, Strategy
 from interlock.playbooks.ticket.ledger import Ledger, Stop
 from interlock.playbooks.ticket.planning import settle_tasks, split
 from interlock.playbooks.ticket.rehearsing import MINE, PROJECT, TWO, graph, make, task, with_trusted_docs, working
+from interlock.playbooks.ticket.settings import TicketSettings
 from interlock.playbooks.ticket.validation import Check
-from interlock.settings.models import TicketSettings
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice
 
 COMMIT = Branch.commit

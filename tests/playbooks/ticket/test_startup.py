@@ -12,7 +12,7 @@ from interlock.engine.simulation import Crash
 from interlock.playbooks.ticket.briefs import AGENTS
 from interlock.playbooks.ticket.playbook import ticket
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, PROJECT
-from interlock.settings.models import TicketSettings
+from interlock.playbooks.ticket.settings import TicketSettings
 from tests.playbooks.ticket.conftest import Bench, answer_gate, in_order, nothing, only, writes
 
 VAGUE = "ABC-12 fix something about the login"

@@ -6,13 +6,20 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from interlock.playbooks.feature.playbook import FeatureInputs, feature
-from interlock.playbooks.feature.stages import diagram
+from interlock.lazy import lazily
 
 if TYPE_CHECKING:
     from interlock.engine import Rehearsal
+    from interlock.playbooks.feature.playbook import FeatureInputs, feature
+    from interlock.playbooks.feature.stages import diagram
 
-PLAYBOOK = feature
+__getattr__ = lazily(
+    __name__,
+    {
+        "playbook": "FeatureInputs feature",
+        "stages": "diagram",
+    },
+)
 
 
 def example_files() -> Mapping[str, str]:
@@ -28,4 +35,4 @@ def rehearsal() -> Rehearsal:
     return rehearsing.rehearsal()
 
 
-__all__ = ["PLAYBOOK", "FeatureInputs", "diagram", "example_files", "feature", "rehearsal"]
+__all__ = ["FeatureInputs", "diagram", "example_files", "feature", "rehearsal"]

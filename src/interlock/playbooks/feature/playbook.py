@@ -41,6 +41,7 @@ from interlock.playbooks.feature.findings import of_severity
 from interlock.playbooks.feature.gates import SHOWN, Gate, decided
 from interlock.playbooks.feature.layout import AGENTS, CRITICS, FOCUSES, REVIEWERS, VERIFIERS, Layout
 from interlock.playbooks.feature.run_log import telemetry
+from interlock.playbooks.feature.settings import FeatureSettings
 from interlock.playbooks.feature.stages import Move, Stage
 from interlock.playbooks.feature.tasks import AT_ONCE, BARRIER, EAGER, carry_out, fix_tasks, planner, take_plan
 
@@ -107,6 +108,7 @@ STEPS = {
 @playbook(
     "feature",
     inputs=FeatureInputs,
+    settings=FeatureSettings,
     first='"Add a greeting"',
     key=lambda inputs: inputs.name,
     steps=STEPS,

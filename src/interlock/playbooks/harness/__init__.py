@@ -6,16 +6,24 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from interlock.playbooks.harness.inputs import HarnessInputs
-from interlock.playbooks.harness.lifecycle import diagram
-from interlock.playbooks.harness.playbook import harness
+from interlock.lazy import lazily
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     from interlock.engine import Rehearsal
+    from interlock.playbooks.harness.inputs import HarnessInputs
+    from interlock.playbooks.harness.lifecycle import diagram
+    from interlock.playbooks.harness.playbook import harness
 
-PLAYBOOK = harness
+__getattr__ = lazily(
+    __name__,
+    {
+        "inputs": "HarnessInputs",
+        "lifecycle": "diagram",
+        "playbook": "harness",
+    },
+)
 
 
 def example_files() -> Mapping[str, str]:
@@ -40,4 +48,4 @@ def rehearsal() -> Rehearsal:
     return rehearsing.rehearsal(example_files())
 
 
-__all__ = ["PLAYBOOK", "HarnessInputs", "diagram", "example_files", "harness", "rehearsal", "setup_files"]
+__all__ = ["HarnessInputs", "diagram", "example_files", "harness", "rehearsal", "setup_files"]

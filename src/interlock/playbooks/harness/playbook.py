@@ -16,6 +16,7 @@ from interlock.playbooks.harness.ledger import Halt, Ledger
 from interlock.playbooks.harness.lifecycle import AGENTS, REJECTIONS, REMEDIATIONS, WORKING
 from interlock.playbooks.harness.opening import asked_for, open_task, working_stage
 from interlock.playbooks.harness.run_state import PATH
+from interlock.playbooks.harness.settings import HarnessSettings
 from interlock.playbooks.harness.stages import carry_out
 from interlock.playbooks.harness.stops import Progress, bounds_of, completed, stop_at_bound
 from interlock.playbooks.harness.task_file import FOLDER, GOVERNED
@@ -92,6 +93,7 @@ def standing(_inputs: HarnessInputs, documents: Documents) -> str:
 @playbook(
     "harness",
     inputs=HarnessInputs,
+    settings=HarnessSettings,
     flags=HarnessFlags,
     moves=HarnessMoves,
     understand=understand,

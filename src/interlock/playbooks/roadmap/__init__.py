@@ -6,19 +6,30 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from interlock.playbooks.roadmap.playbook import DEFAULT_FILE, RoadmapInputs, roadmap
-from interlock.playbooks.roadmap.report import TOKEN
-from interlock.playbooks.roadmap.schema import json_schema
-from interlock.playbooks.roadmap.states import diagram
+from interlock.lazy import lazily
 
 if TYPE_CHECKING:
     from interlock.engine import Rehearsal
+    from interlock.playbooks.roadmap.playbook import DEFAULT_FILE, RoadmapInputs, roadmap
+    from interlock.playbooks.roadmap.report import TOKEN
+    from interlock.playbooks.roadmap.schema import json_schema
+    from interlock.playbooks.roadmap.states import diagram
 
-PLAYBOOK = roadmap
+__getattr__ = lazily(
+    __name__,
+    {
+        "playbook": "DEFAULT_FILE RoadmapInputs roadmap",
+        "report": "TOKEN",
+        "schema": "json_schema",
+        "states": "diagram",
+    },
+)
 
 
 def example_files() -> Mapping[str, str]:
     """A roadmap to try the playbook with: path in the workspace to text."""
+    from interlock.playbooks.roadmap.playbook import DEFAULT_FILE
+
     file = resources.files(__package__) / "examples" / "roadmap.json"
     return {DEFAULT_FILE: file.read_text(encoding="utf-8")}
 
@@ -32,7 +43,6 @@ def rehearsal() -> Rehearsal:
 
 __all__ = [
     "DEFAULT_FILE",
-    "PLAYBOOK",
     "TOKEN",
     "RoadmapInputs",
     "diagram",

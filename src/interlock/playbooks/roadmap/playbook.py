@@ -49,6 +49,7 @@ from interlock.playbooks.roadmap.report import (
     nothing_text,
 )
 from interlock.playbooks.roadmap.schema import MOST_RETRIES, ItemStatus
+from interlock.playbooks.roadmap.settings import RoadmapSettings
 
 DEFAULT_FILE = "roadmap.json"
 MOST_ITEMS = 100_000
@@ -94,6 +95,7 @@ def edited(inputs: RoadmapInputs, past: Past, documents: Documents) -> str | Non
 @playbook(
     "roadmap",
     inputs=RoadmapInputs,
+    settings=RoadmapSettings,
     flags=RoadmapFlags,
     samples=lambda _asking: (RoadmapInputs(),),
     key=lambda inputs: inputs.file,

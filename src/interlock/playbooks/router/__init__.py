@@ -6,14 +6,22 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from interlock.playbooks.router.playbook import RouterInputs, router
-from interlock.playbooks.router.problems import RouterError
-from interlock.playbooks.router.states import diagram
+from interlock.lazy import lazily
 
 if TYPE_CHECKING:
     from interlock.engine import Rehearsal
+    from interlock.playbooks.router.playbook import RouterInputs, router
+    from interlock.playbooks.router.problems import RouterError
+    from interlock.playbooks.router.states import diagram
 
-PLAYBOOK = router
+__getattr__ = lazily(
+    __name__,
+    {
+        "playbook": "RouterInputs router",
+        "problems": "RouterError",
+        "states": "diagram",
+    },
+)
 
 
 def example_files() -> Mapping[str, str]:
@@ -33,4 +41,4 @@ def rehearsal() -> Rehearsal:
     return rehearsing.rehearsal(example_files())
 
 
-__all__ = ["PLAYBOOK", "RouterError", "RouterInputs", "diagram", "example_files", "rehearsal", "router"]
+__all__ = ["RouterError", "RouterInputs", "diagram", "example_files", "rehearsal", "router"]

@@ -36,6 +36,7 @@ from interlock.playbooks.router.documents import (
 )
 from interlock.playbooks.router.handover import RETRIES, ValidatedTask, dispatch_of, handover
 from interlock.playbooks.router.problems import TASK_LIST, Problem, RouterError, escaped
+from interlock.playbooks.router.settings import RouterSettings
 from interlock.playbooks.router.states import Finding, State, Walk
 
 T = TypeVar("T")
@@ -93,6 +94,7 @@ def run_key(inputs: RouterInputs) -> str:
 @playbook(
     "router",
     inputs=RouterInputs,
+    settings=RouterSettings,
     samples=samples,
     first='"/implement 259 be brief"',
     key=run_key,

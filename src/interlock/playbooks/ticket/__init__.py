@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.playbooks.ticket.playbook import ticket
-from interlock.playbooks.ticket.problems import TicketError
-from interlock.playbooks.ticket.progress import diagram
-from interlock.playbooks.ticket.startup import TicketInputs
+from interlock.lazy import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from interlock.engine import Rehearsal
+    from interlock.playbooks.ticket.playbook import ticket
+    from interlock.playbooks.ticket.problems import TicketError
+    from interlock.playbooks.ticket.progress import diagram
+    from interlock.playbooks.ticket.startup import TicketInputs
 
-PLAYBOOK = ticket
+__getattr__ = lazily(
+    __name__,
+    {
+        "playbook": "ticket",
+        "problems": "TicketError",
+        "progress": "diagram",
+        "startup": "TicketInputs",
+    },
+)
 
 
 def example_files() -> Mapping[str, str]:
@@ -33,4 +42,4 @@ def rehearsal() -> Rehearsal:
     return rehearsing.rehearsal()
 
 
-__all__ = ["PLAYBOOK", "TicketError", "TicketInputs", "diagram", "example_files", "rehearsal", "ticket"]
+__all__ = ["TicketError", "TicketInputs", "diagram", "example_files", "rehearsal", "ticket"]

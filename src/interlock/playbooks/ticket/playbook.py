@@ -34,6 +34,7 @@ from interlock.playbooks.ticket.progress import ATTEMPTS, ITERATIONS, Phase
 from interlock.playbooks.ticket.project import CACHE, MOST_PARALLEL
 from interlock.playbooks.ticket.request import find_ticket
 from interlock.playbooks.ticket.resuming import obey, refuse_legacy, resume_detection, starts_over, take_stock
+from interlock.playbooks.ticket.settings import TicketSettings
 from interlock.playbooks.ticket.startup import TicketFlags, TicketInputs, initialize, startup_analysis
 
 RETRIES = Retries(transient=1, contract=1, error=0)
@@ -108,6 +109,7 @@ async def on_resume(run: Run, number: int) -> None:
 @playbook(
     "ticket",
     inputs=TicketInputs,
+    settings=TicketSettings,
     flags=TicketFlags,
     understand=lambda given, flags, _asking: Asked(TicketInputs(**given), flags, afresh=bool(given.get("fresh"))),
     first='"ABC-12 fix the login error so that users can sign in"',
