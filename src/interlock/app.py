@@ -19,6 +19,7 @@ from interlock.agents.coding.catalogue import known as known_agent
 from interlock.agents.environment import Redaction, without_our_own
 from interlock.agents.runner import Needs
 from interlock.documents import Store
+from interlock.engine import prompts
 from interlock.engine.asking import Asking
 from interlock.engine.definition import Playbook
 from interlock.engine.dry_run import Plan, dry_run
@@ -83,6 +84,7 @@ class Setup:
         for look in (
             partial(self.check_agents, playbook),
             partial(book.bind_all, playbook.agents),
+            partial(prompts.check, playbook, Store(self.root, self.root / HOME / "attic")),
             self.check_confinement,
         ):
             try:

@@ -101,7 +101,6 @@ def test_results_come_in_declared_order_whatever_ends_first(engine: Start) -> No
     agent = reacting(c=instead(seconds=9.0), b=instead(seconds=4.0), a=instead(seconds=0.0))
     played = engine(toy(body), Work(), {}, agent)
     assert played.go().output == "c b a"
-    assert [line.agent for line in played.events("dispatch.importing")] == ["a", "b", "c"]
     assert [line.agent for line in played.events("dispatch.end")] == ["c", "b", "a"]
     assert [word for word in played.files["merged.md"].split() if len(word) == 1 and word != "#"] == ["c", "b", "a"]
 

@@ -8,6 +8,7 @@ from interlock.documents.markdown import Fence, Frontmatter, Sections, split_fro
 from interlock.documents.paths import inside, relative
 from interlock.documents.plain import Key, pointer
 from interlock.documents.store import LIMIT, EditedMeanwhile, Store, Written
+from interlock.documents.words import one_line, stamp
 from interlock.documents.yaml import YamlDocument
 from interlock.documents.yaml import load as load_yaml
 from interlock.documents.yaml_text import dump as render_yaml
@@ -31,8 +32,10 @@ __all__ = [
     "inside",
     "load_json",
     "load_yaml",
+    "one_line",
     "pointer",
     "relative",
     "render_yaml",
     "split_frontmatter",
+    "stamp",
 ]

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         Stop,
     )
     from interlock.engine.options import Options
+    from interlock.engine.prompts import Prompt
     from interlock.engine.run import KEY, Run
     from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
     from interlock.engine.tables import Table
@@ -66,6 +67,7 @@ __getattr__ = lazily(
         "asking": "CHECK Asked Asking Option",
         "definition": "AfterComplete Past Playbook playbook",
         "excerpts": "Edit",
+        "prompts": "Prompt",
         "run": "KEY Run",
         "simulation": "Act SimulatedWorld Simulation best",
         "exploration": "ALWAYS CRASH ENDS LIARS STANDARD Deviation Invariant Played Rehearsal explore",
@@ -114,6 +116,7 @@ __all__ = [
     "Past",
     "Playbook",
     "Played",
+    "Prompt",
     "Proof",
     "Quoted",
     "Rehearsal",

@@ -49,11 +49,12 @@ def render(
         words: what people said that concerns this call.
         told: what the engine knows about the work that is to be judged.
     """
-    if not spec.task.strip():
+    task = spec.task.strip() if isinstance(spec.task, str) else ""
+    if not task:
         raise EngineFault(f"the brief for {spec.name} has no task", where="## Task")
     parts = [instructions.strip()] if instructions.strip() else []
     parts += [f"# {heading.playbook}: {heading.step}: {spec.name}", _header(spec, heading)]
-    parts += ["## Task", spec.task.strip()]
+    parts += ["## Task", task]
     if words:
         parts += ["## Said by people", SAID_BY_PEOPLE, words]
     parts += ["## Inputs", _bullets(spec.inputs)]

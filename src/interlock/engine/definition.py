@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interlock.engine.asking import Asked, Asking, completed
@@ -12,6 +15,8 @@ from interlock.engine.model import Ending, Retries
 from interlock.errors import ConfigInvalid
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     from interlock.engine.run import Run
     from interlock.engine.world import Documents
 
@@ -94,6 +99,12 @@ class Playbook:
     """Whether a person changed what an open run depends on, and what (EN-22)."""
     standing: Callable[[Any, Documents], str] | None = None
     """How its state document says that the work stands, in a few words for somebody who decides where nothing waits."""
+
+    @property
+    def folder(self) -> Traversable:
+        """Where its code, roles and prompts are."""
+        module = sys.modules[self.function.__module__]
+        return resources.files(module.__package__) if module.__package__ else Path(str(module.__file__)).parent
 
     def asked(self, said: Mapping[str, Any], asking: Asking) -> Asked:
         """What a person asks for who says this, by the names of fields."""

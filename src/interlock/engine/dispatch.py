@@ -27,6 +27,7 @@ from interlock.engine.keys import sha256
 from interlock.engine.model import Dispatch, Kind, Quoted, Report
 from interlock.engine.places import given_up
 from interlock.engine.plan import Plan, Preview, Try, make_plan, stamp
+from interlock.engine.prompts import worded
 from interlock.engine.recovery import Cut, Ground, cut_short, open_ground
 from interlock.engine.retry import Move, Used, delay_s, next_move, wait_s
 from interlock.engine.slot import Slot
@@ -87,7 +88,7 @@ class Dispatcher:
     def remember(self, report: Report) -> None:
         """A later attempt of the same agent is told what this one did in vain, and judges what was noticed about it."""
         self._unfinished[report.member] = report.unfinished
-        if report.accepted and (noticed := noticed_about(report)):
+        if report.accepted and (noticed := report.noticed):
             self._findings[report.key] = noticed
 
     async def _tries(self, plan: Plan) -> Report:
@@ -187,7 +188,7 @@ class Dispatcher:
                 self._run.effect()
                 report = await self._bring_in(plan, report, paths)
         self.remember(report)
-        if report.accepted and (noticed := noticed_about(report)):
+        if report.accepted and (noticed := report.noticed):
             plan.slot.append("work.noticed", {"what": list(noticed), "by": report.member}, agent=report.agent)
         value = report.to_json()
         self._world.records.keep_json(plan.slot.key, "result.json", value)
@@ -369,6 +370,7 @@ class Dispatcher:
 
     def _plan(self, spec: Dispatch, slot: Slot, session: str) -> Plan:
         run = self._run
+        spec = replace(spec, task=worded(run.playbook, spec.task, self._world.documents))
         return make_plan(spec, slot, self._world.bind(spec.agent), run.identity, run.options, session=session)
 
     def _session(self, slot: Slot) -> str:
@@ -411,13 +413,6 @@ def earlier_work(patch: str) -> str:
     quoted = brief.quoted(Quoted("Work of an earlier attempt", patch, "diff"))
     said = "An earlier attempt did not count. What it had changed is not in your tree; use of it what is good."
     return f"{said}\n\n{quoted}"
-
-
-def noticed_about(report: Report) -> tuple[str, ...]:
-    """What a judge of this work, and whoever watches, is to know beside what its author says."""
-    who = report.member
-    unchanged = (f"{who} changed nothing, because: {report.no_change}",) if report.no_change else ()
-    return (*unchanged, *(f"{who} {text}" for text in report.weakened))
 
 
 def to_import(report: Report) -> tuple[str, ...]:

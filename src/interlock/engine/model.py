@@ -9,6 +9,7 @@ from typing import Any
 
 from interlock.agents.runner import Usage
 from interlock.contracts import ArtifactCheck, ArtifactClass, Contract, Evidence, Outcome, Reason
+from interlock.engine.prompts import Prompt
 
 
 class Status(StrEnum):
@@ -133,7 +134,7 @@ class Dispatch:
     """
 
     agent: str
-    task: str
+    task: str | Prompt
     contract: Contract = field(default_factory=Contract)
     inputs: tuple[str, ...] = ()
     context: tuple[Quoted | str, ...] = ()
@@ -178,7 +179,7 @@ class Dispatch:
         return {
             "agent": self.agent,
             "member": self.name,
-            "task": self.task,
+            "task": self.task if isinstance(self.task, str) else plain(self.task),
             "inputs": list(self.inputs),
             "outputs": [artifact.path for artifact in self.contract.artifacts],
             "context": [asdict(item) if isinstance(item, Quoted) else item for item in self.context],
@@ -265,6 +266,12 @@ class Report:
     def text(self, path: str) -> str:
         """An artifact as this dispatch left it, whatever later steps did to the file."""
         return self.load(self.artifacts[path]).decode("utf-8", "replace")
+
+    @property
+    def noticed(self) -> tuple[str, ...]:
+        """What a judge of this work, and whoever watches, is to know beside what its author says."""
+        unchanged = (f"{self.member} changed nothing, because: {self.no_change}",) if self.no_change else ()
+        return (*unchanged, *(f"{self.member} {text}" for text in self.weakened))
 
     def to_json(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "load"}

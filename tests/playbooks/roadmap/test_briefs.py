@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from interlock.agents import parse_role
 from interlock.contracts import Outcome, parse_answer, sample
-from interlock.engine import Dispatch, Quoted
+from interlock.engine import Dispatch, Quoted, SimulatedWorld
 from interlock.engine.brief import SAID_TO_BE_DATA, Heading, quoted, render
+from interlock.engine.prompts import worded
 from interlock.errors import EngineFault
-from interlock.playbooks.roadmap import briefs
+from interlock.playbooks.roadmap import briefs, roadmap
 from interlock.playbooks.roadmap.answers import CHECK_VALUES, JUDGEMENTS, Answer, FileNote, Verdict, read_answer
 from interlock.playbooks.roadmap.briefs import (
     FINDINGS,
@@ -326,9 +327,9 @@ def test_a_retry_without_its_evidence_is_never_sent() -> None:
 def test_work_that_began_before_is_said_to_be_unknown() -> None:
     """Until this run has evidence of its own."""
     begun = replace(KNOWN, begun_before=True)
-    assert all(NO_EARLIER_EVIDENCE in dispatch_of(step, begun, RULES).task for step in Step)
+    assert all(NO_EARLIER_EVIDENCE in told(dispatch_of(step, begun, RULES)) for step in Step)
     known = replace(begun, attempts=(Attempt(1, failures=(Failure(Source.TESTING, "x"),)),))
-    assert NO_EARLIER_EVIDENCE not in dispatch_of(Step.IMPLEMENT, known, RULES, attempt=2).task
+    assert NO_EARLIER_EVIDENCE not in told(dispatch_of(Step.IMPLEMENT, known, RULES, attempt=2))
 
 
 @given(st.text(max_size=200), st.text(max_size=80))
@@ -385,7 +386,11 @@ def rendered(step: Step, rules: Rules = RULES) -> tuple[str, str]:
     spec = dispatch_of(step, FAILED, rules, attempt=2)
     role = parse_role((ROLES / f"{spec.agent}.md").read_text("utf-8"), spec.agent).body
     heading = Heading("roadmap.json", "roadmap", step, 2, "sess", "soon", 60, "shipped")
-    return render(spec, heading), role
+    return render(replace(spec, task=told(spec)), heading), role
+
+
+def told(spec: Dispatch) -> str:
+    return worded(roadmap, spec.task, SimulatedWorld({}).documents)
 
 
 def words_of(text: str, field: str) -> set[str]:

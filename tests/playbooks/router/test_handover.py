@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from interlock.contracts import parse_answer
 from interlock.documents import Document, DocumentState
+from interlock.engine import SimulatedWorld
 from interlock.engine.brief import SAID_TO_BE_DATA, Heading, render
 from interlock.engine.model import DEADLINE, SESSION, TIMEOUT, Delegation
-from interlock.playbooks.router import example_files
+from interlock.engine.prompts import worded
+from interlock.playbooks.router import example_files, router
 from interlock.playbooks.router import handover as module
 from interlock.playbooks.router.decisions import ValidatedCommand
 from interlock.playbooks.router.documents import AgentFile, Returns, TaskEntry, read_agent_file
@@ -215,7 +217,8 @@ def rendered(role: str, returns: Returns) -> tuple[str, str]:
     assert isinstance(context, Handover)
     spec = dispatch_of(given, context, guides=(), partial_grace_s=30)
     heading = Heading("implement 259", "router", "stage-3", 1, "sess", "soon", 60, path)
-    return render(spec, heading), spec.instructions
+    told = worded(router, spec.task, SimulatedWorld({}).documents)
+    return render(replace(spec, task=told), heading), spec.instructions
 
 
 SHIPPED = sorted(path.rsplit("/", 1)[1].removesuffix(".md") for path in example_files() if "/subagents/" in path)

@@ -9,7 +9,6 @@ from interlock.contracts import Answer, ArtifactCheck, ArtifactClass, Judgement,
 from interlock.contracts import judge as weigh
 from interlock.documents import Document
 from interlock.engine import Ending, Proof, Quoted, Report, Run
-from interlock.engine.dispatch import noticed_about
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.harness import run_state, standards
 from interlock.playbooks.harness.artifacts import Inspection, QaFindings, inspect, qa_findings, qa_lines
@@ -180,7 +179,7 @@ async def dispatched(run: Run, ledger: Ledger, contract: StageContract, inputs: 
         kept="" if report.accepted else report.patch,
         judgement=Judgement(report.outcome, report.reason, report.complaints, report.evidence, report.passed),
         changed=tuple(path for path in report.changes if path != state.artifact) if counts else (),
-        noticed=(*noticed_about(report), *touched(report)),
+        noticed=(*report.noticed, *touched(report)),
     )
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import resources
 from typing import Any, Final
 
 from interlock.documents.paths import plain_parts
-from interlock.engine import Dispatch, Kind, Quoted
+from interlock.engine import Dispatch, Kind, Prompt, Quoted
 from interlock.engine.brief import fenced
 from interlock.engine.checks import UNCOMPARED
 from interlock.errors import EngineFault, PathRefused
@@ -21,11 +20,6 @@ from interlock.playbooks.roadmap.decisions import AGENT_OF, JUDGES, Failure, Ste
 from interlock.playbooks.roadmap.documents import Item
 from interlock.playbooks.roadmap.forwarding import indented
 from interlock.playbooks.roadmap.schema import MOST_RETRIES
-
-PROMPTS: Final[Mapping[Step, str]] = {
-    step: resources.files(__package__).joinpath("prompts", f"{step}.md").read_text(encoding="utf-8").strip()
-    for step in Step
-}
 
 ITEM = "Item"
 PLANNING = "Known from planning"
@@ -191,7 +185,7 @@ def dispatch_of(
 ) -> Dispatch:
     """The call of one step. `narrowed`: the fields that Research looks at again, where it is not to start anew."""
     lines = rules.lines
-    task = [PROMPTS[step], *(() if narrowed is None else (ONLY_THE_REST,))]
+    task = [] if narrowed is None else [ONLY_THE_REST]
     if step is Step.REVIEW:
         task.append(skipping(rules.absent_checks))
     if step is Step.IMPLEMENT and attempt > 1:
@@ -206,7 +200,7 @@ def dispatch_of(
     parts = (_data(ITEM, item_context(known.item)), *_parts(step, known, narrowed))
     spec = Dispatch(
         agent=AGENT_OF[step],
-        task="\n\n".join(task),
+        task=Prompt.of(step, then=task),
         contract=contract_of(step, rules.absent_checks),
         inputs=_inputs(step, known),
         context=tuple(fenced(part, BINDING[part.title]) if part.title in BINDING else part for part in parts),
@@ -339,7 +333,8 @@ def check_brief(step: Step, spec: Dispatch, parts: Sequence[Quoted], known: Know
     if step is Step.IMPLEMENT and known.item.complexity != "simple" and (len(sources) != 1 or DECISION not in texts):
         lacking.append("research and the Architect's decision")
     if step is Step.IMPLEMENT and known.attempts:
-        lacking += [] if lines.scope in spec.task else ["the scope sentence"]
+        said = spec.task.then if isinstance(spec.task, Prompt) else (spec.task,)
+        lacking += [] if lines.scope in said else ["the scope sentence"]
         lacking += [
             f"the evidence of attempt {attempt.number}"
             for attempt in known.attempts

@@ -10,17 +10,15 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
 from interlock.contracts import AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data
-from interlock.engine import DEADLINE, SESSION, TIMEOUT, Delegation, Dispatch, Retries
+from interlock.engine import DEADLINE, SESSION, TIMEOUT, Delegation, Dispatch, Prompt, Retries
 from interlock.playbooks.router import problems
 from interlock.playbooks.router.decisions import ValidatedCommand
 from interlock.playbooks.router.documents import AgentFile, Returns, TaskEntry
 from interlock.playbooks.router.problems import Problem
 
-TASK = resources.files(__package__).joinpath("prompts", "task.md").read_text(encoding="utf-8")
 WORDS = {
     "completed": Outcome.OK,
     "partial": Outcome.REVISE,
@@ -115,7 +113,7 @@ def dispatch_of(task: ValidatedTask, context: Handover, *, guides: tuple[str, ..
     """The one call that a command makes. `guides`: context files of the workspace that the agent may read."""
     return Dispatch(
         agent=task.agent.name,
-        task=TASK.replace("{command}", task.command.command).replace("{number}", str(task.entry.number)),
+        task=Prompt.of("task", command=task.command.command, number=task.entry.number),
         contract=Contract(answer=ANSWERS[task.returns], claim=claim if task.returns is Returns.JSON else None),
         inputs=guides,
         context=(f"### Delegation\n\n```json\n{context.text}\n```",),

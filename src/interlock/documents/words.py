@@ -1,0 +1,16 @@
+"""Text of any origin, and moments, as documents have them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def one_line(text: str) -> str:
+    """Text as one printable line, for fields and table cells."""
+    words = " ".join(text.split())
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in words)
+
+
+def stamp(moment: datetime) -> str:
+    """A moment in UTC, ISO 8601, whole seconds: ``2026-01-04T12:00:00Z``."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
