@@ -57,6 +57,7 @@ bench: $(INSTALLED) ## measure what the design decisions rest on
 
 docs: $(INSTALLED) ## write the generated pages anew
 	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/diagrams.py
 	$(BIN)/python tools/conformance.py
 
 lock: $(INSTALLED) ## resolve the dependencies anew (ARGS=--upgrade for newer ones)

@@ -5,17 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from interlock.playbooks import NAMES, load
-from interlock.playbooks.harness import diagram, example_files, harness
+from interlock.playbooks.harness import example_files, harness
 from interlock.playbooks.harness.lifecycle import AGENTS
 from interlock.playbooks.harness.settings import HarnessSettings
 from tests.playbooks.harness.conftest import Bench
 
 PAGE = (Path(__file__).parents[3] / "docs" / "playbooks" / "harness.md").read_text("utf-8")
-
-
-def test_the_diagram_is_made_from_the_moves() -> None:
-    """The page has the diagram that `diagram()` makes."""
-    assert f"```mermaid\n{diagram()}```" in PAGE
 
 
 def test_the_page_names_every_setting_agent_and_document() -> None:

@@ -1,4 +1,4 @@
-"""What is published about the roadmap is made from the code: diagram, schema, example."""
+"""What is published about the roadmap is made from the code: schema, example."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from interlock.agents import parse_role
 from interlock.contracts import Outcome, parse_answer
 from interlock.documents import Sections
-from interlock.playbooks.roadmap import diagram, example_files, json_schema
+from interlock.playbooks.roadmap import example_files, json_schema
 from interlock.playbooks.roadmap.answers import Verdict, answer_format, read_answer
 from interlock.playbooks.roadmap.decisions import AGENTS, Step
 from interlock.playbooks.roadmap.documents import Roadmap
@@ -24,19 +24,12 @@ from interlock.playbooks.roadmap.labelled import data_of_text
 from interlock.playbooks.roadmap.report import HEADING
 from interlock.playbooks.roadmap.schema import FIELDS, check_items, schema_text
 from interlock.playbooks.roadmap.settings import RoadmapSettings
-from interlock.playbooks.roadmap.states import item_diagram
 
 from .conftest import FILE, document, item
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "playbooks" / "roadmap.md").read_text(encoding="utf-8")
 ROOM = resources.files("interlock.playbooks.roadmap")
-
-
-def test_the_page_shows_the_diagrams_of_the_code() -> None:
-    """What is drawn is what the tables say, of an iteration and of an item."""
-    assert f"```mermaid\n{diagram()}\n```\n" in PAGE
-    assert f"```mermaid\n{item_diagram()}\n```\n" in PAGE
 
 
 def test_the_published_schema_is_the_codes() -> None:

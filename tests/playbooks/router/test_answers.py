@@ -14,7 +14,6 @@ from interlock.engine.model import Status
 from interlock.engine.simulation import Act
 from interlock.playbooks.router.answers import ENDING, STATUSES, Answer, Return, judge_return
 from interlock.playbooks.router.documents import Returns
-from interlock.playbooks.router.states import Finding, State, Walk
 
 JSON_PLAN = "---\nreturns: json\ntimeout: 100\nrouting:\n  default: planner\n---\n"
 PLAN = ".opencode/command/plan.md"
@@ -310,7 +309,4 @@ def test_every_return_is_judged_and_leads_to_an_end(answer: Answer) -> None:
     returned = judge_return(answer)
     if answer.reason is not None:
         assert returned.kind is not Return.COMPLETED
-    walk = Walk()
-    walk.state = State.REGISTERED
-    assert walk.go(*returned.trail) is (State.RELAYED if returned.relayed else State.FAILED)
-    assert walk.go(Finding.CLEARED) is State.CLEANED
+    assert isinstance(ENDING(returned.kind), Status)

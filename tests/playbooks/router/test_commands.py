@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from interlock.playbooks.router.decisions import ValidatedCommand, parse_command
 from interlock.playbooks.router.playbook import RouterInputs, run_key
-from interlock.playbooks.router.problems import COMMANDS, Problem
-from interlock.playbooks.router.states import Finding
+from interlock.playbooks.router.problems import COMMANDS, Problem, Refusal
 
 
 def refused(line: str) -> Problem:
@@ -51,7 +50,7 @@ def test_the_command_is_the_first_word(line: str, command: str) -> None:
 def test_the_slash_is_optional_and_case_counts() -> None:
     """`implement 259` is `/implement 259`; `Implement` is no command."""
     assert parse_command("implement 259") == parse_command("/implement 259") == ValidatedCommand("implement", 259)
-    assert refused("Implement 259").finding is Finding.UNKNOWN_COMMAND
+    assert refused("Implement 259").refusal is Refusal.UNKNOWN
 
 
 @pytest.mark.req("RT-07", "RT-08", "RT-09", "RT-14")
@@ -80,7 +79,7 @@ def test_the_first_token_is_the_number_and_the_rest_is_kept(line: str, number: i
 def test_what_is_no_positive_integer_is_refused(token: str) -> None:
     """Only ASCII digits of a number above zero are a task number; everything else is shown and refused."""
     problem = refused(f"/plan {token}")
-    assert problem.finding is Finding.NUMBER_INVALID
+    assert problem.refusal is Refusal.INVALID
     assert problem.text.startswith(f"Error: Task number must be an integer. Got: {token}\n\n")
     assert problem.short == "Task number must be an integer"
 
@@ -90,7 +89,7 @@ def test_what_is_no_positive_integer_is_refused(token: str) -> None:
 def test_no_number_is_refused(line: str) -> None:
     """A command without arguments asks for the number."""
     problem = refused(line)
-    assert problem.finding is Finding.NUMBER_MISSING
+    assert problem.refusal is Refusal.MISSING
     assert problem.short == "Task number required"
 
 
@@ -107,7 +106,7 @@ def test_a_bad_number_is_found_before_any_file_is_read(bench: Any, line: str) ->
 def test_a_number_with_thousands_of_digits_is_not_found() -> None:
     """A number no program could convert is refused without being converted."""
     problem = refused("/plan " + "9" * 5000)
-    assert problem.finding is Finding.TASK_NOT_FOUND
+    assert problem.refusal is Refusal.NOT_FOUND
     assert problem.text.startswith(f"Error: Task {'9' * 40}… not found in TODO.md\n")
 
 

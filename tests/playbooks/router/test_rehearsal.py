@@ -33,6 +33,17 @@ def test_every_invariant_holds_on_every_path(files: Mapping[str, str]) -> None:
     assert {"complete", "degraded", "failed"} <= set(endings) <= {"complete", "degraded", "stopped", "failed"}
 
 
+@pytest.mark.req("RT-03", "RT-73")
+def test_an_agent_is_reached_only_through_all_checks() -> None:
+    """On every path what stage 1 and stage 2 established stands in the journal before an agent is called."""
+    for played in rehearsal().paths(OPTIONS):
+        events = [line.event for line in played.simulation.lines]
+        called = [number for number, event in enumerate(events) if event == "dispatch.start"]
+        assert all(
+            events[:number].count("stage.1.done") == events[:number].count("stage.2.done") == 1 for number in called
+        )
+
+
 async def _claims_success(run: object, inputs: object) -> Ending:
     return Ending.complete("done")
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from interlock.playbooks.roadmap.playbook import DEFAULT_FILE, RoadmapInputs, roadmap
     from interlock.playbooks.roadmap.report import TOKEN
     from interlock.playbooks.roadmap.schema import json_schema
-    from interlock.playbooks.roadmap.states import diagram
 
 __getattr__ = lazily(
     __name__,
@@ -21,7 +20,6 @@ __getattr__ = lazily(
         "playbook": "DEFAULT_FILE RoadmapInputs roadmap",
         "report": "TOKEN",
         "schema": "json_schema",
-        "states": "diagram",
     },
 )
 
@@ -45,7 +43,6 @@ __all__ = [
     "DEFAULT_FILE",
     "TOKEN",
     "RoadmapInputs",
-    "diagram",
     "example_files",
     "json_schema",
     "rehearsal",

@@ -12,14 +12,12 @@ if TYPE_CHECKING:
     from interlock.engine import Rehearsal
     from interlock.playbooks.router.playbook import RouterInputs, router
     from interlock.playbooks.router.problems import RouterError
-    from interlock.playbooks.router.states import diagram
 
 __getattr__ = lazily(
     __name__,
     {
         "playbook": "RouterInputs router",
         "problems": "RouterError",
-        "states": "diagram",
     },
 )
 
@@ -41,4 +39,4 @@ def rehearsal() -> Rehearsal:
     return rehearsing.rehearsal(example_files())
 
 
-__all__ = ["RouterError", "RouterInputs", "diagram", "example_files", "rehearsal", "router"]
+__all__ = ["RouterError", "RouterInputs", "example_files", "rehearsal", "router"]

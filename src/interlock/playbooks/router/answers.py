@@ -17,7 +17,6 @@ from interlock.engine.model import Status
 from interlock.engine.tables import Table
 from interlock.playbooks.router.documents import Returns
 from interlock.playbooks.router.problems import escaped, shown_value
-from interlock.playbooks.router.states import Finding
 
 SHOWN_TAIL = 2_000
 """Bytes at the end of a cut-off answer that are shown."""
@@ -108,21 +107,10 @@ class Returned:
 
     kind: Return
     reason: str
-    late: bool = False
 
     @property
     def relayed(self) -> bool:
         return self.kind in RELAYED
-
-    @property
-    def trail(self) -> tuple[Finding, ...]:
-        """The moves from the registered session to its end."""
-        if self.kind is Return.NOT_STARTED:
-            return (Finding.NOT_STARTED,)
-        if self.kind is Return.TIMED_OUT:
-            return (Finding.STARTED, Finding.DEADLINE_PASSED, Finding.NOTHING_USABLE)
-        came = (Finding.DEADLINE_PASSED, Finding.PARTIAL_CAME) if self.late else (Finding.ANSWERED,)
-        return (Finding.STARTED, *came, Finding.ANSWER_VALID if self.relayed else Finding.ANSWER_INVALID)
 
 
 def judge_return(answer: Answer) -> Returned:
@@ -141,7 +129,7 @@ def judge_return(answer: Answer) -> Returned:
         case Reason.SESSION_MISMATCH:
             found = escaped(str((answer.data or {}).get("session_id", "unknown")))
             said = f"Error: answer belongs to session {found}, expected {answer.session}"
-            return Returned(Return.FOREIGN_SESSION, f"{said}\n\nRaw answer: {answer.path}", answer.partial)
+            return Returned(Return.FOREIGN_SESSION, f"{said}\n\nRaw answer: {answer.path}")
         case Reason.SCOPE_VIOLATION:
             paths = ", ".join(escaped(path) for path in answer.violations)
             return _refused(
@@ -151,11 +139,11 @@ def judge_return(answer: Answer) -> Returned:
             )
         case Reason.CONTRADICTED:
             why = "; ".join(map(escaped, answer.against))
-            return Returned(Return.FAILED, f"{answer.agent} returned status {answer.token}, but: {why}", answer.partial)
+            return Returned(Return.FAILED, f"{answer.agent} returned status {answer.token}, but: {why}")
         case None if answer.token in STATUSES:
             return _odd_status(answer) or _said(answer, Return(answer.token))
         case None if answer.returns is Returns.TEXT and answer.exit_code == 0 and answer.content.strip():
-            return _odd_status(answer) or Returned(Return.UNVERIFIED, _unverified(answer.agent), answer.partial)
+            return _odd_status(answer) or Returned(Return.UNVERIFIED, _unverified(answer.agent))
     if answer.token in STATUSES:
         return _said(answer, Return.FAILED)
     if answer.returns is Returns.JSON:
@@ -169,11 +157,11 @@ def judge_return(answer: Answer) -> Returned:
 
 def _said(answer: Answer, status: Return) -> Returned:
     ended = "" if answer.exit_code in (0, None) else f" (exit {answer.exit_code})"
-    return Returned(status, f"{answer.agent} returned status {status}{ended}", answer.partial)
+    return Returned(status, f"{answer.agent} returned status {status}{ended}")
 
 
 def _refused(answer: Answer, kind: Return, why: str) -> Returned:
-    return Returned(kind, f"Error: {why}. Raw answer: {answer.path}", answer.partial)
+    return Returned(kind, f"Error: {why}. Raw answer: {answer.path}")
 
 
 def _bad_status(answer: Answer, named: object) -> Returned:

@@ -8,11 +8,18 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Annotated, TypeVar
 
-from interlock.engine.asking import Asking, Option
-from interlock.engine.checks import Checks as Preflight
-from interlock.engine.definition import AfterComplete, playbook
-from interlock.engine.model import Delegation, Dispatch, Ending, Report
-from interlock.engine.run import Run
+from interlock.engine import (
+    AfterComplete,
+    Asking,
+    Checks,
+    Delegation,
+    Dispatch,
+    Ending,
+    Option,
+    Report,
+    Run,
+    playbook,
+)
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.router.answers import Answer, ending, judge_return
 from interlock.playbooks.router.decisions import (
@@ -37,7 +44,6 @@ from interlock.playbooks.router.documents import (
 from interlock.playbooks.router.handover import RETRIES, ValidatedTask, dispatch_of, handover
 from interlock.playbooks.router.problems import TASK_LIST, Problem, RouterError, escaped
 from interlock.playbooks.router.settings import RouterSettings
-from interlock.playbooks.router.states import Finding, State, Walk
 
 T = TypeVar("T")
 
@@ -111,43 +117,25 @@ async def router(run: Run, inputs: RouterInputs) -> Ending:
 
     What depends on settings is not recorded as a decision: settings may change between a crash and its resume.
     """
-    checks = Checks(run)
     limit_s = run.settings.timeout_s
     async with run.time_limit(limit_s, f"router timed out after {limit_s:g} s"):
         with run.step("stage-1"):
-            established = await extract_and_validate(run, checks, inputs.line)
+            established = await extract_and_validate(run, inputs.line)
         with run.step("stage-2"):
-            task = await route_task(run, checks, established)
-            spec = await prepare(run, checks, task)
-    await Preflight(run, (), agents=(task.agent.name,)).preflight()
+            task = await route_task(run, established)
+            spec = await prepare(run, task)
+    await Checks(run, (), agents=(task.agent.name,)).preflight()
     with run.step("stage-3"):
         report = await run.dispatch(spec)
-        return await relay(run, checks, task, established, report)
+        return await relay(run, task, established, report)
 
 
-class Checks:
-    """Goes from check to check: each leads on or refuses the command; nothing can be reached behind a refusal."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._walk = Walk()
-
-    def need(self, found: T | Problem) -> T:
-        """What a check established; RouterError for a problem."""
-        if not isinstance(found, Problem):
-            return found
-        state = self._walk.go(found.finding)
-        self._run.note("refused", state=state, error=found.short)
-        raise RouterError(found, state)
-
-    def passed(self, found: T | Problem, then: Finding) -> T:
-        """What a check established, by which the command moves on."""
-        established = self.need(found)
-        self._walk.go(then)
-        return established
-
-    def follow(self, *trail: Finding) -> State:
-        return self._walk.go(*trail)
+def need(run: Run, found: T | Problem) -> T:
+    """What a check established; a problem refuses the command, and nothing can be reached behind that."""
+    if not isinstance(found, Problem):
+        return found
+    run.note("refused", state=found.refusal, error=found.short)
+    raise RouterError(found)
 
 
 @dataclass(frozen=True)
@@ -161,20 +149,19 @@ class Established:
     list_digest: str
 
 
-async def extract_and_validate(run: Run, checks: Checks, line: str) -> Established:
+async def extract_and_validate(run: Run, line: str) -> Established:
     """Stage 1: command and number, the task's entry, the command's file, the depth; a bad number reads no file."""
     settings = run.settings
-    command = checks.passed(parse_command(line), Finding.COMMAND_KNOWN)
+    command = need(run, parse_command(line))
     task_list = await run.read(TASK_LIST)
-    entry = checks.passed(find_task(task_list, command.number), Finding.TASK_FOUND)
-    checks.follow(Finding.FIELDS_READ)
+    entry = need(run, find_task(task_list, command.number))
     if settled_already(command.command, entry.status):
         run.warn(
             f"Task {command.number} has status {escaped(entry.status)} in {TASK_LIST}; it is implemented all the same"
         )
     document = await run.read(command_path(command.command))
-    file = checks.passed(read_command_file(document), Finding.COMMAND_FILE_READ)
-    here = checks.passed(check_depth(run.parent, settings.max_depth), Finding.DEPTH_FINE)
+    file = need(run, read_command_file(document))
+    here = need(run, check_depth(run.parent, settings.max_depth))
     run.note(
         "stage.1.done",
         command=command.command,
@@ -191,27 +178,27 @@ async def extract_and_validate(run: Run, checks: Checks, line: str) -> Establish
     return Established(command, entry, file, here, task_list.digest)
 
 
-async def route_task(run: Run, checks: Checks, known: Established) -> ValidatedTask:
+async def route_task(run: Run, known: Established) -> ValidatedTask:
     """Stage 2, first half: the target, its file, and that it is not called from within itself."""
     settings = run.settings
     file = known.file if settings.language_routing else replace(known.file, languages={})
-    target = checks.need(run.decide(route, file, known.entry.language))
+    target = need(run, run.decide(route, file, known.entry.language))
     document = await run.read(agent_path(target))
-    agent = checks.need(read_agent_file(document, target, file.path))
+    agent = need(run, read_agent_file(document, target, file.path))
     for remark in (*agent.remarks, *about_language(file, known.entry, target)):
         run.warn(remark)
-    delegation = checks.passed(check_cycle(known.here, target, settings.cycle_detection), Finding.TARGET_KNOWN)
+    delegation = need(run, check_cycle(known.here, target, settings.cycle_detection))
     timeout_s = time_limit(known.command.command, file.timeout_s, settings.timeout_default_s)
     return ValidatedTask(known.command, known.entry, agent, delegation, timeout_s, file.returns)
 
 
-async def prepare(run: Run, checks: Checks, task: ValidatedTask) -> Dispatch:
+async def prepare(run: Run, task: ValidatedTask) -> Dispatch:
     """Stage 2, second half: the context, within its limit, and nothing besides."""
     here = {*await run.list(".opencode/context", "index.md"), *await run.list(".opencode/context/core/system", "*.md")}
     for path in (INDEX, *GUIDES):
         if path not in here:
             run.note("context.missing", path=path)
-    context = checks.passed(handover(task, run.settings.max_context_bytes), Finding.CONTEXT_READY)
+    context = need(run, handover(task, run.settings.max_context_bytes))
     run.note(
         "stage.2.done",
         agent=task.agent.name,
@@ -223,7 +210,7 @@ async def prepare(run: Run, checks: Checks, task: ValidatedTask) -> Dispatch:
     return dispatch_of(task, context, guides=guides, partial_grace_s=run.settings.partial_grace_s)
 
 
-async def relay(run: Run, checks: Checks, task: ValidatedTask, known: Established, report: Report) -> Ending:
+async def relay(run: Run, task: ValidatedTask, known: Established, report: Report) -> Ending:
     """Stage 3, after the return: judge it, and pass the answer on byte for byte if it counts."""
     answer = report.answer()
     returned = judge_return(
@@ -246,7 +233,7 @@ async def relay(run: Run, checks: Checks, task: ValidatedTask, known: Establishe
         )
     )
     status = run.decide(ending, returned.kind)
-    state = checks.follow(*returned.trail)
+    state = "Relayed" if returned.relayed else "Failed"
     if (await run.read(TASK_LIST)).digest != known.list_digest:
         by_agent = report.accepted and TASK_LIST in report.changes
         run.note("todo.changed", path=TASK_LIST, by=task.agent.name if by_agent else "somebody else")
@@ -256,5 +243,4 @@ async def relay(run: Run, checks: Checks, task: ValidatedTask, known: Establishe
     if report.patch and not report.accepted:
         run.warn(f"the work of {task.agent.name} is not in the tree; to take it over: git apply {quote(report.patch)}")
     run.note("stage.3.done", state=state, status=returned.kind, session=report.session, answer_bytes=len(answer))
-    checks.follow(Finding.CLEARED)
     return Ending(status, returned.reason, answer if returned.relayed else b"")

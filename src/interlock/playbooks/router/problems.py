@@ -11,20 +11,35 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from interlock.errors import BadInput
-from interlock.playbooks.router.states import Finding, State
 
 COMMANDS = ("research", "plan", "implement", "revise")
 TASK_LIST = ".opencode/specs/TODO.md"
 DIGITS_SHOWN = 40
 
 
+class Refusal(StrEnum):
+    """What a command is refused for: exit 2, before any agent is started."""
+
+    UNKNOWN = "E_unknown"
+    MISSING = "E_missing"
+    INVALID = "E_invalid"
+    NOT_FOUND = "E_notfound"
+    TASK_LIST = "E_tasklist"
+    CONFIG = "E_config"
+    DEPTH = "E_depth"
+    AGENT = "E_agent"
+    CYCLE = "E_cycle"
+    CONTEXT = "E_context"
+
+
 @dataclass(frozen=True)
 class Problem:
     """Why the command is refused: the whole text for people, the short one for the event."""
 
-    finding: Finding
+    refusal: Refusal
     text: str
     short: str
 
@@ -32,10 +47,10 @@ class Problem:
 class RouterError(BadInput):
     """A refused command; `what` is the whole text that a person sees."""
 
-    def __init__(self, problem: Problem, state: State) -> None:
+    def __init__(self, problem: Problem) -> None:
         super().__init__(problem.text)
         self.short = problem.short
-        self.state = state
+        self.refusal = problem.refusal
 
 
 def escaped(text: str) -> str:
@@ -54,8 +69,8 @@ def shown_value(value: object) -> str:
     return escaped(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def _problem(finding: Finding, headline: str, *further: str, short: str = "") -> Problem:
-    return Problem(finding, "\n\n".join((f"Error: {headline}", *further)), short or headline)
+def _problem(refusal: Refusal, headline: str, *further: str, short: str = "") -> Problem:
+    return Problem(refusal, "\n\n".join((f"Error: {headline}", *further)), short or headline)
 
 
 def _usage(command: str) -> tuple[str, str]:
@@ -64,14 +79,12 @@ def _usage(command: str) -> tuple[str, str]:
 
 def unknown_command(name: str) -> Problem:
     headline = f"Unknown command /{escaped(name)}" if name else "Command required"
-    return _problem(
-        Finding.UNKNOWN_COMMAND, f"{headline}. Task commands: {' '.join('/' + command for command in COMMANDS)}"
-    )
+    return _problem(Refusal.UNKNOWN, f"{headline}. Task commands: {' '.join('/' + command for command in COMMANDS)}")
 
 
 def number_missing(command: str) -> Problem:
     return _problem(
-        Finding.NUMBER_MISSING,
+        Refusal.MISSING,
         f"Task number required for /{command} command",
         *_usage(command),
         f"The task number should be a positive integer corresponding to a task in {TASK_LIST}",
@@ -81,7 +94,7 @@ def number_missing(command: str) -> Problem:
 
 def number_invalid(command: str, token: str) -> Problem:
     return _problem(
-        Finding.NUMBER_INVALID,
+        Refusal.INVALID,
         f"Task number must be an integer. Got: {escaped(token)}",
         *_usage(command),
         short="Task number must be an integer",
@@ -90,7 +103,7 @@ def number_invalid(command: str, token: str) -> Problem:
 
 def task_not_found(number: int | str) -> Problem:
     return _problem(
-        Finding.TASK_NOT_FOUND,
+        Refusal.NOT_FOUND,
         f"Task {shown_number(number)} not found in TODO.md",
         f"Please verify the task number exists in {TASK_LIST}",
         f'You can list all tasks with: grep "^###" {TASK_LIST}',
@@ -100,21 +113,19 @@ def task_not_found(number: int | str) -> Problem:
 def task_twice(number: int, lines: Sequence[int]) -> Problem:
     times = "twice" if len(lines) == 2 else f"{len(lines)} times"
     places = ", ".join(map(str, lines[:-1])) + f" and {lines[-1]}"
-    return _problem(
-        Finding.TASK_LIST_UNUSABLE, f"Task {shown_number(number)} appears {times} in TODO.md (lines {places})"
-    )
+    return _problem(Refusal.TASK_LIST, f"Task {shown_number(number)} appears {times} in TODO.md (lines {places})")
 
 
 def task_list_unusable(what: str) -> Problem:
-    return _problem(Finding.TASK_LIST_UNUSABLE, escaped(what))
+    return _problem(Refusal.TASK_LIST, escaped(what))
 
 
 def command_file_missing(path: str) -> Problem:
-    return _problem(Finding.COMMAND_FILE_UNUSABLE, f"Command file {path} not found")
+    return _problem(Refusal.CONFIG, f"Command file {path} not found")
 
 
 def command_file_unusable(what: str) -> Problem:
-    return _problem(Finding.COMMAND_FILE_UNUSABLE, what)
+    return _problem(Refusal.CONFIG, what)
 
 
 def timeout_invalid(found: object) -> Problem:
@@ -126,19 +137,19 @@ def agent_name_invalid(name: object, path: str) -> Problem:
 
 
 def no_target(path: str) -> Problem:
-    return _problem(Finding.NO_TARGET, f"{path} names no target agent (routing.default or agent)")
+    return _problem(Refusal.CONFIG, f"{path} names no target agent (routing.default or agent)")
 
 
 def no_target_for(language: str, path: str) -> Problem:
     return _problem(
-        Finding.NO_TARGET,
+        Refusal.CONFIG,
         f"{path} names no target agent for language {escaped(language)} (routing.{escaped(language)})",
     )
 
 
 def agent_not_found(agent: str, file: str, command_file: str) -> Problem:
     return _problem(
-        Finding.AGENT_NOT_FOUND,
+        Refusal.AGENT,
         f"Agent {agent} not found",
         f"File: {file} does not exist",
         f"Check command configuration in {command_file}",
@@ -146,21 +157,21 @@ def agent_not_found(agent: str, file: str, command_file: str) -> Problem:
 
 
 def agent_file_unusable(what: str) -> Problem:
-    return _problem(Finding.AGENT_FILE_UNUSABLE, what)
+    return _problem(Refusal.CONFIG, what)
 
 
 def too_deep(depth: int, maximum: int, path: Sequence[str]) -> Problem:
     trail = escaped(" -> ".join(path))
-    return _problem(Finding.TOO_DEEP, f"delegation depth {depth} exceeds the maximum of {maximum} (path: {trail})")
+    return _problem(Refusal.DEPTH, f"delegation depth {depth} exceeds the maximum of {maximum} (path: {trail})")
 
 
 def cycle(path: Sequence[str]) -> Problem:
-    return _problem(Finding.CYCLE, f"delegation cycle: {escaped(' -> '.join(path))}")
+    return _problem(Refusal.CYCLE, f"delegation cycle: {escaped(' -> '.join(path))}")
 
 
 def context_too_large(agent: str, size: int, limit: int, description: int, prompt: int) -> Problem:
     return _problem(
-        Finding.CONTEXT_TOO_LARGE,
+        Refusal.CONTEXT,
         f"context for {agent} is {size} bytes; at most {limit} are handed over "
         f"(task_description: {description} bytes, user_prompt: {prompt} bytes)",
         f"Shorten the description in {TASK_LIST} or the text after the task number: refer to a file for the details",
