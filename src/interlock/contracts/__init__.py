@@ -3,7 +3,16 @@
 from interlock.contracts.answer import PLAIN, Answer, AnswerFormat, parse_answer, sample
 from interlock.contracts.artifact import Artifact, ArtifactCheck, ArtifactClass, check, complaint
 from interlock.contracts.contract import NO_CHANGE, Contract, Judgement, judge, why_no_change
-from interlock.contracts.evidence import Check, Claim, Evidence, checks_in_data, checks_in_text, nothing_to_run
+from interlock.contracts.evidence import (
+    FAIL,
+    PASS,
+    Check,
+    Claim,
+    Evidence,
+    checks_in_data,
+    checks_in_text,
+    nothing_to_run,
+)
 from interlock.contracts.outcome import TRANSIENT, UNUSABLE, Outcome, Reason
 from interlock.contracts.structure import (
     AllOf,
@@ -14,11 +23,14 @@ from interlock.contracts.structure import (
     SectionValues,
     Structure,
     YamlKeys,
+    labelled,
 )
 from interlock.contracts.weakening import is_definition, is_test, weakened
 
 __all__ = [
+    "FAIL",
     "NO_CHANGE",
+    "PASS",
     "PLAIN",
     "TRANSIENT",
     "UNUSABLE",
@@ -49,6 +61,7 @@ __all__ = [
     "is_definition",
     "is_test",
     "judge",
+    "labelled",
     "nothing_to_run",
     "parse_answer",
     "sample",

@@ -5,7 +5,7 @@ from interlock.documents.facts import FileFacts
 from interlock.documents.json import DuplicateKey, JsonDocument, JsonInvalid
 from interlock.documents.json import load as load_json
 from interlock.documents.markdown import Fence, Frontmatter, Sections, split_frontmatter
-from interlock.documents.paths import inside, relative
+from interlock.documents.paths import inside, plain_parts, relative
 from interlock.documents.plain import Key, pointer
 from interlock.documents.store import LIMIT, EditedMeanwhile, Store, Written
 from interlock.documents.words import one_line, stamp
@@ -33,6 +33,7 @@ __all__ = [
     "load_json",
     "load_yaml",
     "one_line",
+    "plain_parts",
     "pointer",
     "relative",
     "render_yaml",

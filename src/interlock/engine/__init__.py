@@ -13,8 +13,10 @@ from interlock.lazy import lazily
 if TYPE_CHECKING:
     from interlock.agents.runner import AgentRequest
     from interlock.engine.asking import CHECK, Asked, Asking, Option
-    from interlock.engine.checks import Checks, Named, Proof, named_commands
+    from interlock.engine.brief import fenced, quoted
+    from interlock.engine.checks import UNCOMPARED, Checks, Named, Proof, named_commands
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
+    from interlock.engine.dispatch import failure_context
     from interlock.engine.examination import BYPRODUCTS
     from interlock.engine.excerpts import Edit
     from interlock.engine.exploration import (
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
         Rehearsal,
         explore,
     )
+    from interlock.engine.journal import Line
     from interlock.engine.model import (
         APPROVE,
         DEADLINE,
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     from interlock.engine.run import KEY, Run
     from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
     from interlock.engine.tables import Table
+    from interlock.engine.world import Documents
     from interlock.workspace import Scope
 
 __getattr__ = lazily(
@@ -63,10 +67,13 @@ __getattr__ = lazily(
             "APPROVE DEADLINE REJECT SESSION TIMEOUT Changed Choice CommandResult Delegation Dispatch Ending "
             "GateDecision Kind Quoted Report Retries Status Stop"
         ),
-        "checks": "Checks Named Proof named_commands",
+        "brief": "fenced quoted",
+        "checks": "UNCOMPARED Checks Named Proof named_commands",
         "asking": "CHECK Asked Asking Option",
         "definition": "AfterComplete Past Playbook playbook",
+        "dispatch": "failure_context",
         "excerpts": "Edit",
+        "journal": "Line",
         "prompts": "Prompt",
         "run": "KEY Run",
         "simulation": "Act SimulatedWorld Simulation best",
@@ -74,6 +81,7 @@ __getattr__ = lazily(
         "examination": "BYPRODUCTS",
         "options": "Options",
         "tables": "Table",
+        "world": "Documents",
         "interlock.workspace": "Scope",
         "interlock.agents.runner": "AgentRequest",
     },
@@ -93,6 +101,7 @@ __all__ = [
     "SESSION",
     "STANDARD",
     "TIMEOUT",
+    "UNCOMPARED",
     "Act",
     "AfterComplete",
     "AgentRequest",
@@ -105,11 +114,13 @@ __all__ = [
     "Delegation",
     "Deviation",
     "Dispatch",
+    "Documents",
     "Edit",
     "Ending",
     "GateDecision",
     "Invariant",
     "Kind",
+    "Line",
     "Named",
     "Option",
     "Options",
@@ -131,6 +142,9 @@ __all__ = [
     "Table",
     "best",
     "explore",
+    "failure_context",
+    "fenced",
     "named_commands",
     "playbook",
+    "quoted",
 ]

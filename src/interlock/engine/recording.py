@@ -71,6 +71,10 @@ class Recording:
         """The playbook's own table, as people have it now."""
         return self.playbook.settings() if self.options.settings is None else self.options.settings
 
+    def place(self, path: str) -> str:
+        """The absolute path of a file of the workspace: for messages to people, never for a digest."""
+        return str(self.world.tree.root / path)
+
     @property
     def flags(self) -> Mapping[str, Any]:
         """Options of this process, such as a bounded stop; never part of a digest."""

@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from interlock.documents.paths import plain_parts
-from interlock.engine import Dispatch, Kind, Prompt, Quoted
-from interlock.engine.brief import fenced
-from interlock.engine.checks import UNCOMPARED
+from interlock.documents import plain_parts
+from interlock.engine import UNCOMPARED, Dispatch, Kind, Prompt, Quoted, fenced
 from interlock.errors import EngineFault, PathRefused
 from interlock.playbooks.roadmap.answers import Answer, Decision, contract_of
 from interlock.playbooks.roadmap.decisions import AGENT_OF, JUDGES, Failure, Step, is_empty

@@ -9,10 +9,8 @@ from shlex import quote
 from typing import Any
 
 from interlock.contracts import TRANSIENT, Outcome, Reason
-from interlock.documents.paths import plain_parts
-from interlock.engine import Checks, Dispatch, Named, Quoted, Report, Run, Status
-from interlock.engine.brief import fenced, quoted
-from interlock.engine.dispatch import failure_context
+from interlock.documents import plain_parts
+from interlock.engine import Checks, Dispatch, Named, Quoted, Report, Run, Status, failure_context, fenced, quoted
 from interlock.errors import PathRefused, WorkspaceFailed
 from interlock.playbooks.roadmap.answers import Answer, FileNote, read_answer
 from interlock.playbooks.roadmap.briefs import Attempt, Known, Rules, dispatch_of

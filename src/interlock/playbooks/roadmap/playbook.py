@@ -9,12 +9,19 @@ from typing import Annotated, Any
 
 from interlock.contracts import Reason
 from interlock.documents import DocumentState
-from interlock.engine.asking import Option
-from interlock.engine.checks import UNCOMPARED, Checks
-from interlock.engine.definition import AfterComplete, Past, playbook
-from interlock.engine.model import Ending, Report, Retries
-from interlock.engine.run import Run
-from interlock.engine.world import Documents
+from interlock.engine import (
+    UNCOMPARED,
+    AfterComplete,
+    Checks,
+    Documents,
+    Ending,
+    Option,
+    Past,
+    Report,
+    Retries,
+    Run,
+    playbook,
+)
 from interlock.playbooks.roadmap.answers import Answer, read_answer
 from interlock.playbooks.roadmap.briefs import Known, tests_counted
 from interlock.playbooks.roadmap.decisions import (
@@ -110,7 +117,7 @@ def edited(inputs: RoadmapInputs, past: Past, documents: Documents) -> str | Non
 )
 async def roadmap(run: Run, inputs: RoadmapInputs) -> Ending:
     """Work through a roadmap, one ready item at a time, until all pass, one is blocked, or none can be selected."""
-    place = str(run.world.tree.root / inputs.file)
+    place = run.place(inputs.file)
     async for turn in run.loop("item"):
         found = await load(run, inputs.file, place)
         if found.choice is Choice.COMPLETE:

@@ -9,28 +9,29 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
-from interlock.engine import (
+from interlock.engine import AgentRequest, Options, Status
+from interlock.playbooks.roadmap.decisions import AGENTS, JUDGES, PIPELINES, RETRY_PIPELINES, SOURCE_OF, Step
+from interlock.playbooks.roadmap.playbook import DEFAULT_FILE, RoadmapInputs, roadmap
+from interlock.playbooks.roadmap.report import HEADING, TOKEN
+from interlock.playbooks.roadmap.schema import MOST_RETRIES, STATE_FIELDS, Complexity
+from interlock.testing import (
     ALWAYS,
     ENDS,
     LIARS,
     STANDARD,
     Act,
-    AgentRequest,
+    Agent,
     Deviation,
     Invariant,
-    Options,
+    MemoryDocuments,
+    MemoryLayer,
+    MemoryTree,
     Played,
     Rehearsal,
     SimulatedWorld,
     Simulation,
-    Status,
     best,
 )
-from interlock.engine.simulation import Agent, MemoryDocuments, MemoryLayer, MemoryTree
-from interlock.playbooks.roadmap.decisions import AGENTS, JUDGES, PIPELINES, RETRY_PIPELINES, SOURCE_OF, Step
-from interlock.playbooks.roadmap.playbook import DEFAULT_FILE, RoadmapInputs, roadmap
-from interlock.playbooks.roadmap.report import HEADING, TOKEN
-from interlock.playbooks.roadmap.schema import MOST_RETRIES, STATE_FIELDS, Complexity
 
 
 def item(identity: str, complexity: str, **more: Any) -> dict[str, Any]:

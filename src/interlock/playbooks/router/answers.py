@@ -13,8 +13,7 @@ from enum import StrEnum
 from typing import Any, NoReturn
 
 from interlock.contracts import Reason
-from interlock.engine.model import Status
-from interlock.engine.tables import Table
+from interlock.engine import Status, Table
 from interlock.playbooks.router.documents import Returns
 from interlock.playbooks.router.problems import escaped, shown_value
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interlock.engine.model import Delegation
+from interlock.engine import Delegation
 from interlock.playbooks.router import problems
 from interlock.playbooks.router.documents import (
     GENERAL,

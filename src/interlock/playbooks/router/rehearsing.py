@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from interlock.engine import (
+from interlock.engine import AgentRequest, Options, Status
+from interlock.playbooks.router.playbook import RouterInputs, router
+from interlock.playbooks.router.problems import TASK_LIST
+from interlock.testing import (
     ALWAYS,
     LIARS,
     STANDARD,
     Act,
-    AgentRequest,
+    Agent,
     Deviation,
     Invariant,
-    Options,
     Played,
     Rehearsal,
     SimulatedWorld,
     Simulation,
-    Status,
     best,
 )
-from interlock.engine.simulation import Agent
-from interlock.playbooks.router.playbook import RouterInputs, router
-from interlock.playbooks.router.problems import TASK_LIST
 
 
 def says(status: str) -> Deviation:

@@ -1,0 +1,158 @@
+"""What a playbook touches beside `run`: found by reading its code, in every file of its folder (OW-07).
+
+A playbook is replayed, so all that it does goes through the verbs.  Whoever reads a clock, a file or a chance of their
+own gets another run at replay; whoever reaches behind the public names is broken by the next version.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+
+FILES = (
+    "os",
+    "io",
+    "sys",
+    "shutil",
+    "tempfile",
+    "glob",
+    "fileinput",
+    "mmap",
+    "fcntl",
+    "sqlite3",
+    "logging",
+    "filelock",
+)
+PROCESSES = ("subprocess", "signal", "threading", "multiprocessing", "concurrent", "asyncio", "psutil", "ctypes")
+NETWORK = ("socket", "ssl", "select", "urllib", "http")
+CLOCK_AND_CHANCE = ("time", "random", "secrets", "uuid")
+WORLD = frozenset((*FILES, *PROCESSES, *NETWORK, *CLOCK_AND_CHANCE))
+"""Modules that are the outside world: files, processes, network, clock, chance."""
+
+INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(FILES, "read and write documents with run.read and run.write"),
+    **dict.fromkeys(PROCESSES, "run.command runs programs, run.cluster works side by side"),
+    **dict.fromkeys(NETWORK, "agents and commands reach the network, a playbook does not"),
+    **dict.fromkeys(CLOCK_AND_CHANCE, "run.now is the clock, run.new_id makes names"),
+    "pathlib.Path": "read and write documents with run.read and run.write",
+    "pathlib.PosixPath": "read and write documents with run.read and run.write",
+    "datetime.datetime.now": "run.now is the clock",
+    "datetime.datetime.utcnow": "run.now is the clock",
+    "datetime.datetime.today": "run.now is the clock",
+    "datetime.date.today": "run.now is the clock",
+    "open": "read and write documents with run.read and run.write",
+    "print": "run.say is the output",
+    "input": "run.gate asks a person",
+    "exec": "a playbook is the code that is read",
+    "eval": "a playbook is the code that is read",
+    "__import__": "a playbook is the code that is read",
+    "importlib.import_module": "a playbook is the code that is read",
+    "interlock.documents.Store": "read and write documents with run.read and run.write",
+}
+"""Names that reach around the verbs, each with what to use instead."""
+
+PUBLIC = tuple(f"interlock.{room}" for room in ("engine", "contracts", "documents", "errors", "settings", "testing"))
+"""What a playbook may import of interlock, by the names that each has in `__all__`."""
+INNER = frozenset({"world", "journal", "record", "options"})
+"""What a run is made of; none of a playbook's business."""
+
+
+@dataclass(frozen=True)
+class Touch:
+    """One place at which a playbook reaches past the verbs."""
+
+    file: str
+    line: int
+    what: str
+    instead: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.what}: {self.instead}"
+
+
+def touches(folder: Traversable, package: str = "") -> list[Touch]:
+    """Every place in the Python files of a playbook's folder that touches the world beside `run`.
+
+    Args:
+        package: the playbook's own package, whose modules it may import.
+    """
+    found: list[Touch] = []
+    for file in sorted(_sources(folder), key=lambda one: one.name):
+        found += in_text(file.read_text(encoding="utf-8"), file.name, package)
+    return found
+
+
+def _sources(folder: Traversable) -> Iterator[Traversable]:
+    for entry in folder.iterdir():
+        if entry.is_file() and entry.name.endswith(".py"):
+            yield entry
+
+
+def in_text(text: str, file: str, package: str = "") -> list[Touch]:
+    """The places of one file."""
+    tree = ast.parse(text)
+    spared = set(_for_types(tree))
+    aliases: dict[str, str] = {}
+    found: set[Touch] = set()
+    for node in ast.walk(tree):
+        for name, alias in _imported(node):
+            aliases[alias] = name
+            if id(node) not in spared and (instead := _refused(name, package)):
+                found.add(Touch(file, node.lineno, f"imports {name}", instead))  # type: ignore[attr-defined]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and (full := _full(node, aliases)) in INSTEAD:
+            found.add(Touch(file, node.lineno, f"uses {full}", INSTEAD[full]))
+        if isinstance(node, ast.Attribute) and node.attr in INNER and _is_run(node.value):
+            found.add(Touch(file, node.lineno, f"reaches run.{node.attr}", "a run is its verbs"))
+    return sorted(found, key=lambda one: (one.line, one.what))
+
+
+def _for_types(tree: ast.AST) -> Iterator[int]:
+    """The statements that only a type checker reads."""
+    for branch in ast.walk(tree):
+        if isinstance(branch, ast.If) and ast.unparse(branch.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            yield from (id(node) for statement in branch.body for node in ast.walk(statement))
+
+
+def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Full name and the name under which it is used, of what a statement imports."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            head = alias.name.partition(".")[0]
+            yield (alias.name, alias.asname) if alias.asname else (head if head == alias.name else alias.name, head)
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        for alias in node.names:
+            yield f"{node.module}.{alias.name}", alias.asname or alias.name
+
+
+def _refused(name: str, package: str) -> str:
+    """What to do instead of importing this; empty where it may be imported."""
+    head, _, _rest = name.partition(".")
+    if head in WORLD:
+        return INSTEAD[head]
+    if name in INSTEAD:
+        return INSTEAD[name]
+    if head != "interlock" or name == "interlock.lazy.lazily" or (package and f"{name}.".startswith(f"{package}.")):
+        return ""
+    room = ".".join(name.split(".")[:2])
+    if room not in PUBLIC:
+        return f"import from {', '.join(PUBLIC)}"
+    return "" if len(name.split(".")) <= 3 else f"import what {room} has in __all__"
+
+
+def _full(node: ast.AST, aliases: Mapping[str, str]) -> str:
+    try:
+        dotted = ast.unparse(node)
+    except (ValueError, RecursionError):
+        return ""
+    head, dot, rest = dotted.partition(".")
+    return aliases.get(head, head) + dot + rest
+
+
+def _is_run(node: ast.AST) -> bool:
+    """Whether an expression is the run: by its name, which the house keeps to."""
+    return (isinstance(node, ast.Name) and node.id == "run") or (
+        isinstance(node, ast.Attribute) and node.attr in ("run", "_run")
+    )

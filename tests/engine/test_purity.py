@@ -1,0 +1,58 @@
+"""The rule of the verbs: what a playbook touches beside `run` is found in every file of its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.purity import in_text, touches
+from interlock.playbooks import NAMES, load
+
+PLANTED = {
+    "a process": ("import subprocess\n", "imports subprocess: run.command runs programs"),
+    "tasks": ("from asyncio import gather as g\n", "imports asyncio.gather: run.command runs"),
+    "a module of the system": ("import os.path\n", "imports os.path: read and write documents"),
+    "inside a function": ("def f():\n    import socket\n", "imports socket: agents and commands reach"),
+    "a file": ("def f():\n    open('x')\n", "uses open: read and write documents"),
+    "paths": ("import pathlib as p\nx = p.Path('a')\n", "uses pathlib.Path: read and write"),
+    "a path by name": ("from pathlib import Path\n", "imports pathlib.Path: read and write"),
+    "a clock": ("from datetime import datetime as d\nx = d.now()\n", "uses datetime.datetime.now: run.now"),
+    "chance": ("from random import random\n", "imports random.random: run.now is the clock, run.new_id"),
+    "an import by name": ("x = __import__('os')\n", "uses __import__: a playbook is the code that is read"),
+    "the inside of a run": ("def f(run):\n    return run.world.now()\n", "reaches run.world: a run is its verbs"),
+    "the inside, by way of a field": ("def f(self):\n    self.run.journal.append('x')\n", "reaches run.journal"),
+    "a private name": ("from interlock.engine.dispatch import Dispatcher\n", "has in __all__"),
+    "a room of the house": ("from interlock.workspace import Workspace\n", "import from interlock.engine, "),
+    "another playbook": ("from interlock.playbooks.b import x\n", "import from interlock.engine, "),
+    "the store": ("from interlock.documents import Store\n", "imports interlock.documents.Store: read and write"),
+}
+
+
+@pytest.mark.req("OW-07")
+@pytest.mark.parametrize(("code", "complaint"), PLANTED.values(), ids=PLANTED.keys())
+def test_a_planted_touch_is_found_with_its_place(code: str, complaint: str, tmp_path: Path) -> None:
+    """In any file of the folder, named with its line and with what to use instead."""
+    (tmp_path / "crew.py").write_text(f"{code}\n", encoding="utf-8")
+    (found,) = touches(tmp_path, "interlock.playbooks.a")
+    assert str(found).startswith(f"crew.py:{code.count(chr(10)) if 'x =' in code or 'def' in code else 1}: ")
+    assert complaint in str(found)
+
+
+def test_what_is_allowed_is_left_alone() -> None:
+    """Public names, pure paths and dates, its own modules, types, and words that only look alike."""
+    allowed = (
+        "from datetime import datetime, timedelta\nfrom pathlib import PurePosixPath\n"
+        "from interlock.engine import Run, Dispatch\nfrom interlock.documents import Sections\n"
+        "from interlock.playbooks.a import decisions\nfrom . import briefs\n"
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from interlock.engine.world import World\n"
+        "async def f(run):\n    await run.read.open('x')\n    return run.identity.run_id, world.options\n"
+    )
+    assert in_text(allowed, "playbook.py", "interlock.playbooks.a") == []
+
+
+@pytest.mark.req("OW-07")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_shipped_playbooks_keep_to_it(name: str) -> None:
+    """Each of them has nothing but its verbs, in all of its files."""
+    assert [str(one) for one in touches(load(name).folder, f"interlock.playbooks.{name}")] == []
