@@ -23,6 +23,21 @@ from interlock.workspace.layers import (
 from interlock.workspace.patches import work_of, work_patch
 from interlock.workspace.scope import DEFAULT_PROTECTED, Scope, protected_names
 from interlock.workspace.snapshots import Change, ChangeKind, Snapshot, Workspace
+from interlock.workspace.users_git import UsersRepository
+from interlock.workspace.users_repository import (
+    Checkout,
+    Commit,
+    Done,
+    Effect,
+    Repository,
+    Standing,
+    Stash,
+    Unstash,
+    Where,
+    commit_message,
+    listing_digest,
+    stash_message,
+)
 
 __all__ = [
     "DEFAULT_PROTECTED",
@@ -32,7 +47,11 @@ __all__ = [
     "BroughtIn",
     "Change",
     "ChangeKind",
+    "Checkout",
+    "Commit",
     "Confinement",
+    "Done",
+    "Effect",
     "Entry",
     "Exit",
     "Found",
@@ -41,13 +60,22 @@ __all__ = [
     "Mode",
     "Network",
     "Probe",
+    "Repository",
     "Scope",
     "Snapshot",
+    "Standing",
+    "Stash",
+    "Unstash",
+    "UsersRepository",
+    "Where",
     "Work",
     "Workspace",
     "bring_in",
+    "commit_message",
+    "listing_digest",
     "open_layers",
     "protected_names",
+    "stash_message",
     "work_of",
     "work_patch",
 ]
