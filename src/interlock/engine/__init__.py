@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         ENDS,
         LIARS,
         STANDARD,
+        TROUBLES,
+        WEAKENED_TEST,
         Deviation,
         Invariant,
         Played,
@@ -53,12 +55,21 @@ if TYPE_CHECKING:
         Stop,
     )
     from interlock.engine.options import Options
+<<<<<<< HEAD
     from interlock.engine.prompts import Prompt
     from interlock.engine.run import KEY, Run
     from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
     from interlock.engine.tables import Table
     from interlock.engine.world import Documents
     from interlock.workspace import Scope
+=======
+    from interlock.engine.run import Run
+    from interlock.engine.simulated_repository import SimulatedRepository, Trouble
+    from interlock.engine.simulation import Act, Agent, MemoryLayer, SimulatedWorld, Simulation, best
+    from interlock.engine.tables import Table
+    from interlock.engine.world import CommandCall
+    from interlock.workspace import Done, Scope, Standing
+>>>>>>> f5d9bcc (ticket: the user's git through run.repository)
 
 __getattr__ = lazily(
     __name__,
@@ -73,6 +84,7 @@ __getattr__ = lazily(
         "definition": "AfterComplete Past Playbook playbook",
         "dispatch": "failure_context",
         "excerpts": "Edit",
+<<<<<<< HEAD
         "journal": "Line",
         "prompts": "Prompt",
         "run": "KEY Run",
@@ -83,6 +95,19 @@ __getattr__ = lazily(
         "tables": "Table",
         "world": "Documents",
         "interlock.workspace": "Scope",
+=======
+        "run": "Run",
+        "simulated_repository": "SimulatedRepository Trouble",
+        "simulation": "Act Agent MemoryLayer SimulatedWorld Simulation best",
+        "exploration": (
+            "ALWAYS CRASH ENDS LIARS STANDARD TROUBLES WEAKENED_TEST Deviation Invariant Played Rehearsal explore"
+        ),
+        "examination": "BYPRODUCTS",
+        "options": "Options",
+        "tables": "Table",
+        "world": "CommandCall",
+        "interlock.workspace": "Done Scope Standing",
+>>>>>>> f5d9bcc (ticket: the user's git through run.repository)
         "interlock.agents.runner": "AgentRequest",
     },
 )
@@ -95,32 +120,46 @@ __all__ = [
     "CRASH",
     "DEADLINE",
     "ENDS",
-    "KEY",
     "LIARS",
     "REJECT",
     "SESSION",
     "STANDARD",
     "TIMEOUT",
+<<<<<<< HEAD
     "UNCOMPARED",
+=======
+    "TROUBLES",
+    "WEAKENED_TEST",
+>>>>>>> f5d9bcc (ticket: the user's git through run.repository)
     "Act",
     "AfterComplete",
+    "Agent",
     "AgentRequest",
     "Asked",
     "Asking",
     "Changed",
     "Checks",
     "Choice",
+    "CommandCall",
     "CommandResult",
     "Delegation",
     "Deviation",
     "Dispatch",
+<<<<<<< HEAD
     "Documents",
+=======
+    "Done",
+>>>>>>> f5d9bcc (ticket: the user's git through run.repository)
     "Edit",
     "Ending",
     "GateDecision",
     "Invariant",
     "Kind",
+<<<<<<< HEAD
     "Line",
+=======
+    "MemoryLayer",
+>>>>>>> f5d9bcc (ticket: the user's git through run.repository)
     "Named",
     "Option",
     "Options",
@@ -135,11 +174,14 @@ __all__ = [
     "Retries",
     "Run",
     "Scope",
+    "SimulatedRepository",
     "SimulatedWorld",
     "Simulation",
+    "Standing",
     "Status",
     "Stop",
     "Table",
+    "Trouble",
     "best",
     "explore",
     "failure_context",

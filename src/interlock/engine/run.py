@@ -20,7 +20,7 @@ from interlock.engine.keys import checked_name
 from interlock.engine.model import APPROVE, REJECT, Choice, Dispatch, GateDecision, Report, Status
 from interlock.engine.options import Halted, Options
 from interlock.engine.places import start_without, taking
-from interlock.engine.plain_verbs import KEY, PlainVerbs
+from interlock.engine.plain_verbs import PlainVerbs
 from interlock.engine.repository_verb import RepositoryVerb
 from interlock.engine.scopes import current
 from interlock.engine.turns import Lane, take_place, through
@@ -234,6 +234,3 @@ async def settle_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
     for task in members:  # of several that halt, the first in declared order
         if not task.cancelled() and isinstance(halt := task.exception(), Halted):
             raise halt
-
-
-__all__ = ["KEY", "Run"]

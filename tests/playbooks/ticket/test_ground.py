@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import CommandResult, Status
+from interlock.engine import CommandResult, Status, Trouble
 from interlock.errors import InterlockError
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, task
 from tests.playbooks.ticket.conftest import Bench, answer_gate
@@ -57,7 +57,7 @@ def test_a_question_about_the_base_can_be_declined(bench: Bench) -> None:
     simulation = bench.simulate()
     bench.git.branches[OTHER] = bench.git.head
     bench.git.branch = OTHER
-    bench.git._record(dict(bench.git._committed()), "of another ticket")
+    bench.git.record(dict(bench.git._committed()), "of another ticket")
     assert simulation.go().exit_code == 4
     answer_gate(simulation, "abort")
     assert (simulation.go().exit_code, bench.called, bench.git.branch) == (3, [], OTHER)
@@ -112,9 +112,9 @@ def test_a_branch_of_that_name_is_found_before_the_first_agent(bench: Bench) -> 
     """It lacks the present state: a person is asked, and nobody has been paid yet; asked once."""
     simulation = bench.simulate()
     bench.git.branches[BRANCH] = bench.git.head
-    bench.git._record(dict(bench.git._committed()), "second on main")
+    bench.git.record(dict(bench.git._committed()), "second on main")
     close = simulation.go()
-    assert (close.exit_code, bench.called, bench.git.stashes) == (4, [], [])
+    assert (close.exit_code, bench.called, bench.git.stashed) == (4, [], [])
     answer_gate(simulation, "switch")
     assert simulation.go().status is Status.COMPLETE
 
@@ -124,21 +124,21 @@ def test_a_branch_of_that_name_is_found_before_the_first_agent(bench: Bench) -> 
 def test_a_repository_in_the_middle_of_something_is_found_before_the_first_agent(bench: Bench, state: str) -> None:
     bench.simulate()
     if state == "busy":
-        bench.git.busy = "MERGE_HEAD\n"
+        bench.git.befall(Trouble.MERGING)
     else:
         bench.git.branches[""] = bench.git.head
         bench.git.branch = ""
         bench.put("README.md", "changed\n")
     assert bench.simulation is not None
     close = bench.simulation.go()
-    assert (close.exit_code, bench.called, bench.git.stashes) == (3, [], [])
+    assert (close.exit_code, bench.called, bench.git.stashed) == (3, [], [])
     assert not bench.has(f"{HOME}/progress.yaml")
 
 
 @pytest.mark.req("EV-43")
 def test_a_task_in_a_submodule_is_refused_before_anybody_writes_code(bench: Bench) -> None:
     """No commit of this repository could have it."""
-    bench.git.submodules = ("lib",)
+    bench.git.modules = ("lib",)
     bench.tasks = graph(task("T1", files=("lib/a.c",)), task("T2"))
     close = bench.play()
     assert close.exit_code == 3
@@ -197,4 +197,4 @@ def test_documentation_is_put_back_if_the_branch_cannot_be_had(bench: Bench) -> 
     bench.put("README.md", "mine\n")
     bench.git._checkout = lambda name: CommandResult(1, stderr="it is checked out elsewhere")  # type: ignore[method-assign]
     assert "it is checked out elsewhere" in simulation.go().reason
-    assert (bench.git.stashes, bench.text("README.md")) == ([], "mine\n")
+    assert (bench.git.stashed, bench.text("README.md")) == ([], "mine\n")

@@ -15,8 +15,8 @@ from interlock.engine import Status
 from interlock.engine.folder import known_runs
 from interlock.engine.host import Finished
 from interlock.playbooks.ticket import TicketInputs, ticket
-from interlock.playbooks.ticket.git import STASH
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, task
+from interlock.workspace import Stash, UsersRepository
 from tests.playbooks.ticket.place import REQUEST, Place, events, git
 from tests.playbooks.ticket.test_real_runs import MAKE, ONE
 
@@ -119,7 +119,7 @@ def killed_before(place: Place, verb: str) -> None:
     def wire(point: str) -> None:
         runs = known_runs(place.root)
         last = runs[0].folder.lines()[-1] if point == "effect" and runs else None
-        if last is not None and last.event == "command.intent" and f"/{last.key}".rsplit("/", 1)[1].startswith(verb):
+        if last is not None and last.event == "repository.intent" and f"/{last.key}".rsplit("/", 1)[1].startswith(verb):
             raise Killed
 
     with pytest.raises(Killed):
@@ -127,7 +127,7 @@ def killed_before(place: Place, verb: str) -> None:
 
 
 @pytest.mark.req("TK-102")
-@pytest.mark.parametrize("verb", ["checkout", "pop"])
+@pytest.mark.parametrize("verb", ["checkout", "unstash"])
 def test_a_stash_that_the_user_makes_between_crash_and_resume_is_the_users(place: Place, verb: str) -> None:
     """Ours has moved down the list by then: it is found by its mark, and the user's stays whole."""
     place.begin({**MAKE, "README.md": "old\n", "src/other.txt": "ok\n"})
@@ -211,7 +211,7 @@ def test_documents_that_are_deleted_and_renamed_in_the_index_come_along(place: P
 
 
 FAILED_PUSHES = {
-    "nothing was taken away": ('"$git" stash store -m "$6" "$("$git" stash create "$6")"', 0),
+    "nothing was taken away": ('"$git" stash store -m "$message" "$("$git" stash create "$message")"', 0),
     "files were taken away": ('"$git" "$@"', 1),
 }
 
@@ -229,17 +229,13 @@ def test_a_stash_that_fails_is_dropped_only_if_its_files_are_still_there(
     fake = tmp_path / "bin" / "git"
     fake.parent.mkdir()
     fake.write_text(
-        f"#!/bin/sh\ngit={shutil.which('git')}\n"
-        f'if test "$1 $2" != "stash push"; then exec "$git" "$@"; fi\n{pushes}\nexit 7\n'
+        f"#!/bin/sh\ngit={shutil.which('git')}\nmessage='mine Interlock-Key: mark'\n"
+        f'case "$*" in *"stash push"*) ;; *) exec "$git" "$@" ;; esac\n{pushes}\necho no >&2\nexit 7\n'
     )
     fake.chmod(0o755)
-    done = subprocess.run(
-        ("sh", "-c", STASH, "push", "mine mark", "mark", "src/t1.txt", "moved.py", "old.py"),
-        cwd=place.root,
-        env={**os.environ, "PATH": f"{fake.parent}:{os.environ['PATH']}"},
-        check=False,
-    )
-    assert done.returncode == 7
+    repository = UsersRepository(place.root, {**os.environ, "PATH": f"{fake.parent}:{os.environ['PATH']}"})
+    done = asyncio.run(repository.do(Stash(("src/t1.txt", "moved.py", "old.py"), "mine"), "mark"))
+    assert done.problem == "no"
     assert len(place.git("stash", "list").splitlines()) == kept
     assert (place.git("status", "--porcelain") == before) is (kept == 0)
     assert not (place.root / ".git/index.interlock").exists()

@@ -13,7 +13,8 @@ from typing import Any
 
 from interlock.contracts import AnswerFormat, Artifact, Contract, Custom, Headings, Outcome
 from interlock.documents import render_yaml
-from interlock.engine.model import Dispatch, Kind
+from interlock.engine import Dispatch, Kind
+from interlock.playbooks.ticket.analysis import CACHE, DOCS
 from interlock.playbooks.ticket.artifacts import (
     PLAN_RULE,
     PROMPT_FIELDS,
@@ -25,7 +26,6 @@ from interlock.playbooks.ticket.artifacts import (
 )
 from interlock.playbooks.ticket.documents import home, iteration_home
 from interlock.playbooks.ticket.graph import Graph, Limits, Policy, Strategy, Task
-from interlock.playbooks.ticket.project import CACHE, DOCS
 
 INTERPRETER, INITIALIZER, PLANNER, SPLITTER = "Interpreter", "Initializer", "Planner", "Splitter"
 EXECUTOR, DEVELOPER, REVIEWER = "task-executor", "Developer", "Reviewer"

@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 from interlock.contracts import Outcome
-from interlock.engine.model import Ending, Report
+from interlock.engine import Ending, Report, Stop
 from interlock.playbooks.ticket import briefs
 from interlock.playbooks.ticket.artifacts import added_files, auto_accept_report
-from interlock.playbooks.ticket.git import Branch, Repository
+from interlock.playbooks.ticket.documents import ATTEMPTS, Phase, RunStatus
 from interlock.playbooks.ticket.graph import (
     UNDONE,
     Graph,
@@ -34,10 +34,9 @@ from interlock.playbooks.ticket.graph import (
     share_files,
     steers_checks,
 )
-from interlock.playbooks.ticket.ledger import Ledger, Stop
+from interlock.playbooks.ticket.ledger import Ledger, failure, files_digest
+from interlock.playbooks.ticket.metrics import minutes_between, moment_of, stamp
 from interlock.playbooks.ticket.planning import limits_of
-from interlock.playbooks.ticket.process import again, ask, check_head, failure, files_digest, write_anew
-from interlock.playbooks.ticket.progress import ATTEMPTS, Phase, RunStatus, minutes_between, moment_of, stamp
 from interlock.playbooks.ticket.validation import Check, validate
 
 SHOWN_OF_OUTPUT = 6000
@@ -68,11 +67,9 @@ class Result:
 
 
 class Execution:
-    def __init__(self, ledger: Ledger, repository: Repository, branch: Branch) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.run = ledger.run
-        self._repository = repository
-        self._branch = branch
 
     async def all_groups(self) -> bool:
         """O5: every group in the order of the graph. True if the short cut accepted the work by itself."""
@@ -107,8 +104,8 @@ class Execution:
         graph = await self._begin(group, [task], graph)
         task = graph.tasks[task.id]
         spec = briefs.developer(ledger.ticket, ledger.iteration, ledger.data, task, graph.policy, ledger.tasks_path)
-        report = await ask(ledger, spec, self._branch)
-        await check_head(ledger, self._repository, spec.name)
+        report = await ledger.ask(spec)
+        await ledger.check_head(spec.name)
         result = self._taken(task, report)
         check = await validate(self.ledger, graph, group.letter) if result.fine else Check(False, result.error)
         if not check.green:
@@ -124,7 +121,7 @@ class Execution:
             # Nobody has looked at that yet: a claim that nothing is to be done, or tests that check less, need a judge.
             await ledger.change({("cycle_acceleration_mode",): "standard"})
             return False
-        await write_anew(self.run, ledger.report_path, auto_accept_report(stamp(self.run.now())))
+        await self.run.write_anew(ledger.report_path, auto_accept_report(stamp(self.run.now())))
         ledger.log("trivial.auto_accept", task=task.id)
         return True
 
@@ -154,7 +151,7 @@ class Execution:
         needed = {task.id: again for task in graph.of(group) if task.status in UNDONE and (again := refused(task))}
         if not needed or ledger.entry.get("amended"):
             return graph
-        limits = await limits_of(ledger, self._repository)
+        limits = await limits_of(ledger)
         forgotten = {
             name: [path for path in paths if not limits.problem(path) and not steers_checks(path)]
             for name, paths in needed.items()
@@ -165,7 +162,7 @@ class Execution:
         ledger.log("tasks.amended", refused=forgotten)
         with self.run.step("amend"):
             spec = briefs.amendment(ledger.ticket, ledger.iteration, ledger.data, ledger.tasks_path, graph, forgotten)
-            report = await ask(ledger, spec)
+            report = await ledger.ask(spec)
         if report.outcome is not Outcome.OK:
             self.run.warn(failure("Planner", report, spec.contract.artifacts[0].path))
             return graph
@@ -216,7 +213,7 @@ class Execution:
         else:
             members = {task.id: partial(self._attempt, group, task, graph) for task in tasks}
             reports = await self.run.cluster("tasks", members, cap=len(members))
-        await check_head(self.ledger, self._repository, ", ".join(reports))
+        await self.ledger.check_head(", ".join(reports))
         return {task.id: self._taken(task, reports[task.id]) for task in tasks}
 
     def _left_by_the_last(self, task: Task) -> Any:
@@ -261,7 +258,7 @@ class Execution:
             strategy=group.strategy,
             starts_from=self._left_by_the_last(task),
         )
-        return await ask(ledger, spec, self._branch)
+        return await ledger.ask(spec)
 
     def _result(self, task: Task, report: Report) -> Result:
         said = report.data or {}
@@ -345,19 +342,15 @@ class Execution:
         first = tired[0]
         self.ledger.log("task.max_attempts", task=first.id, attempt=first.attempt)
         await self.ledger.change({("current_task_id",): first.id, ("current_task_attempt",): first.attempt})
-        raise Stop(
-            Ending.stopped(
-                f"PAUSED: task {first.id} failed {ATTEMPTS} attempts\n{first.entry.get('last_error') or ''}".rstrip()
-                + f"\nAs many again with: {again(self.ledger)} --retry"
-            ),
-            RunStatus.PAUSED,
-        )
+        self.ledger.stops_as = RunStatus.PAUSED
+        said = f"PAUSED: task {first.id} failed {ATTEMPTS} attempts\n{first.entry.get('last_error') or ''}".rstrip()
+        raise Stop(Ending.stopped(f"{said}\nAs many again with: {self.ledger.again} --retry"))
 
     # -- metrics
 
     async def _count(self, graph: Graph, group: Group) -> None:
         metrics = self.ledger.metrics(graph)
-        await self.ledger.change({**self.ledger.counted(metrics), **self.ledger.first_change(graph)})
+        await self.ledger.change(self.ledger.counted(metrics, graph))
         rejected = [task.id for task in graph.of(group) if task.status in UNDONE and task.attempt]
         self.ledger.tell(metrics.line(), rejected_tasks=rejected)
 
@@ -368,8 +361,7 @@ class Execution:
         ledger.log("group.end", group=group.letter, minutes=minutes)
         await ledger.change(
             {
-                **ledger.counted(metrics),
-                **ledger.first_change(graph),
+                **ledger.counted(metrics, graph),
                 ("metrics", "latest_group_cycle_minutes_estimate"): minutes,
                 ("current_task_id",): None,
                 ("current_task_attempt",): 0,

@@ -12,8 +12,7 @@ from typing import Any
 
 from interlock.engine import APPROVE, REJECT, Checks, Named, Proof, Run
 from interlock.playbooks.ticket.graph import Commands, Graph
-from interlock.playbooks.ticket.ledger import Ledger
-from interlock.playbooks.ticket.process import digest_of
+from interlock.playbooks.ticket.ledger import Ledger, digest_of
 from interlock.playbooks.ticket.toolchains import NONE, Command
 
 HERE = "."
