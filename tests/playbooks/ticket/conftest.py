@@ -13,7 +13,8 @@ import pytest
 
 from interlock.agents.runner import AgentRequest
 from interlock.documents import load_yaml
-from interlock.engine import Act, CommandCall, CommandResult, Options, SimulatedRepository, SimulatedWorld
+from interlock.engine import Act, CommandCall, CommandResult, Done, Options, SimulatedRepository, SimulatedWorld
+from interlock.workspace import Commit, Effect
 from interlock.engine.drive import Close
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line
@@ -39,6 +40,17 @@ from tests.playbooks.ticket.place import Place
 
 Change = Callable[[AgentRequest, Act], Act]
 agents_for = cache(working)
+
+
+@dataclass
+class Refusing(SimulatedRepository):
+    """A repository that refuses one kind of effect, in these words."""
+
+    kind: type = Commit
+    said: str = ""
+
+    async def carry_out(self, effect: Effect, mark: str) -> Done:
+        return Done(self.said) if self.said and isinstance(effect, self.kind) else await super().carry_out(effect, mark)
 
 
 @dataclass

@@ -200,7 +200,7 @@ def test_an_existing_branch_that_lacks_the_base_is_asked_about(bench: Bench, cho
     simulation = bench.simulate()
     first = bench.git.head
     bench.git.branches[BRANCH] = first
-    bench.git.record(dict(bench.git._committed()), "second on main")
+    bench.git.record(dict(bench.git.files), "second on main")
     close = simulation.go()
     assert close.exit_code == 4
     assert f"Branch {BRANCH} exists and does not contain the present state" in close.reason
@@ -213,7 +213,7 @@ def test_a_stash_that_cannot_be_applied_is_kept(bench: Bench) -> None:
     simulation = bench.simulate()
     bench.git.branches[BRANCH] = bench.git.head
     bench.git.branch = BRANCH
-    bench.git.record({**bench.git._committed(), "README.md": b"theirs\n"}, "on the branch")
+    bench.git.record({**bench.git.files, "README.md": b"theirs\n"}, "on the branch")
     bench.git.branch = "main"
     bench.put("README.md", "mine\n")
     original = bench.git._stash

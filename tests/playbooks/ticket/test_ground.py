@@ -57,7 +57,7 @@ def test_a_question_about_the_base_can_be_declined(bench: Bench) -> None:
     simulation = bench.simulate()
     bench.git.branches[OTHER] = bench.git.head
     bench.git.branch = OTHER
-    bench.git.record(dict(bench.git._committed()), "of another ticket")
+    bench.git.record(dict(bench.git.files), "of another ticket")
     assert simulation.go().exit_code == 4
     answer_gate(simulation, "abort")
     assert (simulation.go().exit_code, bench.called, bench.git.branch) == (3, [], OTHER)
@@ -112,7 +112,7 @@ def test_a_branch_of_that_name_is_found_before_the_first_agent(bench: Bench) -> 
     """It lacks the present state: a person is asked, and nobody has been paid yet; asked once."""
     simulation = bench.simulate()
     bench.git.branches[BRANCH] = bench.git.head
-    bench.git.record(dict(bench.git._committed()), "second on main")
+    bench.git.record(dict(bench.git.files), "second on main")
     close = simulation.go()
     assert (close.exit_code, bench.called, bench.git.stashed) == (4, [], [])
     answer_gate(simulation, "switch")

@@ -58,7 +58,7 @@ def test_a_commit_of_a_person_does_not_stop_the_ticket(bench: Bench, agent: str)
 
     def commits(_request: AgentRequest) -> None:
         bench.put("mine.txt", "mine\n")
-        bench.git.record({**bench.git._committed(), "mine.txt": b"mine\n"}, "theirs")
+        bench.git.record({**bench.git.files, "mine.txt": b"mine\n"}, "theirs")
 
     bench.changes[agent] = while_at_work(commits)
     close = bench.play()
@@ -75,7 +75,7 @@ def test_all_of_the_work_committed_by_a_person_is_no_failure(bench: Bench) -> No
 
     def commits(_request: AgentRequest) -> None:
         assert bench.world is not None
-        tracked = {path: bench.world.tree.files[path] for path in bench.git._committed()}
+        tracked = {path: bench.world.tree.files[path] for path in bench.git.files}
         bench.git.record(tracked, "all of it")
 
     bench.changes["Reviewer"] = while_at_work(commits)
