@@ -13,6 +13,7 @@ from interlock.engine.exploration import (
     LIARS,
     PEOPLES_FILE,
     STANDARD,
+    TROUBLES,
     WEAKENED_TEST,
     Deviation,
     Invariant,
@@ -20,6 +21,7 @@ from interlock.engine.exploration import (
     Rehearsal,
     explore,
 )
+from interlock.engine.simulated_repository import SimulatedRepository, Trouble
 from interlock.engine.simulation import (
     Act,
     Agent,
@@ -38,6 +40,7 @@ __all__ = [
     "LIARS",
     "PEOPLES_FILE",
     "STANDARD",
+    "TROUBLES",
     "WEAKENED_TEST",
     "Act",
     "Agent",
@@ -48,8 +51,10 @@ __all__ = [
     "MemoryTree",
     "Played",
     "Rehearsal",
+    "SimulatedRepository",
     "SimulatedWorld",
     "Simulation",
+    "Trouble",
     "best",
     "explore",
 ]

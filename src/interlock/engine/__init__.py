@@ -25,8 +25,6 @@ if TYPE_CHECKING:
         ENDS,
         LIARS,
         STANDARD,
-        TROUBLES,
-        WEAKENED_TEST,
         Deviation,
         Invariant,
         Played,
@@ -55,21 +53,12 @@ if TYPE_CHECKING:
         Stop,
     )
     from interlock.engine.options import Options
-<<<<<<< HEAD
     from interlock.engine.prompts import Prompt
-    from interlock.engine.run import KEY, Run
+    from interlock.engine.run import Run
     from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
     from interlock.engine.tables import Table
-    from interlock.engine.world import Documents
-    from interlock.workspace import Scope
-=======
-    from interlock.engine.run import Run
-    from interlock.engine.simulated_repository import SimulatedRepository, Trouble
-    from interlock.engine.simulation import Act, Agent, MemoryLayer, SimulatedWorld, Simulation, best
-    from interlock.engine.tables import Table
-    from interlock.engine.world import CommandCall
+    from interlock.engine.world import CommandCall, Documents
     from interlock.workspace import Done, Scope, Standing
->>>>>>> f5d9bcc (ticket: the user's git through run.repository)
 
 __getattr__ = lazily(
     __name__,
@@ -84,30 +73,16 @@ __getattr__ = lazily(
         "definition": "AfterComplete Past Playbook playbook",
         "dispatch": "failure_context",
         "excerpts": "Edit",
-<<<<<<< HEAD
         "journal": "Line",
         "prompts": "Prompt",
-        "run": "KEY Run",
+        "run": "Run",
         "simulation": "Act SimulatedWorld Simulation best",
         "exploration": "ALWAYS CRASH ENDS LIARS STANDARD Deviation Invariant Played Rehearsal explore",
         "examination": "BYPRODUCTS",
         "options": "Options",
         "tables": "Table",
-        "world": "Documents",
-        "interlock.workspace": "Scope",
-=======
-        "run": "Run",
-        "simulated_repository": "SimulatedRepository Trouble",
-        "simulation": "Act Agent MemoryLayer SimulatedWorld Simulation best",
-        "exploration": (
-            "ALWAYS CRASH ENDS LIARS STANDARD TROUBLES WEAKENED_TEST Deviation Invariant Played Rehearsal explore"
-        ),
-        "examination": "BYPRODUCTS",
-        "options": "Options",
-        "tables": "Table",
-        "world": "CommandCall",
+        "world": "CommandCall Documents",
         "interlock.workspace": "Done Scope Standing",
->>>>>>> f5d9bcc (ticket: the user's git through run.repository)
         "interlock.agents.runner": "AgentRequest",
     },
 )
@@ -125,15 +100,9 @@ __all__ = [
     "SESSION",
     "STANDARD",
     "TIMEOUT",
-<<<<<<< HEAD
     "UNCOMPARED",
-=======
-    "TROUBLES",
-    "WEAKENED_TEST",
->>>>>>> f5d9bcc (ticket: the user's git through run.repository)
     "Act",
     "AfterComplete",
-    "Agent",
     "AgentRequest",
     "Asked",
     "Asking",
@@ -145,21 +114,14 @@ __all__ = [
     "Delegation",
     "Deviation",
     "Dispatch",
-<<<<<<< HEAD
     "Documents",
-=======
     "Done",
->>>>>>> f5d9bcc (ticket: the user's git through run.repository)
     "Edit",
     "Ending",
     "GateDecision",
     "Invariant",
     "Kind",
-<<<<<<< HEAD
     "Line",
-=======
-    "MemoryLayer",
->>>>>>> f5d9bcc (ticket: the user's git through run.repository)
     "Named",
     "Option",
     "Options",
@@ -174,14 +136,12 @@ __all__ = [
     "Retries",
     "Run",
     "Scope",
-    "SimulatedRepository",
     "SimulatedWorld",
     "Simulation",
     "Standing",
     "Status",
     "Stop",
     "Table",
-    "Trouble",
     "best",
     "explore",
     "failure_context",

@@ -13,8 +13,7 @@ import pytest
 
 from interlock.agents.runner import AgentRequest
 from interlock.documents import load_yaml
-from interlock.engine import Act, CommandCall, CommandResult, Done, Options, SimulatedRepository, SimulatedWorld
-from interlock.workspace import Commit, Effect
+from interlock.engine import Act, CommandCall, CommandResult, Done, Options
 from interlock.engine.drive import Close
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line
@@ -36,6 +35,8 @@ from interlock.playbooks.ticket.rehearsing import (
     world,
 )
 from interlock.playbooks.ticket.settings import TicketSettings
+from interlock.testing import SimulatedRepository, SimulatedWorld
+from interlock.workspace import Commit, Effect
 from tests.playbooks.ticket.place import Place
 
 Change = Callable[[AgentRequest, Act], Act]

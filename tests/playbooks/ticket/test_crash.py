@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from interlock.app import Application
-from interlock.engine import Done, SimulatedRepository, Status
+from interlock.engine import Done, Status
 from interlock.engine.folder import known_runs
 from interlock.engine.host import Call, Quiet
 from interlock.engine.journal import Line
 from interlock.engine.simulation import Crash
 from interlock.playbooks.ticket import TicketInputs, ticket
 from interlock.playbooks.ticket.rehearsing import HOME, graph, task
+from interlock.testing import SimulatedRepository
 from interlock.workspace import Checkout, Commit, Effect, Stash, Unstash
 from tests.playbooks.ticket.conftest import Bench
 from tests.playbooks.ticket.place import REQUEST, Place, events

@@ -11,6 +11,7 @@ from interlock.documents import render_yaml
 from interlock.engine import CommandResult, Status
 from interlock.playbooks.ticket.finishing import VERDICT, Evidence, Said
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, PROJECT, graph, task
+from interlock.testing import Trouble
 from tests.playbooks.ticket.conftest import Bench, answers, at_attempts, in_order, nothing, only, writes
 
 REPORT = f"{HOME}/iteration_0/review_report.yaml"
@@ -106,10 +107,10 @@ def test_an_accepted_change_of_nothing_makes_no_commit(bench: Bench) -> None:
 
 def test_a_hook_that_refuses_stops_the_run_and_the_next_start_only_commits(bench: Bench) -> None:
     """Accepted work is not lost: exit 3 with the hook's words; the next start makes the commit and nothing else."""
-    bench.git.commit_fails = "hook: no ticket in the message"
+    bench.git.befall(Trouble.HOOK)
     close = bench.play()
     assert close.exit_code == 3
-    assert "the commit failed: hook: no ticket in the message" in close.reason
+    assert "the commit failed: hook: a blank at the end" in close.reason
     assert (bench.progress["status"], bench.progress["metrics"]["percent_complete"]) == ("FAILED", 95)
     bench.git.troubles.clear()
     calls = len(bench.called)

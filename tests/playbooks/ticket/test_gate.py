@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 import pytest
 
-from interlock.engine import Status, Trouble
+from interlock.engine import Status
 from interlock.playbooks.ticket.gate import ROUNDS
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, rejects, task
-from tests.playbooks.ticket.conftest import Bench, Change, answer_gate, nothing
+from interlock.testing import SimulatedRepository, Trouble
+from interlock.workspace import Unstash
+from tests.playbooks.ticket.conftest import Bench, Change, Refusing, answer_gate, nothing
 
 
 def dirty(bench: Bench, **files: str) -> None:
@@ -49,8 +49,8 @@ def test_documentation_comes_along_by_itself(bench: Bench) -> None:
     bench.put("docs/notes.md", "new\n")
     assert bench.play().status is Status.COMPLETE
     assert bench.world is not None
-    words = [word for call in bench.world.commands for word in call.argv]
-    assert words.index("push") < words.index("checkout") < words.index("pop")
+    effects = [line.data["effect"] for line in bench.lines if line.event == "repository.intent"]
+    assert effects[:3] == ["stash", "checkout", "unstash"]
     assert (bench.text("README.md"), bench.text("docs/notes.md")) == ("new\n", "new\n")
     assert bench.git.stashed == []
     assert bench.events("gate.opened") == []
@@ -75,13 +75,22 @@ def test_changed_code_waits_for_a_person(bench: Bench) -> None:
     assert bench.progress["carried_files"] == ["src/mine.txt"]
 
 
+class Restless(SimulatedRepository):
+    """Each look finds other contents."""
+
+    looks = 0
+
+    def content(self, path: str, most: int | None = None) -> bytes | None:
+        self.looks += 1
+        return f"{path} {self.looks}".encode()
+
+
 @pytest.mark.req("EN-29", "EN-30")
-def test_a_repository_that_never_keeps_still_stops_the_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_that_never_keeps_still_stops_the_run(bench: Bench) -> None:
     """Something writes all the time: the gate asks a bounded number of times and changes nothing."""
+    bench.git = Restless()
     bench.simulate()
     bench.put("src/mine.txt", "mine\n")
-    contents = map(str, count())
-    monkeypatch.setattr(bench.git, "_contents", lambda: next(contents))
     close = bench.play(flags={"dirty": "stash"})
     assert close.exit_code == 3
     assert f"the repository changed each of the {ROUNDS} times that the git gate asked" in close.reason
@@ -210,20 +219,13 @@ def test_an_existing_branch_that_lacks_the_base_is_asked_about(bench: Bench, cho
 
 def test_a_stash_that_cannot_be_applied_is_kept(bench: Bench) -> None:
     """The run stays on the branch and says where the stash is: exit 3."""
+    bench.git = Refusing(kind=Unstash, said="conflict")
     simulation = bench.simulate()
     bench.git.branches[BRANCH] = bench.git.head
     bench.git.branch = BRANCH
     bench.git.record({**bench.git.files, "README.md": b"theirs\n"}, "on the branch")
     bench.git.branch = "main"
     bench.put("README.md", "mine\n")
-    original = bench.git._stash
-
-    def conflict(words):  # type: ignore[no-untyped-def]
-        from interlock.engine import CommandResult
-
-        return CommandResult(1, stderr="conflict") if words[0] == "pop" else original(words)
-
-    bench.git._stash = conflict  # type: ignore[method-assign]
     close = simulation.go()
     assert close.exit_code == 3
     assert close.reason.splitlines()[0] == f"ERROR: stash could not be applied on {BRANCH}; it is kept as stash@{{0}}"

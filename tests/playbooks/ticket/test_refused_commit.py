@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from interlock.documents import load_yaml
-from interlock.engine import CommandResult, Status, Trouble
+from interlock.engine import CommandResult, Status
 from interlock.engine.simulated_repository import Committed
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, checks, graph, task
+from interlock.testing import Trouble
 from tests.playbooks.ticket.conftest import Bench
 from tests.playbooks.ticket.place import Place, git
 from tests.playbooks.ticket.test_real_runs import MAKE

@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from interlock.documents import DocumentState, read_yaml, render_yaml
-from interlock.engine import Run
-from interlock.engine.journal import Line
+from interlock.engine import Line, Run
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket.analysis import CACHE, DocsState
 from interlock.playbooks.ticket.metrics import Metrics

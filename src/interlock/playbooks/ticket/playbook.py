@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from interlock.engine import AfterComplete, Asked, Ending, Past, Retries, Run, Stop, playbook
-from interlock.engine.world import Documents
+from interlock.engine import AfterComplete, Asked, Documents, Ending, Past, Retries, Run, Stop, playbook
 from interlock.playbooks.ticket.analysis import CACHE, MOST_PARALLEL
 from interlock.playbooks.ticket.briefs import AGENTS
 from interlock.playbooks.ticket.documents import ATTEMPTS, ITERATIONS, Phase, home

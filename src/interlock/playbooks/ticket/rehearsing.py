@@ -9,7 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 from interlock.documents import load_yaml, read_yaml, render_yaml
-from interlock.engine import (
+from interlock.engine import AgentRequest, CommandCall, CommandResult, Options, Status
+from interlock.playbooks.ticket.analysis import CACHE, DOCS, fingerprint, is_documentation, listing
+from interlock.playbooks.ticket.artifacts import accepting_report
+from interlock.playbooks.ticket.documents import ATTEMPTS, IGNORED, ITERATIONS
+from interlock.playbooks.ticket.playbook import ticket
+from interlock.playbooks.ticket.startup import TicketInputs
+from interlock.testing import (
     ALWAYS,
     ENDS,
     LIARS,
@@ -18,25 +24,15 @@ from interlock.engine import (
     WEAKENED_TEST,
     Act,
     Agent,
-    AgentRequest,
-    CommandCall,
-    CommandResult,
     Deviation,
     Invariant,
     MemoryLayer,
-    Options,
     Played,
     Rehearsal,
     SimulatedRepository,
     SimulatedWorld,
     Simulation,
-    Status,
 )
-from interlock.playbooks.ticket.analysis import CACHE, DOCS, fingerprint, is_documentation, listing
-from interlock.playbooks.ticket.artifacts import accepting_report
-from interlock.playbooks.ticket.documents import ATTEMPTS, IGNORED, ITERATIONS
-from interlock.playbooks.ticket.playbook import ticket
-from interlock.playbooks.ticket.startup import TicketInputs
 
 Files = Mapping[str, bytes]
 REQUEST = "ABC-12 fix the login error so that users can sign in"
