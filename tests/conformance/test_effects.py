@@ -241,7 +241,7 @@ def test_the_same_error_later_ends_the_run_as_stopped(engine: Start) -> None:
 
 
 @pytest.mark.req("EN-24")
-@pytest.mark.parametrize("verb", ["write", "command", "gate", "dispatch", "set_aside"])
+@pytest.mark.parametrize("verb", ["write", "command", "repository", "gate", "dispatch", "set_aside"])
 def test_a_run_comes_into_being_with_its_first_effect(engine: Start, verb: str) -> None:
     """Reading, deciding and noting leave no trace; each verb with an effect makes the run."""
     before: list[bool] = []
@@ -255,7 +255,9 @@ def test_a_run_comes_into_being_with_its_first_effect(engine: Start, verb: str) 
             case "write":
                 await run.write("w.txt", "w")
             case "command":
-                await run.command(("sh", "effect.sh", "x"))
+                await run.command(("true",))
+            case "repository":
+                await run.repository.checkout("work", create=True)
             case "gate":
                 await run.gate("g", "Go on?")
             case "dispatch":
@@ -264,7 +266,8 @@ def test_a_run_comes_into_being_with_its_first_effect(engine: Start, verb: str) 
                 await run.set_aside("a.txt")
         return Ending.complete()
 
-    played = engine(toy(body), Work(), {"a.txt": "old\n", **COMMAND_FILES})
+    played = engine(toy(body), Work(), {"a.txt": "old\n"})
+    played.put_under_git()
     played.go()
     assert before == [True]
     assert [line.event for line in played.lines][:3] == ["run.start", "read", "looked"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -13,7 +14,8 @@ from interlock.contracts import NO_CHANGE, why_no_change
 from interlock.documents import Sections, load_yaml
 from interlock.engine.brief import SAID_TO_BE_DATA, Heading, render
 from interlock.engine.model import Dispatch
-from interlock.playbooks.ticket import briefs
+from interlock.engine.prompts import worded
+from interlock.playbooks.ticket import briefs, ticket
 from interlock.playbooks.ticket.artifacts import (
     BLOCKING,
     PROMPT_FIELDS,
@@ -26,6 +28,7 @@ from interlock.playbooks.ticket.artifacts import (
 )
 from interlock.playbooks.ticket.graph import Limits, Strategy, read_graph
 from interlock.playbooks.ticket.rehearsing import TWO
+from interlock.testing import SimulatedWorld
 
 PROGRESS: dict[str, Any] = {
     "build_command": "make build",
@@ -40,7 +43,7 @@ RULE = prompt_rule("ABC-12", "ABC-12 do it", "2026-01-01T00:00:00Z")
 SNAPSHOT = {"startup.impact_scan": "{}", "PRIMARY INPUT": "what is wanted", "progress.yaml": "state"}
 ROLE_LINES = ("ROLE ENFORCEMENT", "VIOLATION PENALTY", "SCOPE REMINDER")
 
-SPECS: dict[str, Dispatch] = {
+PROMPTED: dict[str, Dispatch] = {
     "Interpreter": briefs.interpreter("ABC-12", "ABC-12 do it", RULE),
     "Interpreter, answered": briefs.interpreter("ABC-12", "ABC-12 do it", RULE, "the second one", ["Which one?"]),
     "Initializer": briefs.initializer(
@@ -60,6 +63,12 @@ SPECS: dict[str, Dispatch] = {
         "ABC-12", 0, PROGRESS, FAILED, GRAPH.policy, TASKS, attempt=2, strategy=Strategy.SEQUENTIAL
     ),
     "Reviewer": briefs.reviewer("ABC-12", 0, PROGRESS, TASKS, "prompts/ABC-12/iteration_0/review_report.yaml"),
+}
+
+
+NO_FILES = SimulatedWorld({}).documents
+SPECS: dict[str, Any] = {
+    name: replace(spec, task=worded(ticket, spec.task, NO_FILES)) for name, spec in PROMPTED.items()
 }
 
 
