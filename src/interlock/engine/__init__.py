@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from interlock.engine.run import Run
     from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
     from interlock.engine.tables import Table
+    from interlock.engine.toolchains import NONE, PROJECT_FILES, Command, Commands, find_commands
     from interlock.engine.world import CommandCall, Documents
     from interlock.workspace import Done, Scope, Standing
 
@@ -81,6 +82,7 @@ __getattr__ = lazily(
         "examination": "BYPRODUCTS",
         "options": "Options",
         "tables": "Table",
+        "toolchains": "NONE PROJECT_FILES Command Commands find_commands",
         "world": "CommandCall Documents",
         "interlock.workspace": "Done Scope Standing",
         "interlock.agents.runner": "AgentRequest",
@@ -96,6 +98,8 @@ __all__ = [
     "DEADLINE",
     "ENDS",
     "LIARS",
+    "NONE",
+    "PROJECT_FILES",
     "REJECT",
     "SESSION",
     "STANDARD",
@@ -109,8 +113,10 @@ __all__ = [
     "Changed",
     "Checks",
     "Choice",
+    "Command",
     "CommandCall",
     "CommandResult",
+    "Commands",
     "Delegation",
     "Deviation",
     "Dispatch",
@@ -146,6 +152,7 @@ __all__ = [
     "explore",
     "failure_context",
     "fenced",
+    "find_commands",
     "named_commands",
     "playbook",
     "quoted",

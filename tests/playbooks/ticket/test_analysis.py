@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.contracts import DOCUMENTATION, is_documentation
 from interlock.engine import Scope
 from interlock.playbooks.ticket.analysis import (
     DOCS,
-    DOCUMENTATION,
     Trust,
     architecture_relevant,
     docs_state,
     fingerprint,
     impact,
-    is_documentation,
     listing,
     parallel_tasks,
     search_terms,

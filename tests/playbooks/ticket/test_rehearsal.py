@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from interlock.engine import Ending, Options, Scope, Table, explore
-from interlock.playbooks.ticket import briefs, rehearsal
+from interlock.playbooks.ticket import rehearsal
 from interlock.playbooks.ticket.documents import log_entry
 from interlock.playbooks.ticket.finishing import VERDICT, Content, Said, accepted_work, commit
 from interlock.playbooks.ticket.gate import Crossing, stash_files, switch
@@ -115,9 +115,7 @@ async def works_at_once(ledger: Ledger) -> None:
     await settle_tasks(ledger)
     graph = await ledger.graph()
     task = graph.tasks["T1"]
-    spec = briefs.executor(
-        ledger.ticket, 0, ledger.data, task, graph.policy, ledger.tasks_path, attempt=1, strategy=Strategy.PARALLEL
-    )
+    spec = ledger.briefs.executor(task, graph.policy, attempt=1, strategy=Strategy.PARALLEL)
     await ledger.run.dispatch(replace(spec, writes=()))  # what came into the tree would keep the gate from opening
 
 

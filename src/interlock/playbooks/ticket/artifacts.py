@@ -153,28 +153,47 @@ def graph_problem(text: str, *, new: bool, limits: Limits | None = None) -> str 
     return problem_of(data, new=new, limits=limits)
 
 
-EXAMPLE_GRAPH = {
-    "strategy": "sequential",
-    "validation_policy": {"baseline_allowlist": [], "baseline_scope": "code_and_tests_only", "working_directory": "."},
-    "tasks": [
+def task(
+    name: str, group: str = "A", files: tuple[str, ...] = (), needs: tuple[str, ...] = (), **more: Any
+) -> dict[str, Any]:
+    """An entry of a task graph."""
+    return {
+        "id": name,
+        "description": f"Work on {name}",
+        "files_to_modify": list(files or (f"src/{name.lower()}.txt",)),
+        "success_criteria": ["tests pass"],
+        "parallel_group": group,
+        "depends_on": list(needs),
+        "status": "PENDING",
+        **more,
+    }
+
+
+def graph(*tasks: Mapping[str, Any], strategies: Mapping[str, str] | None = None, **policy: Any) -> str:
+    """A task graph: the tasks by their groups, in the order in which the groups come up."""
+    groups: dict[str, list[str]] = {}
+    for entry in tasks:
+        groups.setdefault(entry["parallel_group"], []).append(entry["id"])
+    said = strategies or {}
+    return render_yaml(
         {
-            "id": "T1",
-            "description": "Do the work",
-            "files_to_modify": ["src/main.txt"],
-            "test_files": [],
-            "success_criteria": ["tests pass"],
-            "parallel_group": "A",
-            "depends_on": [],
-            "status": "PENDING",
+            "strategy": "mixed",
+            "validation_policy": {"baseline_scope": "code_and_tests_only", **policy},
+            "tasks": [dict(entry) for entry in tasks],
+            "parallel_groups": groups,
+            "execution_order": [
+                {"group": letter, "strategy": said.get(letter, "parallel"), "tasks": names}
+                for letter, names in groups.items()
+            ],
         }
-    ],
-    "parallel_groups": {"A": ["T1"]},
-    "execution_order": [{"group": "A", "strategy": "sequential", "tasks": ["T1"]}],
-}
+    )
+
+
+EXAMPLE_GRAPH = graph(task("T1", files=("src/main.txt",)), strategies={"A": "sequential"})
 
 
 def graph_rule(limits: Limits) -> Custom:
-    return Custom(lambda text: graph_problem(text, new=True, limits=limits), render_yaml(EXAMPLE_GRAPH))
+    return Custom(lambda text: graph_problem(text, new=True, limits=limits), EXAMPLE_GRAPH)
 
 
 # -- amendment.yaml

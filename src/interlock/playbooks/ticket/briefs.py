@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from interlock.contracts import AnswerFormat, Artifact, Contract, Custom, Headings, Outcome
@@ -66,10 +66,6 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
 
 
-def commands(progress: Mapping[str, Any]) -> dict[str, Any]:
-    return {"build": progress["build_command"], "test": progress["test_command"]}
-
-
 def _written(agent: str, task: Prompt, *owed: Artifact, **more: Any) -> Dispatch:
     """A call of an agent that is judged by what it writes."""
     return Dispatch(agent, task, Contract(owed, AS_WRITTEN), **{"timeout_s": USUAL_S, **more})
@@ -88,156 +84,124 @@ def interpreter(ticket: str, request: str, rule: Custom, answers: str = "", aske
     return _written(INTERPRETER, task, Artifact(path, structure=rule), context=context, rules=rules, step="I1")
 
 
-def initializer(
-    ticket: str,
-    progress: Mapping[str, Any],
-    *,
-    mode: str,
-    renew: Sequence[str],
-    fingerprint: str,
-    digests: Mapping[str, str],
-) -> Dispatch:
-    """A refresh of the documentation that is not valid any more."""
-    listed = "\n".join(f"- {path}" for path in renew) or "- none: the documents are valid, only the cache is not"
-    said = {"ticket": ticket, "mode": mode, "listed": listed, "cache": CACHE, "fingerprint": fingerprint}
-    return _written(
-        INITIALIZER,
-        Prompt.of("initializer", **commands(progress), **said),
-        *(Artifact(path, structure=Headings()) for path in renew),
-        Artifact(CACHE, structure=cache_rule(fingerprint, digests)),
-        inputs=tuple(path for path in DOCS if digests.get(path)),
-        step="O7" if mode == INCREMENTAL else "I3",
-    )
+@dataclass(frozen=True)
+class Briefs:
+    """What agents are asked in one iteration of a ticket."""
 
+    ticket: str
+    iteration: int
+    progress: Mapping[str, Any]
 
-def planner(
-    ticket: str, iteration: int, progress: Mapping[str, Any], source: str, snapshot: Mapping[str, str]
-) -> Dispatch:
-    """The plan of an iteration. `snapshot`: heading to text, in order."""
-    place = iteration_home(ticket, iteration)
-    plan, tasks = f"{place}/plan.md", f"{place}/tasks.yaml"
-    task = Prompt.of(
-        "planner",
-        ticket=ticket,
-        iteration=iteration,
-        source=source,
-        state=f"{home(ticket)}/progress.yaml",
-        cache=progress["docs_cache_state_path"],
-        plan=plan,
-        tasks=tasks,
-        snapshot={title: fenced(text) for title, text in snapshot.items()},
-        **commands(progress),
-    )
-    owed = (Artifact(plan, structure=PLAN_RULE), Artifact(tasks, required=False))
-    return _written(PLANNER, task, *owed, inputs=(source,), step="O3", iteration=iteration)
+    def _at(self, name: str) -> str:
+        return f"{iteration_home(self.ticket, self.iteration)}/{name}"
 
+    def _prompt(self, name: str, **values: Any) -> Prompt:
+        return Prompt.of(
+            name,
+            ticket=self.ticket,
+            iteration=self.iteration,
+            tasks=self._at("tasks.yaml"),
+            build=self.progress["build_command"],
+            test=self.progress["test_command"],
+            **values,
+        )
 
-def amendment(
-    ticket: str,
-    iteration: int,
-    progress: Mapping[str, Any],
-    tasks: str,
-    graph: Graph,
-    forgotten: Mapping[str, Sequence[str]],
-) -> Dispatch:
-    """Files that a graph forgot: `forgotten` has, by task, those that its attempts changed more than once."""
-    path = f"{iteration_home(ticket, iteration)}/amendment.yaml"
-    errors = [fenced(str(graph.tasks[task].entry.get("last_error") or "")) for task in forgotten]
-    task = Prompt.of(
-        "amendment",
-        ticket=ticket,
-        iteration=iteration,
-        tasks=tasks,
-        output=path,
-        evidence="\n".join(f"- {task}: {', '.join(paths)}" for task, paths in forgotten.items()),
-        errors="\n".join(errors),
-        **commands(progress),
-    )
-    more = {"inputs": (tasks,), "member": f"{PLANNER}-amendment", "step": "O5", "iteration": iteration}
-    return _written(PLANNER, task, Artifact(path, structure=amendment_rule(forgotten)), **more)
+    def initializer(self, mode: str, renew: Sequence[str], *, fingerprint: str, digests: Mapping[str, str]) -> Dispatch:
+        """A refresh of the documentation that is not valid any more."""
+        listed = "\n".join(f"- {path}" for path in renew) or "- none: the documents are valid, only the cache is not"
+        return _written(
+            INITIALIZER,
+            self._prompt("initializer", mode=mode, listed=listed, cache=CACHE, fingerprint=fingerprint),
+            *(Artifact(path, structure=Headings()) for path in renew),
+            Artifact(CACHE, structure=cache_rule(fingerprint, digests)),
+            inputs=tuple(path for path in DOCS if digests.get(path)),
+            step="O7" if mode == INCREMENTAL else "I3",
+        )
 
+    def planner(self, source: str, snapshot: Mapping[str, str]) -> Dispatch:
+        """The plan of an iteration. `snapshot`: heading to text, in order."""
+        plan, state = self._at("plan.md"), f"{home(self.ticket)}/progress.yaml"
+        shown = {title: fenced(text) for title, text in snapshot.items()}
+        cache = self.progress["docs_cache_state_path"]
+        return _written(
+            PLANNER,
+            self._prompt("planner", source=source, state=state, cache=cache, plan=plan, snapshot=shown),
+            Artifact(plan, structure=PLAN_RULE),
+            Artifact(self._at("tasks.yaml"), required=False),
+            inputs=(source,),
+            step="O3",
+            iteration=self.iteration,
+        )
 
-def splitter(ticket: str, iteration: int, why: str, limits: Limits) -> Dispatch:
-    """The task graph, cut from a plan that brought none that can be used."""
-    place = iteration_home(ticket, iteration)
-    plan, tasks = f"{place}/plan.md", f"{place}/tasks.yaml"
-    return _written(
-        SPLITTER,
-        Prompt.of("splitter", ticket=ticket, iteration=iteration, plan=plan, tasks=tasks),
-        Artifact(tasks, structure=graph_rule(limits)),
-        inputs=(plan,),
-        step="O4",
-        failure=f"The graph that came with the plan could not be used: {why}" if why else "",
-        iteration=iteration,
-    )
+    def amendment(self, graph: Graph, forgotten: Mapping[str, Sequence[str]]) -> Dispatch:
+        """Files that a graph forgot: `forgotten` has, by task, those that its attempts changed more than once."""
+        path = self._at("amendment.yaml")
+        evidence = "\n".join(f"- {task}: {', '.join(paths)}" for task, paths in forgotten.items())
+        errors = "\n".join(fenced(str(graph.tasks[task].entry.get("last_error") or "")) for task in forgotten)
+        return _written(
+            PLANNER,
+            self._prompt("amendment", output=path, evidence=evidence, errors=errors),
+            Artifact(path, structure=amendment_rule(forgotten)),
+            inputs=(self._at("tasks.yaml"),),
+            member=f"{PLANNER}-amendment",
+            step="O5",
+            iteration=self.iteration,
+        )
 
+    def splitter(self, why: str, limits: Limits) -> Dispatch:
+        """The task graph, cut from a plan that brought none that can be used."""
+        plan = self._at("plan.md")
+        return _written(
+            SPLITTER,
+            self._prompt("splitter", plan=plan),
+            Artifact(self._at("tasks.yaml"), structure=graph_rule(limits)),
+            inputs=(plan,),
+            step="O4",
+            failure=f"The graph that came with the plan could not be used: {why}" if why else "",
+            iteration=self.iteration,
+        )
 
-def _work(agent: str, task: Task, policy: Policy, said: Prompt, words: AnswerFormat, **more: Any) -> Dispatch:
-    """A call of an agent that changes the files of a task."""
-    return Dispatch(
-        agent,
-        said,
-        Contract((), words, must_change=True),
-        member=f"{agent}-{task.id}",
-        step="O5",
-        writes=(*task.scope, *policy.drift(task)),
-        kind=Kind.PRODUCER,
-        timeout_s=IMPLEMENTATION_S,
-        **more,
-    )
+    def developer(self, task: Task, policy: Policy) -> Dispatch:
+        """The only task of a trivial graph, given to the Developer directly."""
+        return self._work(DEVELOPER, task, policy, ALONE, 1, mandates="; ".join(task.mandates) or "none")
 
+    def executor(self, task: Task, policy: Policy, *, attempt: int, strategy: Strategy) -> Dispatch:
+        """One attempt at one task of a group."""
+        last = task.entry.get("last_error")
+        error = fenced(str(last)) if last and attempt > 1 else ""
+        words = BESIDE_OTHERS if strategy is Strategy.PARALLEL else ALONE
+        return self._work(EXECUTOR, task, policy, words, attempt, mode=strategy.name, last_error=error)
 
-def _about(ticket: str, iteration: int, progress: Mapping[str, Any], task: Task, tasks: str) -> dict[str, Any]:
-    entry = {name: value for name, value in task.entry.items() if name not in KEPT_APART}
-    known = {"ticket": ticket, "iteration": iteration, "task": task.id, "tasks": tasks, **commands(progress)}
-    return {**known, "entry": fenced(render_yaml(entry), "yaml")}
+    def _work(
+        self, agent: str, task: Task, policy: Policy, words: AnswerFormat, attempt: int, **values: str
+    ) -> Dispatch:
+        """A call of an agent that changes the files of a task."""
+        kept = {name: value for name, value in task.entry.items() if name not in KEPT_APART}
+        entry = fenced(render_yaml(kept), "yaml")
+        return Dispatch(
+            agent,
+            self._prompt(agent.lower(), task=task.id, entry=entry, attempt=attempt, **values),
+            Contract((), words, must_change=True),
+            inputs=(self._at("tasks.yaml"),),
+            member=f"{agent}-{task.id}",
+            step="O5",
+            writes=(*task.scope, *policy.drift(task)),
+            kind=Kind.PRODUCER,
+            attempt=attempt,
+            iteration=self.iteration,
+            timeout_s=IMPLEMENTATION_S,
+        )
 
-
-def developer(
-    ticket: str, iteration: int, progress: Mapping[str, Any], task: Task, policy: Policy, tasks: str
-) -> Dispatch:
-    """The only task of a trivial graph, given to the Developer directly."""
-    about = _about(ticket, iteration, progress, task, tasks)
-    said = Prompt.of("developer", **about, mandates="; ".join(task.mandates) or "none")
-    return _work(DEVELOPER, task, policy, said, ALONE, attempt=1, iteration=iteration, inputs=(tasks,))
-
-
-def executor(
-    ticket: str,
-    iteration: int,
-    progress: Mapping[str, Any],
-    task: Task,
-    policy: Policy,
-    tasks: str,
-    *,
-    attempt: int,
-    strategy: Strategy,
-    starts_from: Any = None,
-) -> Dispatch:
-    """One attempt at one task of a group. `starts_from`: what a failed attempt left, to go on with."""
-    last = task.entry.get("last_error")
-    said = Prompt.of(
-        "task-executor",
-        **_about(ticket, iteration, progress, task, tasks),
-        attempt=attempt,
-        mode=strategy.name,
-        last_error=fenced(str(last)) if last and attempt > 1 else "",
-    )
-    words = BESIDE_OTHERS if strategy is Strategy.PARALLEL else ALONE
-    more: dict[str, Any] = {"attempt": attempt, "iteration": iteration, "inputs": (tasks,), "starts_from": starts_from}
-    return _work(EXECUTOR, task, policy, said, words, **more)
-
-
-def reviewer(ticket: str, iteration: int, progress: Mapping[str, Any], tasks: str, report: str) -> Dispatch:
-    """The judgement on the whole iteration."""
-    said: dict[str, Any] = {"ticket": ticket, "iteration": iteration, "tasks": tasks, "report": report}
-    return Dispatch(
-        REVIEWER,
-        Prompt.of("reviewer", **said, **commands(progress)),
-        Contract((Artifact(report, structure=REVIEW_RULE),), AS_WRITTEN, claim=review_claim),
-        inputs=(f"{home(ticket)}/prompt.yaml", tasks),
-        step="O6",
-        kind=Kind.JUDGE,
-        iteration=iteration,
-        timeout_s=REVIEW_S,
-    )
+    def reviewer(self) -> Dispatch:
+        """The judgement on the whole iteration."""
+        report = self._at("review_report.yaml")
+        return Dispatch(
+            REVIEWER,
+            self._prompt("reviewer", report=report),
+            Contract((Artifact(report, structure=REVIEW_RULE),), AS_WRITTEN, claim=review_claim),
+            inputs=(f"{home(self.ticket)}/prompt.yaml", self._at("tasks.yaml")),
+            step="O6",
+            kind=Kind.JUDGE,
+            iteration=self.iteration,
+            timeout_s=REVIEW_S,
+        )

@@ -13,7 +13,6 @@ from typing import Any
 
 from interlock.contracts import Outcome
 from interlock.engine import Ending, Report, Stop
-from interlock.playbooks.ticket import briefs
 from interlock.playbooks.ticket.artifacts import added_files, auto_accept_report
 from interlock.playbooks.ticket.documents import ATTEMPTS, Phase, RunStatus
 from interlock.playbooks.ticket.graph import (
@@ -103,7 +102,7 @@ class Execution:
         (task,) = graph.tasks.values()
         graph = await self._begin(group, [task], graph)
         task = graph.tasks[task.id]
-        spec = briefs.developer(ledger.ticket, ledger.iteration, ledger.data, task, graph.policy, ledger.tasks_path)
+        spec = ledger.briefs.developer(task, graph.policy)
         report = await ledger.ask(spec)
         await ledger.check_head(spec.name)
         result = self._taken(task, report)
@@ -161,7 +160,7 @@ class Execution:
         await ledger.change({("iterations", ledger.place, "amended"): True})
         ledger.log("tasks.amended", refused=forgotten)
         with self.run.step("amend"):
-            spec = briefs.amendment(ledger.ticket, ledger.iteration, ledger.data, ledger.tasks_path, graph, forgotten)
+            spec = ledger.briefs.amendment(graph, forgotten)
             report = await ledger.ask(spec)
         if report.outcome is not Outcome.OK:
             self.run.warn(failure("Planner", report, spec.contract.artifacts[0].path))
@@ -246,19 +245,8 @@ class Execution:
         return graph
 
     async def _attempt(self, group: Group, task: Task, graph: Graph) -> Report:
-        ledger = self.ledger
-        spec = briefs.executor(
-            ledger.ticket,
-            ledger.iteration,
-            ledger.data,
-            task,
-            graph.policy,
-            ledger.tasks_path,
-            attempt=task.attempt,
-            strategy=group.strategy,
-            starts_from=self._left_by_the_last(task),
-        )
-        return await ledger.ask(spec)
+        spec = self.ledger.briefs.executor(task, graph.policy, attempt=task.attempt, strategy=group.strategy)
+        return await self.ledger.ask(replace(spec, starts_from=self._left_by_the_last(task)))
 
     def _result(self, task: Task, report: Report) -> Result:
         said = report.data or {}

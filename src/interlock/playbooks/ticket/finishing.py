@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from interlock.contracts import Reason
 from interlock.documents import Changes, Document, DocumentState, edited_yaml, read_yaml
-from interlock.engine import BYPRODUCTS, Ending, Scope, Stop, Table
+from interlock.engine import BYPRODUCTS, Command, Ending, Scope, Stop, Table
 from interlock.errors import EngineFault
 from interlock.playbooks.ticket import briefs
 from interlock.playbooks.ticket.analysis import DOCS, architecture_relevant
@@ -29,7 +29,6 @@ from interlock.playbooks.ticket.ledger import Ledger, digest_of, failure, stoppe
 from interlock.playbooks.ticket.planning import refresh_brief, take_docs
 from interlock.playbooks.ticket.request import Work
 from interlock.playbooks.ticket.resuming import MOST_ITERATIONS, is_as_it_was, names, put_down_files
-from interlock.playbooks.ticket.toolchains import Command
 from interlock.playbooks.ticket.validation import prove_for_good, validate
 
 
@@ -67,8 +66,7 @@ async def review(ledger: Ledger) -> Said:
     if len(graph.accepted) != len(graph.tasks):
         raise EngineFault("a review was asked for before all tasks were accepted", where="O6")
     check = await validate(ledger, graph, None)
-    spec = briefs.reviewer(ledger.ticket, ledger.iteration, ledger.data, ledger.tasks_path, ledger.report_path)
-    report = await ledger.ask(spec)
+    report = await ledger.ask(ledger.briefs.reviewer())
     if report.passed is None:
         raise Stop(Ending.failed(failure("Reviewer", report, ledger.report_path)))
     said = Said.ACCEPTED if report.passed else Said.REJECTED

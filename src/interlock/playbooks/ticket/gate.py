@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from interlock.contracts import is_documentation
 from interlock.documents import Document, DocumentState
 from interlock.engine import Choice, Done, Edit, Ending, Run, Scope, Standing, Status, Stop
-from interlock.playbooks.ticket.analysis import is_documentation
 from interlock.playbooks.ticket.documents import IGNORE, IGNORED, Phase, with_ignored
 from interlock.playbooks.ticket.graph import Graph
 from interlock.playbooks.ticket.ledger import Ledger, stopped

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import graphlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from interlock.contracts import is_definition, is_test
-from interlock.playbooks.ticket.analysis import DOCUMENTATION
+from interlock.contracts import DOCUMENTATION, is_definition, is_test
 from interlock.playbooks.ticket.request import needs_runtime
 
 
@@ -61,20 +61,12 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Commands:
-    """How a group is built and tested, where it says so itself."""
-
-    build: str | None = None
-    test: str | None = None
-    working_directory: str | None = None
-
-
-@dataclass(frozen=True)
 class Policy:
     allowlist: tuple[str, ...]
     scope: BaselineScope
     working_directory: str
-    groups: Mapping[str, Commands]
+    groups: Mapping[str, Mapping[str, str]]
+    """Commands and folder of a group, where it says so itself."""
 
     def drift(self, task: Task) -> tuple[str, ...]:
         """What may change beside the task's files without being a violation."""
@@ -339,19 +331,10 @@ def _dependency_problems(data: Mapping[str, Any]) -> Iterator[str]:
 
 def find_cycle(needs: Mapping[str, Sequence[str]]) -> list[str] | None:
     """A way from a task back to itself, or None."""
-    settled: set[str] = set()
-    for start in needs:
-        path, ahead = [start], [iter(needs[start])]  # by hand: a chain of tasks may be longer than the stack is deep
-        while path:
-            other = next(ahead[-1], None)
-            if other is None:
-                settled.add(path.pop())
-                ahead.pop()
-            elif other in path:
-                return [*path[path.index(other) :], other]
-            elif other not in settled:
-                path.append(other)
-                ahead.append(iter(needs[other]))
+    try:
+        graphlib.TopologicalSorter(needs).prepare()
+    except graphlib.CycleError as error:
+        return list(reversed(error.args[1]))
     return None
 
 
@@ -361,10 +344,6 @@ def find_cycle(needs: Mapping[str, Sequence[str]]) -> list[str] | None:
 def read_graph(data: Mapping[str, Any]) -> Graph:
     """The graph of data that `problem_of` found nothing wrong with."""
     policy = data["validation_policy"]
-    groups = {
-        letter: Commands(said.get("build_command"), said.get("test_command"), said.get("working_directory"))
-        for letter, said in (policy.get("groups") or {}).items()
-    }
     return Graph(
         {entry["id"]: _task(entry) for entry in data["tasks"]},
         tuple(
@@ -374,7 +353,7 @@ def read_graph(data: Mapping[str, Any]) -> Graph:
             tuple(policy.get("baseline_allowlist") or ()),
             BaselineScope(policy.get("baseline_scope", BaselineScope.CODE_AND_TESTS.value)),
             policy.get("working_directory", "."),
-            groups,
+            policy.get("groups") or {},
         ),
     )
 

@@ -18,7 +18,7 @@ from interlock.engine import Checks, Dispatch, Ending, Proof, Report, Run, Stop
 from interlock.errors import EngineFault
 from interlock.playbooks.ticket.analysis import CACHE
 from interlock.playbooks.ticket.artifacts import graph_problem
-from interlock.playbooks.ticket.briefs import CODE_WRITING
+from interlock.playbooks.ticket.briefs import CODE_WRITING, Briefs
 from interlock.playbooks.ticket.documents import (
     Phase,
     RunStatus,
@@ -263,6 +263,10 @@ class Ledger:
         }
 
     # -- agents
+
+    @property
+    def briefs(self) -> Briefs:
+        return Briefs(self.ticket, self.iteration, self.data)
 
     async def ask(self, spec: Dispatch) -> Report:
         """Call an agent and put down what was found of its work. Nobody who writes code is called before the gate."""

@@ -48,7 +48,7 @@ async def plan(ledger: Ledger) -> None:
     source = primary_input(ledger.ticket, number)
     await ledger.enter(Phase.PLANNING, "O3")
     ledger.log("planner.pre_git_gate.start", primary_input=source)
-    spec = briefs.planner(ledger.ticket, number, ledger.data, source, await snapshot(ledger, source))
+    spec = ledger.briefs.planner(source, await snapshot(ledger, source))
     members: dict[str, Callable[[], Awaitable[Report]]] = {"Planner": partial(ledger.ask, spec)}
     refresh = number == 0 and not ledger.data["docs_trusted_for_planning"]
     if refresh:
@@ -91,7 +91,7 @@ async def refresh_brief(ledger: Ledger, mode: str) -> Dispatch:
     ours = {path for path, digest in ledger.docs_written.items() if digests.get(path) == digest}
     changed = set(await run.repository.changed()) - ours
     renew = [path for path in state.renew if path not in changed or not digests[path]]
-    return briefs.initializer(ledger.ticket, ledger.data, mode=mode, renew=renew, fingerprint=now, digests=digests)
+    return ledger.briefs.initializer(mode, renew, fingerprint=now, digests=digests)
 
 
 async def take_docs(ledger: Ledger, report: Report) -> None:
@@ -184,7 +184,7 @@ async def refuse_graph(ledger: Ledger, text: str, why: str, by: str) -> None:
 
 async def split(ledger: Ledger, limits: Limits, why: str) -> None:
     """The Splitter, whose graph is held to the same checks; a second one that fails stops the run."""
-    report = await ledger.ask(briefs.splitter(ledger.ticket, ledger.iteration, why, limits))
+    report = await ledger.ask(ledger.briefs.splitter(why, limits))
     if report.outcome is Outcome.OK:
         return
     flaw = flaw_of(report, ledger.tasks_path)

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from interlock.contracts import is_documentation
 from interlock.documents import load_yaml, read_yaml, render_yaml
 from interlock.engine import AgentRequest, CommandCall, CommandResult, Options, Status
-from interlock.playbooks.ticket.analysis import CACHE, DOCS, fingerprint, is_documentation, listing
-from interlock.playbooks.ticket.artifacts import accepting_report
+from interlock.playbooks.ticket.analysis import CACHE, DOCS, fingerprint, listing
+from interlock.playbooks.ticket.artifacts import accepting_report, graph, task
 from interlock.playbooks.ticket.documents import ATTEMPTS, IGNORED, ITERATIONS
 from interlock.playbooks.ticket.playbook import ticket
 from interlock.playbooks.ticket.startup import TicketInputs
@@ -38,42 +39,6 @@ Files = Mapping[str, bytes]
 REQUEST = "ABC-12 fix the login error so that users can sign in"
 BRANCH = "fix/ABC-12_fix_login_error"
 HOME = "prompts/ABC-12"
-
-
-def task(
-    name: str, group: str = "A", files: tuple[str, ...] = (), needs: tuple[str, ...] = (), **more: Any
-) -> dict[str, Any]:
-    """An entry of a task graph."""
-    return {
-        "id": name,
-        "description": f"Work on {name}",
-        "files_to_modify": list(files or (f"src/{name.lower()}.txt",)),
-        "success_criteria": ["tests pass"],
-        "parallel_group": group,
-        "depends_on": list(needs),
-        "status": "PENDING",
-        **more,
-    }
-
-
-def graph(*tasks: Mapping[str, Any], strategies: Mapping[str, str] | None = None, **policy: Any) -> str:
-    """A task graph: the tasks by their groups, in the order in which the groups come up."""
-    groups: dict[str, list[str]] = {}
-    for entry in tasks:
-        groups.setdefault(entry["parallel_group"], []).append(entry["id"])
-    said = strategies or {}
-    return render_yaml(
-        {
-            "strategy": "mixed",
-            "validation_policy": {"baseline_scope": "code_and_tests_only", **policy},
-            "tasks": [dict(entry) for entry in tasks],
-            "parallel_groups": groups,
-            "execution_order": [
-                {"group": letter, "strategy": said.get(letter, "parallel"), "tasks": names}
-                for letter, names in groups.items()
-            ],
-        }
-    )
 
 
 TWO = graph(task("T1", test_files=[WEAKENED_TEST]), task("T2"))

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from interlock.contracts import Outcome
 from interlock.documents import Document, DocumentState, read_yaml
-from interlock.engine import Checks, Edit, Ending, Option, Report, Run, Stop
+from interlock.engine import NONE, Checks, Command, Commands, Edit, Ending, Option, Report, Run, Stop, find_commands
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket import briefs, request
 from interlock.playbooks.ticket.analysis import (
@@ -33,7 +33,6 @@ from interlock.playbooks.ticket.gate import check_branch, find_ground, hide_prom
 from interlock.playbooks.ticket.ledger import Ledger, checks_of, digest_of, failure
 from interlock.playbooks.ticket.metrics import stamp
 from interlock.playbooks.ticket.request import Mandate, TicketError, Work
-from interlock.playbooks.ticket.toolchains import NONE, READ_FOR_COMMANDS, Command, Commands, detect_commands
 from interlock.playbooks.ticket.validation import named
 
 SETTINGS = "the settings"
@@ -155,12 +154,6 @@ def ticket_branch(run: Run, ticket: str, prompt: Prompt) -> str:
     """The name of the ticket's branch, by the template as it was when it was first asked for."""
     template = run.settle_once("branch", {"template": run.settings.branch})["template"]
     return branch_name(template, ticket, prompt.work, prompt.slug)
-
-
-async def find_commands(run: Run) -> Commands:
-    names = await run.list(".", "*")
-    texts = {name: (await run.read(name)).text for name in READ_FOR_COMMANDS if name in names}
-    return detect_commands(names, texts)
 
 
 async def choose_commands(run: Run, ticket: str, inputs: TicketInputs, found: Commands) -> tuple[Command, Command]:
