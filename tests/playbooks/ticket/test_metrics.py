@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.documents import stamp
 from interlock.playbooks.ticket.metrics import (
     Confidence,
     Metrics,
@@ -16,7 +17,6 @@ from interlock.playbooks.ticket.metrics import (
     moment_of,
     percent,
     remaining_minutes,
-    stamp,
 )
 
 

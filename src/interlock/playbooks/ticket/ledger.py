@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from interlock.contracts import ArtifactCheck, ArtifactClass, Reason
-from interlock.documents import Changes, Document, EditedMeanwhile, Key, edited_yaml, read_yaml
+from interlock.documents import Changes, Document, Key, edited_yaml, read_yaml, stamp
 from interlock.engine import Checks, Dispatch, Ending, Proof, Report, Run, Stop
 from interlock.errors import EngineFault
 from interlock.playbooks.ticket.analysis import CACHE
@@ -30,7 +30,7 @@ from interlock.playbooks.ticket.documents import (
     read_progress,
 )
 from interlock.playbooks.ticket.graph import Graph, read_graph
-from interlock.playbooks.ticket.metrics import MOST_BEFORE_ACCEPTANCE, Metrics, minutes_between, moment_of, stamp
+from interlock.playbooks.ticket.metrics import MOST_BEFORE_ACCEPTANCE, Metrics, minutes_between, moment_of
 
 
 def stopped(text: str) -> Stop:
@@ -57,11 +57,11 @@ class Ledger:
         """What was put into the log of the user's build and test."""
         self.stops_as = RunStatus.FAILED
         """What the state document says when the ticket stops."""
-        self._take(document)
+        self._take(document.text)
 
-    def _take(self, document: Document) -> None:
-        self._text, self._digest = document.text, document.digest
-        self.data: Mapping[str, Any] = read_progress(document.text, self.path, self.ticket)
+    def _take(self, text: str) -> None:
+        self._text = text
+        self.data: Mapping[str, Any] = read_progress(text, self.path, self.ticket)
 
     # -- where things are
 
@@ -152,14 +152,8 @@ class Ledger:
         """Write these values; the moment of the change."""
         now = now or self.run.now()
         whole = {**changes, ("last_updated",): stamp(now)}
-        new = edited_yaml(self._text, self.path, whole)
-        try:
-            written = await self.run.write(self.path, new, expect=self._digest)
-            self._text, self._digest = new, written.digest
-            self.data = read_progress(new, self.path, self.ticket)
-        except EditedMeanwhile:
-            await self.run.update(self.path, lambda document: edited_yaml(document.require().text, self.path, whole))
-            await self.read_again()
+        before = await self.run.update(self.path, lambda known: edited_yaml(known.require().text, self.path, whole))
+        self._take(edited_yaml(before.text, self.path, whole))
         await self.publish()
         return now
 
@@ -173,7 +167,7 @@ class Ledger:
 
     async def read_again(self) -> None:
         """See what a person changed since."""
-        self._take((await self.run.read(self.path)).require())
+        self._take((await self.run.read(self.path)).require().text)
 
     def new_iteration(self, number: int, now: datetime) -> Changes:
         """The changes that begin an iteration."""
@@ -203,15 +197,13 @@ class Ledger:
 
     async def graph(self) -> Graph:
         """The task graph as it is on disk now."""
-        self._tasks = (await self.run.read(self.tasks_path)).require("task graph")
-        if why := graph_problem(self._tasks.text, new=False):
+        text = (await self.run.read(self.tasks_path)).require("task graph").text
+        if why := graph_problem(text, new=False):
             raise stopped(f"tasks.yaml: {why}")
-        return read_graph(read_yaml(self._tasks.text, self.tasks_path))
+        return read_graph(read_yaml(text, self.tasks_path))
 
     async def mark(self, marks: Mapping[str, Mapping[str, Any]]) -> Graph:
         """Write fields of tasks; the graph as it is then."""
-        if not marks:
-            return await self.graph()
 
         def change(document: Document) -> str:
             entries = read_yaml(document.require("task graph").text, self.tasks_path)["tasks"]
@@ -220,10 +212,7 @@ class Ledger:
             changes: Changes = {("tasks", places[task], field): value for task, field, value in fields}
             return edited_yaml(document.text, self.tasks_path, changes)
 
-        try:
-            new = self._tasks.encode(change(self._tasks))
-            await self.run.write(self.tasks_path, new, expect=self._tasks.digest)
-        except EditedMeanwhile:
+        if marks:
             await self.run.update(self.tasks_path, change)
         return await self.graph()
 

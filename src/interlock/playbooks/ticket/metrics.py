@@ -8,11 +8,6 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 
-def stamp(moment: datetime) -> str:
-    """UTC, `YYYY-MM-DDTHH:MM:SSZ`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def moment_of(text: object) -> datetime | None:
     """The moment of a stamp; None for anything else."""
     try:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from interlock.contracts import ArtifactClass, Outcome
-from interlock.documents import DocumentState, read_yaml, render_yaml
+from interlock.documents import DocumentState, read_yaml, render_yaml, stamp
 from interlock.engine import Dispatch, Ending, Report, Stop
 from interlock.playbooks.ticket import briefs
 from interlock.playbooks.ticket.analysis import CACHE, DOCS, docs_state
@@ -14,7 +14,6 @@ from interlock.playbooks.ticket.artifacts import cache_problem, deferrals, graph
 from interlock.playbooks.ticket.documents import ITERATIONS, Phase, home, iteration_home, prompt_of
 from interlock.playbooks.ticket.graph import Limits, is_trivial, mandate_text
 from interlock.playbooks.ticket.ledger import Ledger, failure, flaw_of, stopped
-from interlock.playbooks.ticket.metrics import stamp
 from interlock.playbooks.ticket.startup import read_cache, workspace_fingerprint
 
 DEFERRED = "ERROR: Planner deferred research — violates NO RESEARCH DEFERRAL rule. STOPPING."

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from interlock.contracts import Outcome
-from interlock.documents import Document, DocumentState, read_yaml
+from interlock.documents import Document, DocumentState, read_yaml, stamp
 from interlock.engine import NONE, Checks, Command, Commands, Edit, Ending, Option, Report, Run, Stop, find_commands
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket import briefs, request
@@ -31,7 +31,6 @@ from interlock.playbooks.ticket.artifacts import prompt_rule, questions_of, rend
 from interlock.playbooks.ticket.documents import bad_document, branch_name, first_progress, home
 from interlock.playbooks.ticket.gate import check_branch, find_ground, hide_prompts
 from interlock.playbooks.ticket.ledger import Ledger, checks_of, digest_of, failure
-from interlock.playbooks.ticket.metrics import stamp
 from interlock.playbooks.ticket.request import Mandate, TicketError, Work
 from interlock.playbooks.ticket.validation import named
 
