@@ -25,13 +25,13 @@ from interlock.agents import Bound, CommandRunner, Runner
 from interlock.contracts import Artifact, Contract
 from interlock.engine import Dispatch, Ending, Playbook, Run, SimulatedWorld, Simulation, playbook
 from interlock.engine.folder import HOME, RunFolder, known_runs
-from interlock.engine.host import Host, Quiet
 from interlock.engine.identity import Identity
 from interlock.engine.journal import Journal
 from interlock.engine.journal_file import FileMedium, sync_data
 from interlock.engine.keys import sha256
 from interlock.engine.options import Options
 from interlock.engine.real import RealWorld
+from interlock.engine.runs import Quiet, Runs, Setup
 from interlock.engine.simulation import Crash
 from interlock.workspace import Workspace
 
@@ -104,7 +104,7 @@ class OneRunner:
 
 
 @dataclass(frozen=True)
-class BenchSetup:
+class BenchSetup(Setup):
     root: Path
     runner: Runner
     environ: Mapping[str, str]
@@ -123,9 +123,9 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def host(root: Path) -> Host:
+def host(root: Path) -> Runs:
     runner = CommandRunner("echo", ["echo", "DONE: yes"], {}, os.environ)
-    return Host(root, BenchSetup(root, runner, os.environ), Quiet(), environ={}, version="bench")
+    return Runs(root, BenchSetup(root, runner, os.environ), Quiet(), environ={})
 
 
 def journaled_verb(folder: Path, count: int) -> None:

@@ -21,10 +21,9 @@ from interlock.agents.runner import (
     MemoryOutput,
     Observer,
 )
-from interlock.app import Application
+from interlock.app import FromSettings
 from interlock.cli.doctor import unanswered
 from interlock.contracts import Reason
-from interlock.engine.host import Quiet
 from interlock.settings import AcpAgent, CodingAgent
 
 CLAUDE = """\
@@ -259,7 +258,7 @@ def test_a_program_given_as_a_path_counts_from_the_workspace(tmp_path: Path, mod
         '[runners.far]\ntype = "codex"\nprogram = "/opt/codex"\n'
         '[runners.named]\ntype = "codex"\nprogram = "codex-nightly"\n'
     )
-    setup = Application(tmp_path, Quiet(), environ={}).setup
+    setup = FromSettings(tmp_path, {})
     found = {}
     for name, table in setup.settings.runners.items():
         assert isinstance(table, CodingAgent | AcpAgent)

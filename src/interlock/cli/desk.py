@@ -15,9 +15,9 @@ from interlock.errors import ConfigInvalid
 from interlock.settings import find_workspace
 
 if TYPE_CHECKING:
-    from interlock.app import Application
+    from interlock.app import FromSettings
     from interlock.engine import Asking, Playbook
-    from interlock.engine.host import Call, View
+    from interlock.engine.runs import Call, Runs, View
 
 
 T = TypeVar("T")
@@ -85,12 +85,22 @@ class Desk:
     def environ(self) -> Mapping[str, str]:
         return os.environ
 
-    def application(self, view: View) -> Application:
-        """The face of everything else, for this workspace."""
-        from interlock.app import Application
+    def runs(self, view: View) -> Runs:
+        """The runs of this workspace, watched."""
+        from interlock.app import open_runs
 
         self._check_home()
-        return Application(self.root, view, environ=self.environ, runner=self.runner, again=self.again)
+        return open_runs(self.root, view, environ=self.environ, runner=self.runner, again=self.again)
+
+    @property
+    def setup(self) -> FromSettings:
+        """What runs need, as the settings of this workspace say."""
+        from interlock.app import FromSettings
+        from interlock.engine.runs import Quiet
+
+        setup = self.runs(Quiet()).setup
+        assert isinstance(setup, FromSettings)
+        return setup
 
     def _check_home(self) -> None:
         home = self.root / ".interlock"
@@ -111,8 +121,8 @@ class Desk:
         flags: Mapping[str, Any] | None = None,
     ) -> Call:
         """What this process is asked for, beyond playbook and inputs."""
-        from interlock.app import person
-        from interlock.engine.host import Call
+        from interlock.engine.people import person
+        from interlock.engine.runs import Call
 
         if self.budget is not None and not math.isfinite(self.budget):
             raise ConfigInvalid(
@@ -144,10 +154,7 @@ class Desk:
 
     def asking(self, playbook: Playbook) -> Asking:
         """Where somebody asks for a run of it."""
-        from interlock.app import person
-        from interlock.engine.host import Quiet
-
-        return self.application(Quiet()).asking(playbook, person())
+        return self.setup.asking(playbook)
 
     def spoken(self, command: str) -> str:
         """A command for the person to type, from where they are now."""

@@ -26,7 +26,7 @@ from interlock.telemetry import printable
 if TYPE_CHECKING:
     from interlock.agents.coding.catalogue import Known
     from interlock.agents.coding.probing import Failure
-    from interlock.app import Application
+    from interlock.app import FromSettings
     from interlock.settings import SandboxSettings, Settings
     from interlock.workspace import Probe
 
@@ -72,21 +72,19 @@ def add(app: typer.Typer) -> None:
 
 async def examine(desk: Desk, *, ask: bool) -> list[Check]:
     """Everything that can be looked at without changing anything; `ask`: the agents are called too."""
-    from interlock.engine.host import Quiet
-
-    application = desk.application(Quiet())
+    setup = desk.setup
     checks = [python(), git(), *workspace(desk.root)]
     try:
-        settings = application.settings
+        settings = setup.settings
     except ConfigInvalid as error:
         checks += settings_problems(error)
     else:
         place = desk.root / "interlock.toml"
         found = "interlock.toml" if place.exists() else "no interlock.toml: all defaults"
         checks.append(Check("settings", State.OK, found))
-        checks += sandbox(probed(desk), settings, Path(desk.environ.get("HOME") or Path.home()))
-        checks += await runners(application, ask=ask)
-        checks += roles(application)
+        checks += sandbox(setup.probe, settings, Path(desk.environ.get("HOME") or Path.home()))
+        checks += await runners(setup, ask=ask)
+        checks += roles(setup)
         checks.append(await uncovered(desk.root, settings))
     return [*checks, *locks(desk.root), *journals(desk.root)]
 
@@ -127,14 +125,6 @@ def settings_problems(error: ConfigInvalid) -> Iterator[Check]:
         yield Check("settings", State.BROKEN, f"{where}{error.what}", error.remedy)
     for problem in problems or ():
         yield Check("settings", State.BROKEN, str(problem))
-
-
-def probed(desk: Desk) -> Probe:
-    """Which maker of layers is used here."""
-    from interlock.engine.folder import HOME
-    from interlock.workspace import Workspace, open_layers
-
-    return open_layers(Workspace(desk.root, desk.root / HOME), environ=desk.environ).probe()
 
 
 def sandbox(probe: Probe, settings: Settings, home: Path) -> Iterator[Check]:
@@ -187,39 +177,39 @@ def limits(probe: Probe, table: SandboxSettings, home: Path, *, runner: str) -> 
             yield Check("sandbox", State.NOTE, f"{key}.home: {printable(place, 60)} is not there", "Correct the path.")
 
 
-async def runners(application: Application, *, ask: bool) -> list[Check]:
+async def runners(setup: FromSettings, *, ask: bool) -> list[Check]:
     """Each runner that an agent can get here, and whether it works; then the coding agents that nobody uses here."""
     import asyncio
 
     from interlock.agents.coding.finding import installed_agents
 
-    settings, checks = application.settings, list[Check]()
+    settings, checks = setup.settings, list[Check]()
     names = dict.fromkeys(settings.runners)
     names |= dict.fromkeys(one.runner for one in settings.agents.values() if one.runner)
     try:
-        default = application.setup.default_runner()
+        default = setup.default_runner()
         names = {default: None, **names}
     except ConfigInvalid as error:
         default = None
         checks.append(Check("runner", State.BROKEN, error.what, error.remedy))
     labels = {name: f"{name} (default)" if name == default else name for name in names}
-    checks += await asyncio.gather(*(runner(application, name, label, ask=ask) for name, label in labels.items()))
+    checks += await asyncio.gather(*(runner(setup, name, label, ask=ask) for name, label in labels.items()))
     used = {getattr(settings.runners.get(name), "type", name) for name in names}
-    for found in await installed_agents(application.environ):
+    for found in await installed_agents(setup.environ):
         if found.agent.name not in used:
             text = f"{found.agent.name}: {found.text}; not used here"
             checks.append(Check("agent", State.OK, text, f"interlock doctor --runner {found.agent.name}"))
     return checks
 
 
-async def runner(application: Application, name: str, label: str, *, ask: bool) -> Check:
+async def runner(setup: FromSettings, name: str, label: str, *, ask: bool) -> Check:
     """One runner: found, version and mode of a coding agent, and its answer to a one-line question."""
     from interlock.agents.coding.catalogue import known
     from interlock.agents.coding.probing import Failure, probe
     from interlock.settings import AcpAgent, CodingAgent
 
     try:
-        table, made = application.settings.runner_named(name), application.setup.make_runner(name)
+        table, made = setup.settings.runner_named(name), setup.make_runner(name)
         health = await made.health()
     except InterlockError as error:
         return Check("runner", State.BROKEN, f"{label}: {error.what}", error.remedy)
@@ -240,7 +230,7 @@ async def runner(application: Application, name: str, label: str, *, ask: bool) 
         return Check("runner", State.OK, f"{text}; mode {mode}; answers in {answer.seconds:.1f} s")
     text = f"{text}; mode {mode}; does not answer: {printable(answer.text, 300)}"
     state = State.NOTE if answer.failure is Failure.LIMIT else State.BROKEN
-    by_hand = shlex.join([application.setup.program_of(table), *table.args])
+    by_hand = shlex.join([setup.program_of(table), *table.args])
     return Check("runner", state, text, unanswered(answer.failure, name, table.model, agent, by_hand))
 
 
@@ -261,11 +251,11 @@ def unanswered(failure: Failure | None, name: str, model: str | None, agent: Kno
     return f"Check the network. {by_hand}"
 
 
-def roles(application: Application) -> Iterator[Check]:
+def roles(setup: FromSettings) -> Iterator[Check]:
     """Where each role comes from: the team's one by one, the shipped ones counted."""
     shipped: Counter[str] = Counter()
     listed: set[str] = set()
-    for source in reversed(application.setup.library.sources()):  # a file may count under two names: the bare one is it
+    for source in reversed(setup.library.sources()):  # a file may count under two names: the bare one is it
         if source.place == "shipped":
             shipped[source.playbook or ""] += 1
             continue

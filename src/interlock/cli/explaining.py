@@ -18,7 +18,7 @@ from interlock.cli.panels import LOOKING
 from interlock.contracts import Evidence
 from interlock.documents.files import read_plain
 from interlock.engine.folder import Known, find_run
-from interlock.engine.people import is_cancelled, waiting_gate
+from interlock.engine.lifecycle import is_cancelled, waiting_gate
 from interlock.errors import Refused
 from interlock.telemetry import Narrator, Told, Weight, clock, decision, indented, is_good, lined, printable
 

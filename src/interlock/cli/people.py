@@ -100,11 +100,13 @@ def add(app: typer.Typer) -> None:
     @command(app, "cancel", example="interlock cancel latest", panel=DECIDING)
     def cancel(desk: Desk, run: RunName) -> int:
         """End a run for good: whoever works on it is interrupted; documents stay as they are."""
+        from interlock.engine.people import cancel as end_for_good
+
         known = _find(desk, run)
         view = PlainView(desk.occasion, keep_output=True)
 
         async def end() -> None:
-            await desk.application(view).cancel(known.identity.run_id)
+            await end_for_good(desk.runs(view), known.identity.run_id)
 
         finish(end())
         if desk.json:
@@ -119,7 +121,9 @@ def decide(desk: Desk, name: str, choice: str, note: str, *, go_on: bool) -> int
     run_id = known.identity.run_id
     view = PlainView(desk.occasion, keep_output=desk.json)
 
-    gate = finish(desk.application(view).decide(run_id, choice, note=note))
+    from interlock.engine import people
+
+    gate = finish(people.decide(desk.runs(view), run_id, choice, note=note))
     lines = known.folder.lines()
     recorded = any(line.event == "gate.decided" and line.key == gate.key for line in lines)
     verb = {"approve": "approved", "record": "approved", "reject": "rejected"}.get(
@@ -134,7 +138,7 @@ def decide(desk: Desk, name: str, choice: str, note: str, *, go_on: bool) -> int
     ending = _ending(known)
     if go_on and ending is None:
         call = desk.call()
-        return carry(desk, lambda app: app.resume(run_id, call))
+        return carry(desk, lambda runs: runs.resume(run_id, call))
     if ending is not None:
         return _ended(desk, known, ending, view.said, go_on=go_on)
     complain(f"  go on with: {desk.spoken(f'resume {run_id}')}")
@@ -182,7 +186,7 @@ def _find(desk: Desk, name: str) -> Known:
 def only_waiting(desk: Desk) -> Known:
     """The one run of the workspace that waits for a decision; `Refused` where there is none, or more than one."""
     from interlock.engine.folder import known_runs
-    from interlock.engine.people import waiting_gate
+    from interlock.engine.lifecycle import waiting_gate
 
     waiting = [known for known in known_runs(desk.root) if waiting_gate(known.folder.lines()) is not None]
     if len(waiting) == 1:

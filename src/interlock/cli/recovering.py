@@ -12,8 +12,8 @@ from interlock.cli.options import RunName, command
 from interlock.cli.output import print_json, print_lines
 from interlock.cli.overview import lock_notes
 from interlock.cli.panels import WORKSHOP
-from interlock.engine.folder import RunFolder, find_run, run_folders
-from interlock.errors import Locked, Refused
+from interlock.engine.folder import HOME, RunFolder, find_run, run_folders
+from interlock.errors import Locked
 
 if TYPE_CHECKING:
     from interlock.engine.salvage import Salvaged
@@ -42,13 +42,12 @@ def mend(desk: Desk, folder: RunFolder) -> Salvaged:
     """Recover the run, with its lock held."""
     from dataclasses import replace
 
-    from interlock.engine.host import lock_name, stamp_now
-    from interlock.engine.locks import Holder, Lock
-    from interlock.engine.nesting import is_nested
+    from interlock.engine.journal import stamp_now
+    from interlock.engine.locks import Holder, run_lock
+    from interlock.engine.nesting import only_people
     from interlock.engine.salvage import put_back_identity, salvage
 
-    if is_nested(desk.environ, desk.root):
-        raise Refused("only a person may recover a run: this program was started inside a dispatch")
+    only_people(desk.environ, desk.root, "recover a run")
     note = lock_notes(desk.root).get(folder.run_id)
     if note is not None and (holder := Holder.read(note[0])) is not None and holder.lives:
         raise Locked(
@@ -58,7 +57,7 @@ def mend(desk: Desk, folder: RunFolder) -> Salvaged:
         )
     wrong = put_back_identity(folder)
     identity = folder.identity()
-    lock = Lock(desk.root / ".interlock" / "locks", lock_name(identity.playbook, identity.key))
+    lock = run_lock(desk.root / HOME, identity.playbook, identity.key)
     lock.acquire(folder.run_id)
     try:
         said = salvage(folder, stamp_now)

@@ -145,10 +145,9 @@ def find_rehearsal(name: str) -> Rehearsal:
 
 
 def _options(desk: Desk, name: str) -> Options:
-    from interlock.engine.host import Quiet
     from interlock.playbooks import load
 
-    return desk.application(Quiet()).setup.options(load(name))
+    return desk.setup.options(load(name))
 
 
 def play(
@@ -173,7 +172,7 @@ def play(
             result.paths += 1
             result.faults[len(played.schedule)] += 1
             result.crashes += played.simulation.processes - 1
-            result.endings[played.close.status.value] += 1
+            result.endings[played.finished.status.value] += 1
             result.broken += setup.broken(played)
             if progress is not None:
                 progress(result.paths, len(result.broken))

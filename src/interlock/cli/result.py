@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli.changes import Changes, branch_line, change_lines, changes_of
@@ -24,37 +23,32 @@ from interlock.telemetry import (
     printable,
     seconds_between,
     totals,
-    write_report,
 )
 
 if TYPE_CHECKING:
     from interlock.cli.desk import Desk
-    from interlock.engine.host import Finished
+    from interlock.engine.playing import Finished
 
 
 def deliver(desk: Desk, finished: Finished, said: Sequence[str | bytes]) -> int:
     """Hand the end of a run over to whoever called; the exit code."""
-    if finished.run_id is not None:
-        _keep_report(desk, finished.run_id)
     if desk.json:
         print_json(as_json(finished, said))
     else:
-        write_output(finished.close.output)
-        if ends_inside_a_line(finished.close.output) and sys.stdout.isatty():
+        write_output(finished.output)
+        if ends_inside_a_line(finished.output) and sys.stdout.isatty():
             complain("")
     complain(*summary(desk, finished))
-    if finished.close.gate is not None:
+    if finished.gate is not None:
         _call_somebody(desk, finished)
-    return finished.close.exit_code
+    return finished.exit_code
 
 
 def _call_somebody(desk: Desk, finished: Finished) -> None:
     """The run waits for a person, who may be elsewhere."""
-    from interlock.engine.host import Quiet
-
-    question = finished.close.gate["question"] if finished.close.gate else ""
+    question = finished.gate["question"] if finished.gate else ""
     text = printable(f"{finished.playbook} {finished.key} waits: {question}", 400)
-    notify(desk, desk.application(Quiet()).settings.notify.command, text, as_json(finished))
+    notify(desk, desk.setup.settings.notify.command, text, as_json(finished))
 
 
 def ended_at(finished: Finished) -> str | None:
@@ -69,17 +63,16 @@ def ends_inside_a_line(output: str | bytes) -> bool:
 
 def as_json(finished: Finished, said: Sequence[str | bytes] = ()) -> dict[str, Any]:
     """The end of a run as the one object of ``--json``."""
-    close = finished.close
-    error = {} if close.error is None else {"error": {"what": close.error.what, **dict(close.error.parts())}}
+    error = {} if finished.error is None else {"error": {"what": finished.error.what, **dict(finished.error.parts())}}
     return envelope(
-        status=close.status.value,
-        exit_code=close.exit_code,
-        reason=close.reason,
+        status=finished.status.value,
+        exit_code=finished.exit_code,
+        reason=finished.reason,
         run_id=finished.run_id,
         playbook=finished.playbook,
         key=finished.key,
-        output="".join(map(as_text, _with_newlines(said))) + as_text(close.output),
-        gate=close.gate,
+        output="".join(map(as_text, _with_newlines(said))) + as_text(finished.output),
+        gate=finished.gate,
         sums=totals(finished.lines),
         started_at=finished.started_at,
         finished_at=ended_at(finished),
@@ -94,31 +87,31 @@ def _with_newlines(said: Sequence[str | bytes]) -> list[str | bytes]:
 
 def summary(desk: Desk, finished: Finished) -> list[str]:
     """The last lines on stderr, which stay: how it ended, what it took, how to go on."""
-    close, sums = finished.close, totals(finished.lines)
+    sums = totals(finished.lines)
     lines: list[str] = []
-    if close.error is not None:
-        lines += told(close.error.what, dict(close.error.parts()), desk.occasion)
+    if finished.error is not None:
+        lines += told(finished.error.what, dict(finished.error.parts()), desk.occasion)
     what = printable(f"{finished.playbook} {finished.key}", 100)
     took = ""
     if finished.started_at and (end := ended_at(finished)):
         took = f" after {in_words(seconds_between(finished.started_at, end))}"
     dispatches = f"{sums.dispatches} {'dispatch' if sums.dispatches == 1 else 'dispatches'}"
     cost = f", cost {cost_line(sums)}" if sums.dispatches else ""
-    lines.append(f"{what}: {close.status.value}{took}; {dispatches}{cost}")
-    if close.reason and close.error is None and close.gate is None:
-        label = "reached" if close.status.value in ENDED_WELL else "reason"
-        lines.append(f"  {label}: {indented(lined(here(close.reason, desk.occasion)), '    ')}")
+    lines.append(f"{what}: {finished.status.value}{took}; {dispatches}{cost}")
+    if finished.reason and finished.error is None and finished.gate is None:
+        label = "reached" if finished.status.value in ENDED_WELL else "reason"
+        lines.append(f"  {label}: {indented(lined(here(finished.reason, desk.occasion)), '    ')}")
     if finished.run_id is None:
         return lines
     changes = _changes(desk, finished.run_id)
-    if close.gate is not None:
-        return [*lines, *gate_lines(desk, finished.run_id, close.gate, commands=not can_ask(desk))]
+    if finished.gate is not None:
+        return [*lines, *gate_lines(desk, finished.run_id, finished.gate, commands=not can_ask(desk))]
     if changes is not None:
         lines += change_lines(changes)
     if finished.started_at and sums.dispatches and (branch := branch_line(desk.root, finished.started_at)):
         lines.append(f"  branch: {branch}")
     is_open = ended_as(finished.lines) is None
-    return [*lines, f"  next: {desk.spoken(f'{_next(close.status.value, changes, is_open)} {finished.run_id}')}"]
+    return [*lines, f"  next: {desk.spoken(f'{_next(finished.status.value, changes, is_open)} {finished.run_id}')}"]
 
 
 def _next(status: str, changes: Changes | None, is_open: bool) -> str:
@@ -137,10 +130,3 @@ def _changes(desk: Desk, run_id: str) -> Changes | None:
         return changes_of(known, known.folder.lines())
     except (InterlockError, OSError, LookupError, ValueError):  # the run is what counts; `diff` says what is wrong
         return None
-
-
-def _keep_report(desk: Desk, run_id: str) -> None:
-    from interlock.engine.folder import RunFolder
-
-    with suppress(InterlockError, OSError):  # the run is what counts; `report` says what is wrong with its journal
-        write_report(RunFolder(desk.root, run_id))

@@ -20,10 +20,9 @@ from interlock.cli.views import view_for
 from interlock.errors import ConfigInvalid, Refused
 
 if TYPE_CHECKING:
-    from interlock.app import Application
     from interlock.engine import Playbook
-    from interlock.engine.dry_run import Plan
-    from interlock.engine.host import Finished
+    from interlock.engine.playing import Finished
+    from interlock.engine.runs import Runs
 
 
 def start(desk: Desk, playbook: Playbook, said: Mapping[str, Any]) -> int:
@@ -34,19 +33,19 @@ def start(desk: Desk, playbook: Playbook, said: Mapping[str, Any]) -> int:
     if desk.dry_run:
         return _show_plan(desk, playbook, inputs)
     call = desk.call(flags=asked.flags, note=asked.note)
-    return carry(desk, lambda app: app.run(playbook, inputs, call))
+    return carry(desk, lambda runs: runs.run(playbook, inputs, call))
 
 
-def carry(desk: Desk, work: Callable[[Application], Awaitable[Finished]]) -> int:
+def carry(desk: Desk, work: Callable[[Runs], Awaitable[Finished]]) -> int:
     """Do the work with somebody watching, and hand over how it ended; whoever sits at a terminal decides there."""
 
     async def watched() -> Finished:
-        return await work(desk.application(view))
+        return await work(desk.runs(view))
 
     with view_for(desk) as view:
         finished = finish(watched())
     code = deliver(desk, finished, view.said)
-    run_id, gate = finished.run_id, finished.close.gate
+    run_id, gate = finished.run_id, finished.gate
     if run_id is None or gate is None or not can_ask(desk) or (said := ask(desk, run_id, gate)) is None:
         return code
     from interlock.cli.people import decide
@@ -79,7 +78,7 @@ def add_resume(app: typer.Typer) -> None:
         if asked:
             check_moves(desk, run, asked)
         call = desk.call(retry=retry, accept_recorded=accept_recorded, flags=asked, note=note)
-        return carry(desk, lambda application: application.resume(run, call))
+        return carry(desk, lambda runs: runs.resume(run, call))
 
 
 def check_moves(desk: Desk, name: str, asked: Mapping[str, Any]) -> None:
@@ -111,10 +110,10 @@ def _plan_of_run(desk: Desk, name: str) -> int:
 
 
 def _show_plan(desk: Desk, playbook: Playbook, inputs: Any) -> int:
-    from interlock.engine.host import Quiet
+    from interlock.engine.runs import Quiet
 
-    async def plan() -> Plan:
-        return await desk.application(Quiet()).plan(playbook, inputs)
+    async def plan() -> Finished:
+        return await desk.runs(Quiet()).plan(playbook, inputs)
 
     found = finish(plan())
     if desk.json:
@@ -126,7 +125,7 @@ def _show_plan(desk: Desk, playbook: Playbook, inputs: Any) -> int:
                 run_id=found.run_id,
                 playbook=playbook.name,
                 key=playbook.key(inputs),
-                gate=found.close.gate,
+                gate=found.gate,
                 plan=_next(found),
             )
         )
@@ -135,26 +134,26 @@ def _show_plan(desk: Desk, playbook: Playbook, inputs: Any) -> int:
     return 0
 
 
-def _next(plan: Plan) -> dict[str, Any]:
-    close, before = plan.close, plan.close.before
+def _next(plan: Finished) -> dict[str, Any]:
+    before = plan.before
     if before is not None:
         from interlock.engine.model import plain
 
         return {"next": before.verb, "key": before.key, **plain(before.detail)}
-    if close.gate is not None:
-        return {"next": "decision", "key": close.gate["key"]}
-    return {"next": "end", "status": close.status.value, "reason": close.reason, "output": as_text(close.output)}
+    if plan.gate is not None:
+        return {"next": "decision", "key": plan.gate["key"]}
+    return {"next": "end", "status": plan.status.value, "reason": plan.reason, "output": as_text(plan.output)}
 
 
-def _plan_lines(desk: Desk, playbook: Playbook, inputs: Any, plan: Plan) -> list[str]:
+def _plan_lines(desk: Desk, playbook: Playbook, inputs: Any, plan: Finished) -> list[str]:
     what = f"{playbook.name} {playbook.key(inputs)}"
     where = f"run {plan.run_id} goes on" if plan.run_id else "a new run starts"
     lines = [f"{what}: {where} (dry run: nothing was changed)"]
     following = _next(plan)
     brief = following.pop("brief", None)
     lines += [f"  {name}: {_shown(value)}" for name, value in following.items() if value not in (None, "", [], {})]
-    if plan.close.gate is not None and plan.run_id is not None:
-        lines += gate_lines(desk, plan.run_id, plan.close.gate)
+    if plan.gate is not None and plan.run_id is not None:
+        lines += gate_lines(desk, plan.run_id, plan.gate)
     if brief is not None:
         lines += ["", "The brief that the agent would get:", "", brief.rstrip("\n")]
     return lines

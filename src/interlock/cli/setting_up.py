@@ -19,7 +19,7 @@ from interlock.settings import FILE_NAME
 
 if TYPE_CHECKING:
     from interlock.agents.coding.finding import Found
-    from interlock.app import Application
+    from interlock.app import FromSettings
 
 BROKEN = 2
 
@@ -136,10 +136,8 @@ def set_up(
     """Write what is missing of settings and `further` files: the paths written, those kept, the runner that is set."""
     from interlock.documents import Store
     from interlock.engine.folder import GITIGNORE, HOME
-    from interlock.engine.host import Quiet
 
-    application = desk.application(Quiet())
-    runner = _runner(application, desk.runner, agents)
+    runner = _runner(desk.setup, desk.runner, agents)
     chosen = NO_RUNNER if runner is None else _chosen(runner, agents)
     files = {FILE_NAME: HEAD + chosen + OF_PLAYBOOK.get(playbook or "", "")}
     files |= {f"{HOME}/.gitignore": GITIGNORE}
@@ -155,12 +153,12 @@ def set_up(
     return written, kept, runner
 
 
-def _runner(application: Application, asked: str | None, agents: list[Found]) -> str | None:
+def _runner(setup: FromSettings, asked: str | None, agents: list[Found]) -> str | None:
     """The runner for new settings: the one asked for, else the installed agent that is most likely to answer."""
     from interlock.agents.coding.finding import choice_of
 
     if asked is not None:
-        application.setup.make_runner(asked)
+        setup.make_runner(asked)
         return asked
     best = choice_of(agents)
     return best.agent.name if best is not None else None
@@ -212,10 +210,8 @@ def _next(desk: Desk, playbook: str | None, runner: str | None, *, example: bool
 
 def _has_runner(desk: Desk) -> bool:
     """Whether the settings that are there name a runner already."""
-    from interlock.engine.host import Quiet
-
     try:
-        desk.application(Quiet()).setup.default_runner()
+        desk.setup.default_runner()
     except InterlockError:
         return False
     return True
@@ -223,24 +219,21 @@ def _has_runner(desk: Desk) -> bool:
 
 async def problems_of(desk: Desk, name: str) -> list[InterlockError]:
     """All that would keep the playbook from running here, each once."""
-    from interlock.app import person
-    from interlock.engine.host import Quiet
+    from interlock.engine.runs import Quiet
     from interlock.playbooks import load
 
-    playbook = load(name)
-    application = desk.application(Quiet())
+    playbook, setup, runs = load(name), desk.setup, desk.runs(Quiet())
     found: dict[str, InterlockError] = {}
     try:
-        setup = application.setup
         setup.check_agents(playbook)
         setup.book(playbook).bind_all(playbook.agents)
         setup.make_runner(setup.default_runner())
     except InterlockError as error:
         return [error]
     try:
-        for inputs in playbook.samples(application.asking(playbook, person())):
+        for inputs in playbook.samples(setup.asking(playbook)):
             try:
-                await application.plan(playbook, inputs)
+                await runs.plan(playbook, inputs)
             except InterlockError as error:
                 found.setdefault(error.what, error)
     except InterlockError as error:

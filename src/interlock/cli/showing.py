@@ -20,7 +20,7 @@ from interlock.errors import ConfigInvalid, JournalDamaged
 from interlock.telemetry import UNKNOWN, cost_line, counted, in_words, indented, lined, printable, read_report
 
 if TYPE_CHECKING:
-    from interlock.engine.people import Waiting
+    from interlock.engine.lifecycle import Waiting
     from interlock.telemetry import Dispatched, Report
 
 BROKEN = 2
@@ -58,16 +58,16 @@ def add(app: typer.Typer) -> None:
 
 def _gate(desk: Desk, known: Known) -> Waiting | None:
     """The gate at which the run waits; opened anew when what it shows has changed."""
-    from interlock.engine.people import waiting_gate
+    from interlock.engine.lifecycle import waiting_gate
 
     waiting = waiting_gate(known.folder.lines())
     if waiting is None:
         return None
-    from interlock.engine.host import Quiet
+    from interlock.engine.people import reopen_gate
+    from interlock.engine.runs import Quiet
 
-    application = desk.application(Quiet())
     try:
-        return application.host.reopen_gate(known, application.playbook_of(known))
+        return reopen_gate(desk.runs(Quiet()), known)
     except ConfigInvalid:  # settings that cannot be used, or a playbook that is not here: looking is still possible
         return waiting
 

@@ -1,8 +1,9 @@
-"""What a start means for a key that may have runs already (EN-16..20). Pure."""
+"""How a run stands, from its journal alone, and what a start means for a key that has runs (EN-16..20). Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -12,8 +13,8 @@ from interlock.engine.model import Status
 from interlock.engine.tables import Table
 
 
-class Standing(StrEnum):
-    """The last run of a key."""
+class Last(StrEnum):
+    """The last run of a key, seen from the inputs that are asked for now."""
 
     NONE = "none"
     OPEN_SAME = "open, with the same inputs"
@@ -32,10 +33,10 @@ class Start(StrEnum):
 
 
 _always = {
-    Standing.NONE: Start.NEW,
-    Standing.OPEN_SAME: Start.RESUME,
-    Standing.OPEN_OTHER: Start.REFUSE_INPUTS,
-    Standing.ENDED: Start.SUCCESSOR,
+    Last.NONE: Start.NEW,
+    Last.OPEN_SAME: Start.RESUME,
+    Last.OPEN_OTHER: Start.REFUSE_INPUTS,
+    Last.ENDED: Start.SUCCESSOR,
 }
 _complete = {
     AfterComplete.SAY_SO: Start.SAY_COMPLETE,
@@ -45,31 +46,168 @@ _complete = {
 START: Table[Start] = Table(
     "start",
     {
-        (standing, after): _complete[after] if standing is Standing.COMPLETE else _always[standing]
-        for standing in Standing
+        (last, after): _complete[after] if last is Last.COMPLETE else _always[last]
+        for last in Last
         for after in AfterComplete
     },
 )
 
 
+def last_of(lines: Sequence[Line] | None, inputs: Mapping[str, Any], recorded: Mapping[str, Any]) -> Last:
+    """What the last run of a key is to somebody who asks for these inputs."""
+    if lines is None:
+        return Last.NONE
+    status = ended_as(lines)
+    if status is None:
+        return Last.OPEN_SAME if dict(inputs) == dict(recorded) else Last.OPEN_OTHER
+    return Last.COMPLETE if status in (Status.COMPLETE, Status.DEGRADED) else Last.ENDED
+
+
+# -- how a run stands
+
+
+class State(StrEnum):
+    """How a run stands while nobody works on it."""
+
+    UNBORN = "not started"
+    ENDED = "ended"
+    ASKING = "waits for a decision"
+    DECIDED = "has its decision"
+    PAUSED = "paused"
+    INTERRUPTED = "interrupted"
+    FAULT = "stopped by a fault"
+    CUT_OFF = "open"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a run stands, and in whose or what words: the reason of an end or a pause, a fault."""
+
+    state: State
+    status: Status = Status.INTERRUPTED
+    why: str = ""
+
+    def __str__(self) -> str:
+        match self.state:
+            case State.ENDED:
+                return f"ended: {self.status}"
+            case State.PAUSED | State.FAULT:
+                return f"{self.state}: {self.why}"
+            case State.ASKING | State.DECIDED:
+                return State.CUT_OFF.value
+        return self.state.value
+
+
+def standing(lines: Sequence[Line]) -> Standing:
+    """How a run stands; only lines of runs and gates tell it.
+
+    What stopped it need not be its last line: members of a cluster that work beside a stop still come to their ends.
+    """
+    decided = decided_gates(lines)
+    for line in reversed(lines):
+        match line.event:
+            case "run.end":
+                reason = line.data.get("reason")
+                return Standing(State.ENDED, Status(line.data["status"]), reason if isinstance(reason, str) else "")
+            case "gate.opened":
+                return Standing(State.DECIDED if line.key in decided else State.ASKING, Status.WAITING)
+            case "run.paused":
+                return Standing(State.PAUSED, Status.WAITING, line.data["reason"])
+            case "run.interrupted":
+                return Standing(State.INTERRUPTED)
+            case "run.fault":
+                return Standing(State.FAULT, why=line.data["what"])
+            case "run.start" | "run.resumed" | "run.reopened":
+                return Standing(State.CUT_OFF)
+    return Standing(State.CUT_OFF if lines else State.UNBORN)
+
+
 def ended_as(lines: Sequence[Line]) -> Status | None:
     """How a run ended; None while it is open. `run.reopened` opens it again."""
+    now = standing(lines)
+    return now.status if now.state is State.ENDED else None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A gate that waits for its answer, as last opened."""
+
+    key: str
+    gate: str
+    question: str
+    choices: tuple[Mapping[str, str], ...]
+    digests: Mapping[str, str]
+    opening: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(choice["name"] for choice in self.choices)
+
+
+def decided_gates(lines: Sequence[Line]) -> set[str | None]:
+    """The keys of gates that have their answer; a run that was opened again may have forgotten some (EN-20)."""
+    decided: set[str | None] = set()
+    for line in lines:
+        if line.event == "gate.decided":
+            decided.add(line.key)
+        elif line.event == "run.reopened":
+            decided -= set(line.data["forgotten"])
+    return decided
+
+
+def waiting_gate(lines: Sequence[Line]) -> Waiting | None:
+    """The gate at which a run is parked."""
+    decided = decided_gates(lines)
     for line in reversed(lines):
         if line.event == "run.end":
-            return Status(line.data["status"])
-        if line.event == "run.reopened":
             return None
+        if line.event == "gate.opened" and line.key not in decided:
+            data = line.data
+            return Waiting(
+                str(line.key),
+                data["gate"],
+                data["question"],
+                tuple(data["choices"]),
+                data["digests"],
+                data["opening"],
+            )
     return None
 
 
-def standing(lines: Sequence[Line] | None, inputs: Mapping[str, Any], recorded: Mapping[str, Any]) -> Standing:
-    """How the last run of a key stands, seen from the inputs that are asked for now."""
-    if lines is None:
-        return Standing.NONE
-    status = ended_as(lines)
-    if status is None:
-        return Standing.OPEN_SAME if dict(inputs) == dict(recorded) else Standing.OPEN_OTHER
-    return Standing.COMPLETE if status in (Status.COMPLETE, Status.DEGRADED) else Standing.ENDED
+def is_cancelled(lines: Sequence[Line]) -> bool:
+    """Whether a person ended the run for good (EV-24)."""
+    return bool(lines) and lines[-1].event == "run.end" and bool(lines[-1].data.get("cancelled"))
+
+
+WORK = frozenset(("dispatch.start", "command.intent"))
+"""With one of these a decision has begun to be carried out."""
+
+
+@dataclass(frozen=True)
+class Overtaken:
+    """A decision that nothing has followed yet, and whose documents are not any more what was decided about."""
+
+    path: str
+    keys: tuple[str, ...]
+    """What is to be forgotten: the decision, and what was recorded after it."""
+
+
+def overtaken(lines: Sequence[Line], digest_now: Callable[[str], str]) -> Overtaken | None:
+    """What was approved is what is carried out (LY-32): a document changed in between opens its gate anew."""
+    at = next((number for number, line in reversed(list(enumerate(lines))) if line.event == "gate.decided"), None)
+    if at is None or lines[at].key not in decided_gates(lines) or any(line.event in WORK for line in lines[at:]):
+        return None
+    opened = next(line for line in reversed(lines[:at]) if line.event == "gate.opened" and line.key == lines[at].key)
+    ours = {line.data.get("path") for line in lines[at:] if line.event == "write.intent"}
+    changed = [path for path, seen in opened.data["digests"].items() if path not in ours and digest_now(path) != seen]
+    if not changed:
+        return None
+    return Overtaken(changed[0], tuple(dict.fromkeys(str(line.key) for line in lines[at:] if line.key is not None)))
+
+
+def resumes(lines: Iterable[Line]) -> int:
+    """How often a run was taken up again."""
+    return sum(line.event == "run.resumed" for line in lines)
 
 
 def past_of(lines: Sequence[Line]) -> Past:

@@ -24,7 +24,7 @@ from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line
 from interlock.engine.keys import Keys, checked_name, difference, digest_of, shown
 from interlock.engine.model import Delegation
-from interlock.engine.options import Before, Options
+from interlock.engine.options import Before, Halted, Options
 from interlock.engine.past import RESUME, Record
 from interlock.engine.scopes import Scope, current
 from interlock.engine.slot import Slot
@@ -205,7 +205,7 @@ class Recording:
 
     def stop_here(self, key: str, verb: str, detail: Callable[[], Any]) -> None:
         if self.options.stop_before_work:
-            raise Before(key, verb, detail())
+            raise Halted(f"stopped before {key}", before=Before(key, verb, detail()))
 
 
 def under(key: str, member: str) -> bool:

@@ -24,13 +24,14 @@ from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Fault, L
 from interlock.contracts import Reason, sample
 from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
 from interlock.engine.definition import Playbook
-from interlock.engine.drive import Close, drive
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, no_tripwire
 from interlock.engine.keys import sha256
+from interlock.engine.lifecycle import resumes
 from interlock.engine.model import CommandResult
 from interlock.engine.objects import MemoryObjects, Objects
 from interlock.engine.options import Options
+from interlock.engine.playing import Finished, play
 from interlock.engine.run import Run
 from interlock.engine.world import CommandCall, Imported, Layer
 from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault
@@ -556,7 +557,7 @@ class Simulation:
     clock: float = 0.0
     """Seconds since `EPOCH` in this simulation: equal runs have equal times, whatever was simulated before."""
 
-    def go(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Close:
+    def go(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Finished:
         """Run, or resume what is there, until the process ends; `Crash` raised by the tripwire passes through."""
         loop = _virtual_loop()
         loop.virtual = self.clock
@@ -565,13 +566,12 @@ class Simulation:
         finally:
             self.clock = loop.virtual
 
-    async def process(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Close:
-        identity = Identity(
+    async def process(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Finished:
+        identity = Identity.of(
+            self.playbook,
+            self.inputs,
             run_id=f"{self.playbook.name}-20260104-120000-0000",
-            playbook=self.playbook.name,
-            key=self.playbook.key(self.inputs),
-            inputs=self.playbook.inputs_json(self.inputs),
-            caps=dict(self.caps),
+            caps=self.caps,
             version="simulated",
             started_at=EPOCH.isoformat(),
         )
@@ -587,12 +587,12 @@ class Simulation:
         run = Run(self.playbook, identity, journal, self.world, options=options or self.options, say=self.said.append)
         resume = 0
         if journal.lines:
-            resume = 1 + sum(line.event == "run.resumed" for line in journal.lines)
+            resume = 1 + resumes(journal.lines)
             journal.append("run.resumed", data={"n": resume})
         else:
             journal.append("run.start", data={"playbook": identity.playbook, "key": identity.key})
         self.processes += 1
-        return await drive(run, resume=resume)
+        return await play(run, resume=resume)
 
 
 def virtual_stamp() -> str:

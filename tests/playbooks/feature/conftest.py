@@ -11,9 +11,9 @@ import pytest
 
 from interlock.agents.runner import AgentRequest
 from interlock.engine import Act, CommandResult, Options, SimulatedWorld, Simulation, best
-from interlock.engine.drive import Close
 from interlock.engine.journal import Journal, Line
 from interlock.engine.keys import sha256
+from interlock.engine.playing import Finished
 from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
 from interlock.playbooks.feature import FeatureInputs, feature
@@ -139,7 +139,7 @@ class Bench:
         red = [text.decode() for path, text in files.items() if path.startswith("src/") and text.startswith(b"RED")]
         return CommandResult(1, stdout="\n".join(red)) if red and "tests" in call.argv[-1] else CommandResult(0)
 
-    def play(self, **inputs: Any) -> Close:
+    def play(self, **inputs: Any) -> Finished:
         return self.simulate(**inputs).go()
 
     def refuse(self, **inputs: Any) -> InterlockError:

@@ -16,9 +16,10 @@ from typing import Any
 from interlock.agents import AgentExit, AgentNews, AgentRequest, CommandRunner, Observer
 from interlock.engine import Ending, Options, Playbook, Run
 from interlock.engine.folder import HOME, RunFolder, known_runs
-from interlock.engine.host import Finished, Host, Quiet
 from interlock.engine.journal import Line
+from interlock.engine.playing import Finished
 from interlock.engine.real import RealWorld
+from interlock.engine.runs import Quiet, Runs, Setup
 from interlock.playbooks.feature import FeatureInputs, feature, shared_memory
 from interlock.playbooks.feature.crew import Crew
 from interlock.playbooks.feature.layout import Layout
@@ -67,7 +68,7 @@ class Meeting(CommandRunner):
 
 
 @dataclass(frozen=True)
-class Site:
+class Site(Setup):
     """A workspace with one wave of tasks to be carried out."""
 
     base: Path
@@ -96,7 +97,7 @@ class Site:
         return Ending.complete(crew.state_of_tasks)
 
     def run(self, tripwire: Callable[[str], None] = lambda _point: None) -> Finished:
-        host = Host(self.root, self, Quiet(), environ={}, version="1", tripwire=tripwire)
+        host = Runs(self.root, self, Quiet(), environ={}, tripwire=tripwire)
         playbook = replace(feature, function=self.wave)
         return asyncio.run(host.run(playbook, FeatureInputs("Add a login page", slug=AT.slug)))
 
@@ -121,7 +122,7 @@ class Site:
         _, status = os.waitpid(child, 0)
         assert os.WIFSIGNALED(status), "the point was never reached"
 
-    # -- what the host asks for
+    # -- what its runs ask for
 
     def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> RealWorld:
         workspace = Workspace(self.root, self.root / HOME, documents=playbook.documents(inputs))

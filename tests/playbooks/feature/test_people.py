@@ -314,7 +314,7 @@ def test_a_person_edits_documents_and_code_and_commits_while_agents_work(place: 
 
     with person(place.root, work_on) as seen:
         finished = place.run()
-    assert finished.close.exit_code == 0, finished.close
+    assert finished.exit_code == 0, finished
     assert sorted(seen) == ["designer", "implementer-T1", "implementer-T2"]
     text = (place.root / "src/app.py").read_text()
     for line in ("line_0 = 'person'\n", "line_20 = 'person'\n", "line_39 = 'agent'\n"):

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from interlock.agents import Book, RoleLibrary, ScriptedRunner
-from interlock.app import Application
+from interlock.app import open_runs
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Call, Finished, Quiet
+from interlock.engine.playing import Finished
+from interlock.engine.runs import Call, Quiet, Runs
 from interlock.errors import ConfigInvalid, Refused
 from interlock.playbooks.feature import FeatureInputs, example_files, feature
 from interlock.playbooks.feature.layout import AGENTS, Layout
@@ -51,9 +52,9 @@ class Place:
         self.write("scenario.json", json.dumps({"reactions": list(reactions)}))
         self.write("interlock.toml", '[runners.play]\ntype = "scripted"\nscenario = "scenario.json"\n')
 
-    def app(self, **how: Any) -> Application:
+    def app(self, **how: Any) -> Runs:
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.root.parent)}
-        return Application(self.root, Quiet(), environ=environ, runner=how.pop("runner", "play"), **how)
+        return open_runs(self.root, Quiet(), environ=environ, runner=how.pop("runner", "play"), **how)
 
     def run(self, inputs: FeatureInputs = INPUTS, call: Call | None = None, **how: Any) -> Finished:
         app = self.app(**how)
@@ -96,7 +97,7 @@ def test_parallel_tasks_change_real_code_in_layers_and_are_merged(place: Place) 
         {"member": "implementer-T2", "files": {"src/app.py": second}},
     )
     finished = place.run()
-    assert finished.close.exit_code == 0, finished.close
+    assert finished.exit_code == 0, finished
     text = (place.root / "src/app.py").read_text()
     assert text.startswith("# by T1\n") and text.endswith("# by T2\n")
     assert place.git("diff", "--cached", "--name-only") == ""
@@ -129,7 +130,7 @@ def test_a_real_conflict_is_the_second_tasks_failure(place: Place) -> None:
         },
     )
     finished = place.run()
-    assert finished.close.exit_code == 0, finished.close
+    assert finished.exit_code == 0, finished
     (conflict,) = events(finished, "task.conflict")
     assert (conflict["task"], conflict["paths"]) == ("T2", ["src/app.py"])
     text = (place.root / "src/app.py").read_text()
@@ -141,7 +142,7 @@ def test_a_folder_without_git_is_warned_of_and_works(tmp_path: Path) -> None:
     place = Place(tmp_path / "plain")
     place.scenario({"agent": "implementer", "files": {"a.py": "x = 1\n"}})
     finished = place.run()
-    assert finished.close.exit_code == 0
+    assert finished.exit_code == 0
     warning = "git diff context not available: the workspace is not a git repository; snapshots are used instead"
     assert warning in [one["text"] for one in events(finished, "warning")]
     assert (place.root / "a.py").exists()
@@ -151,7 +152,7 @@ def test_a_folder_without_git_is_warned_of_and_works(tmp_path: Path) -> None:
 @pytest.mark.req("EN-18", "EN-17")
 def test_what_follows_a_complete_run(place: Place) -> None:
     """Refused with the exact words; with --new-run it runs again and keeps what lives on."""
-    assert place.run().close.exit_code == 0
+    assert place.run().exit_code == 0
     place.write(AT.decisions, "# Decisions\n\n- by a person\n")
     with pytest.raises(Refused) as caught:
         place.run()
@@ -161,7 +162,7 @@ def test_what_follows_a_complete_run(place: Place) -> None:
     )
     assert caught.value.exit_code == 2
     again = place.run(FeatureInputs("Add a logout page", slug="login"), Call(new_run=True))
-    assert again.close.exit_code == 0
+    assert again.exit_code == 0
     assert "by a person" in place.text("decisions.md")
     assert "- [r-security, step-7] Nothing to add." in place.text("memory.md")
     assert len(list((place.root / AT.folder / "agent-metrics").iterdir())) == 2
@@ -172,12 +173,12 @@ def test_a_failed_run_is_retried_where_it_failed(place: Place) -> None:
     """Everything before the failure stands; the person sees a complete run."""
     place.scenario({"agent": "r-security", "status": "ERROR", "message": "no network"})
     finished = place.run()
-    assert finished.close.exit_code == 5
-    assert str(finished.close.output).startswith("ERROR: review: no usable security review")
+    assert finished.exit_code == 5
+    assert str(finished.output).startswith("ERROR: review: no usable security review")
     place.scenario()
     app = place.app()
     retried = asyncio.run(app.resume(finished.run_id, Call(retry=True)))
-    assert retried.close.exit_code == 0
+    assert retried.exit_code == 0
     starts = Counter(line.data["member"] for line in retried.lines if line.event == "dispatch.start")
     assert starts["spec"] == starts["implementer-T01"] == 1 and starts["r-security"] == 3
 
@@ -220,7 +221,7 @@ def test_a_run_cut_off_anywhere_ends_with_the_same_documents(place: Place, tmp_p
             dropped = shutil.ignore_patterns("*.gone")  # they are being removed
             shutil.copytree(place.root, copies[-1], symlinks=True, ignore=dropped)
 
-    assert place.run(tripwire=copy).close.exit_code == 0
+    assert place.run(tripwire=copy).exit_code == 0
     expected = documents(place.root)
     assert len(copies) >= 3
     for root in copies:
@@ -228,7 +229,7 @@ def test_a_run_cut_off_anywhere_ends_with_the_same_documents(place: Place, tmp_p
             line.key for known in known_runs(root) for line in known.folder.lines() if line.event == "dispatch.end"
         }
         finished = Place(root).run()
-        assert finished.close.exit_code == 0
+        assert finished.exit_code == 0
         assert documents(root) == expected
         starts = Counter(line.key for line in finished.lines if line.event == "dispatch.start")
         assert all(starts[key] == 1 for key in ended)
@@ -322,7 +323,7 @@ def test_the_example_scenario_revises_and_replans(tmp_path: Path) -> None:
         place.write(path, text)
     place.write("interlock.toml", '[runners.play]\ntype = "scripted"\nscenario = "feature-scenario.yaml"\n')
     finished = place.run(FeatureInputs("Add a greeting"))
-    assert finished.close.exit_code == 0
+    assert finished.exit_code == 0
     called = Counter(line.data["member"] for line in finished.lines if line.event == "dispatch.start")
     assert (called["designer"], called["ct-strategy"], called["planner"], called["v-build"]) == (2, 2, 2, 2)
     assert "Hello" in (place.root / "greeting.py").read_text()
@@ -379,5 +380,5 @@ def test_a_check_is_really_run_at_verification(place: Place) -> None:
         {"member": "implementer-T2", "files": {"src/new.py": "x = 1\n"}},
     )
     finished = place.run(FeatureInputs("Add a login page", slug="login", check_commands=[CHECK]))
-    assert finished.close.exit_code == 0, finished.close
+    assert finished.exit_code == 0, finished
     assert [one["exit"] for one in events(finished, "proof")] == [0, 1, 0]

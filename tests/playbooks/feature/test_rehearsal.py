@@ -51,7 +51,7 @@ def test_every_invariant_holds_with_one_deviation(tell: Callable[[str, Counter[s
     endings: Counter[str] = Counter()
     for played in setup.paths(OPTIONS, most=1):
         assert setup.broken(played) == []
-        endings[played.close.status.value] += 1
+        endings[played.finished.status.value] += 1
     tell("every one with at most one deviation", endings)
     assert endings.total() > 100
     assert set(endings) == {"complete", "degraded"}
@@ -100,7 +100,7 @@ def test_every_invariant_holds_on_a_seeded_sample(
     for seed in range(paths):
         played = rolled(setup, deviations, seed)
         assert setup.broken(played) == [], f"seed {seed}"
-        endings[played.close.status.value] += 1
+        endings[played.finished.status.value] += 1
     tell(f"a sample with at most {deviations} deviations", endings)
     assert endings["complete"] and (endings["failed"] or deviations < 8)
 

@@ -26,7 +26,7 @@ def test_four_processes_really_work_at_once_and_never_more(tmp_path: Path, sched
     """Nine tasks whose agents end only when four have started; the journal's times show four at most."""
     names = tuple(f"T{number}" for number in range(1, 10))
     site = Site(tmp_path, names, together=4, scheduling=scheduling).lay_out()
-    assert site.run().close.output == site.all_done
+    assert site.run().output == site.all_done
     assert most_at_once(dispatch_spans(site.lines).values()) == AT_ONCE
     (done,) = schedules(site.lines)
     assert (done.policy, done.most, set(done.spans)) == (scheduling, 4, {f"implementer-{name}" for name in names})

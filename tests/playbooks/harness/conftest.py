@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock.engine import Act, CommandResult, Options, SimulatedWorld, best
-from interlock.engine.drive import Close
 from interlock.engine.journal import Line
+from interlock.engine.playing import Finished
 from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
 from interlock.playbooks.harness import HarnessInputs, example_files, harness, run_report, run_state
@@ -42,7 +42,7 @@ Change = Callable[[Any, Act], Act]
 class Alone(Attended):
     """A simulated run that stays at its gates until the test decides."""
 
-    def go(self, **how: Any) -> Close:
+    def go(self, **how: Any) -> Finished:
         return super(Attended, self).go(**how)
 
 
@@ -167,15 +167,15 @@ class Bench:
         self.simulation = kind(harness, inputs or HarnessInputs(TASK), world, options=options)
         return self.simulation
 
-    def play(self, agent: Agent = best, **how: Any) -> Close:
+    def play(self, agent: Agent = best, **how: Any) -> Finished:
         return self.simulate(agent, **how).go()
 
-    def again(self, agent: Agent = best, **how: Any) -> Close:
+    def again(self, agent: Agent = best, **how: Any) -> Finished:
         """Another run in the workspace as the last one left it: no journal, only documents."""
         self.files = dict(self.tree)
         return self.play(agent, **how)
 
-    def resume(self, agent: Agent = best, *, flags: Mapping[str, Any] | None = None, **how: Any) -> Close:
+    def resume(self, agent: Agent = best, *, flags: Mapping[str, Any] | None = None, **how: Any) -> Finished:
         """The successor of a stopped run, as `interlock resume` starts it."""
         asked = harness.successor(self.simulation.inputs, flags or {})
         return self.again(agent, inputs=asked, **how)

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interlock.app import Application
+from interlock.app import open_runs
 from interlock.cli.main import answer
 from interlock.engine.folder import known_runs
-from interlock.engine.host import NOTHING_SPECIAL, Call, Finished, Quiet
+from interlock.engine.playing import Finished
+from interlock.engine.runs import NOTHING_SPECIAL, Call, Quiet, Runs
 from interlock.playbooks.harness import HarnessInputs, example_files, harness, run_report, run_state
 from interlock.playbooks.harness.run_state import RunState
 from tests.playbooks.harness.conftest import GOOD, REPORT, RUN_STATE, TASK
@@ -62,9 +63,9 @@ class Place:
     def agent(self, body: str = "write(output, good)") -> None:
         self.write("agent.py", AGENT.format(good=GOOD, body=body))
 
-    def app(self) -> Application:
+    def app(self) -> Runs:
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.root.parent)}
-        return Application(self.root, Quiet(), environ=environ)
+        return open_runs(self.root, Quiet(), environ=environ)
 
     def run(self, inputs: HarnessInputs | None = None, **call: Any) -> Finished:
         return asyncio.run(self.app().run(harness, inputs or HarnessInputs(TASK), Call(**call)))

@@ -14,8 +14,9 @@ import pytest
 from interlock.agents import AgentExit, AgentRequest, MemoryOutput, Observer
 from interlock.engine import CommandResult, Playbook
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Finished, Host, Quiet
 from interlock.engine.options import Options
+from interlock.engine.playing import Finished
+from interlock.engine.runs import Quiet, Runs
 from interlock.engine.simulation import Crash
 from interlock.playbooks.harness import HarnessInputs, harness
 from interlock.playbooks.harness.settings import HarnessSettings
@@ -114,7 +115,7 @@ class Setup(TestSetup):
 
 
 def run(root: Path, runner: Stages, tripwire: Callable[[str], None] = lambda _point: None) -> Finished:
-    host = Host(root, Setup(root, runner, os.environ), Quiet(), environ={}, version="1", tripwire=tripwire)
+    host = Runs(root, Setup(root, runner, os.environ), Quiet(), environ={}, tripwire=tripwire)
     return asyncio.run(host.run(harness, HarnessInputs(TASK)))
 
 
@@ -161,7 +162,7 @@ def test_a_killed_write_is_not_taken_for_a_persons_edit(bench: Bench, tmp_path: 
             lose_last_line(place)
         copies.append(place)
 
-    assert run(root, Stages(), copy).close.status == "complete"
+    assert run(root, Stages(), copy).status == "complete"
     expected = masked(root)
     assert len(copies) > 100
     for place in copies:
@@ -169,7 +170,7 @@ def test_a_killed_write_is_not_taken_for_a_persons_edit(bench: Bench, tmp_path: 
             line.key for known in known_runs(place) for line in known.folder.lines() if line.event == "dispatch.end"
         }
         runner = Stages()
-        assert run(place, runner).close.status == "complete"
+        assert run(place, runner).status == "complete"
         assert masked(place) == expected
         assert not ended & set(runner.calls)
         assert len(known_runs(place)) == 1

@@ -320,7 +320,7 @@ def test_a_person_edits_and_commits_while_build_works(place: Place) -> None:
         git(place, "commit", "--quiet", "-m", "meanwhile")
 
     with beside(place.root, work_on) as seen:
-        assert place.resume().close.exit_code == 4
+        assert place.resume().exit_code == 4
     assert seen == ["build"]
     assert (place.state.stage, place.state.status) == ("Awaiting Approval", "Awaiting Approval")
     assert place.read(RUN_STATE).count(REMARK) == place.read(REPORT).count(REMARK) == 1
@@ -335,14 +335,14 @@ def test_the_same_line_blocks_and_the_next_build_is_shown_what_the_first_one_did
     """The person's line stays; the report names the patch, and its content is in the brief of the resumed run."""
     at_build(place, BUILD)
     with beside(place.root, lambda _agent: replaced(place, "src/code.txt", "line 8", "by a person")):
-        assert place.resume().close.exit_code == 3
+        assert place.resume().exit_code == 3
     assert place.read("src/code.txt").endswith("line 7\nby a person\n")
     assert place.state.stop_reason.startswith("src/code.txt: edited while build worked; ")
     (patch,) = [row[3] for row in place.report.rows[Log.EVIDENCE] if row[2] == "Not taken over"]
     assert "+by the agent" in place.read(patch)
 
     place.agent("write(output, good + brief if name == 'build' else good)")
-    assert place.resume().close.exit_code == 4
+    assert place.resume().exit_code == 4
     told = place.read(f"{ARTIFACTS}/build-report.md")
     assert "Changes of an earlier attempt, which did not count and were not taken over" in told
     assert "+by the agent" in told

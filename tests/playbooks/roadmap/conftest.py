@@ -13,8 +13,8 @@ import pytest
 from interlock.cli.main import answer
 from interlock.documents import Document, FileFacts
 from interlock.engine import Act, CommandResult, Options, SimulatedWorld, Simulation, best
-from interlock.engine.drive import Close
 from interlock.engine.keys import sha256
+from interlock.engine.playing import Finished
 from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
@@ -104,7 +104,7 @@ class Bench:
         self.simulation = Simulation(roadmap, RoadmapInputs(), world, options=options)
         return self.simulation
 
-    def play(self) -> Close:
+    def play(self) -> Finished:
         return self.simulate().go()
 
     def refuse(self) -> InterlockError:

@@ -16,8 +16,8 @@ from interlock.agents import AgentExit, AgentNews, AgentRequest, MemoryOutput, O
 from interlock.contracts import sample
 from interlock.engine import Act, Playbook
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Host, Quiet
 from interlock.engine.options import Options
+from interlock.engine.runs import Quiet, Runs
 from interlock.engine.simulation import Crash
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
 from interlock.playbooks.roadmap.settings import RoadmapSettings
@@ -116,8 +116,8 @@ class Setup(TestSetup):
         return Options(settings=RoadmapSettings())
 
 
-def host(root: Path, runner: Judging, tripwire: Any = lambda _point: None) -> Host:
-    return Host(root, Setup(root, runner, os.environ), Quiet(), environ={}, version="1", tripwire=tripwire)
+def host(root: Path, runner: Judging, tripwire: Any = lambda _point: None) -> Runs:
+    return Runs(root, Setup(root, runner, os.environ), Quiet(), environ={}, tripwire=tripwire)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path
         copies.append(place)
 
     finished = asyncio.run(host(root, Judging(), copy).run(roadmap, RoadmapInputs()))
-    assert finished.close.exit_code == 0
+    assert finished.exit_code == 0
     return root, copies
 
 
@@ -152,7 +152,7 @@ def test_every_cut_on_disk_resumes_to_the_same_roadmap(recording: tuple[Path, li
         }
         runner = Judging()
         finished = asyncio.run(host(place, runner).run(roadmap, RoadmapInputs()))
-        assert finished.close.exit_code == 0
+        assert finished.exit_code == 0
         assert documents(place) == documents(expected)
         assert not ended & set(runner.calls), "a dispatch with a recorded end ran again"
         (known,) = known_runs(place)

@@ -209,7 +209,7 @@ if step == "testing":
 
     with person(place.root, work_on) as seen:
         finished = place.run(once=True)
-    assert finished.close.exit_code == 0, finished.close
+    assert finished.exit_code == 0, finished
     assert seen == ["Implement", "Testing"]
     text = (place.root / "code.txt").read_text()
     assert text.startswith("by a person\nline 1\n")
@@ -240,7 +240,7 @@ if step == "implement":
     answer["evidence"]["files"] = [{"path": "committed.txt", "change": "created"}]
 """)
     finished = place.run(once=True)
-    assert finished.close.exit_code == 0, finished.close
+    assert finished.exit_code == 0, finished
     assert (place.root / "committed.txt").read_text() == "content"
     assert (place.git("rev-parse", "HEAD"), place.git("branch", "--list"), place.git("stash", "list")) == before
     assert not (place.root / ".git/hooks/post-commit").exists()

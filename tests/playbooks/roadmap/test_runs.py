@@ -11,7 +11,7 @@ import pytest
 
 from interlock.engine import Act, CommandResult, Status
 from interlock.engine.checks import UNCOMPARED
-from interlock.engine.drive import Close
+from interlock.engine.playing import Finished
 from interlock.engine.simulation import Crash
 from interlock.engine.world import CommandCall
 from interlock.errors import WorkspaceFailed
@@ -332,7 +332,7 @@ def test_a_validation_without_usable_verdict_is_asked_again_and_nobody_else(benc
     assert warning in [event["text"] for event in bench.events("warning")]
 
 
-def resumed(bench: Bench) -> Close:
+def resumed(bench: Bench) -> Finished:
     assert bench.simulation is not None
     return bench.simulation.go()
 
@@ -415,7 +415,7 @@ def test_the_reasons_of_a_block_are_evidence_for_the_next_attempt(bench: Bench) 
 ENGINE = {"verify": "engine"}
 
 
-def played(bench: Bench, exits: Callable[[int, str], int] = lambda _number, _command: 0) -> Close:
+def played(bench: Bench, exits: Callable[[int, str], int] = lambda _number, _command: 0) -> Finished:
     """The run, in which the engine's commands end so: by how many ran before, and what the command is."""
 
     def command(call: CommandCall) -> CommandResult:

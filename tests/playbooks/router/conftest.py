@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.drive import Close
 from interlock.engine.journal import Line
 from interlock.engine.model import Delegation
 from interlock.engine.options import Options
+from interlock.engine.playing import Finished
 from interlock.engine.simulation import Act, SimulatedWorld, Simulation
 from interlock.errors import InterlockError
 from interlock.playbooks.router import RouterInputs, example_files, router
@@ -41,7 +41,7 @@ class Bench:
         self.simulation = Simulation(router, RouterInputs(line), SimulatedWorld(self.files, agent), options=options)
         return self.simulation
 
-    def play(self, line: str, act: Any = DONE, **how: Any) -> Close:
+    def play(self, line: str, act: Any = DONE, **how: Any) -> Finished:
         return self.simulate(line, act, **how).go()
 
     def refuse(self, line: str, **how: Any) -> InterlockError:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interlock.app import Application
+from interlock.app import open_runs
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Call, Finished, Quiet
 from interlock.engine.journal import Line
+from interlock.engine.playing import Finished
+from interlock.engine.runs import Call, Quiet, Runs
 from interlock.playbooks.ticket import TicketInputs, ticket
 from tests.playbooks.person import WAITS
 
@@ -146,10 +147,10 @@ class Place:
         (place / "python3").chmod(0o755)
         return place
 
-    def app(self, **more: Any) -> Application:
+    def app(self, **more: Any) -> Runs:
         (self.root.parent / "home").mkdir(parents=True, exist_ok=True)
         (self.root.parent / "script.json").write_text(json.dumps(self.script))
-        return Application(self.root, Quiet(), environ=self.environ, **more)
+        return open_runs(self.root, Quiet(), environ=self.environ, **more)
 
     def run(self, request: str = REQUEST, *, flags: Mapping[str, Any] | None = None, **inputs: Any) -> Finished:
         return asyncio.run(self.app().run(ticket, TicketInputs(request, **inputs), Call(flags=flags or {})))

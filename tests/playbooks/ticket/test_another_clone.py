@@ -12,7 +12,7 @@ import pytest
 
 from interlock.documents import load_yaml
 from interlock.engine import Status
-from interlock.engine.host import Finished
+from interlock.engine.playing import Finished
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, task
 from tests.playbooks.person import person
 from tests.playbooks.ticket.place import REQUEST, Place, events, git
@@ -109,7 +109,7 @@ def called(place: Place) -> list[str]:
 
 
 def check_the_end(clone: Place, finished: Finished, subjects: list[str]) -> None:
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     log = [subject for subject in clone.git("log", "--format=%s").splitlines() if not subject.startswith("docs(")]
     assert log == subjects
     assert clone.git("rev-parse", "--abbrev-ref", "HEAD") == BRANCH

@@ -17,7 +17,7 @@ import pytest
 from interlock.documents import load_yaml
 from interlock.engine import Status
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Finished
+from interlock.engine.playing import Finished
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, task
 from tests.playbooks.ticket.place import Place, events
 
@@ -228,7 +228,7 @@ def test_a_red_group_a_rejection_and_the_commit(place: Place, tmp_path: Path, na
     """A red build is mended, a rejected iteration followed by an accepted one; its commit is green in a clean clone."""
     story = STORIES[name]
     finished = play(place, story)
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
 
     validations = [(data["what"], data["exit"] == 0) for data in events(finished.lines, "orchestrator.validation")]
     assert validations == [

@@ -38,7 +38,7 @@ def test_the_analysis_sees_every_file(place: Place) -> None:
     assert len(files) > MOST_FILES
     place.begin(files)
     place.script = ONE
-    assert place.run().close.status is Status.COMPLETE
+    assert place.run().status is Status.COMPLETE
     likely = progress(place)["startup"]["impact_scan"]["likely_files"]
     assert likely == ["AAA/text é.c", "AAA/Login.c", "zzz/login.c"]
     tracked = place.git("-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", "main").splitlines()
@@ -53,10 +53,10 @@ def test_many_uncommitted_files_are_all_carried(place: Place) -> None:
     place.write(dict.fromkeys(MANY, "mine\n"))
     place.script = ONE
     waiting = place.run()
-    assert waiting.close.exit_code == 4
-    assert f"and {len(MANY) - 20} more" in waiting.close.reason
+    assert waiting.exit_code == 4
+    assert f"and {len(MANY) - 20} more" in waiting.reason
     finished = place.run(flags={"dirty": "carry"})
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert progress(place)["carried_files"] == MANY
     assert not set(place.git("log", "--name-only", "--format=", "main..HEAD").splitlines()) & set(MANY)
     assert all((place.root / path).read_text() == "mine\n" for path in map(Path, MANY[::500]))

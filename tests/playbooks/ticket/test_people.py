@@ -337,7 +337,7 @@ def test_a_project_that_does_not_ignore_what_it_builds(place: Place) -> None:
     )
     place.script = ONE
     finished = place.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert not (place.root / "app").exists()
     assert ["app"] in [event["paths"] for event in events(finished.lines, "command.dropped")]
     assert place.git("status", "--porcelain") == ""
@@ -354,7 +354,7 @@ def test_a_real_attempt_goes_on_with_the_work_of_the_failed_one(place: Place) ->
         "work": {"T1": [first, second], "T2": [{"files": {"src/t2.txt": "ok, T2\n"}}]},
     }
     finished = place.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.git("show", f"{BRANCH}~1:src/t1.txt") == "ok, whole"
     assert not (place.root / "stray.c").exists()
     (violation,) = events(finished.lines, "scope.violation")
@@ -386,7 +386,7 @@ def test_a_person_edits_and_commits_while_a_real_agent_works(place: Place) -> No
 
     with person(place.root, work_on) as waited:
         finished = place.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert waited == ["task-executor-T1"]
     assert place.git("log", "--format=%s").splitlines() == [
         "docs(ABC-12): refresh documentation", WORK, "theirs", "first",
@@ -422,7 +422,7 @@ def test_a_real_conflict_is_kept_and_worked_in_again(place: Place) -> None:
 
     with person(place.root, work_on):
         finished = place.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.git("show", f"{BRANCH}~1:src/t1.txt") == "ok, the person's\nok, the agent's"
     (conflict,) = events(finished.lines, "dispatch.conflict")
     assert "+ok, the agent's" in place.text(conflict["patch"])

@@ -13,7 +13,7 @@ import pytest
 
 from interlock.engine import Status
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Finished
+from interlock.engine.playing import Finished
 from interlock.playbooks.ticket import TicketInputs, ticket
 from interlock.playbooks.ticket.git import STASH
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, task
@@ -53,11 +53,11 @@ def test_stashed_code_that_the_ticket_changed_too_is_kept_until_it_is_taken_out(
     (place.root / "src/new.txt").write_text("ok, new and mine\n")
     place.script = ONE
     waiting = place.run()
-    assert waiting.close.exit_code == 4
-    assert waiting.close.gate is not None
-    assert [choice["name"] for choice in waiting.close.gate["choices"]] == ["stash", "abort"]
+    assert waiting.exit_code == 4
+    assert waiting.gate is not None
+    assert [choice["name"] for choice in waiting.gate["choices"]] == ["stash", "abort"]
     finished = answer(place, "stash")
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.text("src/t1.txt") == "ok now\n"
     assert not (place.root / "src/new.txt").exists()
     assert "git stash pop stash@{0}" in warnings(finished)
@@ -87,22 +87,22 @@ def test_documentation_that_conflicts_on_the_branch_stays_in_its_stash(place: Pl
     """Exit 3 on the branch with the stash named; after the conflict is resolved the ticket goes on, once only."""
     with_conflicting_branch(place)
     finished = place.run()
-    assert finished.close.exit_code == 3
-    said = finished.close.reason.splitlines()
+    assert finished.exit_code == 3
+    said = finished.reason.splitlines()
     assert said[0] == f"ERROR: stash could not be applied on {BRANCH}; it is kept as stash@{{0}}"
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == BRANCH
     assert place.git("show", "stash@{0}:README.md") == "mine"
     assert "<<<<<<<" in place.text("README.md")
 
     unresolved = place.resume()
-    assert unresolved.close.exit_code == 3
-    assert "in the middle of something (unmerged-files)" in unresolved.close.reason
+    assert unresolved.exit_code == 3
+    assert "in the middle of something (unmerged-files)" in unresolved.reason
     assert place.git("show", "stash@{0}:README.md") == "mine"
 
     (place.root / "README.md").write_text("theirs and mine\n")
     place.git("add", "README.md")
     done = place.resume()
-    assert done.close.status is Status.COMPLETE, done.close
+    assert done.status is Status.COMPLETE, done
     assert place.text("README.md") == "theirs and mine\n"
     assert "README.md" not in set(place.git("show", "--name-only", "--format=", "HEAD~1").splitlines())
     assert place.git("stash", "list").count("\n") == 0
@@ -137,7 +137,7 @@ def test_a_stash_that_the_user_makes_between_crash_and_resume_is_the_users(place
     (place.root / "src/other.txt").write_text("ok, the user's\n")
     place.git("stash", "push", "-q", "-m", "the user's own")
     finished = place.resume()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.text("README.md") == "mine\n"
     assert place.text("src/other.txt") == "ok\n"
     assert place.git("stash", "list", "--format=%gs").split(": ")[1:] == ["the user's own"]
@@ -154,7 +154,7 @@ def test_documentation_that_is_staged_arrives_staged(place: Place) -> None:
     users = place.git("status", "--porcelain", "-uall").splitlines()
     place.script = ONE
     finished = place.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.git("status", "--porcelain", "-uall").splitlines() == users
     assert place.git("show", ":docs/half.md") == "staged"
     assert place.text("docs/half.md") == "changed again\n"
@@ -172,7 +172,7 @@ def test_documentation_that_cannot_be_staged_again_arrives_all_the_same(place: P
     place.git("add", "README.md")
     place.script = ONE
     finished = place.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.text("README.md").split() == ["mine", "two", "three", "theirs", "five", "six"]
     assert place.git("stash", "list") == ""
 
@@ -187,7 +187,7 @@ def test_files_that_are_deleted_and_renamed_in_the_index_can_be_stashed(place: P
     (place.root / "untracked.py").write_text("z = 2\n")
     place.script = ONE
     finished = place.run(flags={"dirty": "stash"})
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.git("status", "--porcelain") == ""
     assert [place.text(path) for path in ("old.py", "gone.py", "untracked.py")] == ["x = 1\n", "y = 1\n", "z = 1\n"]
     assert len(place.git("stash", "list").splitlines()) == 1
@@ -203,7 +203,7 @@ def test_documents_that_are_deleted_and_renamed_in_the_index_come_along(place: P
     place.git("rm", "-q", "docs/gone.md")
     place.script = ONE
     finished = place.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     present = {path: (place.root / "docs" / path).exists() for path in ("old.md", "gone.md", "moved.md")}
     assert present == {"old.md": False, "gone.md": False, "moved.md": True}
     assert place.git("stash", "list") == ""
@@ -255,18 +255,18 @@ def test_what_the_user_writes_while_the_gate_waits_is_asked_about(place: Place) 
     (place.root / "mine.py").write_text("x = 1\n")
     place.script = BOTH
     waiting = place.run()
-    assert waiting.close.gate is not None
-    assert [choice["name"] for choice in waiting.close.gate["choices"]] == ["stash", "carry", "abort"]
+    assert waiting.gate is not None
+    assert [choice["name"] for choice in waiting.gate["choices"]] == ["stash", "carry", "abort"]
     (place.root / "src/t2.txt").write_text("ok, but mine\n")
     again = answer(place, "carry")
-    assert again.close.exit_code == 4
-    assert again.close.gate is not None
-    assert [choice["name"] for choice in again.close.gate["choices"]] == ["stash", "abort"]
-    assert "src/t2.txt" in again.close.reason
+    assert again.exit_code == 4
+    assert again.gate is not None
+    assert [choice["name"] for choice in again.gate["choices"]] == ["stash", "abort"]
+    assert "src/t2.txt" in again.reason
     assert "the repository changed while the git gate waited" in warnings(again)
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
     finished = answer(place, "stash")
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.git("show", "stash@{0}:src/t2.txt") == "ok, but mine"
     assert place.git("show", "stash@{0}^3:mine.py") == "x = 1"
     assert "mine" not in place.git("log", "-p", "--format=", "main..HEAD", "--", "src")
@@ -292,10 +292,10 @@ def test_an_answer_holds_for_the_content_that_was_there(place: Place, what: str)
     place.write({"src/other.txt": "ok, mine\n", "mine.py": "x = 1\n", "staged.py": "x = 1\n"})
     place.git("add", "staged.py")
     place.script = BOTH
-    assert place.run().close.exit_code == 4
+    assert place.run().exit_code == 4
     CHANGES[what](place)
-    assert answer(place, "carry").close.exit_code == 4
-    assert answer(place, "carry").close.status is Status.COMPLETE
+    assert answer(place, "carry").exit_code == 4
+    assert answer(place, "carry").status is Status.COMPLETE
     assert not committed(place) & {"src/other.txt", "mine.py", "staged.py"}
 
 
@@ -305,10 +305,10 @@ def test_what_the_user_writes_while_the_branch_is_asked_about_is_seen(place: Pla
     behind(place)
     (place.root / "src/t1.txt").write_text("ok, but mine\n")
     again = answer(place, "switch")
-    assert again.close.exit_code == 4
-    assert "src/t1.txt" in again.close.reason
+    assert again.exit_code == 4
+    assert "src/t1.txt" in again.reason
     finished = answer(place, "stash")
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.git("show", "stash@{0}:src/t1.txt") == "ok, but mine"
     assert place.git("show", f"{BRANCH}~1:src/t1.txt") == "ok now"
 
@@ -325,8 +325,8 @@ def behind(place: Place) -> str:
     place.git("commit", "-qm", "later")
     place.script = ONE
     waiting = place.run()
-    assert waiting.close.exit_code == 4
-    assert f"Branch {BRANCH} exists and does not contain the present state" in waiting.close.reason
+    assert waiting.exit_code == 4
+    assert f"Branch {BRANCH} exists and does not contain the present state" in waiting.reason
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
     return place.git("rev-parse", BRANCH)
 
@@ -335,7 +335,7 @@ def test_a_branch_that_lacks_the_present_state_is_used_if_a_person_says_so(place
     """`switch`: the work goes on top of it as it is."""
     old = behind(place)
     finished = answer(place, "switch")
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert "later" not in place.git("log", "--format=%s").splitlines()
     assert place.git("merge-base", old, "HEAD") == old
 
@@ -356,8 +356,8 @@ def test_a_branch_that_git_cannot_make_stops_the_run(place: Place) -> None:
     place.git("branch", "fix")
     place.script = ONE
     finished = place.run()
-    assert finished.close.exit_code == 3
-    assert f"branch {BRANCH} cannot be checked out" in finished.close.reason
+    assert finished.exit_code == 3
+    assert f"branch {BRANCH} cannot be checked out" in finished.reason
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
 
 
@@ -371,9 +371,9 @@ def test_carried_code_that_the_branch_has_otherwise_stops_the_run(place: Place) 
     (place.root / "mine.py").write_text("x = 2\n")
     place.script = ONE
     finished = place.run(flags={"dirty": "carry"})
-    assert finished.close.exit_code == 3
-    assert f"branch {BRANCH} cannot be checked out" in finished.close.reason
-    assert "mine.py" in finished.close.reason
+    assert finished.exit_code == 3
+    assert f"branch {BRANCH} cannot be checked out" in finished.reason
+    assert "mine.py" in finished.reason
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
     assert place.text("mine.py") == "x = 2\n"
 
@@ -426,8 +426,8 @@ def test_what_is_in_progress_is_left_alone(place: Place, what: str) -> None:
     before = state()
     place.script = ONE
     finished = place.run(flags={"dirty": "stash"})
-    assert finished.close.exit_code == 3
-    assert mark in finished.close.reason
+    assert finished.exit_code == 3
+    assert mark in finished.reason
     assert state() == before
 
 
@@ -459,11 +459,11 @@ def test_a_hook_that_refuses_the_commit(place: Place, name: str) -> None:
     before = place.git("rev-parse", "HEAD")
     place.script = BOTH
     refused = place.run()
-    assert refused.close.exit_code == 3
-    assert "the work is accepted, but the commit failed" in refused.close.reason
+    assert refused.exit_code == 3
+    assert "the work is accepted, but the commit failed" in refused.reason
     assert {"commit-msg": "no reviewer named", "pre-commit": "lint", "commit-msg elsewhere": "not here"}[
         name
-    ] in refused.close.reason
+    ] in refused.reason
     assert place.git("rev-parse", "HEAD") == before
     assert place.text("src/t1.txt") == "ok, T1\n"
     assert not (place.root / ".git/interlock-index").exists()
@@ -472,7 +472,7 @@ def test_a_hook_that_refuses_the_commit(place: Place, name: str) -> None:
         place.git("commit", "-qm", "mended", "--", str(hook.relative_to(place.root)))
     calls = len(place.calls)
     done = place.resume()
-    assert done.close.status is Status.COMPLETE, done.close
+    assert done.status is Status.COMPLETE, done
     assert {call[0] for call in place.calls[calls:]} <= {"Initializer"}
     assert place.git("log", "--format=%s").splitlines().count(WORK) == 1
 
@@ -485,7 +485,7 @@ def test_a_hook_that_formats_what_is_committed(place: Place) -> None:
     hook.write_text("#!/bin/sh\necho 'ok, formatted' > src/t1.txt\ngit add src/t1.txt\n")
     hook.chmod(0o755)
     place.script = BOTH
-    assert place.run().close.status is Status.COMPLETE
+    assert place.run().status is Status.COMPLETE
     assert place.git("show", "HEAD:src/t1.txt") == "ok, formatted"
     assert place.git("status", "--porcelain") == ""
 
@@ -497,7 +497,7 @@ def test_a_lock_that_a_killed_commit_left_behind_is_no_obstacle(place: Place) ->
         (place.root / ".git" / name).write_text("half")
     place.script = ONE
     finished = place.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert list((place.root / ".git").glob("interlock-index*")) == []
 
 
@@ -513,7 +513,7 @@ def test_no_hook_runs_but_for_the_commit(place: Place) -> None:
         hook.chmod(0o755)
     (place.root / "README.md").write_text("new\n")
     place.script = ONE
-    assert place.run().close.status is Status.COMPLETE
+    assert place.run().status is Status.COMPLETE
     lines = ran.read_text().splitlines()
     assert {line.rsplit(" ", 1)[1] for line in lines} == {BRANCH}
     assert "post-checkout" not in ran.read_text()
@@ -531,7 +531,7 @@ def test_the_users_documentation_is_carried_and_never_committed(place: Place) ->
     place.write(mine)
     place.script = BOTH
     finished = place.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert {path: place.text(path) for path in mine} == mine
     assert not committed(place) & set(mine)
     assert "docs/FINDINGS.md" in committed(place)
@@ -546,11 +546,11 @@ def test_the_users_documentation_that_a_task_would_commit_is_asked_about(place: 
     work = {"T1": [{"files": {"src/t1.txt": "ok now\n", "README.md": "the ticket's\n"}}]}
     place.script = {"tasks": graph(task("T1", files=("src/t1.txt", "README.md"))), "work": work}
     waiting = place.run()
-    assert waiting.close.exit_code == 4
-    assert waiting.close.gate is not None
-    assert [choice["name"] for choice in waiting.close.gate["choices"]] == ["stash", "abort"]
+    assert waiting.exit_code == 4
+    assert waiting.gate is not None
+    assert [choice["name"] for choice in waiting.gate["choices"]] == ["stash", "abort"]
     finished = answer(place, "stash")
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.git("show", "HEAD~1:README.md") == "the ticket's"
     assert place.git("show", "stash@{0}:README.md") == "mine"
 
@@ -572,7 +572,7 @@ def test_only_the_work_is_committed(place: Place) -> None:
         "work": {"T1": [{"files": files}]},
     }
     finished = place.run(flags={"dirty": "carry"})
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     place.git("config", "core.quotePath", "false")
     assert set(place.git("show", "--name-only", "--format=", "HEAD~1").splitlines()) == {".gitignore", *files}
     assert place.git("status", "--porcelain").splitlines() == users
@@ -591,7 +591,7 @@ def test_changes_inside_a_submodule_stay_there(place: Place, tmp_path: Path, cho
     (place.root / "lib/lib.txt").write_text("mine\n")
     place.script = BOTH
     finished = place.run(flags={"dirty": choice})
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.text("lib/lib.txt") == "mine\n"
     assert "lib" not in committed(place)
     assert git(place.root / "lib", "log", "--format=%s") == "first"
@@ -606,7 +606,7 @@ def test_worktrees_of_the_user_are_left_alone(place: Place, tmp_path: Path) -> N
     (side / "new.py").write_text("x\n")
     before = place.git("worktree", "list", "--porcelain").count("worktree ")
     place.script = BOTH
-    assert place.run().close.status is Status.COMPLETE
+    assert place.run().status is Status.COMPLETE
     assert git(side, "status", "--porcelain").splitlines() == ["M src/t1.txt", "?? new.py"]
     assert git(side, "rev-parse", "--abbrev-ref", "HEAD") == "side"
     assert place.git("worktree", "list", "--porcelain").count("worktree ") == before
@@ -618,7 +618,7 @@ def test_a_repository_without_a_commit_and_without_files(place: Place) -> None:
     files = {"Makefile": MAKE["Makefile"], "test.sh": "grep -q ok a.txt\n", "a.txt": "ok\n"}
     place.script = {"tasks": graph(task("T1", files=tuple(files))), "work": {"T1": [{"files": files}]}}
     finished = place.run(build="make build", test="make test", flags={"no_preflight": True})
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     subjects = place.git("log", "--format=%s").splitlines()
     assert subjects[-1] == WORK
     assert set(place.git("ls-tree", "-r", "--name-only", place.git("rev-list", "--max-parents=0", "HEAD")).split()) == {

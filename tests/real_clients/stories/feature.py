@@ -55,7 +55,7 @@ def writer(name: str, *paths: str, text: str = TEXT, before: tuple[Step, ...] = 
 
 def check(house: House) -> None:
     assert house.finished is not None
-    assert str(house.finished.close.output).splitlines()[0] == "DONE: feature names is complete"
+    assert str(house.finished.output).splitlines()[0] == "DONE: feature names is complete"
     assert set(house.git("diff", "--name-only").splitlines()) == {"README.md", *CHANGED}
 
 

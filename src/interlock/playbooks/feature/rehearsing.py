@@ -224,10 +224,10 @@ def done_only_by_review(played: Played) -> str | None:
     last = decisions_of(played, "r_cluster")[-1:]
     moves = decisions_of(played, "after_review")[-1:]
     content = last == ["DONE"] and moves == ["finish"]
-    finished = played.close.status in FINISHED
+    finished = played.finished.status in FINISHED
     if unended(played) or finished == (content and not open_tasks(played.simulation.lines)):
         return None
-    return f"{played.close.status} after reviews {last}, {moves}"
+    return f"{played.finished.status} after reviews {last}, {moves}"
 
 
 def open_tasks(lines: Iterable[Line]) -> list[str]:
@@ -257,8 +257,8 @@ def nothing_open_passes(played: Played) -> str | None:
 
 
 def words_of_the_end(played: Played) -> str | None:
-    text = str(played.close.output)
-    expected = "DONE: " if played.close.status in FINISHED else "ERROR: "
+    text = str(played.finished.output)
+    expected = "DONE: " if played.finished.status in FINISHED else "ERROR: "
     return None if unended(played) or text.startswith(expected) else f"the output is {text[:60]!r}"
 
 

@@ -23,11 +23,12 @@ from interlock.engine import (
     Status,
     best,
 )
-from interlock.engine.drive import Close
 from interlock.engine.exploration import PEOPLES_FILE
 from interlock.engine.journal import Journal
 from interlock.engine.keys import sha256
-from interlock.engine.people import record_decision, waiting_gate
+from interlock.engine.lifecycle import waiting_gate
+from interlock.engine.people import record_decision
+from interlock.engine.playing import Finished
 from interlock.engine.simulation import Agent, instantly, virtual_stamp
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.harness import run_report, run_state
@@ -46,7 +47,7 @@ TASK = "TASK-001"
 class Attended(Simulation):
     """A simulated run with a person beside it, who approves at every gate."""
 
-    def go(self, **how: Any) -> Close:
+    def go(self, **how: Any) -> Finished:
         close = super().go(**how)
         while close.gate is not None:
             self.decide("approve")
@@ -220,7 +221,7 @@ def asked_first(played: Played, state: RunState, _report: RunReport) -> str | No
 
 @of_documents
 def complete_is_earned(played: Played, state: RunState, _report: RunReport) -> str | None:
-    complete = played.close.status is Status.COMPLETE
+    complete = played.finished.status is Status.COMPLETE
     if complete != (state.status is TaskStatus.COMPLETE):
         return "the run and the task do not end alike"
     if complete and verdicts(played)[-1:] != ["positive"]:

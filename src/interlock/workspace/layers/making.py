@@ -54,14 +54,7 @@ class AllLayers:
 
         def build() -> OneLayer:
             found = self._probed()
-            if confinement.mode is Mode.STRICT and not found.answer.confined:
-                raise ConfigInvalid(
-                    "agents cannot be confined here, and the settings ask for it",
-                    where="[sandbox] mode",
-                    expected='confinement, since mode is "strict"',
-                    found=found.answer.why,
-                    remedy=found.answer.remedy or 'Set mode = "auto".',
-                )
+            found.answer.check(confinement.mode)
             maker = COPY if confinement.mode is Mode.OFF else found.answer.maker
             NURSERY.prepare()
             folder.make()

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from interlock.documents import FileFacts
+from interlock.errors import ConfigInvalid
 from interlock.workspace.layers.nursery import Forked
 from interlock.workspace.snapshots import Change, Snapshot
 
@@ -232,6 +233,17 @@ class Probe:
     """Why this one, and why not a better one, as a sentence."""
     remedy: str = ""
     """How to get a better one; empty when there is none."""
+
+    def check(self, mode: Mode) -> None:
+        """`ConfigInvalid` where the mode asks for confinement and there is none (LY-12)."""
+        if mode is Mode.STRICT and not self.confined:
+            raise ConfigInvalid(
+                "agents cannot be confined here, and the settings ask for it",
+                where="[sandbox] mode",
+                expected='confinement, since mode is "strict"',
+                found=self.why,
+                remedy=self.remedy or 'Set mode = "auto".',
+            )
 
 
 UNPROMISED = (

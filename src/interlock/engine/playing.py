@@ -1,13 +1,14 @@
-"""From a run to its end in this process: the one place where errors and endings become a status (EN-24, EN-25)."""
+"""Calling a playbook in this process: the one place where errors and endings become a status (EN-24, EN-25)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from interlock.engine.journal import Line
 from interlock.engine.model import Ending, Status, Stop
 from interlock.engine.objects import pack
 from interlock.engine.options import Before, Halted
@@ -16,8 +17,8 @@ from interlock.errors import AgentFailed, BadInput, Diverged, InterlockError, Wo
 
 
 @dataclass(frozen=True)
-class Close:
-    """How one process left its run."""
+class Finished:
+    """How a process of a run ended; how the run itself did is its `Ending`, and stands in the journal."""
 
     status: Status
     reason: str = ""
@@ -25,21 +26,27 @@ class Close:
     gate: Mapping[str, Any] | None = None
     error: InterlockError | None = None
     before: Before | None = None
+    playbook: str = field(default="", compare=False)
+    key: str = field(default="", compare=False)
+    run_id: str | None = field(default=None, compare=False)
+    """None for a run that never came into being."""
+    started_at: str | None = field(default=None, compare=False)
+    finished_at: str | None = field(default=None, compare=False)
+    """When this process left the run; of one that had ended before, when that was."""
+    lines: Sequence[Line] = field(default=(), compare=False, repr=False)
 
     @property
     def exit_code(self) -> int:
         return self.status.exit_code
 
 
-async def drive(run: Run, *, resume: int = 0) -> Close:
+async def play(run: Run, *, resume: int = 0) -> Finished:
     """Call the playbook until it ends, waits or is stopped. `resume`: which resume this is, 0 for a first start."""
     run.adopt()
     try:
         ending = await _playbook(run, resume)
-    except Before as stop:
-        return Close(Status.WAITING, stop.reason, before=stop)
     except Halted as halt:
-        return Close(halt.status, halt.reason, gate=halt.gate)
+        return _finished(run, halt.status, halt.reason, gate=halt.gate, before=halt.before)
     except Diverged:
         raise
     except BadInput as error:
@@ -52,7 +59,7 @@ async def drive(run: Run, *, resume: int = 0) -> Close:
         return _end(run, Ending.failed(error.what), error)
     except asyncio.CancelledError:
         _note(run, "run.interrupted", {})
-        return Close(Status.INTERRUPTED, "interrupted; the state is saved")
+        return _finished(run, Status.INTERRUPTED, "interrupted; the state is saved")
     except OSError as error:
         raise _fault(run, WorkspaceFailed.of(error)) from error
     except InterlockError as error:
@@ -72,11 +79,26 @@ async def _playbook(run: Run, resume: int) -> Ending:
     return ending
 
 
-def _end(run: Run, ending: Ending, error: InterlockError | None) -> Close:
+def _end(run: Run, ending: Ending, error: InterlockError | None) -> Finished:
     if not run.journal.held:
         facts = {name: pack(value, run.world.records.objects) for name, value in ending.to_json().items()}
         run.journal.append("run.end", data=facts)
-    return Close(ending.status, ending.reason, ending.output, error=error)
+    return _finished(run, ending.status, ending.reason, output=ending.output, error=error)
+
+
+def _finished(run: Run, status: Status, reason: str, **more: Any) -> Finished:
+    identity, journal = run.identity, run.journal
+    return Finished(
+        status,
+        reason,
+        playbook=identity.playbook,
+        key=identity.key,
+        run_id=None if journal.held else identity.run_id,
+        started_at=identity.started_at,
+        finished_at=run.world.now().isoformat(timespec="milliseconds"),
+        lines=journal.lines,
+        **more,
+    )
 
 
 def _fault(run: Run, error: InterlockError) -> InterlockError:
