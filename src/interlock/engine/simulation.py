@@ -27,14 +27,15 @@ from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, no_tripwire
 from interlock.engine.keys import sha256
-from interlock.engine.lifecycle import resumes
-from interlock.engine.model import CommandResult
+from interlock.engine.lifecycle import resumes, waiting_gate
+from interlock.engine.model import CommandResult, GateDecision
 from interlock.engine.objects import MemoryObjects, Objects
 from interlock.engine.options import Options
+from interlock.engine.people import record_decision
 from interlock.engine.playing import Finished, play
 from interlock.engine.run import Run
 from interlock.engine.world import CommandCall, Imported, Layer
-from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault
+from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault, Refused
 from interlock.workspace import Change, ChangeKind, Exit, Found, Scope
 
 T = TypeVar("T")
@@ -593,6 +594,19 @@ class Simulation:
             journal.append("run.start", data={"playbook": identity.playbook, "key": identity.key})
         self.processes += 1
         return await play(run, resume=resume)
+
+    def decide(self, choice: str, *, who: str = "somebody", note: str = "") -> None:
+        """What a person says at the gate at which the run waits; the next `go` hears it."""
+        instantly(self._decide(choice, who, note))
+
+    async def _decide(self, choice: str, who: str, note: str) -> None:
+        waiting, identity = waiting_gate(self.lines), self.world.records.identity
+        if waiting is None or identity is None:
+            raise Refused("nothing waits for a decision in this simulation")
+        journal = Journal(self.medium, run_id=self.lines[0].run, genesis=sha256(identity), clock=virtual_stamp)
+        decision = GateDecision(choice, who, virtual_stamp(), note, waiting.digests)
+        record_decision(journal, waiting, decision, self.world.records.objects)
+        self.lines = journal.lines
 
 
 def virtual_stamp() -> str:
