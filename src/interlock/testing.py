@@ -170,7 +170,12 @@ class Bench:
 
     def refuse(self, inputs: Any) -> InterlockError:
         """The error of a start that is refused before anything came into being."""
-        simulation = self.simulate(inputs)
+        self.simulate(inputs)
+        return self.refused()
+
+    def refused(self) -> InterlockError:
+        """The error of the run that is yet to begin, which leaves nothing behind."""
+        simulation = self.simulation
         before = dict(simulation.world.tree.files)
         try:
             finished = simulation.go()
