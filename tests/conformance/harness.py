@@ -21,12 +21,13 @@ from interlock.engine import Act, CommandResult, GateDecision, Playbook, Simulat
 from interlock.engine.folder import Known, known_runs
 from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, no_tripwire
 from interlock.engine.keys import sha256
-from interlock.engine.lifecycle import Waiting, ended_as
+from interlock.engine.lifecycle import ended_as
 from interlock.engine.options import Options
 from interlock.engine.people import check_decision, record_decision
 from interlock.engine.playing import Finished
 from interlock.engine.runs import Call, Quiet, Runs
 from interlock.engine.simulation import Crash
+from interlock.engine.standing import Waiting
 from interlock.engine.world import CommandCall, World
 from tests.acting import write_within
 

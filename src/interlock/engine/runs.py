@@ -26,10 +26,8 @@ from interlock.engine.keys import sha256
 from interlock.engine.lifecycle import (
     START,
     Start,
-    decided_gates,
     ended_as,
     forgotten,
-    is_cancelled,
     last_of,
     overtaken,
     past_of,
@@ -43,6 +41,7 @@ from interlock.engine.options import Options
 from interlock.engine.people import CANCELLED, take_messages
 from interlock.engine.playing import Finished, play
 from interlock.engine.run import Run
+from interlock.engine.standing import decided_gates, is_cancelled
 from interlock.engine.world import World
 from interlock.errors import BadInput, ConfigInvalid, InterlockError, Locked, Refused
 from interlock.telemetry import write_report

@@ -1,20 +1,26 @@
-"""How the runs of a workspace stand, at a glance: enough for a list, cheap enough for hundreds of runs."""
+"""`runs`: how the runs of a workspace stand, at a glance; cheap enough for hundreds of them."""
 
 from __future__ import annotations
 
 import json
 import os
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from interlock.cli.commands import LOOK, command
+from interlock.cli.door import Door
+from interlock.cli.output import columns, complain
 from interlock.documents.files import read_plain
-from interlock.engine.folder import HOME, Known, known_runs
+from interlock.engine.folder import HOME, Known, known_runs, unreadable_runs
 from interlock.engine.head import HeadFile
-from interlock.telemetry import seconds_between
+from interlock.engine.journal import Line
+from interlock.engine.standing import State, standing
+from interlock.telemetry import in_words, printable, seconds_between
 
 TELLING = (b'"event":"run.', b'"event":"gate.')
 """In lines that tell how a run stands; members of a cluster may write any number of others after them."""
@@ -40,8 +46,25 @@ class Glance:
     seconds: float
     dispatches: int
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+    @property
+    def row(self) -> tuple[str, ...]:
+        started, took = started_shown(self.started_at), in_words(self.seconds)
+        key, dispatches = printable(self.key, 40), str(self.dispatches)
+        return self.run_id, self.playbook, key, self.status, started, took, dispatches
+
+
+@command("runs", example="interlock runs --json", panel=LOOK)
+def runs(door: Door) -> int:
+    """List the runs of this workspace, the latest last."""
+    found = glances(door.root)
+    if door.json or found:
+        head = ("RUN", "PLAYBOOK", "KEY", "STATUS", "STARTED", "DURATION", "DISPATCHES")
+        door.answer([asdict(one) for one in found], columns([head, *(one.row for one in found)]))
+    else:
+        complain(f"This workspace has no runs yet. See how to start one: {door.spoken('run --help')}")
+    for error in unreadable_runs(door.root):
+        complain(f"{error.where}: {error.what}", f"  to do: {error.remedy}")
+    return 0
 
 
 def glances(root: Path) -> list[Glance]:
@@ -56,10 +79,10 @@ def glance(known: Known, holders: Mapping[str, tuple[Path, Mapping[str, Any]]] |
     known_lines = HeadFile(folder.path).read()
     count, lines, dispatches = _telling_lines(folder.path / "journal.jsonl")
     notes = lock_notes(folder.root) if holders is None else holders
-    status, how = standing(lines, _live(notes.get(identity.run_id)))
+    status, how = told(lines, _live(notes.get(identity.run_id)))
     if known_lines is not None and count < known_lines.settled.seq:
         status, how = "damaged", f"lines of its journal are missing: interlock show {identity.run_id} --verify"
-    last = str(lines[-1]["ts"]) if lines else identity.started_at
+    last = lines[-1].ts if lines else identity.started_at
     now = datetime.now(UTC).isoformat() if status == "running" else last
     return Glance(
         identity.run_id,
@@ -74,32 +97,19 @@ def glance(known: Known, holders: Mapping[str, tuple[Path, Mapping[str, Any]]] |
     )
 
 
-def standing(lines: list[dict[str, Any]], holder: str | None) -> tuple[str, str]:
+def told(lines: Sequence[Line], holder: str | None) -> tuple[str, str]:
     """Status and words of a run, from the lines that tell it and the process that holds its lock."""
     if holder is not None:
         return "running", f"running: {holder}"
-    decided = set()
-    for line in reversed(lines):
-        data = line["data"]
-        match line["event"]:
-            case "run.end":
-                reason = data.get("reason")
-                return str(data["status"]), reason if isinstance(reason, str) else ""
-            case "gate.decided":
-                decided.add(line["key"])
-            case "gate.opened" if line["key"] not in decided:
-                return "waiting", "for a decision"
-            case "gate.opened":
-                return "waiting", "decided: resume goes on"
-            case "run.paused":
-                return "waiting", f"paused: {data['reason']}"
-            case "run.interrupted":
-                return "interrupted", "resume goes on"
-            case "run.fault":
-                return "interrupted", f"fault: {data['what']}"
-            case "run.start" | "run.resumed" | "run.reopened":
-                break
-    return "interrupted", "its process died: resume goes on"
+    now = standing(lines)
+    return now.status, {
+        State.ASKING: "for a decision",
+        State.DECIDED: "decided: resume goes on",
+        State.PAUSED: f"paused: {now.why}",
+        State.INTERRUPTED: "resume goes on",
+        State.FAULT: f"fault: {now.why}",
+        State.ENDED: now.why,
+    }.get(now.state, "its process died: resume goes on")
 
 
 def typical_seconds(root: Path, playbook: str) -> float | None:
@@ -109,7 +119,7 @@ def typical_seconds(root: Path, playbook: str) -> float | None:
     return statistics.median(took) if took else None
 
 
-def _telling_lines(path: Path) -> tuple[int, list[dict[str, Any]], int]:
+def _telling_lines(path: Path) -> tuple[int, list[Line], int]:
     """How many lines there are; those that tell how the run stands, and the last one whatever it tells; how many
     dispatches are recorded."""
     try:
@@ -119,12 +129,10 @@ def _telling_lines(path: Path) -> tuple[int, list[dict[str, Any]], int]:
     *before, last = raw.split(b"\n")[:-1] or [b""]  # what no line end follows is torn
     lines = []
     for text in (*(text for text in before if any(mark in text for mark in TELLING)), last):
-        try:
-            line = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(line, dict) and {"event", "ts", "key", "data"} <= set(line) and isinstance(line["data"], dict):
-            lines.append(line)
+        with suppress(ValueError, TypeError, RecursionError):
+            line = Line(**json.loads(text))
+            if isinstance(line.data, dict):
+                lines.append(line)
     return raw.count(b"\n"), lines, raw.count(DISPATCH_END)
 
 
