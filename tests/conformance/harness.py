@@ -330,18 +330,7 @@ class PlayedRunner:
 
 
 @dataclass(frozen=True)
-class OnePlaybook(FromSettings):
-    """The settings of the workspace, with a playbook of the test."""
-
-    one: Any = None
-
-    def playbook(self, name: str) -> Playbook:
-        found: Playbook = self.one
-        return found
-
-
-@dataclass(frozen=True)
-class PlayedSetup(OnePlaybook):
+class PlayedSetup(FromSettings):
     """Agents that are a function."""
 
     react: Agent = best
@@ -371,7 +360,7 @@ def played_runs(root: Path, playbook: Playbook, react: Agent, **more: Any) -> Ru
     facts = {"slept": more.pop("slept", []), "chosen": more.pop("chosen", None)}
     environ, view = more.pop("environ", None) or environment(root), more.pop("view", None) or Quiet()
     overrides = more.pop("overrides", {"runner": "scripted"})
-    setup = PlayedSetup(root.resolve(), environ, overrides=overrides, one=playbook, react=react, **facts)
+    setup = PlayedSetup(root.resolve(), environ, overrides=overrides, playbooks=(playbook,), react=react, **facts)
     return Runs(root.resolve(), setup, view, environ=environ, **more)
 
 

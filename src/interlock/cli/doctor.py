@@ -17,7 +17,6 @@ import typer
 from interlock.cli.commands import WORKSHOP, RunName, command
 from interlock.cli.door import Door, finish
 from interlock.cli.output import complain
-from interlock.cli.runs import is_dead, lock_notes
 from interlock.engine.folder import HOME, RunFolder, known_runs, run_folders, unreadable_runs
 from interlock.errors import ConfigInvalid, InterlockError, Locked
 from interlock.settings.location import is_repository
@@ -300,7 +299,9 @@ async def uncovered(root: Path, settings: Settings) -> Check:
 
 
 def locks(root: Path) -> Iterator[Check]:
-    dead = [run for run, (note, _) in lock_notes(root).items() if is_dead(note)]
+    from interlock.engine.locks import holders
+
+    dead = [run for run, (lock, _) in holders(root / HOME).items() if lock.is_free()]
     if not dead:
         yield Check("locks", State.OK, "no lock of a dead process")
     for run in dead:
@@ -343,13 +344,13 @@ def _lines(checks: Iterable[Check]) -> Iterator[str]:
 def mend(door: Door, folder: RunFolder) -> Salvaged:
     """Recover the run, with its lock held."""
     from interlock.engine.journal import stamp_now
-    from interlock.engine.locks import Holder, run_lock
+    from interlock.engine.locks import holders, run_lock
     from interlock.engine.nesting import only_people
     from interlock.engine.salvage import put_back_identity, salvage
 
     only_people(door.environ, door.root, "recover a run")
-    note = lock_notes(door.root).get(folder.run_id)
-    if note is not None and (holder := Holder.read(note[0])) is not None and holder.lives:
+    _, holder = holders(door.root / HOME).get(folder.run_id, (None, None))
+    if holder is not None and holder.lives:
         raise Locked(
             f"{folder.run_id} is being worked on by {holder}",
             holder=holder.to_json(),

@@ -25,7 +25,7 @@ from interlock.cli.output import as_text, complain, envelope, print_json, put_be
 from interlock.cli.progress import PlainView
 from interlock.documents.files import read_plain
 from interlock.engine.folder import Known, known_runs
-from interlock.engine.standing import State, standing, waiting_gate
+from interlock.engine.standing import waiting_gate
 from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.telemetry import harmless, indented, is_good, lined, printable, totals, verdict_word
 
@@ -335,6 +335,7 @@ def decide(door: Door, name: str, choice: str, note: str, *, go_on: bool) -> int
     """Record a decision, say how it goes on and, if asked for, go on."""
     from interlock.cli.run import carry
     from interlock.engine import people
+    from interlock.engine.lifecycle import ending_of
 
     known = _find(door, name)
     run_id = known.identity.run_id
@@ -351,7 +352,7 @@ def decide(door: Door, name: str, choice: str, note: str, *, go_on: bool) -> int
             print_json(_object(known, "running", "handed over"))
         return 0
     complain(f"Gate {gate.gate} of {run_id}: {verb}, recorded.")
-    ending = _ending(known)
+    ending = ending_of(known.folder.lines(), known.folder.objects)
     if go_on and ending is None:
         call = door.call()
         return carry(door, lambda runs: runs.resume(run_id, call))
@@ -374,17 +375,6 @@ def _ended(door: Door, known: Known, ending: Ending, said: list[str | bytes], *,
         write_output(ending.output)
     complain(f"With that the run has ended: {ending.status.value}{reason}")
     return code
-
-
-def _ending(known: Known) -> Ending | None:
-    from interlock.engine import Ending
-    from interlock.engine.objects import unpack
-
-    lines = known.folder.lines()
-    if standing(lines).state is not State.ENDED:
-        return None
-    end = next(line for line in reversed(lines) if line.event == "run.end")
-    return Ending.from_json(unpack(end.data, known.folder.objects))
 
 
 def _find(door: Door, name: str) -> Known:

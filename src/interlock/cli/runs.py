@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from interlock.cli.commands import LOOK, command
 from interlock.cli.door import Door
@@ -26,7 +25,6 @@ TELLING = (b'"event":"run.', b'"event":"gate.')
 """In lines that tell how a run stands; members of a cluster may write any number of others after them."""
 DISPATCH_END = b'"event":"dispatch.end","key":'
 LAST_RUNS = 10
-NOTE_BYTES = 10_000
 ENDED_WELL = ("complete", "degraded")
 
 
@@ -69,17 +67,17 @@ def runs(door: Door) -> int:
 
 def glances(root: Path) -> list[Glance]:
     """All runs, the oldest first."""
-    holders = lock_notes(root)
-    return [glance(known, holders) for known in known_runs(root)]
+    live = running(root)
+    return [glance(known, live) for known in known_runs(root)]
 
 
-def glance(known: Known, holders: Mapping[str, tuple[Path, Mapping[str, Any]]] | None = None) -> Glance:
+def glance(known: Known, live: Mapping[str, str] | None = None) -> Glance:
     """How one run stands, from the end of its journal and from its lock."""
     identity, folder = known.identity, known.folder
     known_lines = HeadFile(folder.path).read()
     count, lines, dispatches = _telling_lines(folder.path / "journal.jsonl")
-    notes = lock_notes(folder.root) if holders is None else holders
-    status, how = told(lines, _live(notes.get(identity.run_id)))
+    live = running(folder.root) if live is None else live
+    status, how = told(lines, live.get(identity.run_id))
     if known_lines is not None and count < known_lines.settled.seq:
         status, how = "damaged", f"lines of its journal are missing: interlock show {identity.run_id} --verify"
     last = lines[-1].ts if lines else identity.started_at
@@ -136,36 +134,19 @@ def _telling_lines(path: Path) -> tuple[int, list[Line], int]:
     return raw.count(b"\n"), lines, raw.count(DISPATCH_END)
 
 
-def lock_notes(root: Path) -> dict[str, tuple[Path, Mapping[str, Any]]]:
-    """Who says to hold a lock of this workspace: run id to note and what it says."""
-    notes: dict[str, tuple[Path, Mapping[str, Any]]] = {}
-    for place in sorted((root / HOME / "locks").glob("*.json")):
-        try:
-            note = json.loads(read_plain(place, limit=NOTE_BYTES))
-        except (OSError, ValueError, RecursionError):
-            continue
-        if isinstance(note, dict) and place.stem != "workspace":
-            notes[str(note.get("run"))] = (place, note)
-    return notes
+def running(root: Path) -> dict[str, str]:
+    """The runs of this workspace on which a living process works, each with that process."""
+    if not any((root / HOME / "locks").glob("*.json")):
+        return {}
+    from interlock.engine.locks import holders
 
-
-def _live(entry: tuple[Path, Mapping[str, Any]] | None) -> str | None:
-    """The living process behind a note; None for a dead one."""
-    if entry is None:
-        return None
-    from interlock.engine.locks import Holder
-
-    place, note = entry
-    if (holder := Holder.read(place)) is not None and holder.elsewhere:
-        return f"process {note.get('pid')} on {note.get('host')}, as far as is known here"
-    return None if is_dead(place) else f"process {note.get('pid')}"
-
-
-def is_dead(note: Path) -> bool:
-    """Whether nobody holds the lock that this note names a holder of."""
-    from interlock.engine.locks import Lock
-
-    return Lock(note.parent, note.stem).is_free()
+    live = {}
+    for run, (lock, holder) in holders(root / HOME).items():
+        if holder.elsewhere:
+            live[run] = f"process {holder.pid} on {holder.host}, as far as is known here"
+        elif not lock.is_free():
+            live[run] = f"process {holder.pid}"
+    return live
 
 
 def started_shown(stamp: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 from interlock.engine.definition import AfterComplete, Past
 from interlock.engine.journal import Line
-from interlock.engine.model import Status
+from interlock.engine.model import Ending, Status
+from interlock.engine.objects import Objects, unpack
 from interlock.engine.standing import State, decided_gates, standing
 from interlock.engine.tables import Table
 
@@ -94,6 +95,14 @@ def overtaken(lines: Sequence[Line], digest_now: Callable[[str], str]) -> Overta
     if not changed:
         return None
     return Overtaken(changed[0], tuple(dict.fromkeys(str(line.key) for line in lines[at:] if line.key is not None)))
+
+
+def ending_of(lines: Sequence[Line], objects: Objects) -> Ending | None:
+    """The end of a run, whole; None while it is open."""
+    if ended_as(lines) is None:
+        return None
+    last = next(line for line in reversed(lines) if line.event == "run.end")
+    return Ending.from_json(unpack(last.data, objects))
 
 
 def resumes(lines: Iterable[Line]) -> int:

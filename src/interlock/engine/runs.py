@@ -27,6 +27,7 @@ from interlock.engine.lifecycle import (
     START,
     Start,
     ended_as,
+    ending_of,
     forgotten,
     last_of,
     overtaken,
@@ -36,7 +37,6 @@ from interlock.engine.lifecycle import (
 from interlock.engine.locks import run_lock
 from interlock.engine.model import Ending, Status
 from interlock.engine.nesting import Parent, starting_parent
-from interlock.engine.objects import unpack
 from interlock.engine.options import Options
 from interlock.engine.people import CANCELLED, take_messages
 from interlock.engine.playing import Finished, play
@@ -359,8 +359,8 @@ class Runs:
 
     def _already_ended(self, known: Known) -> Finished:
         identity, lines = known.identity, known.folder.lines()
-        last = next(line for line in reversed(lines) if line.event == "run.end")
-        ending = Ending.from_json(unpack(last.data, known.folder.objects))
+        ending = ending_of(lines, known.folder.objects)
+        assert ending is not None
         self.view.remark(f"Run {identity.run_id} has already ended: {ending.status}. Nothing was changed.")
         return Finished(
             ending.status,
@@ -370,7 +370,7 @@ class Runs:
             key=identity.key,
             run_id=identity.run_id,
             started_at=identity.started_at,
-            finished_at=last.ts,
+            finished_at=lines[-1].ts,
             lines=lines,
         )
 
