@@ -30,7 +30,7 @@ from interlock.engine.journal import Journal
 from interlock.engine.journal_file import FileMedium, sync_data
 from interlock.engine.keys import sha256
 from interlock.engine.options import Options
-from interlock.engine.real import RealWorld
+from interlock.engine.real_world import RealWorld
 from interlock.engine.runs import Quiet, Runs, Setup
 from interlock.engine.simulation import Crash
 from interlock.workspace import Workspace
@@ -123,7 +123,7 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def host(root: Path) -> Runs:
+def runs(root: Path) -> Runs:
     runner = CommandRunner("echo", ["echo", "DONE: yes"], {}, os.environ)
     return Runs(root, BenchSetup(root, runner, os.environ), Quiet(), environ={})
 
@@ -171,7 +171,7 @@ def resume(folder: Path, sizes: Sequence[int]) -> None:
 
 
 def resume_one(root: Path, count: int) -> None:
-    asyncio.run(host(root).run(verbs, Size(count)))
+    asyncio.run(runs(root).run(verbs, Size(count)))
 
 
 def write_run(root: Path, count: int) -> None:
@@ -219,8 +219,8 @@ def dispatch(folder: Path, count: int) -> None:
             snapshots.append(time.perf_counter() - started)
 
     asyncio.run(baseline())
-    asyncio.run(host(root).run(trivial, Size(1)))
-    seconds = timed(lambda: asyncio.run(host(root).run(trivial, Size(count)))) / count
+    asyncio.run(runs(root).run(trivial, Size(1)))
+    seconds = timed(lambda: asyncio.run(runs(root).run(trivial, Size(count)))) / count
     base = statistics.median(bare) + statistics.median(snapshots)
     print(
         f"dispatch: {seconds * 1e3:.1f} ms; bare subprocess and one snapshot {base * 1e3:.1f} ms; "

@@ -60,8 +60,8 @@ def one(count: int, script: str) -> None:
         started = time.perf_counter()
         if count:
             runner = CommandRunner("sh", ["sh", "-c", script], {}, os.environ)
-            host = Runs(root, WideSetup(root, runner, os.environ), Quiet(), environ={})
-            finished = asyncio.run(host.run(wide, Size(count)))
+            runs = Runs(root, WideSetup(root, runner, os.environ), Quiet(), environ={})
+            finished = asyncio.run(runs.run(wide, Size(count)))
             assert finished.exit_code == 0, finished
         seconds = time.perf_counter() - started
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB, {seconds:.1f} s")

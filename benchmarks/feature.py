@@ -48,7 +48,7 @@ from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.journal import Line
 from interlock.engine.options import Options
 from interlock.engine.playing import Finished
-from interlock.engine.real import RealWorld
+from interlock.engine.real_world import RealWorld
 from interlock.engine.runs import Quiet, Runs, Setup
 from interlock.playbooks.feature import FeatureInputs, feature
 from interlock.playbooks.feature.layout import Layout
@@ -238,9 +238,9 @@ class BenchSetup(Setup):
 
 
 def carried_out(root: Path, runner: Runner, scheduling: Any, view: Quiet | None = None) -> Finished:
-    host = Runs(root, BenchSetup(root, runner), view or Quiet(), environ={})
+    runs = Runs(root, BenchSetup(root, runner), view or Quiet(), environ={})
     inputs = FeatureInputs("Measure it", slug=AT.slug, scheduling=scheduling)
-    finished = asyncio.run(host.run(feature, inputs))
+    finished = asyncio.run(runs.run(feature, inputs))
     assert finished.exit_code == 0, finished
     return finished
 

@@ -26,7 +26,7 @@ from interlock.documents import Store
 from interlock.engine import Playbook
 from interlock.engine.folder import HOME, RunFolder, known_runs
 from interlock.engine.options import Options
-from interlock.engine.real import RealWorld
+from interlock.engine.real_world import RealWorld
 from interlock.engine.runs import Quiet, Runs, Setup
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
 from interlock.playbooks.roadmap.documents import Item
@@ -151,9 +151,9 @@ def size_of(folder: Path) -> int:
 def whole_run(root: Path) -> None:
     """Many iterations over the large file: what the run folder holds afterwards, beside briefs and answers."""
     lay_out(root, done=ITEMS - ITERATIONS)
-    host = Runs(root, BenchSetup(root, os.environ), Quiet(), environ={})
+    runs = Runs(root, BenchSetup(root, os.environ), Quiet(), environ={})
     started = time.perf_counter()
-    finished = asyncio.run(host.run(roadmap, RoadmapInputs()))
+    finished = asyncio.run(runs.run(roadmap, RoadmapInputs()))
     seconds = time.perf_counter() - started
     assert finished.exit_code == 0, finished
     (known,) = known_runs(root)

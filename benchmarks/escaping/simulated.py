@@ -26,9 +26,9 @@ from escaping.evidence import (
 from interlock.agents.runner import AgentRequest
 from interlock.engine import ALWAYS, CRASH, STANDARD, Act, Options, Played, Rehearsal, Simulation
 from interlock.engine.exploration import PEOPLES_WORDS
-from interlock.engine.lifecycle import waiting_gate
 from interlock.engine.playing import Finished
 from interlock.engine.simulation import Crash, MemoryLayer
+from interlock.engine.standing import waiting_gate
 from interlock.playbooks.harness.rehearsing import Attended
 from interlock.playbooks.ticket.rehearsing import BRANCH
 

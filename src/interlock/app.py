@@ -22,7 +22,7 @@ from interlock.engine.definition import Playbook
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.options import Options
 from interlock.engine.people import person
-from interlock.engine.real import RealWorld
+from interlock.engine.real_world import RealWorld
 from interlock.engine.runs import Runs, Setup, View
 from interlock.engine.world import World
 from interlock.errors import ConfigInvalid, InterlockError
@@ -50,6 +50,8 @@ class FromSettings(Setup):
     runner: str | None = None
     """The runner that this process was told to use for all agents."""
     overrides: Mapping[str, object] = field(default_factory=dict)
+    playbooks: tuple[Playbook, ...] = ()
+    """Playbooks that do not ship with interlock."""
     lenient: bool = False
     """Agents that cannot be called are no error before one of them is."""
 
@@ -58,7 +60,7 @@ class FromSettings(Setup):
         return load_settings(self.root, self.environ, self.overrides, settings_model())
 
     def playbook(self, name: str) -> Playbook:
-        return load(name)
+        return next((one for one in self.playbooks if one.name == name), None) or load(name)
 
     def leniently(self) -> FromSettings:
         return replace(self, lenient=True)
@@ -254,9 +256,9 @@ def open_runs(root: Path, view: View, *, environ: Mapping[str, str], **more: Any
     """The runs of a workspace, for a door.
 
     Args:
-        more: `runner` and `overrides` of its settings; `tripwire` and `again` of its runs.
+        more: `runner`, `overrides` and `playbooks` of `FromSettings`; `tripwire` and `again` of `Runs`.
     """
     root = root.resolve()
     environ = without_our_own(environ, root)
-    chosen = {name: more.pop(name) for name in ("runner", "overrides") if name in more}
+    chosen = {name: more.pop(name) for name in ("runner", "overrides", "playbooks") if name in more}
     return Runs(root, FromSettings(root, environ, **chosen), view, environ=environ, **more)

@@ -25,7 +25,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         def glances(_root: Path) -> None:
             raise error
 
-        monkeypatch.setattr("interlock.cli.looking.glances", glances)
+        monkeypatch.setattr("interlock.cli.runs.glances", glances)
         return tmp_path / "interlock"
 
     return arrange

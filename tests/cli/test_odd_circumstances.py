@@ -261,7 +261,7 @@ def test_what_the_system_says_is_no_fault_of_ours(
     def glances(_root: Path) -> None:
         raise error
 
-    monkeypatch.setattr("interlock.cli.looking.glances", glances)
+    monkeypatch.setattr("interlock.cli.runs.glances", glances)
     assert guarded(["runs", "-C", str(tmp_path)]) == code
     told = capsys.readouterr().err
     assert said in told

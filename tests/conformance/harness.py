@@ -21,12 +21,13 @@ from interlock.engine import Act, CommandResult, GateDecision, Playbook, Simulat
 from interlock.engine.folder import Known, known_runs
 from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, no_tripwire
 from interlock.engine.keys import sha256
-from interlock.engine.lifecycle import Waiting, ended_as
+from interlock.engine.lifecycle import ended_as
 from interlock.engine.options import Options
 from interlock.engine.people import check_decision, record_decision
 from interlock.engine.playing import Finished
 from interlock.engine.runs import Call, Quiet, Runs
 from interlock.engine.simulation import Crash
+from interlock.engine.standing import Waiting
 from interlock.engine.world import CommandCall, World
 from tests.acting import write_within
 
@@ -329,18 +330,7 @@ class PlayedRunner:
 
 
 @dataclass(frozen=True)
-class OnePlaybook(FromSettings):
-    """The settings of the workspace, with a playbook of the test."""
-
-    one: Any = None
-
-    def playbook(self, name: str) -> Playbook:
-        found: Playbook = self.one
-        return found
-
-
-@dataclass(frozen=True)
-class PlayedSetup(OnePlaybook):
+class PlayedSetup(FromSettings):
     """Agents that are a function."""
 
     react: Agent = best
@@ -370,7 +360,7 @@ def played_runs(root: Path, playbook: Playbook, react: Agent, **more: Any) -> Ru
     facts = {"slept": more.pop("slept", []), "chosen": more.pop("chosen", None)}
     environ, view = more.pop("environ", None) or environment(root), more.pop("view", None) or Quiet()
     overrides = more.pop("overrides", {"runner": "scripted"})
-    setup = PlayedSetup(root.resolve(), environ, overrides=overrides, one=playbook, react=react, **facts)
+    setup = PlayedSetup(root.resolve(), environ, overrides=overrides, playbooks=(playbook,), react=react, **facts)
     return Runs(root.resolve(), setup, view, environ=environ, **more)
 
 

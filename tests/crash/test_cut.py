@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 POINTS = ("before-sync", "after-sync", "effect")
 
 
-def host(root: Path, runner: InProcess, tripwire=lambda _point: None) -> Runs:
+def runs(root: Path, runner: InProcess, tripwire=lambda _point: None) -> Runs:
     return Runs(root, TestSetup(root, runner, os.environ), Quiet(), environ={}, tripwire=tripwire)
 
 
@@ -49,7 +49,7 @@ def recording(tmp_path_factory):
         copies.append((point, place))
 
     runner = InProcess()
-    finished = asyncio.run(host(root, runner, copy).run(sweep, Inputs()))
+    finished = asyncio.run(runs(root, runner, copy).run(sweep, Inputs()))
     assert finished.status == "complete"
     return root, copies, Counter(runner.calls)
 
@@ -58,7 +58,7 @@ def resumed(place: Path, expected: Path) -> None:
     """Resume the copy and hold it to what an uninterrupted run gives."""
     ended = {line.key for known in known_runs(place) for line in known.folder.lines() if line.event == "dispatch.end"}
     runner = InProcess()
-    finished = asyncio.run(host(place, runner).run(sweep, Inputs()))
+    finished = asyncio.run(runs(place, runner).run(sweep, Inputs()))
     assert finished.status == "complete"
     assert documents(place) == documents(expected)
     assert not ended & set(runner.calls), "a dispatch with a recorded end ran again"

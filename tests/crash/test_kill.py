@@ -31,7 +31,7 @@ class Point:
     event: str
 
 
-def host(root: Path, calls: Path, tripwire=lambda _point: None) -> Runs:
+def runs(root: Path, calls: Path, tripwire=lambda _point: None) -> Runs:
     environ = {**os.environ, "SWEEP_CALLS": str(calls)}
     setup = TestSetup(root, shell_agent(environ), environ)
     return Runs(root, setup, Quiet(), environ={}, tripwire=tripwire)
@@ -51,7 +51,7 @@ def uninterrupted(tmp_path_factory):
     lay_out(root)
     points: list[Point] = []
     note = lambda kind: points.append(Point(len(points), kind, last_event(root)))  # noqa: E731
-    finished = asyncio.run(host(root, base / "calls", note).run(sweep, Inputs()))
+    finished = asyncio.run(runs(root, base / "calls", note).run(sweep, Inputs()))
     assert finished.status == "complete"
     return points, documents(root)
 
@@ -85,7 +85,7 @@ def killed_at(root: Path, calls: Path, number: int) -> None:
             seen += 1
 
         try:
-            asyncio.run(host(root, calls, tripwire).run(sweep, Inputs()))
+            asyncio.run(runs(root, calls, tripwire).run(sweep, Inputs()))
         finally:
             os._exit(3)
     _, status = os.waitpid(child, 0)
@@ -119,7 +119,7 @@ def test_a_killed_run_goes_on_where_it_was(uninterrupted, tmp_path, part):
         lay_out(root)
         killed_at(root, calls, point.number)
         ended = recorded_ends(root)
-        finished = asyncio.run(host(root, calls).run(sweep, Inputs()))
+        finished = asyncio.run(runs(root, calls).run(sweep, Inputs()))
         assert finished.status == "complete", point
         assert documents(root) == expected, point
         counts = Counter(calls.read_text().split("\n")[:-1])

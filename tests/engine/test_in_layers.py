@@ -187,7 +187,7 @@ def test_known_secrets_are_in_no_record(repository: Path) -> None:
     runs = command_runs(repository, single(spec), f"cat > /dev/null\n{script}{DONE}", environ=environ)
     settings = (repository / "interlock.toml").read_text() + f'env = {{ OWN_KEY = "{own}" }}\n'
     (repository / "interlock.toml").write_text(settings)
-    asyncio.run(runs.run(runs.setup.one, Work()))
+    asyncio.run(runs.run(runs.setup.playbooks[0], Work()))
     runs = repository / ".interlock" / "runs"
     found = [
         str(path.relative_to(runs))
@@ -219,7 +219,7 @@ def test_signals_end_a_run_whose_agent_only_waits(repository: Path, number: sign
             os.kill(os.getpid(), number)
 
         striking = asyncio.ensure_future(strike())
-        finished = await runs.run(runs.setup.one, Work())
+        finished = await runs.run(runs.setup.playbooks[0], Work())
         await striking
         return finished
 

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from interlock.agents.runner import Usage
+from interlock.app import open_runs
 from interlock.engine import Delegation, Dispatch, Ending, Quoted, Run, Status
 from interlock.engine.folder import known_runs
 from interlock.engine.keys import sha256
@@ -28,7 +29,6 @@ from interlock.engine.runs import Call, Quiet, Runs
 from interlock.errors import Locked, Refused
 from tests.conformance.harness import (
     Death,
-    OnePlaybook,
     Real,
     best,
     environment,
@@ -43,15 +43,13 @@ Start = Callable[..., Real]
 ROOT = Path(__file__).parents[2]
 
 
-def command_runs(root: Path, playbook, script: str, *, environ=None, overrides=None, **more) -> Runs:
+def command_runs(root: Path, playbook, script: str, **more) -> Runs:
     """The runs of a workspace with one playbook of the test and the real command runner."""
     (root / "agent.sh").write_text(script)
     (root / "interlock.toml").write_text(
         'runner = "mine"\n[runners.mine]\ntype = "command"\nargv = ["sh", "agent.sh"]\n'
     )
-    root, environ = root.resolve(), environ or environment(root)
-    setup = OnePlaybook(root, environ, overrides=overrides or {}, one=playbook)
-    return Runs(root, setup, Quiet(), environ=environ, **more)
+    return open_runs(root, Quiet(), playbooks=(playbook,), **{"environ": environment(root), **more})
 
 
 def marked(run_id: str) -> list[int]:
@@ -406,7 +404,7 @@ def test_an_interrupt_ends_the_agents_and_saves_the_state(workspace: Path) -> No
             os.kill(os.getpid(), signal.SIGINT)
 
         striking = asyncio.ensure_future(strike())
-        finished = await runs.run(runs.setup.one, Work())
+        finished = await runs.run(runs.setup.playbooks[0], Work())
         await striking
         return finished
 
@@ -423,7 +421,7 @@ def test_a_hanging_agent_is_ended_at_its_deadline_with_all_that_it_started(works
     """FAIL `timeout`, and no process of the call is left."""
     spec = producing("made.md", timeout_s=0.5, timeout_fixed=True)
     runs = command_runs(workspace, single(spec), "sleep 100 & sleep 100")
-    finished = asyncio.run(runs.run(runs.setup.one, Work()))
+    finished = asyncio.run(runs.run(runs.setup.playbooks[0], Work()))
     assert finished.reason == "timeout"
     assert marked(str(finished.run_id)) == []
 
@@ -443,7 +441,7 @@ def test_secrets_of_the_environment_stand_in_no_brief_and_no_log(workspace: Path
 
     environ = {**environment(workspace), "MY_API_TOKEN": secret}
     runs = command_runs(workspace, toy(body), f"cat > /dev/null; echo DONE: said {secret}", environ=environ)
-    finished = asyncio.run(runs.run(runs.setup.one, Work()))
+    finished = asyncio.run(runs.run(runs.setup.playbooks[0], Work()))
     assert finished.status is Status.COMPLETE
     folder = known_runs(workspace)[0].folder.path
     assert "[redacted:MY_API_TOKEN]" in (folder / "dispatches" / "maker#1" / "brief.md").read_text()

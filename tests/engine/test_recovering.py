@@ -29,7 +29,7 @@ def test_an_agent_that_had_ended_is_not_called_again(workspace: Path, lost: str)
     agent = "cat > /dev/null; mkdir -p src; echo work > src/app.py; echo made > made.md; echo DONE: fine"
     dying = command_runs(workspace, single(SPEC), agent, tripwire=dies_before(workspace, lost))
     with pytest.raises(Crash):
-        asyncio.run(dying.run(dying.setup.one, Work()))
+        asyncio.run(dying.run(dying.setup.playbooks[0], Work()))
     wreck = command_runs(workspace, single(SPEC), "exit 9")
     finished = asyncio.run(wreck.resume("latest"))
     assert finished.status is Status.COMPLETE

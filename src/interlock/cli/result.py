@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli.changes import Changes, branch_line, change_lines, changes_of
-from interlock.cli.envelope import envelope
 from interlock.cli.failures import here, told
 from interlock.cli.gates import can_ask, gate_lines, notify
-from interlock.cli.output import as_text, complain, print_json, write_output
-from interlock.cli.overview import ENDED_WELL
-from interlock.engine.folder import find_run
-from interlock.engine.lifecycle import ended_as
+from interlock.cli.output import as_text, complain, envelope, print_json, write_output
+from interlock.cli.runs import ENDED_WELL
+from interlock.engine.standing import State, standing
 from interlock.errors import InterlockError
 from interlock.telemetry import (
     cost_line,
@@ -26,29 +24,29 @@ from interlock.telemetry import (
 )
 
 if TYPE_CHECKING:
-    from interlock.cli.desk import Desk
+    from interlock.cli.door import Door
     from interlock.engine.playing import Finished
 
 
-def deliver(desk: Desk, finished: Finished, said: Sequence[str | bytes]) -> int:
+def deliver(door: Door, finished: Finished, said: Sequence[str | bytes]) -> int:
     """Hand the end of a run over to whoever called; the exit code."""
-    if desk.json:
+    if door.json:
         print_json(as_json(finished, said))
     else:
         write_output(finished.output)
         if ends_inside_a_line(finished.output) and sys.stdout.isatty():
             complain("")
-    complain(*summary(desk, finished))
+    complain(*summary(door, finished))
     if finished.gate is not None:
-        _call_somebody(desk, finished)
+        _call_somebody(door, finished)
     return finished.exit_code
 
 
-def _call_somebody(desk: Desk, finished: Finished) -> None:
+def _call_somebody(door: Door, finished: Finished) -> None:
     """The run waits for a person, who may be elsewhere."""
     question = finished.gate["question"] if finished.gate else ""
     text = printable(f"{finished.playbook} {finished.key} waits: {question}", 400)
-    notify(desk, desk.setup.settings.notify.command, text, as_json(finished))
+    notify(door, door.setup.settings.notify.command, text, as_json(finished))
 
 
 def ended_at(finished: Finished) -> str | None:
@@ -85,12 +83,12 @@ def _with_newlines(said: Sequence[str | bytes]) -> list[str | bytes]:
     return [text + "\n" if isinstance(text, str) and text and not text.endswith("\n") else text for text in said]
 
 
-def summary(desk: Desk, finished: Finished) -> list[str]:
+def summary(door: Door, finished: Finished) -> list[str]:
     """The last lines on stderr, which stay: how it ended, what it took, how to go on."""
     sums = totals(finished.lines)
     lines: list[str] = []
     if finished.error is not None:
-        lines += told(finished.error.what, dict(finished.error.parts()), desk.occasion)
+        lines += told(finished.error.what, dict(finished.error.parts()), door.occasion)
     what = printable(f"{finished.playbook} {finished.key}", 100)
     took = ""
     if finished.started_at and (end := ended_at(finished)):
@@ -100,18 +98,18 @@ def summary(desk: Desk, finished: Finished) -> list[str]:
     lines.append(f"{what}: {finished.status.value}{took}; {dispatches}{cost}")
     if finished.reason and finished.error is None and finished.gate is None:
         label = "reached" if finished.status.value in ENDED_WELL else "reason"
-        lines.append(f"  {label}: {indented(lined(here(finished.reason, desk.occasion)), '    ')}")
+        lines.append(f"  {label}: {indented(lined(here(finished.reason, door.occasion)), '    ')}")
     if finished.run_id is None:
         return lines
-    changes = _changes(desk, finished.run_id)
+    changes = _changes(door, finished.run_id)
     if finished.gate is not None:
-        return [*lines, *gate_lines(desk, finished.run_id, finished.gate, commands=not can_ask(desk))]
+        return [*lines, *gate_lines(door, finished.run_id, finished.gate, commands=not can_ask(door))]
     if changes is not None:
         lines += change_lines(changes)
-    if finished.started_at and sums.dispatches and (branch := branch_line(desk.root, finished.started_at)):
+    if finished.started_at and sums.dispatches and (branch := branch_line(door.root, finished.started_at)):
         lines.append(f"  branch: {branch}")
-    is_open = ended_as(finished.lines) is None
-    return [*lines, f"  next: {desk.spoken(f'{_next(finished.status.value, changes, is_open)} {finished.run_id}')}"]
+    is_open = standing(finished.lines).state is not State.ENDED
+    return [*lines, f"  next: {door.spoken(f'{_next(finished.status.value, changes, is_open)} {finished.run_id}')}"]
 
 
 def _next(status: str, changes: Changes | None, is_open: bool) -> str:
@@ -123,10 +121,10 @@ def _next(status: str, changes: Changes | None, is_open: bool) -> str:
     return "why"
 
 
-def _changes(desk: Desk, run_id: str) -> Changes | None:
+def _changes(door: Door, run_id: str) -> Changes | None:
     """What the run changed; None where that cannot be read any more."""
     try:
-        known = find_run(desk.root, run_id)
+        known = door.find(run_id)
         return changes_of(known, known.folder.lines())
     except (InterlockError, OSError, LookupError, ValueError):  # the run is what counts; `diff` says what is wrong
         return None

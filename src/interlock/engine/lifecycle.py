@@ -1,4 +1,4 @@
-"""How a run stands, from its journal alone, and what a start means for a key that has runs (EN-16..20). Pure."""
+"""What a start means for a key that may have runs already, and what going on with one means (EN-16..20). Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 
 from interlock.engine.definition import AfterComplete, Past
 from interlock.engine.journal import Line
-from interlock.engine.model import Status
+from interlock.engine.model import Ending, Status
+from interlock.engine.objects import Objects, unpack
+from interlock.engine.standing import State, decided_gates, standing
 from interlock.engine.tables import Table
 
 
@@ -63,120 +65,10 @@ def last_of(lines: Sequence[Line] | None, inputs: Mapping[str, Any], recorded: M
     return Last.COMPLETE if status in (Status.COMPLETE, Status.DEGRADED) else Last.ENDED
 
 
-# -- how a run stands
-
-
-class State(StrEnum):
-    """How a run stands while nobody works on it."""
-
-    UNBORN = "not started"
-    ENDED = "ended"
-    ASKING = "waits for a decision"
-    DECIDED = "has its decision"
-    PAUSED = "paused"
-    INTERRUPTED = "interrupted"
-    FAULT = "stopped by a fault"
-    CUT_OFF = "open"
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How a run stands, and in whose or what words: the reason of an end or a pause, a fault."""
-
-    state: State
-    status: Status = Status.INTERRUPTED
-    why: str = ""
-
-    def __str__(self) -> str:
-        match self.state:
-            case State.ENDED:
-                return f"ended: {self.status}"
-            case State.PAUSED | State.FAULT:
-                return f"{self.state}: {self.why}"
-            case State.ASKING | State.DECIDED:
-                return State.CUT_OFF.value
-        return self.state.value
-
-
-def standing(lines: Sequence[Line]) -> Standing:
-    """How a run stands; only lines of runs and gates tell it.
-
-    What stopped it need not be its last line: members of a cluster that work beside a stop still come to their ends.
-    """
-    decided = decided_gates(lines)
-    for line in reversed(lines):
-        match line.event:
-            case "run.end":
-                reason = line.data.get("reason")
-                return Standing(State.ENDED, Status(line.data["status"]), reason if isinstance(reason, str) else "")
-            case "gate.opened":
-                return Standing(State.DECIDED if line.key in decided else State.ASKING, Status.WAITING)
-            case "run.paused":
-                return Standing(State.PAUSED, Status.WAITING, line.data["reason"])
-            case "run.interrupted":
-                return Standing(State.INTERRUPTED)
-            case "run.fault":
-                return Standing(State.FAULT, why=line.data["what"])
-            case "run.start" | "run.resumed" | "run.reopened":
-                return Standing(State.CUT_OFF)
-    return Standing(State.CUT_OFF if lines else State.UNBORN)
-
-
 def ended_as(lines: Sequence[Line]) -> Status | None:
     """How a run ended; None while it is open. `run.reopened` opens it again."""
     now = standing(lines)
-    return now.status if now.state is State.ENDED else None
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """A gate that waits for its answer, as last opened."""
-
-    key: str
-    gate: str
-    question: str
-    choices: tuple[Mapping[str, str], ...]
-    digests: Mapping[str, str]
-    opening: int
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(choice["name"] for choice in self.choices)
-
-
-def decided_gates(lines: Sequence[Line]) -> set[str | None]:
-    """The keys of gates that have their answer; a run that was opened again may have forgotten some (EN-20)."""
-    decided: set[str | None] = set()
-    for line in lines:
-        if line.event == "gate.decided":
-            decided.add(line.key)
-        elif line.event == "run.reopened":
-            decided -= set(line.data["forgotten"])
-    return decided
-
-
-def waiting_gate(lines: Sequence[Line]) -> Waiting | None:
-    """The gate at which a run is parked."""
-    decided = decided_gates(lines)
-    for line in reversed(lines):
-        if line.event == "run.end":
-            return None
-        if line.event == "gate.opened" and line.key not in decided:
-            data = line.data
-            return Waiting(
-                str(line.key),
-                data["gate"],
-                data["question"],
-                tuple(data["choices"]),
-                data["digests"],
-                data["opening"],
-            )
-    return None
-
-
-def is_cancelled(lines: Sequence[Line]) -> bool:
-    """Whether a person ended the run for good (EV-24)."""
-    return bool(lines) and lines[-1].event == "run.end" and bool(lines[-1].data.get("cancelled"))
+    return Status(now.status) if now.state is State.ENDED else None
 
 
 WORK = frozenset(("dispatch.start", "command.intent"))
@@ -203,6 +95,14 @@ def overtaken(lines: Sequence[Line], digest_now: Callable[[str], str]) -> Overta
     if not changed:
         return None
     return Overtaken(changed[0], tuple(dict.fromkeys(str(line.key) for line in lines[at:] if line.key is not None)))
+
+
+def ending_of(lines: Sequence[Line], objects: Objects) -> Ending | None:
+    """The end of a run, whole; None while it is open."""
+    if ended_as(lines) is None:
+        return None
+    last = next(line for line in reversed(lines) if line.event == "run.end")
+    return Ending.from_json(unpack(last.data, objects))
 
 
 def resumes(lines: Iterable[Line]) -> int:

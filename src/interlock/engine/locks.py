@@ -163,6 +163,15 @@ class Lock:
         )
 
 
+def holders(home: Path) -> dict[str, tuple[Lock, Holder]]:
+    """Who says to hold the lock of a run key in the engine's folder: by run, with that lock."""
+    found = {}
+    for note in sorted((home / "locks").glob("*.json")):
+        if note.stem != "workspace" and (holder := Holder.read(note)) is not None:
+            found[holder.run] = (Lock(note.parent, note.stem), holder)
+    return found
+
+
 def run_lock(home: Path, playbook: str, key: str) -> Lock:
     """The lock of a run key, in the engine's folder."""
     return Lock(home / "locks", f"{playbook}-{sha256(key.encode())[:16]}")

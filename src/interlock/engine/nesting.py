@@ -23,7 +23,7 @@ from interlock.documents.files import read_plain
 from interlock.engine import processes
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.keys import sha256
-from interlock.engine.locks import Holder
+from interlock.engine.locks import holders
 from interlock.engine.model import Delegation
 from interlock.engine.objects import unpack
 from interlock.errors import InterlockError, Refused
@@ -171,6 +171,6 @@ def ancestors() -> Iterator[dict[str, str]]:
 
 def engines_above(root: Path) -> list[str]:
     """Runs of this workspace whose engine is an ancestor of ours; the number of a process alone proves nothing."""
-    holders = [holder for note in (root / HOME / "locks").glob("*.json") if (holder := Holder.read(note)) is not None]
-    above = set(processes.ancestors()) if holders else set()
-    return [holder.run for holder in holders if holder.process in above]
+    found = [holder for _, holder in holders(root / HOME).values()]
+    above = set(processes.ancestors()) if found else set()
+    return [holder.run for holder in found if holder.process in above]

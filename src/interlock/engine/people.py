@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from interlock.engine.folder import Known, RunFolder
 from interlock.engine.journal import Journal, Line, stamp_now
-from interlock.engine.lifecycle import Waiting, ended_as, standing, waiting_gate
+from interlock.engine.lifecycle import ended_as
 from interlock.engine.model import Ending, GateDecision
 from interlock.engine.nesting import is_nested, only_people
 from interlock.engine.objects import Objects, pack
+from interlock.engine.standing import Waiting, standing, waiting_gate
 from interlock.errors import Locked, Refused
 
 if TYPE_CHECKING:

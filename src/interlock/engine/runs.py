@@ -26,10 +26,9 @@ from interlock.engine.keys import sha256
 from interlock.engine.lifecycle import (
     START,
     Start,
-    decided_gates,
     ended_as,
+    ending_of,
     forgotten,
-    is_cancelled,
     last_of,
     overtaken,
     past_of,
@@ -38,11 +37,11 @@ from interlock.engine.lifecycle import (
 from interlock.engine.locks import run_lock
 from interlock.engine.model import Ending, Status
 from interlock.engine.nesting import Parent, starting_parent
-from interlock.engine.objects import unpack
 from interlock.engine.options import Options
 from interlock.engine.people import CANCELLED, take_messages
 from interlock.engine.playing import Finished, play
 from interlock.engine.run import Run
+from interlock.engine.standing import decided_gates, is_cancelled
 from interlock.engine.world import World
 from interlock.errors import BadInput, ConfigInvalid, InterlockError, Locked, Refused
 from interlock.telemetry import write_report
@@ -360,8 +359,8 @@ class Runs:
 
     def _already_ended(self, known: Known) -> Finished:
         identity, lines = known.identity, known.folder.lines()
-        last = next(line for line in reversed(lines) if line.event == "run.end")
-        ending = Ending.from_json(unpack(last.data, known.folder.objects))
+        ending = ending_of(lines, known.folder.objects)
+        assert ending is not None
         self.view.remark(f"Run {identity.run_id} has already ended: {ending.status}. Nothing was changed.")
         return Finished(
             ending.status,
@@ -371,7 +370,7 @@ class Runs:
             key=identity.key,
             run_id=identity.run_id,
             started_at=identity.started_at,
-            finished_at=last.ts,
+            finished_at=lines[-1].ts,
             lines=lines,
         )
 

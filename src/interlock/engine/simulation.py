@@ -27,13 +27,14 @@ from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, no_tripwire
 from interlock.engine.keys import sha256
-from interlock.engine.lifecycle import resumes, waiting_gate
+from interlock.engine.lifecycle import resumes
 from interlock.engine.model import CommandResult, GateDecision
 from interlock.engine.objects import MemoryObjects, Objects
 from interlock.engine.options import Options
 from interlock.engine.people import record_decision
 from interlock.engine.playing import Finished, play
 from interlock.engine.run import Run
+from interlock.engine.standing import waiting_gate
 from interlock.engine.world import CommandCall, Imported, Layer
 from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault, Refused
 from interlock.workspace import Change, ChangeKind, Exit, Found, Scope

@@ -18,7 +18,7 @@ from interlock.engine import Ending, Options, Playbook, Run
 from interlock.engine.folder import HOME, RunFolder, known_runs
 from interlock.engine.journal import Line
 from interlock.engine.playing import Finished
-from interlock.engine.real import RealWorld
+from interlock.engine.real_world import RealWorld
 from interlock.engine.runs import Quiet, Runs, Setup
 from interlock.playbooks.feature import FeatureInputs, feature, shared_memory
 from interlock.playbooks.feature.crew import Crew
@@ -97,9 +97,9 @@ class Site(Setup):
         return Ending.complete(crew.state_of_tasks)
 
     def run(self, tripwire: Callable[[str], None] = lambda _point: None) -> Finished:
-        host = Runs(self.root, self, Quiet(), environ={}, tripwire=tripwire)
+        runs = Runs(self.root, self, Quiet(), environ={}, tripwire=tripwire)
         playbook = replace(feature, function=self.wave)
-        return asyncio.run(host.run(playbook, FeatureInputs("Add a login page", slug=AT.slug)))
+        return asyncio.run(runs.run(playbook, FeatureInputs("Add a login page", slug=AT.slug)))
 
     def killed_at(self, number: int) -> None:
         """Run in a child process that kills itself at the n-th synced line or effect."""

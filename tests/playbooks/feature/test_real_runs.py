@@ -194,7 +194,7 @@ def test_an_agent_that_is_not_configured_is_refused_at_the_start(tmp_path: Path)
     book = Book(
         "feature",
         library,
-        facts=lambda _agent: Place(tmp_path).app(runner="scripted").settings.agent("feature", _agent),
+        facts=lambda _agent: Place(tmp_path).app(runner="scripted").setup.settings.agent("feature", _agent),
         default_runner=lambda: "scripted",
         make_runner=lambda name: ScriptedRunner(None, name=name, inherit={}),
     )

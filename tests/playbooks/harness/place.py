@@ -15,6 +15,7 @@ from typing import Any
 
 from interlock.app import open_runs
 from interlock.cli.main import answer
+from interlock.engine import people
 from interlock.engine.folder import known_runs
 from interlock.engine.playing import Finished
 from interlock.engine.runs import NOTHING_SPECIAL, Call, Quiet, Runs
@@ -74,7 +75,7 @@ class Place:
         return asyncio.run(self.app().resume("latest", call))
 
     def decide(self, choice: str, note: str = "") -> None:
-        asyncio.run(self.app().decide("latest", choice, note=note, who="ann"))
+        asyncio.run(people.decide(self.app(), "latest", choice, note=note, who="ann"))
 
     @property
     def state(self) -> RunState:

@@ -115,8 +115,8 @@ class Setup(TestSetup):
 
 
 def run(root: Path, runner: Stages, tripwire: Callable[[str], None] = lambda _point: None) -> Finished:
-    host = Runs(root, Setup(root, runner, os.environ), Quiet(), environ={}, tripwire=tripwire)
-    return asyncio.run(host.run(harness, HarnessInputs(TASK)))
+    runs = Runs(root, Setup(root, runner, os.environ), Quiet(), environ={}, tripwire=tripwire)
+    return asyncio.run(runs.run(harness, HarnessInputs(TASK)))
 
 
 def last_event(root: Path) -> str:

@@ -116,7 +116,7 @@ class Setup(TestSetup):
         return Options(settings=RoadmapSettings())
 
 
-def host(root: Path, runner: Judging, tripwire: Any = lambda _point: None) -> Runs:
+def runs(root: Path, runner: Judging, tripwire: Any = lambda _point: None) -> Runs:
     return Runs(root, Setup(root, runner, os.environ), Quiet(), environ={}, tripwire=tripwire)
 
 
@@ -134,7 +134,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path
         copied(root, place)
         copies.append(place)
 
-    finished = asyncio.run(host(root, Judging(), copy).run(roadmap, RoadmapInputs()))
+    finished = asyncio.run(runs(root, Judging(), copy).run(roadmap, RoadmapInputs()))
     assert finished.exit_code == 0
     return root, copies
 
@@ -151,7 +151,7 @@ def test_every_cut_on_disk_resumes_to_the_same_roadmap(recording: tuple[Path, li
             line.key for known in known_runs(place) for line in known.folder.lines() if line.event == "dispatch.end"
         }
         runner = Judging()
-        finished = asyncio.run(host(place, runner).run(roadmap, RoadmapInputs()))
+        finished = asyncio.run(runs(place, runner).run(roadmap, RoadmapInputs()))
         assert finished.exit_code == 0
         assert documents(place) == documents(expected)
         assert not ended & set(runner.calls), "a dispatch with a recorded end ran again"

@@ -17,11 +17,11 @@ from interlock.engine import Act, Options
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line
 from interlock.engine.keys import sha256
-from interlock.engine.lifecycle import waiting_gate
 from interlock.engine.model import GateDecision
 from interlock.engine.people import record_decision
 from interlock.engine.playing import Finished
 from interlock.engine.simulation import Simulation
+from interlock.engine.standing import waiting_gate
 from interlock.errors import InterlockError
 from interlock.playbooks.ticket import TicketInputs, ticket
 from interlock.playbooks.ticket.rehearsing import (

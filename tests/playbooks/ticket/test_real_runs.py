@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.documents import load_yaml
-from interlock.engine import Status
+from interlock.engine import Status, people
 from interlock.playbooks.ticket import TicketError, TicketInputs, ticket
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, task
 from tests.playbooks.ticket.place import REQUEST, Place, events, git
@@ -429,7 +429,7 @@ def test_a_fresh_start_that_waits_has_moved_nothing_and_goes_nowhere_else(place:
     place.git("branch", "-q", "-D", BRANCH)
     assert place.run(fresh=True).exit_code == 4
     assert documents(place) == before
-    asyncio.run(place.app().decide("latest", "here"))
+    asyncio.run(people.decide(place.app(), "latest", "here"))
     finished = place.resume()
     assert finished.status is Status.COMPLETE, finished
     assert "theirs" in place.git("log", "--format=%s", BRANCH).splitlines()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine import Status
+from interlock.engine import Status, people
 from interlock.engine.folder import known_runs
 from interlock.engine.playing import Finished
 from interlock.playbooks.ticket import TicketInputs, ticket
@@ -34,7 +34,7 @@ def committed(place: Place) -> set[str]:
 
 def answer(place: Place, choice: str) -> Finished:
     """Decide the open gate as `interlock answer` does, and go on."""
-    asyncio.run(place.app().decide("latest", choice))
+    asyncio.run(people.decide(place.app(), "latest", choice))
     return place.resume()
 
 
@@ -343,7 +343,7 @@ def test_a_branch_that_lacks_the_present_state_is_used_if_a_person_says_so(place
 def test_a_branch_that_lacks_the_present_state_can_be_refused(place: Place) -> None:
     """`abort` ends the run at once; branch and HEAD are where they were."""
     old = behind(place)
-    asyncio.run(place.app().decide("latest", "abort"))
+    asyncio.run(people.decide(place.app(), "latest", "abort"))
     (known,) = known_runs(place.root)
     assert known.folder.lines()[-1].data["reason"] == "ERROR: aborted at the git gate; nothing was changed. STOPPING."
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == "main"

@@ -1,4 +1,4 @@
-"""What the journal of a run already says, by key."""
+"""What replay has to go by: what the journal of a run already says, by key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RESUME = "resume-"
 """Scope of `on_resume`: happens at each resume, outside of replay (EN-09)."""
 
 
-class Record:
+class Replay:
     """Outcomes that replay will consume, and the traces that unfinished verbs left."""
 
     def __init__(self, lines: Iterable[Line]) -> None:

@@ -13,16 +13,17 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from interlock.cli.desk import Desk
+from interlock import playbooks
+from interlock.cli.commands import WORKSHOP, PlaybookName, command
+from interlock.cli.door import Door
 from interlock.cli.failures import INTERRUPTED
-from interlock.cli.options import PlaybookName, command
-from interlock.cli.output import complain, overwrite, print_json, print_lines
-from interlock.cli.panels import WORKSHOP
-from interlock.cli.rooms import room_of
+from interlock.cli.output import complain, overwrite
 from interlock.errors import InterlockError, Refused
 from interlock.telemetry import in_words
 
@@ -53,39 +54,36 @@ class Result:
     broken: list[str] = field(default_factory=list)
 
 
-def add(app: typer.Typer) -> None:
-    @command(app, "rehearse", example="interlock rehearse router", panel=WORKSHOP)
-    def rehearse(
-        desk: Desk,
-        playbook: PlaybookName,
-        most: Annotated[
-            int | None,
-            typer.Option("--most", min=0, metavar="N", help="Faults in one run, at most.", show_default=False),
-        ] = None,
-        sample: Annotated[
-            int | None,
-            typer.Option(
-                "--sample",
-                min=1,
-                metavar="N",
-                help="Besides, of the runs with one fault more, one in N, always the same ones.",
-                show_default=False,
-            ),
-        ] = None,
-    ) -> int:
-        """Play a playbook with simulated agents through every combination of verdicts and faults, in memory."""
-        with Progress(playbook) as progress:
-            result = play(find_rehearsal(playbook), _options(desk, playbook), most, sample, progress)
-        if desk.json:
-            print_json({"playbook": playbook, **vars(result)})
-        else:
-            print_lines(_told(playbook, result))
-        for problem in result.broken[:SHOWN]:
-            complain(f"Broken: {problem}")
-        if result.interrupted:
-            complain(f"Interrupted after {result.paths} paths: not every combination was played.")
-            return INTERRUPTED
-        return BROKEN if result.broken else 0
+@command("rehearse", example="interlock rehearse router", panel=WORKSHOP)
+def rehearse(
+    door: Door,
+    playbook: PlaybookName,
+    most: Annotated[
+        int | None,
+        typer.Option("--most", min=0, metavar="N", help="Faults in one run, at most.", show_default=False),
+    ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            "--sample",
+            min=1,
+            metavar="N",
+            help="Besides, of the runs with one fault more, one in N, always the same ones.",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
+    """Play a playbook with simulated agents through every combination of verdicts and faults, in memory."""
+    with Progress(playbook) as progress:
+        rehearsal = find_rehearsal(playbook)
+        result = play(rehearsal, door.setup.options(playbooks.load(playbook)), most, sample, progress)
+    door.answer({"playbook": playbook, **vars(result)}, _told(playbook, result))
+    for problem in result.broken[:SHOWN]:
+        complain(f"Broken: {problem}")
+    if result.interrupted:
+        complain(f"Interrupted after {result.paths} paths: not every combination was played.")
+        return INTERRUPTED
+    return BROKEN if result.broken else 0
 
 
 class Progress:
@@ -144,10 +142,10 @@ def find_rehearsal(name: str) -> Rehearsal:
     return found
 
 
-def _options(desk: Desk, name: str) -> Options:
-    from interlock.playbooks import load
-
-    return desk.setup.options(load(name))
+def room_of(playbook: str) -> ModuleType:
+    """The package in which the playbook lives; it may offer `setup_files()`, `example_files()`, `rehearsal()`."""
+    module = playbooks.load(playbook).function.__module__
+    return import_module(module.rpartition(".")[0] or module)
 
 
 def play(

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlock.cli.completion import complete_playbook
-from interlock.cli.desk import Desk, finish
+from interlock.cli.commands import WORKSHOP, PlaybookName, command, complete_playbook
+from interlock.cli.door import Door, finish
 from interlock.cli.failures import told
-from interlock.cli.options import PlaybookName, command
 from interlock.cli.output import complain, print_json, print_lines
-from interlock.cli.panels import WORKSHOP
-from interlock.cli.rooms import room_of
+from interlock.cli.rehearse import room_of
+from interlock.engine.folder import GITIGNORE, HOME
 from interlock.errors import ConfigInvalid, InterlockError
+from interlock.playbooks import load
 from interlock.settings import FILE_NAME
 
 if TYPE_CHECKING:
@@ -57,92 +57,89 @@ verify = "engine"
 """What the settings of a new workspace say for a playbook, beside the defaults."""
 
 
-def add(app: typer.Typer) -> None:
-    @command(
-        app,
-        "init",
-        example="interlock init --playbook router --example --runner scripted",
-        honours=("runner",),
-        panel=WORKSHOP,
+@command(
+    "init",
+    example="interlock init --playbook router --example --runner scripted",
+    honours=("runner",),
+    panel=WORKSHOP,
+)
+def init(
+    door: Door,
+    playbook: Annotated[
+        str | None,
+        typer.Option(
+            "--playbook",
+            metavar="NAME",
+            help="Also write what this playbook needs.",
+            autocompletion=complete_playbook,
+            show_default=False,
+        ),
+    ] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="Also write the playbook's example documents, to try it out with them.")
+    ] = False,
+    roles: Annotated[
+        bool, typer.Option("--roles", help="Also copy the playbook's roles to .interlock/agents/, to be edited.")
+    ] = False,
+) -> int:
+    """Set a workspace up: interlock.toml for the agents found here; nothing is overwritten."""
+    if (roles or example) and playbook is None:
+        option = "--roles" if roles else "--example"
+        raise ConfigInvalid(f"{option} needs to know whose", where="command line", remedy="Add --playbook NAME.")
+    agents = finish(_installed(door))
+    further = dict[str, str]()
+    if playbook is not None:
+        further |= _offered(playbook, "setup_files")
+        further |= _offered(playbook, "example_files") if example else {}
+        further |= _role_files(playbook) if roles else {}
+    # Commands that an example names are as invented as its tasks.
+    written, kept, runner = set_up(door, further, agents, None if example else playbook)
+    advice = _next(door, playbook, runner, example=example)
+    found = {one.agent.name: {"version": one.version, "signed_in": one.signed_in} for one in agents}
+    door.answer(
+        {"workspace": str(door.root), "agents": found, "written": written, "kept": kept, "next": advice},
+        [
+            *(f"found    {one.agent.name}: {one.text}" for one in agents),
+            *(f"written  {path}" for path in written),
+            *(f"kept     {path}" for path in kept),
+        ],
     )
-    def init(
-        desk: Desk,
-        playbook: Annotated[
-            str | None,
-            typer.Option(
-                "--playbook",
-                metavar="NAME",
-                help="Also write what this playbook needs.",
-                autocompletion=complete_playbook,
-                show_default=False,
-            ),
-        ] = None,
-        example: Annotated[
-            bool,
-            typer.Option("--example", help="Also write the playbook's example documents, to try it out with them."),
-        ] = False,
-        roles: Annotated[
-            bool, typer.Option("--roles", help="Also copy the playbook's roles to .interlock/agents/, to be edited.")
-        ] = False,
-    ) -> int:
-        """Set a workspace up: interlock.toml for the agents found here; nothing is overwritten."""
-        if (roles or example) and playbook is None:
-            option = "--roles" if roles else "--example"
-            raise ConfigInvalid(f"{option} needs to know whose", where="command line", remedy="Add --playbook NAME.")
-        agents = finish(_installed(desk))
-        further = dict(_offered(playbook, "setup_files")) if playbook is not None else {}
-        further |= _offered(playbook, "example_files") if example and playbook is not None else {}
-        further |= _role_files(playbook) if roles and playbook is not None else {}
-        # Commands that an example names are as invented as its tasks.
-        written, kept, runner = set_up(desk, further, agents, None if example else playbook)
-        advice = _next(desk, playbook, runner, example=example)
-        if desk.json:
-            found = {one.agent.name: {"version": one.version, "signed_in": one.signed_in} for one in agents}
-            print_json({"workspace": str(desk.root), "agents": found, "written": written, "kept": kept, "next": advice})
-        else:
-            print_lines(
-                [
-                    *(f"found    {one.agent.name}: {one.text}" for one in agents),
-                    *(f"written  {path}" for path in written),
-                    *(f"kept     {path}" for path in kept),
-                ]
-            )
-        complain(*advice)
-        return 0
-
-    @command(app, "validate", example="interlock validate router", honours=("runner",), panel=WORKSHOP)
-    def validate(desk: Desk, playbook: PlaybookName) -> int:
-        """Check that a playbook could run here: settings, agents, runners and documents; nothing is started."""
-        problems = finish(problems_of(desk, playbook))
-        if desk.json:
-            listed = [{"what": one.what, **dict(one.parts())} for one in problems]
-            print_json({"playbook": playbook, "ok": not problems, "problems": listed})
-        elif not problems:
-            print_lines([f"{playbook}: ready to run in {desk.root}"])
-        for one in problems:
-            complain(*told(one.what, dict(one.parts())))
-        return BROKEN if problems else 0
+    complain(*advice)
+    return 0
 
 
-async def _installed(desk: Desk) -> list[Found]:
+@command("validate", example="interlock validate router", honours=("runner",), panel=WORKSHOP)
+def validate(door: Door, playbook: PlaybookName) -> int:
+    """Check that a playbook could run here: settings, agents, runners and documents; nothing is started."""
+    problems = finish(problems_of(door, playbook))
+    if door.json:
+        listed = [{"what": one.what, **dict(one.parts())} for one in problems]
+        print_json({"playbook": playbook, "ok": not problems, "problems": listed})
+    elif not problems:
+        print_lines([f"{playbook}: ready to run in {door.root}"])
+    for one in problems:
+        complain(*told(one.what, dict(one.parts())))
+    return BROKEN if problems else 0
+
+
+async def _installed(door: Door) -> list[Found]:
     from interlock.agents.coding.finding import installed_agents
 
-    return await installed_agents(desk.environ)
+    return await installed_agents(door.environ)
 
 
 def set_up(
-    desk: Desk, further: Mapping[str, str], agents: list[Found], playbook: str | None
+    door: Door, further: Mapping[str, str], agents: list[Found], playbook: str | None
 ) -> tuple[list[str], list[str], str | None]:
     """Write what is missing of settings and `further` files: the paths written, those kept, the runner that is set."""
     from interlock.documents import Store
-    from interlock.engine.folder import GITIGNORE, HOME
 
-    runner = _runner(desk.setup, desk.runner, agents)
+    runner = _runner(door.setup, door.runner, agents)
     chosen = NO_RUNNER if runner is None else _chosen(runner, agents)
     files = {FILE_NAME: HEAD + chosen + OF_PLAYBOOK.get(playbook or "", "")}
     files |= {f"{HOME}/.gitignore": GITIGNORE}
     files |= further
-    store = Store(desk.root, desk.root / HOME / "attic")
+    store = Store(door.root, door.root / HOME / "attic")
     written, kept = [], []
     for path, text in files.items():
         if store.facts(path).exists:
@@ -185,44 +182,40 @@ def _role_files(playbook: str) -> dict[str, str]:
     """The shipped roles of a playbook, at the paths where a team's own are found first."""
     from importlib import resources
 
-    from interlock.engine.folder import HOME
-
     shipped = resources.files("interlock.playbooks") / playbook / "agents"
     roles = sorted((file for file in shipped.iterdir() if file.name.endswith(".md")), key=lambda file: file.name)
     return {f"{HOME}/agents/{playbook}/{file.name}": file.read_text(encoding="utf-8") for file in roles}
 
 
-def _next(desk: Desk, playbook: str | None, runner: str | None, *, example: bool) -> list[str]:
-    from interlock.playbooks import load
+def _next(door: Door, playbook: str | None, runner: str | None, *, example: bool) -> list[str]:
 
     lines = []
-    if runner is None and not _has_runner(desk):
+    if runner is None and not _has_runner(door):
         lines.append(f"Next: install a coding agent, or name a program in {FILE_NAME}, or try --runner scripted.")
-    lines.append(f"Then: {desk.spoken('doctor')}")
+    lines.append(f"Then: {door.spoken('doctor')}")
     if playbook is None:
-        return [*lines, f"Then: {desk.spoken('run --help')}"]
+        return [*lines, f"Then: {door.spoken('run --help')}"]
     if example or not _offered(playbook, "example_files"):
-        scripted = " --runner scripted" if runner is None and not _has_runner(desk) else ""
+        scripted = " --runner scripted" if runner is None and not _has_runner(door) else ""
         first = f"run {playbook} {load(playbook).first}".rstrip()
-        return [*lines, f"First run: {desk.spoken(first)}{scripted}"]
-    return [*lines, f"How to run it: {desk.spoken(f'run {playbook} --help')}"]
+        return [*lines, f"First run: {door.spoken(first)}{scripted}"]
+    return [*lines, f"How to run it: {door.spoken(f'run {playbook} --help')}"]
 
 
-def _has_runner(desk: Desk) -> bool:
+def _has_runner(door: Door) -> bool:
     """Whether the settings that are there name a runner already."""
     try:
-        desk.setup.default_runner()
+        door.setup.default_runner()
     except InterlockError:
         return False
     return True
 
 
-async def problems_of(desk: Desk, name: str) -> list[InterlockError]:
+async def problems_of(door: Door, name: str) -> list[InterlockError]:
     """All that would keep the playbook from running here, each once."""
     from interlock.engine.runs import Quiet
-    from interlock.playbooks import load
 
-    playbook, setup, runs = load(name), desk.setup, desk.runs(Quiet())
+    playbook, setup, runs = load(name), door.setup, door.runs(Quiet())
     found: dict[str, InterlockError] = {}
     try:
         setup.check_agents(playbook)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.cli.pipeline import Pipeline, Stand
+from interlock.cli.progress import Pipeline, Stand
 from interlock.playbooks import load
 
 STEPS = {"1": "research", "2": "spec", "3": "design", "4": "plan"}

@@ -1,22 +1,23 @@
-"""What every command has on its desk: the workspace, the common options, and where its answer goes."""
+"""The door that a command came through: the workspace, the common options, and where its answer goes."""
 
 from __future__ import annotations
 
 import math
 import os
 import shlex
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from interlock.cli.output import print_json, print_lines
 from interlock.errors import ConfigInvalid
 from interlock.settings import find_workspace
 
 if TYPE_CHECKING:
     from interlock.app import FromSettings
-    from interlock.engine import Asking, Playbook
+    from interlock.engine.folder import Known
     from interlock.engine.runs import Call, Runs, View
 
 
@@ -41,7 +42,7 @@ class Occasion:
 
 
 @dataclass(frozen=True)
-class Desk:
+class Door:
     """The common options, wherever on the line they stood, and what follows from them."""
 
     occasion: Occasion = field(repr=False)
@@ -57,7 +58,7 @@ class Desk:
     verbose: bool = False
 
     @classmethod
-    def of(cls, occasion: Occasion, own: Mapping[str, Any]) -> Desk:
+    def of(cls, occasion: Occasion, own: Mapping[str, Any]) -> Door:
         """The options of the command itself, over those that stood before it."""
         for name, value in occasion.given.items():
             if value and name not in own:
@@ -152,9 +153,18 @@ class Desk:
 
         return self.spoken(shlex.join(("run", playbook, *spoken(load(playbook).inputs, inputs))))
 
-    def asking(self, playbook: Playbook) -> Asking:
-        """Where somebody asks for a run of it."""
-        return self.setup.asking(playbook)
+    def find(self, name: str) -> Known:
+        """The run that a person means."""
+        from interlock.engine.folder import find_run
+
+        return find_run(self.root, name)
+
+    def answer(self, facts: Any, lines: Iterable[str]) -> None:
+        """What was asked for: one JSON value for programs, lines for people."""
+        if self.json:
+            print_json(facts)
+        else:
+            print_lines(lines)
 
     def spoken(self, command: str) -> str:
         """A command for the person to type, from where they are now."""
