@@ -21,6 +21,7 @@ from interlock.engine.playing import Finished
 from interlock.engine.runs import NOTHING_SPECIAL, Call, Quiet, Runs
 from interlock.playbooks.harness import HarnessInputs, example_files, harness, run_report, run_state
 from interlock.playbooks.harness.run_state import RunState
+from interlock.playbooks.harness.stages import LIFECYCLE
 from tests.playbooks.harness.conftest import GOOD, REPORT, RUN_STATE, TASK
 
 AGENT = """
@@ -79,7 +80,7 @@ class Place:
 
     @property
     def state(self) -> RunState:
-        return run_state.parse_text(self.read(RUN_STATE))
+        return run_state.parse_text(self.read(RUN_STATE), LIFECYCLE)
 
     @property
     def report(self) -> run_report.RunReport:

@@ -20,6 +20,7 @@ from interlock.engine.runs import Quiet, Runs
 from interlock.engine.simulation import Crash
 from interlock.playbooks.harness import HarnessInputs, harness
 from interlock.playbooks.harness.settings import HarnessSettings
+from interlock.playbooks.harness.stages import LIFECYCLE
 from tests.acting import write_within
 from tests.crash.process import InProcess, TestSetup
 from tests.crash.test_cut import copied
@@ -129,7 +130,7 @@ def masked(root: Path) -> list[tuple[str, ...]]:
     """What the documents say, but for times."""
     from interlock.playbooks.harness import run_report, run_state
 
-    state = run_state.parse_text((root / RUN_STATE).read_text())
+    state = run_state.parse_text((root / RUN_STATE).read_text(), LIFECYCLE)
     report = run_report.parse_text((root / REPORT).read_text(), REPORT)
     history = [(*row[:4], *row[6:]) for row in report.rows[run_report.Log.HISTORY]]
     return [(state.stage, state.status, state.notes), *history]

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.engine import Act
 from interlock.engine.simulation import Crash
-from interlock.playbooks.harness.lifecycle import AGENTS
+from interlock.playbooks.harness import harness
 from interlock.playbooks.harness.run_report import Log
 from tests.playbooks.harness.conftest import (
     ARTIFACTS,
@@ -53,7 +53,7 @@ def evidence(bench: Bench, kind: str) -> list[str]:
 
 
 @pytest.mark.req("LY-05", "EN-23")
-@pytest.mark.parametrize("agent", AGENTS.values())
+@pytest.mark.parametrize("agent", harness.agents)
 @pytest.mark.parametrize("path", [RUN_STATE, REPORT, TASK_FILE])
 def test_a_remark_stays_whoever_is_at_work(bench: Bench, path: str, agent: str) -> None:
     """Also among the notes, which the engine rewrites at every step; the task goes on to its end."""
