@@ -14,10 +14,13 @@ from interlock.documents import Sections, load_yaml
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.feature import plan as plans
 from interlock.playbooks.feature import shared_memory as shared
+from interlock.playbooks.feature.calls import ClusterSummary, Returned
+from interlock.playbooks.feature.closing import free_date, run_log, telemetry
+from interlock.playbooks.feature.clusters import grown
 from interlock.playbooks.feature.findings import findings, of_severity
-from interlock.playbooks.feature.layout import AGENTS, OUTPUT, Layout, TaskAgent, phase
+from interlock.playbooks.feature.layout import Layout
+from interlock.playbooks.feature.members import MEMBERS, PRODUCERS, TaskAgent, phase
 from interlock.playbooks.feature.memory_file import MemoryFile, parse_memory, sample_memory
-from interlock.playbooks.feature.run_log import ClusterSummary, Returned, free_date, grown, run_log, telemetry
 
 LINE = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp")), min_size=1, max_size=40).map(
     lambda text: " ".join(text.split())
@@ -513,7 +516,7 @@ def test_additions_go_behind_what_is_there_now(now: str, new: str, expected: str
 def test_everything_is_below_the_folder_of_the_feature() -> None:
     """The paths of the layout."""
     at = Layout("login")
-    assert {at.output(member) for member in OUTPUT} == {
+    assert {at.output(name) for name in (*PRODUCERS, *(row.name for row in MEMBERS.rows))} == {
         f"docs/feature/login/{path}"
         for path in (
             "research/architecture.md", "research/impact.md", "research/dependencies.md", "research/patterns.md",
@@ -532,10 +535,10 @@ def test_everything_is_below_the_folder_of_the_feature() -> None:
 
 
 @pytest.mark.req("FT-154")
-def test_the_crew_has_nineteen_agents_and_none_that_aggregates() -> None:
+def test_there_are_nineteen_agents_and_none_that_aggregates() -> None:
     """The registry of names."""
-    assert len(AGENTS) == len(set(AGENTS)) == 19
-    assert not [name for name in AGENTS if "aggregat" in name or "orchestr" in name or "merge" in name]
+    assert len(MEMBERS.agents) == len(set(MEMBERS.agents)) == 19
+    assert not [name for name in MEMBERS.agents if "aggregat" in name or "orchestr" in name or "merge" in name]
     assert [phase(name) for name in ("researcher-impact", "spec", "designer", "ct-security", "planner")] == [
         "1",
         "2",

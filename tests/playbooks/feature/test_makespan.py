@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.playbooks.feature.tasks import AT_ONCE, EAGER
+from interlock.playbooks.feature.tasks import AT_ONCE
+from interlock.playbooks.feature.work import EAGER
 
 from .test_schedule import scheduled
 

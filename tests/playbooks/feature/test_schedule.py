@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from interlock.agents.runner import AgentRequest
 from interlock.engine import Act
-from interlock.playbooks.feature.tasks import AT_ONCE, BARRIER, EAGER, in_pieces
+from interlock.playbooks.feature.tasks import AT_ONCE, in_pieces
+from interlock.playbooks.feature.work import BARRIER, EAGER
 from interlock.telemetry import Scheduled, dispatch_spans, most_at_once, schedules
 
 from .conftest import Bench, plans, remembers
@@ -22,7 +24,9 @@ from .site import Site
 
 @pytest.mark.req("FT-12", "FT-13")
 @pytest.mark.parametrize("scheduling", [BARRIER, EAGER])
-def test_four_processes_really_work_at_once_and_never_more(tmp_path: Path, scheduling: str) -> None:
+def test_four_processes_really_work_at_once_and_never_more(
+    tmp_path: Path, scheduling: Literal["barrier", "eager"]
+) -> None:
     """Nine tasks whose agents end only when four have started; the journal's times show four at most."""
     names = tuple(f"T{number}" for number in range(1, 10))
     site = Site(tmp_path, names, together=4, scheduling=scheduling).lay_out()

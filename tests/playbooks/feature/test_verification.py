@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.playbooks.feature.layout import VERIFIERS
-
-from .conftest import AT, ERROR, Bench, both, leaves_out, plans, remembers, says, writes
+from .conftest import AT, ERROR, VERIFIERS, Bench, both, leaves_out, plans, remembers, says, writes
 
 FAIL = remembers("FAIL", finding="It does not build.")
 REVISE = remembers("FAIL", status="NEEDS_REVISION")

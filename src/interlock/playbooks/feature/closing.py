@@ -2,89 +2,184 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
+from interlock.documents import render_yaml
 from interlock.engine import Ending, Status
-from interlock.playbooks.feature.clusters import BLOCKING, Panel
-from interlock.playbooks.feature.crew import Crew
+from interlock.playbooks.feature.calls import ClusterSummary, Returned
+from interlock.playbooks.feature.clusters import Panel
 from interlock.playbooks.feature.decisions import Concluded, Reviewed, Verified, conclusion
 from interlock.playbooks.feature.findings import findings
-from interlock.playbooks.feature.layout import CRITICS, FEATURES, V_BUILD
-from interlock.playbooks.feature.run_log import free_date, run_log
+from interlock.playbooks.feature.layout import FEATURES
+from interlock.playbooks.feature.members import CT, V
+from interlock.playbooks.feature.plan import Progress
+from interlock.playbooks.feature.work import Work
+
+NONE = "—"
 
 
-async def conclude(crew: Crew, panel: Panel) -> Ending:
+async def conclude(work: Work, panel: Panel) -> Ending:
     """DONE only when the reviewers are, every task is and the named commands pass; with flaws it is a degraded one."""
-    against = await still_against(crew)
-    flaws = list(crew.flaws)
-    if crew.verified is Verified.DEGRADED:
-        flaws.append(f"{', '.join(crew.unverified)} gave no verdict")
-    elif crew.verified is not None and not crew.verified.passed:
-        flaws.append(f"verification did not pass ({crew.verified.result}); see {crew.at.folder}/verification")
-    flaws += [f"{name} gave no verdict" for name in BLOCKING if not panel.reviews[name].said.usable]
-    open_ones = await open_findings(crew, panel)
-    match crew.run.decide(conclusion, panel.reviewed, against, flaws):
+    against = await still_against(work)
+    last, flaws = work.verification, list(work.flaws)
+    if last is not None and last.verified is Verified.DEGRADED:
+        flaws.append(f"{', '.join(last.lacking)} gave no verdict")
+    elif last is not None and not last.verified.passed:
+        flaws.append(f"verification did not pass ({last.verified.result}); see {work.at.folder}/verification")
+    flaws += [f"{name} gave no verdict" for name in work.members.weighed_reviewers if not panel.reviews[name].usable]
+    open_ones = await open_findings(work, panel)
+    match work.run.decide(conclusion, panel.reviewed, against, flaws):
         case Concluded.DONE:
-            return Ending.complete(report(crew, f"DONE: feature {crew.at.slug} is complete", open_ones))
+            return Ending.complete(report(work, f"DONE: feature {work.at.slug} is complete", open_ones))
         case Concluded.DEGRADED:
-            first = f"DONE: feature {crew.at.slug} is reviewed, but not everything is settled"
-            return Ending.degraded("; ".join(flaws), report(crew, first, (*flaws, *open_ones)))
+            first = f"DONE: feature {work.at.slug} is reviewed, but not everything is settled"
+            return Ending.degraded("; ".join(flaws), report(work, first, (*flaws, *open_ones)))
         case Concluded.ERROR:
-            said, because = unreviewed(crew, panel)
+            said, because = unreviewed(work, panel)
             reason = "; ".join([*said, *against, *flaws])
-            return Ending.failed(reason, report(crew, f"ERROR: {reason}", open_ones), because)
+            return Ending.failed(reason, report(work, f"ERROR: {reason}", open_ones), because)
 
 
-def unreviewed(crew: Crew, panel: Panel) -> tuple[list[str], tuple[str, ...]]:
+def unreviewed(work: Work, panel: Panel) -> tuple[list[str], tuple[str, ...]]:
     """What the reviewers want and whose work that is; where they are content, the failed tasks are done again, or else
     the last verification is."""
     if panel.reviewed is Reviewed.DONE:
-        members = [crew.tasks[one].member for one, state in crew.task_state.items() if state.failed] or [V_BUILD]
-        last = {one.agent: one.key for one in crew.returns}
-        return [], tuple(last[member] for member in members)
-    wanting = [name for name in BLOCKING if panel.reviews[name].wants_change or not panel.reviews[name].said.usable]
-    verdicts = ", ".join(f"{name} {panel.reviews[name].shown}" for name in wanting)
-    keys = tuple(panel.heard[name].report.key for name in wanting)
+        failed = [work.tasks.listed[one].member for one in work.tasks.of(Progress.FAILED)]
+        last = {one.agent: one.key for one in work.calls.returns}
+        return [], tuple(last[member] for member in failed or work.members.names(V)[:1])
+    reviews = {name: panel.reviews[name] for name in work.members.weighed_reviewers}
+    wanting = {name: one for name, one in reviews.items() if one.vote.against or not one.usable}
+    verdicts = ", ".join(f"{name} {one.shown}" for name, one in wanting.items())
+    keys = tuple(panel.round.heard[name].report.key for name in wanting)
     return [f"review: {panel.reviewed} ({verdicts})"], keys
 
 
-async def still_against(crew: Crew) -> tuple[str, ...]:
+async def still_against(work: Work) -> tuple[str, ...]:
     """What the engine itself knows against the result; commands run again if something else than the feature's own
     documents changed since they did."""
-    if crew.proofs:
-        changed = await crew.run.changes(crew.proven_at, besides=(f"{FEATURES}/**",))
+    if work.proofs:
+        changed = await work.run.changes(work.proven_at, besides=(f"{FEATURES}/**",))
         if changed.paths:
-            with crew.run.step("proof"):
-                await crew.prove()
-    return (*crew.unfinished, *crew.red)
+            with work.run.step("proof"):
+                await work.prove()
+    return work.against
 
 
-async def open_findings(crew: Crew, panel: Panel) -> tuple[str, ...]:
+async def open_findings(work: Work, panel: Panel) -> tuple[str, ...]:
     """The findings that nobody settled: of the critics where the design was not revised again, and of the last
     review."""
-    judges = [*(CRITICS if crew.constraints else ()), *(name for name in BLOCKING if panel.reviews[name].said.usable)]
-    paths = {name: crew.at.output(name) for name in judges if crew.at.output(name) in crew.available}
-    found = {name: findings((await crew.run.read(path)).text) for name, path in paths.items()}
+    judges = [*(work.members.names(CT) if work.constraints else ())]
+    judges += [name for name in work.members.weighed_reviewers if panel.reviews[name].usable]
+    paths = {name: work.at.output(name) for name in judges if work.at.output(name) in work.calls.available}
+    found = {name: findings((await work.run.read(path)).text) for name, path in paths.items()}
     return tuple(f"open, {name}: {one.severity}: {one.title}" for name, some in found.items() for one in some)
 
 
-def report(crew: Crew, first: str, more: Sequence[str]) -> str:
+def report(work: Work, first: str, more: Sequence[str]) -> str:
     """The final lines: the result, what is not settled, what else is to be known, and what failed on the way."""
-    crew.result = " ".join(first.split())
-    lines = [crew.result, *(f"- {one}" for one in more)]
-    lines += [f"- to know: {one}" for one in dict.fromkeys(crew.remarks)]
-    lines += [f"- failed on the way: {one}" for one in dict.fromkeys(crew.lasting)]
+    lines = [" ".join(first.split()), *(f"- {one}" for one in more)]
+    lines += [f"- to know: {one}" for one in dict.fromkeys(work.calls.remarks)]
+    lines += [f"- failed on the way: {one}" for one in dict.fromkeys(work.calls.lasting)]
     return "\n".join(lines)
 
 
-async def date_of(crew: Crew) -> str:
-    run = crew.run
-    taken = [*await run.list(crew.at.at("agent-metrics"), "*.md"), *await run.list(crew.at.at("post-mortems"), "*.md")]
+# -- telemetry and log
+
+
+async def date_of(work: Work) -> str:
+    run, at = work.run, work.at
+    taken = [*await run.list(at.at("agent-metrics"), "*.md"), *await run.list(at.at("post-mortems"), "*.md")]
     return free_date(run.now().date().isoformat(), taken)
 
 
-async def keep_run_log(crew: Crew, run_date: str, ending: Ending) -> None:
+async def keep_run_log(work: Work, run_date: str, ending: Ending) -> None:
     """The engine's own run log, where no agent wrote one."""
-    run, path = crew.run, crew.at.run_log(run_date)
+    run, calls = work.run, work.calls
     outcome = Concluded.ERROR if ending.status is Status.FAILED else Concluded.DONE
-    await run.write_anew(path, run_log(crew.at.slug, run_date, outcome, crew.returns, crew.clusters, run.telemetry()))
+    text = run_log(work.at.slug, run_date, outcome, calls.returns, calls.clusters, run.telemetry())
+    await run.write_anew(work.at.run_log(run_date), text)
+
+
+def telemetry(
+    slug: str,
+    run_date: str,
+    returns: Sequence[Returned],
+    clusters: Sequence[ClusterSummary],
+    facts: Sequence[Mapping[str, Any]],
+) -> str:
+    """The telemetry of a run in the form that the post-mortem agent gets. `facts`: rows of the journal."""
+    ended = {row["key"]: row["ended_at"] for row in facts}
+    dispatches = [
+        (
+            one.agent,
+            one.step,
+            one.pattern,
+            one.status,
+            str(one.retries),
+            one.failure or NONE,
+            str(one.iteration),
+            "yes" if one.human else "no",
+            ended.get(one.key, NONE),
+        )
+        for one in returns
+    ]
+    head = f"## Dispatch Telemetry\n\n**Feature:** {slug}\n**Run Date:** {run_date}\n"
+    columns = ("Agent", "Step", "Pattern", "Status", "Retries", "Failure", "Iteration", "Human", "Timestamp")
+    summaries = [(one.step, one.cluster, str(one.dispatched), str(one.errors), one.outcome) for one in clusters]
+    return "\n".join(
+        [
+            head,
+            "### Agent Dispatches\n",
+            _table(columns, dispatches),
+            "",
+            "### Cluster Summaries\n",
+            _table(("Step", "Cluster", "Dispatched", "Errors", "Outcome"), summaries),
+        ]
+    )
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def run_log(
+    slug: str,
+    run_date: str,
+    outcome: str,
+    returns: Sequence[Returned],
+    clusters: Sequence[ClusterSummary],
+    facts: Sequence[Mapping[str, Any]],
+) -> str:
+    """The run log as the engine writes it where no agent did: the telemetry as YAML in a fence."""
+    ended = {row["key"]: row for row in facts}
+    data = {
+        "feature": slug,
+        "run_date": run_date,
+        "outcome": outcome,
+        "dispatches": [
+            {
+                **{name: value for name, value in asdict(one).items() if name != "key"},
+                "timestamp": ended.get(one.key, {}).get("ended_at", ""),
+                "seconds": ended.get(one.key, {}).get("seconds", 0.0),
+            }
+            for one in returns
+        ],
+        "clusters": [asdict(one) for one in clusters],
+    }
+    return f"# Run log: {slug}, {run_date}\n\n```yaml\n{render_yaml(data).rstrip()}\n```\n"
+
+
+def free_date(day: str, taken: Collection[str]) -> str:
+    """The day, with `-2`, `-3` ... behind it for further runs; `taken`: names of run logs and post-mortems."""
+    number, name = 1, day
+    while any(one.rsplit("/", 1)[-1] in (f"{name}-run-log.md", f"{name}-post-mortem.md") for one in taken):
+        number += 1
+        name = f"{day}-{number}"
+    return name
