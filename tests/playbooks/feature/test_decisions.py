@@ -13,13 +13,12 @@ from interlock.playbooks.feature.decisions import (
     AfterReview,
     Concern,
     Concluded,
+    Decided,
     Onward,
     Result,
-    Reviewed,
     Said,
     Stand,
     Tier,
-    Verified,
     Vote,
     affected_tasks,
     after_group,
@@ -130,8 +129,8 @@ def test_the_critics_decide_over_every_combination(size: int) -> None:
     """Fewer than two usable is ERROR; any severity above Low is NEEDS_REVISION; only Low everywhere is DONE."""
     for stands in product(Stand, repeat=size):
         usable = [one for one in stands if one is not Stand.UNKNOWN]
-        negative = Result.DONE if set(usable) == {Stand.CONTENT} else Result.NEEDS_REVISION
-        assert ct_cluster(votes(CT, stands)) is (Result.ERROR if len(usable) < 2 else negative)
+        negative = Decided.DONE if set(usable) == {Stand.CONTENT} else Decided.NEEDS_REVISION
+        assert ct_cluster(votes(CT, stands)) is (Decided.TOO_FEW if len(usable) < 2 else negative)
 
 
 @pytest.mark.req("FT-77", "FT-78", "FT-79", "FT-80", "FT-81", "CM-17", "EV-07", "EV-04")
@@ -143,17 +142,17 @@ def test_the_verifiers_decide_over_every_combination(size: int) -> None:
         given, (build, *others) = votes(V, stands), stands
         lost = others.count(Stand.UNKNOWN)
         if build is Stand.UNKNOWN or lost >= 2:
-            expected = Verified.ERROR
+            expected = Decided.LACKING if build is Stand.UNKNOWN else Decided.TOO_FEW
         elif set(stands) & set(AGAINST):
-            expected = Verified.NEEDS_REVISION
+            expected = Decided.NEEDS_REVISION
         else:
-            expected = Verified.DEGRADED if lost else Verified.DONE
+            expected = Decided.DEGRADED if lost else Decided.DONE
         assert v_cluster(given) is expected
-        strict = Verified.NEEDS_REVISION if expected is Verified.DEGRADED else expected
+        strict = Decided.NEEDS_REVISION if expected is Decided.DEGRADED else expected
         assert v_cluster(given, strict=True) is strict
-        known = Verified.NEEDS_REVISION if expected.passed else expected
+        known = Decided.NEEDS_REVISION if expected.passed else expected
         assert v_cluster(given, False, ["x"]) is v_cluster(given, True, ["x"]) is known
-    assert Verified.DEGRADED.result is Result.DONE
+    assert [one.result for one in Decided] == [*[Result.DONE] * 2, Result.NEEDS_REVISION, *[Result.ERROR] * 3]
 
 
 @pytest.mark.req("FT-90", "FT-91", "FT-92", "FT-93", "FT-95", "FT-96", "FT-97", "FT-98", "FT-106", "CM-17", "OW-10")
@@ -165,15 +164,14 @@ def test_the_reviewers_decide_over_every_combination(size: int) -> None:
         _quality, security, _testing, _knowledge, *more = stands
         counted = [*stands[:3], *more]
         if security is Stand.UNKNOWN:
-            expected = Reviewed.UNKNOWN
+            expected = Decided.LACKING
         elif security is Stand.WORST:
-            expected = Reviewed.BLOCKED
+            expected = Decided.BLOCKED
         elif len(counted) - counted.count(Stand.UNKNOWN) < 2:
-            expected = Reviewed.TOO_FEW
+            expected = Decided.TOO_FEW
         else:
-            expected = Reviewed.NEEDS_REVISION if set(counted) & set(AGAINST) else Reviewed.DONE
+            expected = Decided.NEEDS_REVISION if set(counted) & set(AGAINST) else Decided.DONE
         assert found is expected
-        assert found.result in Result
 
 
 @given(st.permutations(range(4)), st.lists(st.sampled_from(Stand), min_size=4, max_size=4))
@@ -186,15 +184,15 @@ def test_who_says_it_does_not_matter(order: list[int], stands: list[Stand]) -> N
 
 def test_where_a_review_leads() -> None:
     """Total over results and counters; a reviewer that failed never leads to a replan; DONE is the only finish."""
-    for reviewed, confirms, fixes, escalations in product(Reviewed, (0, 1), (0, 1), (0, 1)):
+    for reviewed, confirms, fixes, escalations in product(Decided, (0, 1), (0, 1), (0, 1)):
         found = after_review(reviewed, confirms, fixes, escalations)
-        assert (found is AfterReview.FINISH) == (reviewed is Reviewed.DONE)
+        assert (found is AfterReview.FINISH) == reviewed.passed
         match reviewed:
-            case Reviewed.BLOCKED:
+            case Decided.BLOCKED:
                 order = [(confirms, AfterReview.CONFIRM), (escalations, AfterReview.ESCALATE)]
-            case Reviewed.NEEDS_REVISION:
+            case Decided.NEEDS_REVISION:
                 order = [(fixes, AfterReview.FIX), (escalations, AfterReview.ESCALATE)]
-            case Reviewed.DONE:
+            case Decided.DONE | Decided.DEGRADED:
                 continue
             case _:
                 order = []
@@ -202,14 +200,14 @@ def test_where_a_review_leads() -> None:
 
 
 @pytest.mark.req("EV-07", "FT-150")
-@pytest.mark.parametrize("reviewed", Reviewed)
+@pytest.mark.parametrize("reviewed", Decided)
 @pytest.mark.parametrize(("against", "flaws"), [([], []), ([], ["x"]), (["y"], []), (["y"], ["x"])])
 def test_the_end_is_done_only_when_nothing_speaks_against_it(
-    reviewed: Reviewed, against: list[str], flaws: list[str]
+    reviewed: Decided, against: list[str], flaws: list[str]
 ) -> None:
     """Every row."""
     found = conclusion(reviewed, against, flaws)
-    assert (found is Concluded.ERROR) == (reviewed is not Reviewed.DONE or bool(against))
+    assert (found is Concluded.ERROR) == (not reviewed.passed or bool(against))
     assert found is Concluded.ERROR or (found is Concluded.DEGRADED) == bool(flaws)
 
 

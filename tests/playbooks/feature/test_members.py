@@ -101,7 +101,7 @@ def test_one_that_blocks_alone_is_confirmed_and_never_passed(security: Any) -> N
     assert run.called.count("r-security") == (2 if security is None else 3)
     gone = bench(Members((*MEMBERS.rows, replace(ROW, blocks=ALONE, optional=False))))
     close = gone.ever("r-privacy", leaves_out(AT.mem("r-privacy"))).play()
-    assert "a review that is needed is not usable (r-privacy" in close.reason
+    assert "a verdict that is needed is not usable (r-privacy" in close.reason
 
 
 @pytest.mark.req("OW-11")

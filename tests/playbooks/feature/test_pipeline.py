@@ -193,12 +193,6 @@ def test_a_bad_slug_is_refused(bench: Bench, slug: str) -> None:
     assert error.exit_code == 2
 
 
-@pytest.mark.parametrize("wrong", [{"scheduling": "later"}, {"approval_fallback": "guess"}])
-def test_unknown_modes_are_refused(bench: Bench, wrong: dict[str, str]) -> None:
-    """Exit 2."""
-    assert bench.refuse(**wrong).exit_code == 2
-
-
 @pytest.mark.req("EN-47", "LY-01", "LY-03")
 def test_outputs_are_named_as_they_will_lie_and_are_not_there_before_they_count(bench: Bench) -> None:
     """The brief has the path of the workspace; what does not satisfy its contract never lies there."""

@@ -18,7 +18,7 @@ from interlock.engine.simulation import Crash, Simulation
 from interlock.playbooks.feature import decisions, rehearsal
 from interlock.playbooks.feature.briefs import Brief, Briefs
 from interlock.playbooks.feature.calls import Calls, Heard, said_of
-from interlock.playbooks.feature.decisions import Concluded, Onward, Reviewed, Verified, Vote
+from interlock.playbooks.feature.decisions import Concluded, Decided, Onward, Vote
 from interlock.playbooks.feature.layout import Layout
 from interlock.playbooks.feature.members import POST_MORTEM, Blocks
 from interlock.playbooks.feature.rehearsing import REMARK
@@ -121,7 +121,7 @@ def conclusion(*_given: object) -> Concluded:
 decided_by_all_reviewers = decisions.r_cluster
 
 
-def r_cluster(votes: Sequence[Vote]) -> Reviewed:
+def r_cluster(votes: Sequence[Vote]) -> Decided:
     """Goes by those who were there before the last that counts."""
     return decided_by_all_reviewers([one for one in votes if one.blocks is not Blocks.NEVER][:-1])
 
@@ -170,7 +170,7 @@ def ends_in_other_words(_work: Work, _first: str, _flaws: Sequence[str]) -> str:
 decided_by_all = decisions.v_cluster
 
 
-def v_cluster(votes: Sequence[Vote], *_known: object) -> Verified:
+def v_cluster(votes: Sequence[Vote], *_known: object) -> Decided:
     """Goes by what the verifiers say, and by nothing else."""
     return decided_by_all(votes)
 

@@ -69,7 +69,7 @@ def test_reviewers_are_retried_and_two_are_enough(bench: Bench) -> None:
     bench.ever("r-testing", ERROR)
     close = bench.play()
     assert close.exit_code == 5
-    assert "too few usable reviews" in str(close.output)
+    assert "too few usable verdicts" in str(close.output)
     assert bench.called[-1] == "post-mortem" and bench.called.count("planner") == 1
 
 
@@ -79,7 +79,7 @@ def test_no_usable_security_review_ends_the_run(bench: Bench, change: object) ->
     """Retried once where the agent failed; never replanned; never DONE."""
     close = bench.ever("r-security", change).play()  # type: ignore[arg-type]
     assert close.exit_code == 5
-    assert str(close.output).startswith("ERROR: review: a review that is needed is not usable (r-security ")
+    assert str(close.output).startswith("ERROR: review: a verdict that is needed is not usable (r-security ")
     assert bench.called.count("planner") == 1
     assert bench.called.count("r-security") <= 2
     assert bench.called[-1] == "post-mortem"

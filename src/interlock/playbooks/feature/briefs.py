@@ -6,12 +6,11 @@ follows from its row.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from interlock.contracts import Artifact, Contract, Custom, Headings
-from interlock.engine import Changed, Dispatch, Kind, Prompt, Proof, Quoted, Retries
+from interlock.engine import Changed, Dispatch, Kind, Prompt, Proof, Quoted, Retries, fenced
 from interlock.playbooks.feature.findings import claim_of
 from interlock.playbooks.feature.layout import FEATURES, Layout
 from interlock.playbooks.feature.members import ANYBODY, CHANGES, POST_MORTEM, TASKS, Member, TaskAgent
@@ -56,8 +55,7 @@ class Brief(Dispatch):
 def to_act_on(title: str, lead: str, text: str) -> str:
     """A part of the brief that holds the words of others and still is what the agent must deal with; they stand in a
     fence that they cannot close."""
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    return f"### {title}\n\n{lead}\n\n{fence}markdown\n{text.strip()}\n{fence}"
+    return fenced(Quoted(title, text.strip(), "markdown"), lead)
 
 
 def proven(proofs: Sequence[Proof]) -> tuple[str | Quoted, ...]:

@@ -137,6 +137,7 @@ class Calls:
     async def together(self, name: str, briefs: Iterable[Brief], pattern: str, round: int) -> dict[str, Heard]:
         """Side by side; each error retried by its dispatch; all awaited."""
         calls = [self._prepared(replace(brief, pattern=pattern, round=round)) for brief in briefs]
+        await self.clear([brief.name for brief in calls])
         heard = await self.run.cluster(name, {brief.name: partial(self.call, brief) for brief in calls})
         for one in heard.values():  # in declared order, never in order of arrival
             self._book(one)

@@ -10,7 +10,7 @@ from interlock.documents import render_yaml
 from interlock.engine import Ending, Status
 from interlock.playbooks.feature.calls import ClusterSummary, Returned
 from interlock.playbooks.feature.clusters import Panel
-from interlock.playbooks.feature.decisions import Concluded, Reviewed, Verified, conclusion
+from interlock.playbooks.feature.decisions import Concluded, Decided, conclusion
 from interlock.playbooks.feature.findings import findings
 from interlock.playbooks.feature.layout import FEATURES
 from interlock.playbooks.feature.members import CT, V
@@ -24,7 +24,7 @@ async def conclude(work: Work, panel: Panel) -> Ending:
     """DONE only when the reviewers are, every task is and the named commands pass; with flaws it is a degraded one."""
     against = await still_against(work)
     last, flaws = work.verification, list(work.flaws)
-    if last is not None and last.verified is Verified.DEGRADED:
+    if last is not None and last.verified is Decided.DEGRADED:
         flaws.append(f"{', '.join(last.lacking)} gave no verdict")
     elif last is not None and not last.verified.passed:
         flaws.append(f"verification did not pass ({last.verified.result}); see {work.at.folder}/verification")
@@ -45,7 +45,7 @@ async def conclude(work: Work, panel: Panel) -> Ending:
 def unreviewed(work: Work, panel: Panel) -> tuple[list[str], tuple[str, ...]]:
     """What the reviewers want and whose work that is; where they are content, the failed tasks are done again, or else
     the last verification is."""
-    if panel.reviewed is Reviewed.DONE:
+    if panel.reviewed is Decided.DONE:
         failed = [work.tasks.listed[one].member for one in work.tasks.of(Progress.FAILED)]
         last = {one.agent: one.key for one in work.calls.returns}
         return [], tuple(last[member] for member in failed or work.members.names(V)[:1])

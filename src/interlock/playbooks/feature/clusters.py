@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,13 +12,12 @@ from interlock.engine import Changed
 from interlock.playbooks.feature.briefs import Known
 from interlock.playbooks.feature.calls import Heard, failed_keys, reasons
 from interlock.playbooks.feature.decisions import (
+    Decided,
     Judged,
     Result,
-    Reviewed,
     Said,
     Stand,
     Tier,
-    Verified,
     Vote,
     ct_cluster,
     judged,
@@ -79,26 +78,22 @@ async def settle(work: Work, cluster: Cluster, rnd: Round, shown: str, result: R
 
 async def critics(work: Work) -> Result:
     """One round of the CT cluster, decided from the critics' memories."""
-    run, rows, number = work.run, work.members.of(CT), work.calls.decided[CT.name] + 1
+    run, rows = work.run, work.members.of(CT)
     with run.step("3b"):
-        await work.calls.clear(work.members.names(CT))
-        heard = await work.calls.together("ct", map(work.briefs.member, rows), "A", number)
-        rnd, result = await judge_design(work, rows, heard)
-        if result is Result.ERROR:
+        heard = await work.calls.together("ct", map(work.briefs.member, rows), "A", work.calls.decided[CT.name] + 1)
+        rnd = await assess(work, rows, heard)
+        decided = run.decide(ct_cluster, rnd.votes, named=severities(rnd))
+        if decided.result is Result.ERROR:
             await run.wait(1.0)
-            rnd, result = await judge_design(work, rows, heard)
+            rnd = await assess(work, rows, heard)
+            decided = run.decide(ct_cluster, rnd.votes, named=severities(rnd))
         values = ", ".join(severities(rnd).values())
-        await settle(work, CT, rnd, f"severity values [{values}]", result)
-        if result is Result.ERROR:
+        await settle(work, CT, rnd, f"severity values [{values}]", decided.result)
+        if decided.result is Result.ERROR:
             usable = sum(one.usable for one in rnd.judged.values())
             said = f"CT cluster: {usable} of {len(rows)} usable; at least {ENOUGH} required ({reasons(heard)})"
             raise halt(said, failed_keys(heard))
-        return result
-
-
-async def judge_design(work: Work, rows: Sequence[Member], heard: Mapping[str, Heard]) -> tuple[Round, Result]:
-    rnd = await assess(work, rows, heard)
-    return rnd, work.run.decide(ct_cluster, rnd.votes, named=severities(rnd))
+        return decided.result
 
 
 def severities(rnd: Round) -> dict[str, str]:
@@ -110,7 +105,7 @@ def severities(rnd: Round) -> dict[str, str]:
 # -- V
 
 
-async def verification(work: Work) -> Verified:
+async def verification(work: Work) -> Decided:
     """One round of the whole V cluster, decided from the verifiers' memories and from what the engine knows itself: how
     the commands end that a person named, which are run behind the build, and which tasks are not done."""
     run, calls, rows = work.run, work.calls, work.members.of(V)
@@ -146,7 +141,7 @@ class Panel:
     """A round of the R cluster and what it came to."""
 
     round: Round
-    reviewed: Reviewed
+    reviewed: Decided
     tier: Tier
     changed: Changed
 
@@ -175,7 +170,6 @@ async def reviewers(work: Work) -> Panel:
 async def ask(
     work: Work, name: str, rows: Sequence[Member], tier: Tier, changed: Changed, step: str = ""
 ) -> dict[str, Heard]:
-    await work.calls.clear([row.name for row in rows])
     known = Known(tier=tier, changed=changed)
     briefs = [work.briefs.member(row, known, step=step) for row in rows]
     return await work.calls.together(name, briefs, "A", work.calls.decided[R.name] + 1)
@@ -246,15 +240,9 @@ def grown(now: str, old: str, new: str) -> str:
             added = new[len(begun) :]
             between = "\n" if now and not now.endswith("\n") and not added.startswith("\n") else ""
             return now + between + added if added.strip() else now
-    before, after, there = old.splitlines(), new.splitlines(), set(now.splitlines())
-    lines = [
-        line
-        for kind, _, _, start, end in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-        if kind in ("insert", "replace")
-        for line in after[start:end]
-        if not line.strip() or line not in there
-    ]
-    text = "\n".join(lines).strip("\n")
+    there = {*old.splitlines(), *now.splitlines()} - {""}
+    lines = [line for line in new.splitlines() if line not in there]
+    text = re.sub("\n{3,}", "\n\n", "\n".join(lines)).strip("\n")
     return f"{now.rstrip(chr(10))}\n\n{text}\n" if text else now
 
 

@@ -132,85 +132,67 @@ def judged(row: Member, answer: Said, memory: MemoryFile | None) -> Judged:
 # -- clusters
 
 
-def counting(votes: Sequence[Vote]) -> list[Vote]:
-    return [one for one in votes if one.blocks is not Blocks.NEVER]
-
-
-def without_verdict(votes: Sequence[Vote]) -> list[Vote]:
-    return [one for one in votes if one.stand is Stand.UNKNOWN]
-
-
-def lacks_required(votes: Sequence[Vote]) -> bool:
-    return any(not one.optional for one in without_verdict(votes))
-
-
-def ct_cluster(votes: Sequence[Vote]) -> Result:
-    """Fewer than two usable: ERROR; anything above Low: NEEDS_REVISION; all Low: DONE."""
-    votes = counting(votes)
-    if lacks_required(votes) or len(votes) - len(without_verdict(votes)) < ENOUGH:
-        return Result.ERROR
-    return Result.NEEDS_REVISION if any(one.against for one in votes) else Result.DONE
-
-
-class Verified(StrEnum):
-    """What the V cluster comes to; a pass without one of the verifiers is a pass with a flaw."""
+class Decided(StrEnum):
+    """What a cluster comes to, errors by their cause."""
 
     DONE = "DONE"
-    DEGRADED = "DONE without one of the verifiers"
+    DEGRADED = "DONE without one of the verdicts"
     NEEDS_REVISION = "NEEDS_REVISION"
-    ERROR = "ERROR"
-
-    @property
-    def result(self) -> Result:
-        return Result.DONE if self.passed else Result(self.value)
+    LACKING = "a verdict that is needed is not usable"
+    BLOCKED = "blocker"
+    TOO_FEW = "too few usable verdicts"
 
     @property
     def passed(self) -> bool:
-        return self in (Verified.DONE, Verified.DEGRADED)
-
-
-def v_cluster(votes: Sequence[Vote], strict: bool = False, against: Sequence[str] = ()) -> Verified:
-    """Worst first: no build; two or more without a verdict; a negative verdict; one without; all DONE.
-
-    Args:
-        against: what the engine knows itself that speaks against the work: tasks that are not done, commands that a
-            person named and that fail. As long as there is any, nothing passes.
-    """
-    votes = counting(votes)
-    lost = len(without_verdict(votes))
-    if lacks_required(votes) or lost >= ENOUGH:
-        return Verified.ERROR
-    if against or any(one.against for one in votes):
-        return Verified.NEEDS_REVISION
-    if lost:
-        return Verified.NEEDS_REVISION if strict else Verified.DEGRADED
-    return Verified.DONE
-
-
-class Reviewed(StrEnum):
-    """What the R cluster comes to, errors by their cause."""
-
-    DONE = "DONE"
-    NEEDS_REVISION = "NEEDS_REVISION"
-    UNKNOWN = "a review that is needed is not usable"
-    BLOCKED = "blocker"
-    TOO_FEW = "too few usable reviews"
+        return self in (Decided.DONE, Decided.DEGRADED)
 
     @property
     def result(self) -> Result:
-        return Result(self.value) if self in (Reviewed.DONE, Reviewed.NEEDS_REVISION) else Result.ERROR
+        if self.passed:
+            return Result.DONE
+        return Result.NEEDS_REVISION if self is Decided.NEEDS_REVISION else Result.ERROR
 
 
-def r_cluster(votes: Sequence[Vote]) -> Reviewed:
-    """Who blocks alone before anything else. Who never blocks can never change the result."""
-    votes = counting(votes)
-    if lacks_required(votes):
-        return Reviewed.UNKNOWN
-    if any(one.blocks is Blocks.ALONE and one.stand is Stand.WORST for one in votes):
-        return Reviewed.BLOCKED
-    if len(votes) - len(without_verdict(votes)) < ENOUGH:
-        return Reviewed.TOO_FEW
-    return Reviewed.NEEDS_REVISION if any(one.against for one in votes) else Reviewed.DONE
+def side_by_side(votes: Sequence[Vote], most_lost: int | None = None, against: Sequence[str] = ()) -> Decided:
+    """Worst first: a verdict that is needed is missing; who blocks alone does; too few verdicts; anybody, or anything
+    that the engine knows, against; all content. Who never blocks can never change the result.
+
+    Args:
+        most_lost: verdicts that may be missing; unset: all but those that are enough.
+    """
+    counted = [one for one in votes if one.blocks is not Blocks.NEVER]
+    lost = [one for one in counted if one.stand is Stand.UNKNOWN]
+    if not all(one.optional for one in lost):
+        return Decided.LACKING
+    if any(one.blocks is Blocks.ALONE and one.stand is Stand.WORST for one in counted):
+        return Decided.BLOCKED
+    if len(lost) > (len(counted) - ENOUGH if most_lost is None else most_lost):
+        return Decided.TOO_FEW
+    if against or any(one.against for one in counted):
+        return Decided.NEEDS_REVISION
+    return Decided.DEGRADED if lost and most_lost is not None else Decided.DONE
+
+
+def ct_cluster(votes: Sequence[Vote]) -> Decided:
+    """Fewer than two usable: an error; anything above Low: NEEDS_REVISION; all Low: DONE."""
+    return side_by_side(votes)
+
+
+def r_cluster(votes: Sequence[Vote]) -> Decided:
+    """Who blocks alone before anything else; then the quorum; then whoever wants a change."""
+    return side_by_side(votes)
+
+
+def v_cluster(votes: Sequence[Vote], strict: bool = False, against: Sequence[str] = ()) -> Decided:
+    """No build, two or more without a verdict: an error; a negative verdict; one without; all DONE.
+
+    Args:
+        strict: one without a verdict is a reason to replan, not a flaw.
+        against: what the engine knows itself that speaks against the work: tasks that are not done, commands that a
+            person named and that fail. As long as there is any, nothing passes.
+    """
+    found = side_by_side(votes, 1, against)
+    return Decided.NEEDS_REVISION if strict and found is Decided.DEGRADED else found
 
 
 class AfterReview(StrEnum):
@@ -223,17 +205,17 @@ class AfterReview(StrEnum):
     GIVE_UP = "end with ERROR"
 
 
-def after_review(reviewed: Reviewed, confirms_left: int, fixes_left: int, escalations_left: int) -> AfterReview:
+def after_review(reviewed: Decided, confirms_left: int, fixes_left: int, escalations_left: int) -> AfterReview:
     """A blocker is confirmed once, then replanned once; findings are fixed once, then replanned once. A reviewer that
     did not do its part is not cured by replanning."""
     match reviewed:
-        case Reviewed.DONE:
+        case Decided.DONE | Decided.DEGRADED:
             return AfterReview.FINISH
-        case Reviewed.BLOCKED if confirms_left:
+        case Decided.BLOCKED if confirms_left:
             return AfterReview.CONFIRM
-        case Reviewed.NEEDS_REVISION if fixes_left:
+        case Decided.NEEDS_REVISION if fixes_left:
             return AfterReview.FIX
-        case Reviewed.BLOCKED | Reviewed.NEEDS_REVISION if escalations_left:
+        case Decided.BLOCKED | Decided.NEEDS_REVISION if escalations_left:
             return AfterReview.ESCALATE
         case _:
             return AfterReview.GIVE_UP
@@ -247,9 +229,9 @@ class Concluded(StrEnum):
     ERROR = "ERROR"
 
 
-def conclusion(reviewed: Reviewed, against: Sequence[str], flaws: Sequence[str]) -> Concluded:
+def conclusion(reviewed: Decided, against: Sequence[str], flaws: Sequence[str]) -> Concluded:
     """DONE only when the reviewers are and nothing that the engine knows itself speaks against it."""
-    if reviewed is not Reviewed.DONE or against:
+    if not reviewed.passed or against:
         return Concluded.ERROR
     return Concluded.DEGRADED if flaws else Concluded.DONE
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 
 from interlock.documents import DocumentState
 from interlock.engine import APPROVE, AfterComplete, Choice, Ending, GateDecision, Playbook, Run, Stop, playbook
-from interlock.errors import BadInput, ConfigInvalid
+from interlock.errors import BadInput
 from interlock.playbooks.feature.briefs import RETRIES, Brief
 from interlock.playbooks.feature.calls import Heard, failed_keys, reasons
 from interlock.playbooks.feature.closing import conclude, date_of, keep_run_log, report, telemetry
 from interlock.playbooks.feature.clusters import Panel, confirm, critics, reviewers, verification
-from interlock.playbooks.feature.decisions import AfterReview, Result, Reviewed, Said, after_review, valid_slug
+from interlock.playbooks.feature.decisions import AfterReview, Decided, Result, Said, after_review, valid_slug
 from interlock.playbooks.feature.findings import of_severity
 from interlock.playbooks.feature.members import CT, ENOUGH, MEMBERS, RESEARCH, SEVERITY, Members, R, V
 from interlock.playbooks.feature.settings import FeatureSettings
 from interlock.playbooks.feature.tasks import AT_ONCE, carry_out, fix_tasks, planner, take_plan
-from interlock.playbooks.feature.work import BARRIER, EAGER, FeatureInputs, Work, halt
+from interlock.playbooks.feature.work import FeatureInputs, Work, halt
 
 REPLANS = 3
 SHOWN = 6
@@ -26,17 +26,9 @@ CAPS = {"ct": 1, "replan": REPLANS, "again": 2, "pass": 2, "plan": 2, "research-
 """Loops and their turns. `pass`: the first one and one escalation; `again`: one confirmation and one fix pass;
 `plan`: one retry of the planner; `research-gate` and `plan-gate`: five rounds after the first."""
 STEPS = {
-    "0": "setup",
-    "1": "research",
-    "2": "spec",
-    "3": "design",
-    "3b": "critique",
-    "4": "plan",
-    "5": "build",
-    "6": "verify",
-    "7": "review",
-    "8": "post-mortem",
-}
+    "0": "setup", "1": "research", "2": "spec", "3": "design", "3b": "critique", "4": "plan", "5": "build",
+    "6": "verify", "7": "review", "8": "post-mortem",
+}  # fmt: skip
 AGAIN = (AfterReview.CONFIRM, AfterReview.FIX)
 NOT_APPROVED = "A person did not approve the plan before this one; what they said stands above. Change it accordingly."
 NO_PAUSE = "APPROVAL_MODE requested but interactive pause not supported — proceeding autonomously"
@@ -103,12 +95,6 @@ def check(inputs: FeatureInputs) -> None:
             expected="words joined by '-', at most 40 characters",
             found=inputs.name,
         )
-    for name, value, allowed in (
-        ("approval_fallback", inputs.approval_fallback, ("wait", "proceed")),
-        ("scheduling", inputs.scheduling, (BARRIER, EAGER)),
-    ):
-        if value not in allowed:
-            raise ConfigInvalid(f"{name} must be {' or '.join(allowed)}", where=f"feature.{name}", found=value)
 
 
 async def setup(work: Work) -> None:
@@ -186,7 +172,6 @@ async def research(work: Work) -> None:
 async def explore(work: Work, turn: int = 1) -> dict[str, Heard]:
     """One round of researchers, merged; those that are usable."""
     rows = work.members.of(RESEARCH)
-    await work.calls.clear(work.members.names(RESEARCH))
     briefs = [work.briefs.researcher(row, again=turn > 1) for row in rows]
     heard = await work.calls.together(RESEARCH.name, briefs, "A", turn)
     usable = {name: one for name, one in heard.items() if one.done}
@@ -391,8 +376,8 @@ async def fix(work: Work, panel: Panel) -> Panel:
     await work.memory.clean()
     verified = await verification(work)
     again = await reviewers(work)
-    if again.reviewed is Reviewed.DONE and not verified.passed:
-        return replace(again, reviewed=Reviewed.NEEDS_REVISION)
+    if again.reviewed is Decided.DONE and not verified.passed:
+        return replace(again, reviewed=Decided.NEEDS_REVISION)
     return again
 
 

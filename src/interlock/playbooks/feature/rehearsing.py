@@ -5,39 +5,39 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from interlock.engine import (
-    ALWAYS,
-    ENDS,
-    LIARS,
-    STANDARD,
-    Act,
-    AgentRequest,
-    Deviation,
-    Invariant,
-    Options,
-    Played,
-    Rehearsal,
-    SimulatedWorld,
-    Simulation,
-    Status,
-    best,
-)
+from interlock.engine import Line, Options, Status
 from interlock.playbooks.feature import shared_memory
-from interlock.playbooks.feature.briefs import RETRIES, does_a_task
-from interlock.playbooks.feature.decisions import Verified
+from interlock.playbooks.feature.briefs import RETRIES
+from interlock.playbooks.feature.decisions import Decided
 from interlock.playbooks.feature.layout import Layout
 from interlock.playbooks.feature.members import CLUSTERS, MEMBERS, Members, R
 from interlock.playbooks.feature.memory_file import parse_memory, sample_memory
 from interlock.playbooks.feature.plan import Progress
 from interlock.playbooks.feature.playbook import CAPS, STEPS, feature_of
 from interlock.playbooks.feature.work import FeatureInputs
+from interlock.testing import (
+    ALWAYS,
+    ENDS,
+    LIARS,
+    STANDARD,
+    WEAKENED_TEST,
+    Act,
+    Agent,
+    Deviation,
+    Invariant,
+    Played,
+    Rehearsal,
+    SimulatedWorld,
+    Simulation,
+    best,
+)
 
 Request = Any
-Lines = Iterable[Any]
+Lines = Iterable[Line]
 AT = Layout("login")
 RETURNED = "agent.returned"
 CODE = "src/made-by-"
@@ -45,42 +45,21 @@ FILES = {"src/a.py": "a = 1\n", AT.decisions: "# Decisions\n\n- Keep it small.\n
 
 
 def among(*members: str) -> Callable[[Request], bool]:
-    names: Collection[str] = frozenset(members)
-    return lambda request: request.member in names
+    return lambda request: request.member in members
 
 
 def of_these(deviation: Deviation, *members: str) -> Deviation:
-    """The same, only by these members where it fits them: the whole rehearsal has to stay affordable."""
-    named = among(*members)
-    return replace(deviation, fits=lambda request: named(request) and deviation.fits(request))
+    """The same, only by these members where it fits them."""
+    return replace(deviation, fits=lambda request: request.member in members and deviation.fits(request))
 
 
 def says(message: str) -> Callable[[Request, Act], Act]:
     return lambda _request, act: replace(act, message=message)
 
 
-def judges(severity: Callable[[str], str]) -> Callable[[Request, Act], Act]:
-    """Does its work with another severity in its memory."""
-
-    def act_so(request: Request, act: Act) -> Act:
-        memory = sample_memory(request.member, severity(request.member))
-        return replace(act, files={**act.files, AT.mem(request.member): memory})
-
-    return act_so
-
-
-def also_writes(path: str, text: str) -> Callable[[Request, Act], Act]:
-    return lambda _request, act: replace(act, files={**act.files, path: text})
-
-
-def finds(words: Mapping[str, str]) -> Callable[[Request, Act], Act]:
-    """Its report has a finding that does not go with its verdict."""
-
-    def act_so(request: Request, act: Act) -> Act:
-        report = f"# Review\n\n### {words[request.member]}: it is open to all\n"
-        return replace(act, files={**act.files, AT.output(request.member): report})
-
-    return act_so
+def writes(files: Callable[[str], Mapping[str, str]]) -> Callable[[Request, Act], Act]:
+    """Does its work, and writes these files, which depend on who it is."""
+    return lambda request, act: replace(act, files={**act.files, **files(request.member)})
 
 
 REMARK = "A remark of a person."
@@ -116,17 +95,20 @@ def deviations(members: Members) -> tuple[Deviation, ...]:
     """What agents do other than their best; every judge gives every verdict."""
     worst = {row.name: row.words.worst for row in members.rows if row.judges}
     one_each = among("ct-security", "v-build", "r-security")
+    judges_so = writes(lambda name: {AT.mem(name): sample_memory(name, worst[name])})
+    strangely = writes(lambda name: {AT.mem(name): sample_memory(name, "Severe")})
+    grave = writes(lambda name: {AT.output(name): f"# Review\n\n### {worst[name]}: it is open to all\n"})
     return (
         *(of_these(one, *BY[one.name]) if one.name in BY else one for one in (*STANDARD, *LIARS)),
         Deviation("says ERROR", says("ERROR: it broke")),
         Deviation("asks for revision", says("NEEDS_REVISION: not yet"), among(*worst, "spec", "implementer-T01")),
-        Deviation("gives the worst verdict", judges(worst.__getitem__), among(*worst)),
-        Deviation("judges in other words", judges(lambda _name: "Severe"), one_each),
-        Deviation("finds something grave and is content", finds(worst), among("ct-security", "r-security")),
-        Deviation("changes the shared memory", also_writes(AT.memory, "mine"), among("designer", "v-build")),
-        Deviation("meddles with the plan", also_writes(AT.plan, "# Mine\n"), among("implementer-T01")),
-        Deviation("breaks the plan", also_writes(AT.plan, "# Plan\n"), among("planner")),
-        Deviation("rewrites the decisions", also_writes(AT.decisions, "# Mine\n"), among("r-knowledge")),
+        Deviation("gives the worst verdict", judges_so, among(*worst)),
+        Deviation("judges in other words", strangely, one_each),
+        Deviation("finds something grave and is content", grave, among("ct-security", "r-security")),
+        Deviation("changes the shared memory", writes(lambda _: {AT.memory: "mine"}), among("designer", "v-build")),
+        Deviation("meddles with the plan", writes(lambda _: {AT.plan: "# Mine\n"}), among("implementer-T01")),
+        Deviation("breaks the plan", writes(lambda _: {AT.plan: "# Plan\n"}), among("planner")),
+        Deviation("rewrites the decisions", writes(lambda _: {AT.decisions: "# Mine\n"}), among("r-knowledge")),
         Deviation("a person edits the shared memory", edits(AT.memory), among("spec", "implementer-T01", "v-tests")),
         Deviation("a person edits the decisions", edits(AT.decisions, b"Keep it small."), among("r-knowledge")),
     )
@@ -200,7 +182,7 @@ def rehearsal(members: Members = MEMBERS) -> Rehearsal:
     """One small feature with three tasks in two waves."""
     playbook = feature_of(members)
 
-    def make(agent: Callable[[AgentRequest], Act], options: Options) -> Simulation:
+    def make(agent: Agent, options: Options) -> Simulation:
         inputs = FeatureInputs("Add a login page", slug="login")
         return Simulation(playbook, inputs, SimulatedWorld(FILES, agent), options=options)
 
@@ -222,10 +204,6 @@ def decisions_of(played: Played, rule: str) -> list[str]:
         for line in played.simulation.lines
         if line.event == "decide" and line.data["out"]["rule"] == rule
     ]
-
-
-def ends_of(played: Played) -> list[Any]:
-    return [line for line in played.simulation.lines if line.event == "dispatch.end"]
 
 
 FINISHED = (Status.COMPLETE, Status.DEGRADED)
@@ -287,7 +265,7 @@ def nothing_open_passes(played: Played) -> str | None:
     lines = played.simulation.lines
     for number, line in enumerate(lines):
         passed = line.event == "decide" and line.data["out"]["rule"] == "v_cluster"
-        if passed and Verified(line.data["out"]["result"]).passed and (waiting := open_tasks(lines[:number])):
+        if passed and Decided(line.data["out"]["result"]).passed and (waiting := open_tasks(lines[:number])):
             return f"verification passed with {', '.join(waiting)} open"
     return None
 
@@ -353,9 +331,7 @@ def memory_is_whole(played: Played) -> str | None:
 def nothing_elsewhere(played: Played) -> str | None:
     """The source is as it was but for what task agents made, and nothing else lies outside of the feature's folder."""
     world = played.simulation.world
-    made = [line.data["out"]["changes"] for line in ends_of(played) if does_a_task(line.data["member"])]
-    known = {*FILES, *world.people, *itertools.chain(*made)}
-    ours = (f"{AT.folder}/", ".interlock/")
+    known, ours = {*FILES, WEAKENED_TEST, *world.people}, (f"{AT.folder}/", ".interlock/", CODE)
     strange = [path for path in world.tree.files if not path.startswith(ours) and path not in known]
     changed = [path for path in ("src/a.py",) if world.tree.files.get(path) != FILES[path].encode()]
     return f"changed: {', '.join(strange + changed)}" if strange or changed else None
@@ -388,7 +364,7 @@ def one_retry_each(played: Played) -> str | None:
 
 
 def telemetry_is_complete(played: Played) -> str | None:
-    ends = Counter(line.data["member"] for line in ends_of(played))
+    ends = Counter(line.data["member"] for line in played.simulation.lines if line.event == "dispatch.end")
     told = Counter(line.data["agent"] for line in played.simulation.lines if line.event == RETURNED)
     if ends != told:
         return f"returned but not told: {', '.join((ends - told) or (told - ends))}"

@@ -127,7 +127,6 @@ async def do_tasks(work: Work, step: str, name: str, ids: Sequence[str], brief: 
     """
     run, known = work.run, work.tasks
     tasks = [known.listed[one] for one in ids]
-    await work.calls.clear([task.member for task in tasks])
     heard = await work.calls.together(name, map(brief, tasks), "wave", known.rounds)
     memories: dict[str, MemoryFile | None] = {}
     for task in tasks:

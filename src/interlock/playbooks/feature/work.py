@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from interlock.engine import CHECK, Checks, Ending, Option, Proof, Run, Stop, named_commands
 from interlock.playbooks.feature.briefs import Briefs, Known
 from interlock.playbooks.feature.calls import Calls
-from interlock.playbooks.feature.decisions import Verified, slug_of, valid_slug
+from interlock.playbooks.feature.decisions import Decided, slug_of, valid_slug
 from interlock.playbooks.feature.layout import Layout
 from interlock.playbooks.feature.members import MEMBERS, Members
 from interlock.playbooks.feature.plan import Tasks
@@ -57,7 +57,7 @@ class FeatureInputs:
 class Verification:
     """What the last round of verifiers came to."""
 
-    verified: Verified
+    verified: Decided
     against: tuple[str, ...]
     """What the engine itself knew that speaks against the work."""
     disproved: tuple[str, ...]
@@ -102,8 +102,8 @@ class Work:
     def name_commands(self) -> None:
         """The commands that a person names: what they mend in the settings counts from then on."""
         run = self.run
-        settings = run.settings.check_commands if run.settings is not None else ()
-        self.checks.commands = named_commands(run, self.inputs.check_commands, settings, "feature")
+        commands = named_commands(run, self.inputs.check_commands, run.settings.check_commands, "feature")
+        self.checks.commands = commands
 
     async def prove(self) -> None:
         """Run the commands that a person named on the tree as it is."""
