@@ -15,12 +15,14 @@ from interlock.errors import DocumentInvalid
 from interlock.playbooks.feature import plan as plans
 from interlock.playbooks.feature import shared_memory as shared
 from interlock.playbooks.feature.calls import ClusterSummary, Returned
-from interlock.playbooks.feature.closing import free_date, run_log, telemetry
+from interlock.playbooks.feature.closing import Telemetry, free_date
 from interlock.playbooks.feature.clusters import grown
 from interlock.playbooks.feature.findings import findings, of_severity
 from interlock.playbooks.feature.layout import Layout
 from interlock.playbooks.feature.members import MEMBERS, PRODUCERS, TaskAgent, phase
 from interlock.playbooks.feature.memory_file import MemoryFile, parse_memory, sample_memory
+
+from .conftest import task
 
 LINE = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp")), min_size=1, max_size=40).map(
     lambda text: " ".join(text.split())
@@ -264,11 +266,6 @@ def test_an_edit_that_changes_what_the_sections_are_is_refused() -> None:
 # -- plans
 
 
-def task(task_id: str, **fields: Any) -> str:
-    lines = "".join(f"{name}: {value}\n" for name, value in {"id": task_id, "title": "t", **fields}.items())
-    return f"---\n{lines}---\nDo it.\n"
-
-
 def plan(*waves: str) -> str:
     parts = [
         f"### Wave {number}\n\n" + "".join(f"- {one}: do {one}\n" for one in wave.split())
@@ -427,12 +424,13 @@ RETURNS = [
 ]
 CLUSTERS = [ClusterSummary("1.1", "research", 4, 0, "DONE")]
 FACTS = [{"key": "1/researcher-impact#1", "ended_at": "2026-01-04T12:00:01Z", "seconds": 1.0}]
+TELEMETRY = Telemetry("login", "2026-01-04", RETURNS, CLUSTERS, FACTS)
 
 
 @pytest.mark.req("FT-146")
 def test_telemetry_has_its_exact_form() -> None:
     """Headings, labels, columns; a dash where nothing failed; a cell cannot break the table."""
-    assert telemetry("login", "2026-01-04", RETURNS, CLUSTERS, FACTS) == (
+    assert TELEMETRY.told == (
         "## Dispatch Telemetry\n"
         "\n"
         "**Feature:** login\n"
@@ -455,7 +453,7 @@ def test_telemetry_has_its_exact_form() -> None:
 
 def test_the_run_log_is_fenced_yaml() -> None:
     """Every row of the telemetry, as data."""
-    text = run_log("login", "2026-01-04", "ERROR", RETURNS, CLUSTERS, FACTS)
+    text = TELEMETRY.log("ERROR")
     (fence,) = Sections(text).fences("yaml")
     data = load_yaml(fence.content, "log")
     assert data["outcome"] == "ERROR"

@@ -77,6 +77,29 @@ def test_no_schedule_beats_its_bounds_and_eager_is_never_slower(first: list[int]
     assert eager.took <= barrier.took + 1e-6
 
 
+@pytest.mark.req("LY-22")
+@settings(max_examples=25)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=9), st.lists(st.integers(1, 30), min_size=1, max_size=6))
+def test_a_task_starts_at_the_moment_a_place_is_free(first: list[int], second: list[int]) -> None:
+    """In a world where nothing but agents takes time, each wave takes what its order takes at four places."""
+    seconds = {f"T{number}": float(time) for number, time in enumerate(first)}
+    seconds |= {f"U{number}": float(time) for number, time in enumerate(second)}
+    waves = [" ".join(name for name in seconds if name.startswith(letter)) for letter in "TU"]
+    done = scheduled(seconds, waves, {"U0": "T0"}, EAGER)
+    assert done.took == pytest.approx(allowed(first) + allowed(second))
+    ends = {span.end for span in done.spans.values()}
+    began = min(span.start for span in done.spans.values())
+    assert all(span.start == began or span.start in ends for span in done.spans.values())
+
+
+def allowed(times: list[int]) -> float:
+    """What so many tasks take, each begun as soon as one of the places is free."""
+    places = [0.0] * AT_ONCE
+    for time in times:
+        places[places.index(min(places))] += time
+    return max(places)
+
+
 def test_barriers_cost_what_the_slowest_of_each_sub_wave_takes() -> None:
     """Six tasks of which the first takes longest: with barriers the others wait for it, eagerly they do not."""
     seconds = {"T1": 10.0, **{f"T{number}": 2.0 for number in range(2, 7)}}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from interlock.documents import render_yaml
@@ -88,92 +88,71 @@ def report(work: Work, first: str, more: Sequence[str]) -> str:
 # -- telemetry and log
 
 
-async def date_of(work: Work) -> str:
-    run, at = work.run, work.at
-    taken = [*await run.list(at.at("agent-metrics"), "*.md"), *await run.list(at.at("post-mortems"), "*.md")]
-    return free_date(run.now().date().isoformat(), taken)
+DISPATCHES = ("Agent", "Step", "Pattern", "Status", "Retries", "Failure", "Iteration", "Human", "Timestamp")
+SUMMARIES = ("Step", "Cluster", "Dispatched", "Errors", "Outcome")
 
 
-async def keep_run_log(work: Work, run_date: str, ending: Ending) -> None:
-    """The engine's own run log, where no agent wrote one."""
-    run, calls = work.run, work.calls
-    outcome = Concluded.ERROR if ending.status is Status.FAILED else Concluded.DONE
-    text = run_log(work.at.slug, run_date, outcome, calls.returns, calls.clusters, run.telemetry())
-    await run.write_anew(work.at.run_log(run_date), text)
+@dataclass(frozen=True)
+class Telemetry:
+    """What is known of the dispatches of a run; `facts`: the journal's own rows of them."""
 
+    slug: str
+    run_date: str
+    returns: Sequence[Returned]
+    clusters: Sequence[ClusterSummary]
+    facts: Sequence[Mapping[str, Any]]
 
-def telemetry(
-    slug: str,
-    run_date: str,
-    returns: Sequence[Returned],
-    clusters: Sequence[ClusterSummary],
-    facts: Sequence[Mapping[str, Any]],
-) -> str:
-    """The telemetry of a run in the form that the post-mortem agent gets. `facts`: rows of the journal."""
-    ended = {row["key"]: row["ended_at"] for row in facts}
-    dispatches = [
-        (
-            one.agent,
-            one.step,
-            one.pattern,
-            one.status,
-            str(one.retries),
-            one.failure or NONE,
-            str(one.iteration),
-            "yes" if one.human else "no",
-            ended.get(one.key, NONE),
+    @property
+    def _dispatches(self) -> list[dict[str, Any]]:
+        facts = {row["key"]: {"timestamp": row["ended_at"], "seconds": row["seconds"]} for row in self.facts}
+        known = [(vars(one), facts.get(one.key, {"timestamp": "", "seconds": 0.0})) for one in self.returns]
+        return [{name: one[name] for name in one if name != "key"} | more for one, more in known]
+
+    @property
+    def told(self) -> str:
+        """In the form that the post-mortem agent gets."""
+        head = f"## Dispatch Telemetry\n\n**Feature:** {self.slug}\n**Run Date:** {self.run_date}\n\n"
+        summaries = _table(SUMMARIES, map(vars, self.clusters))
+        return (
+            f"{head}### Agent Dispatches\n\n{_table(DISPATCHES, self._dispatches)}\n\n"
+            f"### Cluster Summaries\n\n{summaries}"
         )
-        for one in returns
-    ]
-    head = f"## Dispatch Telemetry\n\n**Feature:** {slug}\n**Run Date:** {run_date}\n"
-    columns = ("Agent", "Step", "Pattern", "Status", "Retries", "Failure", "Iteration", "Human", "Timestamp")
-    summaries = [(one.step, one.cluster, str(one.dispatched), str(one.errors), one.outcome) for one in clusters]
-    return "\n".join(
-        [
-            head,
-            "### Agent Dispatches\n",
-            _table(columns, dispatches),
-            "",
-            "### Cluster Summaries\n",
-            _table(("Step", "Cluster", "Dispatched", "Errors", "Outcome"), summaries),
-        ]
-    )
+
+    def log(self, outcome: str) -> str:
+        """As the engine keeps it where no agent did: as YAML in a fence."""
+        data = {
+            "feature": self.slug,
+            "run_date": self.run_date,
+            "outcome": outcome,
+            "dispatches": self._dispatches,
+            "clusters": [dict(vars(one)) for one in self.clusters],
+        }
+        return f"# Run log: {self.slug}, {self.run_date}\n\n```yaml\n{render_yaml(data).rstrip()}\n```\n"
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
+def _table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    lines = [columns, ["---"] * len(columns), *([_cell(row[name.lower()]) for name in columns] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " ".join(str(value).split()).replace("|", "\\|") or NONE
 
 
-def run_log(
-    slug: str,
-    run_date: str,
-    outcome: str,
-    returns: Sequence[Returned],
-    clusters: Sequence[ClusterSummary],
-    facts: Sequence[Mapping[str, Any]],
-) -> str:
-    """The run log as the engine writes it where no agent did: the telemetry as YAML in a fence."""
-    ended = {row["key"]: row for row in facts}
-    data = {
-        "feature": slug,
-        "run_date": run_date,
-        "outcome": outcome,
-        "dispatches": [
-            {
-                **{name: value for name, value in asdict(one).items() if name != "key"},
-                "timestamp": ended.get(one.key, {}).get("ended_at", ""),
-                "seconds": ended.get(one.key, {}).get("seconds", 0.0),
-            }
-            for one in returns
-        ],
-        "clusters": [asdict(one) for one in clusters],
-    }
-    return f"# Run log: {slug}, {run_date}\n\n```yaml\n{render_yaml(data).rstrip()}\n```\n"
+async def telemetry_of(work: Work) -> Telemetry:
+    """All of this run so far, under a date that no earlier run has."""
+    run, at, calls = work.run, work.at, work.calls
+    taken = [*await run.list(at.at("agent-metrics"), "*.md"), *await run.list(at.at("post-mortems"), "*.md")]
+    run_date = free_date(run.now().date().isoformat(), taken)
+    return Telemetry(at.slug, run_date, calls.returns, calls.clusters, run.telemetry())
+
+
+async def keep_run_log(work: Work, telemetry: Telemetry, ending: Ending) -> None:
+    """The engine's own run log, where no agent wrote one."""
+    text = telemetry.log(Concluded.ERROR if ending.status is Status.FAILED else Concluded.DONE)
+    await work.run.write_anew(work.at.run_log(telemetry.run_date), text)
 
 
 def free_date(day: str, taken: Collection[str]) -> str:

@@ -10,7 +10,7 @@ from interlock.engine import APPROVE, AfterComplete, Choice, Ending, GateDecisio
 from interlock.errors import BadInput
 from interlock.playbooks.feature.briefs import RETRIES, Brief
 from interlock.playbooks.feature.calls import Heard, failed_keys, reasons
-from interlock.playbooks.feature.closing import conclude, date_of, keep_run_log, report, telemetry
+from interlock.playbooks.feature.closing import conclude, keep_run_log, report, telemetry_of
 from interlock.playbooks.feature.clusters import Panel, confirm, critics, reviewers, verification
 from interlock.playbooks.feature.decisions import AfterReview, Decided, Result, Said, after_review, valid_slug
 from interlock.playbooks.feature.findings import of_severity
@@ -388,12 +388,11 @@ async def post_mortem(work: Work, ending: Ending) -> None:
     """One agent looks back on the run; whatever it does, the result is fixed."""
     run, at, calls = work.run, work.at, work.calls
     with run.step("8"):
-        run_date = await date_of(work)
-        told = telemetry(at.slug, run_date, calls.returns, calls.clusters, run.telemetry())
+        known = await telemetry_of(work)
         outcome = str(ending.output).partition("\n")[0]
-        one = await calls.alone(work.briefs.post_mortem(run_date, told, outcome))
-        if at.run_log(run_date) not in one.report.artifacts:
-            await keep_run_log(work, run_date, ending)
+        one = await calls.alone(work.briefs.post_mortem(known.run_date, known.told, outcome))
+        if at.run_log(known.run_date) not in one.report.artifacts:
+            await keep_run_log(work, replace(known, returns=calls.returns, facts=run.telemetry()), ending)
         status = Said.DONE if one.done else Said.ERROR
         said = f"PostMortem dispatch: {status}. {(one.report.detail or one.why).rstrip('.')}."
         memories = await calls.memories({one.member: one}) if one.done else {}
@@ -410,5 +409,5 @@ async def halted(work: Work, ending: Ending) -> Ending:
         await post_mortem(work, ending)
     else:
         with work.run.step("halt"):
-            await keep_run_log(work, await date_of(work), ending)
+            await keep_run_log(work, await telemetry_of(work), ending)
     return ending
