@@ -175,7 +175,7 @@ def test_a_failed_run_is_retried_where_it_failed(place: Place) -> None:
     place.scenario({"agent": "r-security", "status": "ERROR", "message": "no network"})
     finished = place.run()
     assert finished.exit_code == 5
-    assert str(finished.output).startswith("ERROR: review: no usable security review")
+    assert str(finished.output).startswith("ERROR: review: a verdict that is needed is not usable")
     place.scenario()
     app = place.app()
     retried = asyncio.run(app.resume(finished.run_id, Call(retry=True)))

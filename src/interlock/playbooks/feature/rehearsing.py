@@ -230,7 +230,7 @@ def heeded(members: Members) -> Invariant:
     rows = [row for row in members.of(R) if row.weighed]
 
     def broken(played: Played) -> str | None:
-        if played.close.status not in FINISHED:
+        if played.finished.status not in FINISHED:
             return None
         said = {line.data["agent"]: line.data["status"] for line in played.simulation.lines if line.event == RETURNED}
         for row in rows:
@@ -238,7 +238,7 @@ def heeded(members: Members) -> Invariant:
                 return f"{row.name} was not asked"
             memory = played.simulation.world.tree.files.get(AT.mem(row.name), b"").decode()
             if said[row.name] != "ERROR" and parse_memory(memory).severity in row.words.grave:
-                return f"{row.name} found something grave, and the end is {played.close.status}"
+                return f"{row.name} found something grave, and the end is {played.finished.status}"
         return None
 
     return Invariant("no reviewer is passed over", broken)
@@ -299,7 +299,7 @@ def no_step_is_left_out(played: Played) -> str | None:
             return f"step {before} was followed by {after}"
     if walked[:1] != order[:1]:
         return f"it began with {walked[:1]}"
-    unfinished = played.close.status in FINISHED and walked[-1] != order[-1]
+    unfinished = played.finished.status in FINISHED and walked[-1] != order[-1]
     return f"it ended in step {walked[-1]}" if unfinished else None
 
 
