@@ -22,7 +22,8 @@ from interlock.engine.playing import Finished
 from interlock.engine.runs import Call, Quiet, Runs
 from interlock.errors import ConfigInvalid, Refused
 from interlock.playbooks.feature import FeatureInputs, example_files, feature
-from interlock.playbooks.feature.layout import AGENTS, Layout
+from interlock.playbooks.feature.layout import Layout
+from interlock.playbooks.feature.members import MEMBERS
 
 AT = Layout("login")
 INPUTS = FeatureInputs("Add a login page", slug="login")
@@ -174,7 +175,7 @@ def test_a_failed_run_is_retried_where_it_failed(place: Place) -> None:
     place.scenario({"agent": "r-security", "status": "ERROR", "message": "no network"})
     finished = place.run()
     assert finished.exit_code == 5
-    assert str(finished.output).startswith("ERROR: review: no usable security review")
+    assert str(finished.output).startswith("ERROR: review: a verdict that is needed is not usable")
     place.scenario()
     app = place.app()
     retried = asyncio.run(app.resume(finished.run_id, Call(retry=True)))
@@ -186,7 +187,7 @@ def test_a_failed_run_is_retried_where_it_failed(place: Place) -> None:
 def test_an_agent_that_is_not_configured_is_refused_at_the_start(tmp_path: Path) -> None:
     """By its name, before anything is written; several are all named."""
     library = RoleLibrary(tmp_path, [])
-    for name in AGENTS:
+    for name in MEMBERS.agents:
         if name not in ("ct-strategy", "planner"):
             path = tmp_path / ".interlock/agents" / f"{name}.md"
             path.parent.mkdir(parents=True, exist_ok=True)
