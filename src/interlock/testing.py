@@ -20,6 +20,7 @@ from interlock.engine.exploration import (
     LIARS,
     PEOPLES_FILE,
     STANDARD,
+    TROUBLES,
     WEAKENED_TEST,
     Deviation,
     Invariant,
@@ -31,6 +32,7 @@ from interlock.engine.journal import Line, Tripwire
 from interlock.engine.model import CommandResult, Delegation
 from interlock.engine.options import Options
 from interlock.engine.playing import Finished
+from interlock.engine.simulated_repository import SimulatedRepository, Trouble
 from interlock.engine.simulation import (
     Act,
     Agent,
@@ -268,6 +270,7 @@ __all__ = [
     "LIARS",
     "PEOPLES_FILE",
     "STANDARD",
+    "TROUBLES",
     "WEAKENED_TEST",
     "Act",
     "Agent",
@@ -282,8 +285,10 @@ __all__ = [
     "MemoryTree",
     "Played",
     "Rehearsal",
+    "SimulatedRepository",
     "SimulatedWorld",
     "Simulation",
+    "Trouble",
     "best",
     "both",
     "explore",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -192,6 +193,15 @@ class Engine(ABC):
     def slept(self) -> list[float]:
         """Waits between tries."""
 
+    @abstractmethod
+    def put_under_git(self) -> None:
+        """Commit everything as it is."""
+
+    @property
+    @abstractmethod
+    def commits(self) -> list[str]:
+        """The messages of the checked-out branch, the newest first."""
+
 
 class Simulated(Engine):
     kind = "simulated"
@@ -210,16 +220,9 @@ class Simulated(Engine):
         return self.simulation.go(tripwire=tripwire, options=options)
 
     def _command(self, call: CommandCall) -> CommandResult:
-        """What the scripts of the toys do."""
-        _sh, script, mark = call.argv
-        if script == "-c" and mark in self.files:  # it does what the file of its name says: status, then output
-            status, _, output = self.files[mark].partition("\n")
-            return CommandResult(int(status), output)
-        done = self.files.get("effects.txt", "").splitlines()
-        if script == "effect.sh":
-            self.edit("effects.txt", "".join(f"{line}\n" for line in (*done, mark)))
-            return CommandResult(0, "done\n")
-        return CommandResult(0, f"{mark}\n") if mark in done else CommandResult(1)
+        """It does what the file of its name says: status, then output."""
+        status, _, output = self.files.get(call.argv[-1], "1").partition("\n")
+        return CommandResult(int(status), output)
 
     def decide(self, choice: str, *, note: str = "", who: str = "ann") -> Waiting:
         identity = self.world.records.identity
@@ -268,6 +271,13 @@ class Simulated(Engine):
     @property
     def slept(self) -> list[float]:
         return self.world.slept
+
+    def put_under_git(self) -> None:
+        """A simulated world is a repository from the beginning."""
+
+    @property
+    def commits(self) -> list[str]:
+        return self.world.repository.messages
 
 
 class _World(SimulatedWorld):
@@ -440,6 +450,20 @@ class Real(Engine):
     @property
     def slept(self) -> list[float]:
         return self._slept
+
+    def git(self, *words: str) -> str:
+        return subprocess.run(("git", *words), cwd=self.root, check=True, capture_output=True, text=True).stdout
+
+    def put_under_git(self) -> None:
+        self.git("init", "-q")
+        self.git("config", "user.name", "A Person")
+        self.git("config", "user.email", "person@example.org")
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", "first")
+
+    @property
+    def commits(self) -> list[str]:
+        return [message for message in self.git("log", "-z", "--format=%B").split("\0") if message]
 
 
 def write(root: Path, path: str, content: str | bytes | None) -> None:

@@ -12,7 +12,7 @@ from interlock.engine import Ending, Run, Status
 from interlock.engine.keys import sha256
 from interlock.errors import BadInput, DocumentInvalid
 from tests.conformance.harness import Crash, Death, Engine, also, in_turn, instead, reacting
-from tests.engine.toys import COMMAND_FILES, COMMANDED, COUNTED, Work, producing, single, toy
+from tests.engine.toys import COMMITTING, COUNTED, Work, producing, single, toy
 
 Start = Callable[..., Engine]
 
@@ -50,37 +50,32 @@ def test_a_write_that_was_only_intended_happens_at_resume(engine: Start) -> None
 
 
 @pytest.mark.req("EN-10", "EN-11")
-def test_a_command_whose_record_was_lost_is_asked_for_by_its_probe(engine: Start) -> None:
-    """The probe finds the mark of run and key: the effect is not repeated."""
-    played = engine(COMMANDED, Work(), COMMAND_FILES)
-    played.dies(Death("command", key="probed/command#1"))
+@pytest.mark.parametrize("effect", ["checkout#1", "commit#1"])
+def test_an_effect_on_the_repository_whose_record_was_lost_is_found_there(engine: Start, effect: str) -> None:
+    """The branch, and the mark of run and key in the commit: nothing is repeated."""
+    played = engine(COMMITTING, Work(), {"a.txt": "old\n"})
+    played.put_under_git()
+    played.dies(Death("repository", key=effect))
     assert played.go().status is Status.COMPLETE
-    run_id = played.lines[0].run
-    assert played.files["effects.txt"].splitlines() == [f"{run_id}/probed/command#1", f"{run_id}/blind/command#1"]
-    probed, blind = played.events("command")
-    assert probed.data["out"]["probed"] is True
-    assert blind.data["out"]["probed"] is False
+    done = {line.key: line.data["out"] for line in played.events("repository")}
+    assert {key for key, out in done.items() if out["probed"]} == {effect}
+    assert len(played.events("repository.intent")) == 2
+    assert [message.split() for message in played.commits] == [
+        ["work", "Interlock-Key:", f"{played.lines[0].run}/commit#1"],
+        ["first"],
+    ]
 
 
 @pytest.mark.req("EN-10")
-def test_a_command_that_never_ran_runs_at_resume(engine: Start) -> None:
-    """A probe that finds nothing lets the command run."""
-    played = engine(COMMANDED, Work(), COMMAND_FILES)
-    played.dies(Death("command.intent", key="probed/command#1", lost=False))
-    assert "effects.txt" not in played.files
+def test_an_effect_on_the_repository_that_never_happened_happens_at_resume(engine: Start) -> None:
+    """The repository does not know of it."""
+    played = engine(COMMITTING, Work(), {"a.txt": "old\n"})
+    played.put_under_git()
+    played.dies(Death("repository.intent", key="commit#1", lost=False))
+    assert [message.strip() for message in played.commits] == ["first"]
     assert played.go().status is Status.COMPLETE
-    assert len(played.files["effects.txt"].splitlines()) == 2
-    assert played.events("command")[0].data["out"]["probed"] is False
-
-
-@pytest.mark.req("EN-10")
-def test_a_command_without_a_probe_runs_again(engine: Start) -> None:
-    """Nobody can tell whether it happened; it happens again."""
-    played = engine(COMMANDED, Work(), COMMAND_FILES)
-    played.dies(Death("command", key="blind/command#1"))
-    assert played.go().status is Status.COMPLETE
-    assert len(played.files["effects.txt"].splitlines()) == 3
-    assert len(played.events("command.intent")) == 2
+    assert len(played.commits) == 2
+    assert played.files["report.txt"] == "True False\n"
 
 
 @pytest.mark.req("EN-13", "LY-05", "CM-34")
@@ -246,7 +241,7 @@ def test_the_same_error_later_ends_the_run_as_stopped(engine: Start) -> None:
 
 
 @pytest.mark.req("EN-24")
-@pytest.mark.parametrize("verb", ["write", "command", "gate", "dispatch", "set_aside"])
+@pytest.mark.parametrize("verb", ["write", "command", "repository", "gate", "dispatch", "set_aside"])
 def test_a_run_comes_into_being_with_its_first_effect(engine: Start, verb: str) -> None:
     """Reading, deciding and noting leave no trace; each verb with an effect makes the run."""
     before: list[bool] = []
@@ -260,7 +255,9 @@ def test_a_run_comes_into_being_with_its_first_effect(engine: Start, verb: str) 
             case "write":
                 await run.write("w.txt", "w")
             case "command":
-                await run.command(("sh", "effect.sh", "x"))
+                await run.command(("true",))
+            case "repository":
+                await run.repository.checkout("work", create=True)
             case "gate":
                 await run.gate("g", "Go on?")
             case "dispatch":
@@ -269,7 +266,8 @@ def test_a_run_comes_into_being_with_its_first_effect(engine: Start, verb: str) 
                 await run.set_aside("a.txt")
         return Ending.complete()
 
-    played = engine(toy(body), Work(), {"a.txt": "old\n", **COMMAND_FILES})
+    played = engine(toy(body), Work(), {"a.txt": "old\n"})
+    played.put_under_git()
     played.go()
     assert before == [True]
     assert [line.event for line in played.lines][:3] == ["run.start", "read", "looked"]

@@ -56,7 +56,7 @@ async def sweep(run: Run, inputs: Inputs) -> Ending:
     started, token = run.now(), run.new_id("x-")
     with run.step("plan"):
         plan = await run.dispatch(Dispatch("planner", "Plan it.", Contract((Artifact("plan.md"),))))
-        await run.command(["sh", "-c", "echo built >> builds.txt"], probe=["cat", "builds.txt"], direct=True)
+        await run.command(["sh", "-c", "echo built > builds.txt"], writes=True)
     async for turn in run.loop("rounds"):
         await run.write("state.txt", f"round {turn}\n")
         reports = await run.cluster("work", {name: partial(member, run, name, turn) for name in ("a", "b")})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interlock.app import open_runs
-from interlock.engine import KEY, AfterComplete, Ending, Run, Status
+from interlock.engine import AfterComplete, Ending, Run, Status
 from interlock.engine.folder import known_runs
 from interlock.engine.lifecycle import ended_as
 from interlock.engine.runs import Call, Quiet
@@ -318,34 +317,6 @@ def test_caps_are_fixed_when_the_run_begins(real: Start) -> None:
     played.playbook = toy(body, caps={"fix": 5})
     assert played.go().output == "[1, 2]"
     assert json.loads((played.run.folder.path / "run.json").read_text())["caps"] == {"fix": 2}
-
-
-@pytest.mark.req("EN-11")
-def test_a_commit_whose_record_was_lost_is_made_once(real: Start, workspace: Path) -> None:
-    """Killed after `git commit`: the mark in the message is found and there is exactly one commit."""
-
-    def git(*args: str) -> str:
-        return subprocess.run(["git", *args], cwd=workspace, check=True, capture_output=True, text=True).stdout
-
-    git("init", "-q")
-
-    async def body(run: Run, _work: Work) -> Ending:
-        await run.write("a.txt", "a\n")
-        await run.command(("git", "add", "a.txt"), name="add", direct=True)
-        made = await run.command(
-            ("git", "commit", "-q", "-m", f"work\n\nInterlock-Key: {KEY}"),
-            probe=("git", "log", "--all", "--fixed-strings", "--grep", f"Interlock-Key: {KEY}", "--format=%H"),
-            name="commit",
-            direct=True,
-        )
-        return Ending.complete(str(made.probed))
-
-    played = real(toy(body), Work(), {})
-    played.dies(Death("command", key="commit#1"))
-    assert played.go().output == "True"
-    messages = git("log", "--format=%B").split()
-    assert messages.count("Interlock-Key:") == 1
-    assert f"{played.run.identity.run_id}/commit#1" in messages
 
 
 @pytest.mark.req("CM-06", "EN-44")

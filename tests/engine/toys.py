@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from interlock.contracts import Artifact, Contract, Outcome
-from interlock.engine import KEY, Dispatch, Ending, Kind, Past, Playbook, Quoted, Report, Retries, Run, Table
+from interlock.engine import Dispatch, Ending, Kind, Past, Playbook, Quoted, Report, Retries, Run, Table
 
 ONCE = Retries(transient=0, contract=0, error=0)
 """No repeats by the dispatcher: one call is one try."""
@@ -143,27 +143,19 @@ async def questioned(run: Run, _work: Work) -> Ending:
 QUESTIONED = toy(questioned, name="questioned")
 
 
-# -- commands with an effect that must happen once
-
-EFFECT = ("sh", "effect.sh", KEY)
-PROBE = ("sh", "probe.sh", KEY)
-COMMAND_FILES = {
-    "effect.sh": 'echo "$1" >> effects.txt; echo done\n',
-    "probe.sh": 'grep -Fx "$1" effects.txt\n',
-}
+# -- an effect that must happen once
 
 
-async def commanded(run: Run, _work: Work) -> Ending:
-    """A command that can be asked whether it has happened, and one that cannot."""
-    with run.step("probed"):
-        first = await run.command(EFFECT, probe=PROBE, direct=True)
-    with run.step("blind"):
-        second = await run.command(EFFECT, direct=True)
-    await run.write("report.txt", f"{first.exit} {second.exit}\n")
+async def committing(run: Run, _work: Work) -> Ending:
+    """A branch and a commit of the user's own git."""
+    await run.repository.checkout("work", create=True)
+    await run.write("a.txt", "new\n")
+    made = await run.repository.commit(["a.txt"], "work")
+    await run.write("report.txt", f"{made.ok} {made.probed}\n")
     return Ending.complete()
 
 
-COMMANDED = toy(commanded, name="commanded")
+COMMITTING = toy(committing, name="committing")
 
 
 # -- a state document

@@ -3,6 +3,7 @@
 from interlock.contracts.answer import PLAIN, Answer, AnswerFormat, parse_answer, sample
 from interlock.contracts.artifact import Artifact, ArtifactCheck, ArtifactClass, check, complaint
 from interlock.contracts.contract import NO_CHANGE, Contract, Judgement, judge, why_no_change
+from interlock.contracts.documentation import DOCUMENTATION, is_documentation
 from interlock.contracts.evidence import (
     FAIL,
     PASS,
@@ -28,6 +29,7 @@ from interlock.contracts.structure import (
 from interlock.contracts.weakening import is_definition, is_test, weakened
 
 __all__ = [
+    "DOCUMENTATION",
     "FAIL",
     "NO_CHANGE",
     "PASS",
@@ -59,6 +61,7 @@ __all__ = [
     "checks_in_text",
     "complaint",
     "is_definition",
+    "is_documentation",
     "is_test",
     "judge",
     "labelled",

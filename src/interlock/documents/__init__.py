@@ -11,10 +11,12 @@ from interlock.documents.store import LIMIT, EditedMeanwhile, Store, Written
 from interlock.documents.words import one_line, stamp
 from interlock.documents.yaml import YamlDocument
 from interlock.documents.yaml import load as load_yaml
+from interlock.documents.yaml_state import Changes, edited_yaml, read_yaml
 from interlock.documents.yaml_text import dump as render_yaml
 
 __all__ = [
     "LIMIT",
+    "Changes",
     "Document",
     "DocumentState",
     "DuplicateKey",
@@ -29,12 +31,14 @@ __all__ = [
     "Store",
     "Written",
     "YamlDocument",
+    "edited_yaml",
     "inside",
     "load_json",
     "load_yaml",
     "one_line",
     "plain_parts",
     "pointer",
+    "read_yaml",
     "relative",
     "render_yaml",
     "split_frontmatter",

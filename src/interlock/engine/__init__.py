@@ -54,11 +54,12 @@ if TYPE_CHECKING:
     )
     from interlock.engine.options import Options
     from interlock.engine.prompts import Prompt
-    from interlock.engine.run import KEY, Run
+    from interlock.engine.run import Run
     from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
     from interlock.engine.tables import Table
-    from interlock.engine.world import Documents
-    from interlock.workspace import Scope
+    from interlock.engine.toolchains import NONE, PROJECT_FILES, Command, Commands, find_commands
+    from interlock.engine.world import CommandCall, Documents
+    from interlock.workspace import Done, Scope, Standing
 
 __getattr__ = lazily(
     __name__,
@@ -75,14 +76,15 @@ __getattr__ = lazily(
         "excerpts": "Edit",
         "journal": "Line",
         "prompts": "Prompt",
-        "run": "KEY Run",
+        "run": "Run",
         "simulation": "Act SimulatedWorld Simulation best",
         "exploration": "ALWAYS CRASH ENDS LIARS STANDARD Deviation Invariant Played Rehearsal explore",
         "examination": "BYPRODUCTS",
         "options": "Options",
         "tables": "Table",
-        "world": "Documents",
-        "interlock.workspace": "Scope",
+        "toolchains": "NONE PROJECT_FILES Command Commands find_commands",
+        "world": "CommandCall Documents",
+        "interlock.workspace": "Done Scope Standing",
         "interlock.agents.runner": "AgentRequest",
     },
 )
@@ -95,8 +97,9 @@ __all__ = [
     "CRASH",
     "DEADLINE",
     "ENDS",
-    "KEY",
     "LIARS",
+    "NONE",
+    "PROJECT_FILES",
     "REJECT",
     "SESSION",
     "STANDARD",
@@ -110,11 +113,15 @@ __all__ = [
     "Changed",
     "Checks",
     "Choice",
+    "Command",
+    "CommandCall",
     "CommandResult",
+    "Commands",
     "Delegation",
     "Deviation",
     "Dispatch",
     "Documents",
+    "Done",
     "Edit",
     "Ending",
     "GateDecision",
@@ -137,6 +144,7 @@ __all__ = [
     "Scope",
     "SimulatedWorld",
     "Simulation",
+    "Standing",
     "Status",
     "Stop",
     "Table",
@@ -144,6 +152,7 @@ __all__ = [
     "explore",
     "failure_context",
     "fenced",
+    "find_commands",
     "named",
     "named_commands",
     "playbook",

@@ -1,4 +1,4 @@
-"""How a command is carried out: in a layer of its own, or on the user's tree itself."""
+"""How a command is carried out, in a layer of its own."""
 
 from __future__ import annotations
 
@@ -16,23 +16,6 @@ if TYPE_CHECKING:
 
 LISTED = 200
 """Changed files that an event names."""
-
-
-async def on_the_tree(
-    run: Recording, slot: Slot, call: CommandCall, shown: Sequence[str], probe: Sequence[str]
-) -> CommandResult:
-    """A command whose effect is meant for the user's tree and repository; not made twice where a probe can tell."""
-    marker = f"{run.identity.run_id}:{slot.key}:"
-    if slot.intent("command.intent"):
-        if probe:
-            question = replace(call, argv=tuple(probe), stdin=None)
-            answer = await run.world.command(question, key=slot.key, marker=marker + "probe", within=None)
-            if answer.ok and answer.stdout.strip():
-                return CommandResult(0, stdout=answer.stdout, probed=True)
-    else:
-        slot.append("command.intent", {"argv": list(shown), "cwd": call.cwd})
-    run.effect()
-    return await run.world.command(call, key=slot.key, marker=marker + "1", within=None)
 
 
 async def in_a_layer(

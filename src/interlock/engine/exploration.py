@@ -17,6 +17,7 @@ from interlock.engine.model import Status
 from interlock.engine.objects import unpack
 from interlock.engine.options import Options
 from interlock.engine.playing import Finished
+from interlock.engine.simulated_repository import Trouble
 from interlock.engine.simulation import Act, Agent, Crash, Simulation, best
 
 
@@ -65,6 +66,14 @@ STANDARD: tuple[Deviation, ...] = (
     Deviation("a person works on", interfered),
 )
 """What any agent can do wrong, and what people do meanwhile, whatever the playbook."""
+
+
+def befallen(trouble: Trouble) -> Deviation:
+    return Deviation(trouble.value, lambda _request, act: replace(act, befalls=trouble))
+
+
+TROUBLES: tuple[Deviation, ...] = tuple(map(befallen, Trouble))
+"""What happens to the user's repository while an agent works, for playbooks that use it."""
 
 
 def contract_of(request: AgentRequest) -> Contract:

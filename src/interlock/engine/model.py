@@ -340,8 +340,6 @@ class CommandResult:
     seconds: float = 0.0
     error: str | None = None
     """Why it could not be started."""
-    probed: bool = False
-    """The effect was found done after a crash; the command was not run again."""
     changed: tuple[str, ...] = ()
     """Files that it changed: brought into the tree where it was declared to write, else dropped."""
 

@@ -18,8 +18,6 @@ from interlock.errors import Diverged
 from interlock.telemetry import dispatch_rows
 
 T = TypeVar("T")
-KEY = "\u27e6key\u27e7"
-"""Stands in a command's arguments for ``<run>/<key>``, the mark by which its probe finds the effect (EN-11)."""
 
 
 class PlainVerbs(DocumentVerbs):
@@ -129,10 +127,8 @@ class PlainVerbs(DocumentVerbs):
         timeout_s: float = 1800.0,
         env: Mapping[str, str] | None = None,
         stdin: str | None = None,
-        probe: Sequence[str] | None = None,
         name: str = "command",
         writes: bool = False,
-        direct: bool = False,
         as_of: tuple[Any, Sequence[str]] | None = None,
     ) -> CommandResult:
         """Run a build, test or check over the workspace, confined like an agent (LY-09).
@@ -142,9 +138,6 @@ class PlainVerbs(DocumentVerbs):
 
         Args:
             writes: it is made to change files (a formatter, a generator): they are brought into the tree.
-            direct: it acts on the user's tree and repository themselves, as a person's git would. After a crash the
-                probe says whether its effect is already there: it is if the probe exits 0 and prints something;
-                without a probe the command runs again (EN-10).
             as_of: a snapshot and files that are, for this command, as they were then.
         """
         # The names of the variables say what was asked; their values may be secrets and stay out of the journal.
@@ -158,18 +151,13 @@ class PlainVerbs(DocumentVerbs):
         slot = self.recall(name, parts)
         if slot.recorded:
             return CommandResult.from_json(slot.value())
-        mark = f"{self.identity.run_id}/{slot.key}"
-        call = CommandCall(tuple(word.replace(KEY, mark) for word in argv), cwd, timeout_s, dict(env or {}), stdin)
+        call = CommandCall(tuple(argv), cwd, timeout_s, dict(env or {}), stdin)
         self.stop_here(slot.key, "command", lambda: call)
         self.materialize()
         if slot.intent("command.intent"):
             self.world.end_leftovers(f"{self.identity.run_id}:{slot.key}:", None, None)
         shown_argv = [self.world.redact(word) for word in call.argv]
-        if direct:
-            asked = tuple(word.replace(KEY, mark) for word in probe or ())
-            result = await commands.on_the_tree(self, slot, call, shown_argv, asked)
-        else:
-            result = await commands.in_a_layer(self, slot, call, shown_argv, writes=writes, as_of=as_of)
+        result = await commands.in_a_layer(self, slot, call, shown_argv, writes=writes, as_of=as_of)
         slot.settle("command", asdict(result), facts={"argv": shown_argv[:20]})
         return result
 

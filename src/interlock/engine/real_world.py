@@ -34,6 +34,7 @@ from interlock.workspace import (
     Found,
     Mode,
     Snapshot,
+    UsersRepository,
     Work,
     Workspace,
     bring_in,
@@ -176,6 +177,7 @@ class RealWorld:
         self.records = folder
         self.documents = Store(root, root / ".interlock" / "attic")
         self.tree = RealTree(workspace, self.documents)
+        self.repository = UsersRepository(root, agent_environment(environ, {}, {}))
         self._workspace = workspace
         self._agents = agents
         self._environ = environ

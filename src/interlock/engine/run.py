@@ -20,7 +20,8 @@ from interlock.engine.keys import checked_name
 from interlock.engine.model import APPROVE, REJECT, Choice, Dispatch, GateDecision, Report, Status
 from interlock.engine.options import Halted, Options
 from interlock.engine.places import start_without, taking
-from interlock.engine.plain_verbs import KEY, PlainVerbs
+from interlock.engine.plain_verbs import PlainVerbs
+from interlock.engine.repository_verb import RepositoryVerb
 from interlock.engine.scopes import current
 from interlock.engine.turns import Lane, take_place, through
 from interlock.engine.world import World
@@ -47,6 +48,11 @@ class Run(PlainVerbs):
         """How many agents may work side by side."""
         self._serial = asyncio.Semaphore(self.at_once)
         self._dispatcher = Dispatcher(self)
+
+    @property
+    def repository(self) -> RepositoryVerb:
+        """The user's own git: what can be asked of it, and branches, stashes and commits that happen once."""
+        return RepositoryVerb(self)
 
     # -- people
 
@@ -228,6 +234,3 @@ async def settle_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
     for task in members:  # of several that halt, the first in declared order
         if not task.cancelled() and isinstance(halt := task.exception(), Halted):
             raise halt
-
-
-__all__ = ["KEY", "Run"]

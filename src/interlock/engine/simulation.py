@@ -34,6 +34,7 @@ from interlock.engine.options import Options
 from interlock.engine.people import record_decision
 from interlock.engine.playing import Finished, play
 from interlock.engine.run import Run
+from interlock.engine.simulated_repository import SimulatedRepository, Trouble
 from interlock.engine.standing import waiting_gate
 from interlock.engine.world import CommandCall, Imported, Layer
 from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault, Refused
@@ -65,6 +66,8 @@ class Act:
     limited: Limited | None = None
     people: Mapping[str, str | bytes | None] = field(default_factory=dict)
     """What a person changes in the user's tree while the agent works: path to content; None deletes."""
+    befalls: Trouble | None = None
+    """What happens to the user's repository meanwhile."""
     session: str = ""
     """The agent's own session, which it tells when it begins, and with which it can go on after a crash."""
     crash: bool = False
@@ -180,6 +183,12 @@ class MemoryLayer:
     def put(self, path: str, content: bytes | None) -> None:
         self._written[path] = content
         self._times[path] = self._tree.tick()
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The workspace as it is seen in here."""
+        whole = {**self._tree.files, **self._written}
+        return {path: content for path, content in whole.items() if content is not None}
 
     def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
         return list(argv)
@@ -331,10 +340,13 @@ class SimulatedWorld:
         *,
         command: Callable[[CommandCall], CommandResult] = lambda _call: CommandResult(0),
         bound: Callable[[str], bool] = lambda _agent: True,
+        repository: SimulatedRepository | None = None,
         seed: int = 0,
     ) -> None:
         self.tree = MemoryTree({path: c.encode() if isinstance(c, str) else c for path, c in files.items()})
         self.documents = MemoryDocuments(self.tree)
+        self.repository = repository or SimulatedRepository()
+        self.repository.join(self.tree)
         self.records = MemoryRecords()
         self.agent = agent
         self.commands: list[CommandCall] = []
@@ -345,6 +357,7 @@ class SimulatedWorld:
         self.people_during: dict[str, Mapping[str, str | bytes | None]] = {}
         self.most_at_once = 0
         self._at_once = 0
+        self._within: MemoryLayer | None = None
         self._command = command
         self._bound = bound
         self._random = random.Random(seed)
@@ -413,6 +426,8 @@ class SimulatedWorld:
         for put, files in ((self.tree.put, act.people), (layer.put, act.files)):
             for path, content in files.items():
                 put(path, content.encode() if isinstance(content, str) else content)
+        if act.befalls is not None:
+            self.repository.befall(act.befalls)
         if act.crash:
             raise Crash
         if self._is_used_up(request, act):
@@ -445,7 +460,14 @@ class SimulatedWorld:
     async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer | None) -> CommandResult:
         self.commands.append(call)
         await asyncio.sleep(1.0)
+        assert within is None or isinstance(within, MemoryLayer)
+        self._within = within
         return self._command(call)
+
+    @property
+    def seen(self) -> dict[str, bytes]:
+        """The files that the command which is being run has before it."""
+        return self.tree.files if self._within is None else self._within.files
 
     async def recall(self, binding: Bound, request: AgentRequest, ended: Exit) -> AgentExit | None:
         return None

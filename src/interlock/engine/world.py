@@ -17,7 +17,7 @@ from interlock.agents.runner import AgentExit, AgentRequest, Observer, Started
 from interlock.documents import Document, FileFacts, Written
 from interlock.engine.model import CommandResult
 from interlock.engine.objects import Objects
-from interlock.workspace import Change, Exit, Found
+from interlock.workspace import Change, Exit, Found, Repository
 
 T = TypeVar("T")
 SnapshotToken = Any
@@ -185,6 +185,11 @@ class World(Protocol):
 
     @property
     def tree(self) -> Tree: ...
+
+    @property
+    def repository(self) -> Repository:
+        """The user's own git."""
+        ...
 
     def now(self) -> datetime: ...
 

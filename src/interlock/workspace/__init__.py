@@ -6,8 +6,9 @@ most commands only look at runs.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from interlock.lazy import lazily
 
 if TYPE_CHECKING:
     from interlock.workspace.bases import Base
@@ -30,22 +31,38 @@ if TYPE_CHECKING:
     from interlock.workspace.patches import work_of, work_patch
     from interlock.workspace.scope import DEFAULT_PROTECTED, Scope, protected_names
     from interlock.workspace.snapshots import Change, ChangeKind, Snapshot, Workspace
+    from interlock.workspace.users_git import UsersRepository
+    from interlock.workspace.users_repository import (
+        Checkout,
+        Commit,
+        Done,
+        Effect,
+        Repository,
+        Standing,
+        Stash,
+        Unstash,
+        Where,
+        commit_message,
+        listing_digest,
+        stash_message,
+    )
 
-_HOMES = {
-    "bases": "Base",
-    "bringing_in": "BroughtIn bring_in",
-    "layers": "UNPROMISED Bounds Confinement Entry Exit Found Layer Layers Mode Network Probe Work open_layers",
-    "patches": "work_of work_patch",
-    "scope": "DEFAULT_PROTECTED Scope protected_names",
-    "snapshots": "Change ChangeKind Snapshot Workspace",
-}
-_HOME = {name: f"interlock.workspace.{home}" for home, names in _HOMES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+__getattr__ = lazily(
+    __name__,
+    {
+        "bases": "Base",
+        "bringing_in": "BroughtIn bring_in",
+        "layers": "UNPROMISED Bounds Confinement Entry Exit Found Layer Layers Mode Network Probe Work open_layers",
+        "patches": "work_of work_patch",
+        "scope": "DEFAULT_PROTECTED Scope protected_names",
+        "snapshots": "Change ChangeKind Snapshot Workspace",
+        "users_git": "UsersRepository",
+        "users_repository": (
+            "Checkout Commit Done Effect Repository Standing Stash Unstash Where commit_message listing_digest "
+            "stash_message"
+        ),
+    },
+)
 
 
 __all__ = [
@@ -56,7 +73,11 @@ __all__ = [
     "BroughtIn",
     "Change",
     "ChangeKind",
+    "Checkout",
+    "Commit",
     "Confinement",
+    "Done",
+    "Effect",
     "Entry",
     "Exit",
     "Found",
@@ -65,13 +86,22 @@ __all__ = [
     "Mode",
     "Network",
     "Probe",
+    "Repository",
     "Scope",
     "Snapshot",
+    "Standing",
+    "Stash",
+    "Unstash",
+    "UsersRepository",
+    "Where",
     "Work",
     "Workspace",
     "bring_in",
+    "commit_message",
+    "listing_digest",
     "open_layers",
     "protected_names",
+    "stash_message",
     "work_of",
     "work_patch",
 ]

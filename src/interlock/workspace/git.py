@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -156,6 +157,80 @@ class Git:
         return _Child(args, self.folder or self.work_tree, environment, before=[*settings, *places])
 
 
+@dataclass(frozen=True)
+class Said:
+    """How a command of git ended."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+    @property
+    def text(self) -> str:
+        return os.fsdecode(self.out)
+
+    @property
+    def error(self) -> str:
+        return self.err.decode("utf-8", "replace")
+
+    @property
+    def parts(self) -> list[str]:
+        """What it printed, where that ends each entry with a NUL."""
+        return [part for part in self.text.split("\0") if part]
+
+
+_QUIET = (
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "core.quotePath=false",
+    "submodule.recurse=false",
+    "gc.auto=0",
+    "protocol.allow=never",
+)
+
+
+@dataclass(frozen=True)
+class UsersGit:
+    """Git as the user has it, in a folder of theirs: with their settings, identity and ignore rules.
+
+    Nothing that somebody planted in a file of settings is started, unless `hooks` says so: that is for the user's own
+    commit.
+    """
+
+    folder: Path
+    environ: Mapping[str, str]
+
+    async def run(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        reads: bool = False,
+        hooks: bool = False,
+        folder: Path | None = None,
+        index: Path | None = None,
+        marker: str = "",
+    ) -> Said:
+        """How the command ended; whether that is a failure is the caller's to say.
+
+        Args:
+            reads: the command only looks, so it takes no lock.
+            marker: by which whoever comes after a crash finds what is still at work.
+        """
+        environment = {
+            **self.environ,
+            "LC_ALL": "C",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_LITERAL_PATHSPECS": "1",
+            **({"GIT_OPTIONAL_LOCKS": "0"} if reads else {}),
+            **({"GIT_INDEX_FILE": str(index)} if index else {}),
+            **({"INTERLOCK_MARKER": f"{marker}:"} if marker else {}),
+        }
+        settings = [] if hooks else [word for setting in _QUIET for word in ("-c", setting)]
+        child = _Child(args, folder or self.folder, environment, before=settings)
+        return Said(*await child.answers(stdin))
+
+
 class _Child:
     """One git process, started, fed and collected by a thread.
 
@@ -195,8 +270,9 @@ class _Child:
     def kill(self) -> None:
         """End it, or keep it from starting; waits for nothing."""
         self._unwanted = True
-        if self._process is not None:
-            self._process.kill()
+        if self._process is not None and self._process.poll() is None:
+            with suppress(ProcessLookupError):  # it ends at this moment
+                os.killpg(self._process.pid, signal.SIGKILL)  # with the hooks that it runs
 
     def collect(self) -> None:
         """Take its exit status, and let go of its streams."""

@@ -13,7 +13,7 @@ import pytest
 
 from interlock.agents.runner import AgentRequest
 from interlock.documents import load_yaml
-from interlock.engine import Act, Options
+from interlock.engine import Act, CommandCall, CommandResult, Done, Options
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line
 from interlock.engine.keys import sha256
@@ -29,17 +29,30 @@ from interlock.playbooks.ticket.rehearsing import (
     PROJECT,
     REQUEST,
     TWO,
-    TicketWorld,
+    Files,
     checks,
     with_trusted_docs,
     working,
+    world,
 )
 from interlock.playbooks.ticket.settings import TicketSettings
-from interlock.playbooks.ticket.simulated import SimulatedGit
+from interlock.testing import SimulatedRepository, SimulatedWorld
+from interlock.workspace import Commit, Effect
 from tests.playbooks.ticket.place import Place
 
 Change = Callable[[AgentRequest, Act], Act]
 agents_for = cache(working)
+
+
+@dataclass
+class Refusing(SimulatedRepository):
+    """A repository that refuses one kind of effect, in these words."""
+
+    kind: type = Commit
+    said: str = ""
+
+    async def carry_out(self, effect: Effect, mark: str) -> Done:
+        return Done(self.said) if self.said and isinstance(effect, self.kind) else await super().carry_out(effect, mark)
 
 
 @dataclass
@@ -48,12 +61,13 @@ class Bench:
 
     files: dict[str, str] = field(default_factory=lambda: with_trusted_docs(PROJECT))
     tasks: str = TWO
-    git: SimulatedGit = field(default_factory=lambda: SimulatedGit(checks))
+    git: SimulatedRepository = field(default_factory=SimulatedRepository)
+    tool: Callable[[CommandCall, Files], CommandResult] = checks
+    cores: str = "4"
     changes: dict[str, Change] = field(default_factory=dict)
     """Agent or member to what it does instead."""
-    world: TicketWorld | None = None
+    world: SimulatedWorld | None = None
     simulation: Simulation | None = None
-    committed: bool = True
 
     def agent(self, request: AgentRequest) -> Act:
         act = agents_for(self.tasks)(request)
@@ -62,11 +76,14 @@ class Bench:
                 return self.changes[name](request, act)
         return act
 
+    def runs(self, call: CommandCall, files: Files) -> CommandResult:
+        return self.tool(call, files)
+
     def simulate(self, request: str = REQUEST, *, flags: Mapping[str, Any] | None = None, **inputs: Any) -> Simulation:
         """A new run in the same workspace."""
         settings = TicketSettings(**inputs.pop("settings", {}))
         if self.world is None:
-            self.world = TicketWorld(self.files, self.agent, self.git, committed=self.committed)
+            self.world = world(self.agent, self.files, self.git, tool=self.runs, cores=self.cores)
         elif self.simulation is not None:
             self.world.records.identity = None
         options = Options(settings=settings, flags=flags or {}, max_parallel=8)

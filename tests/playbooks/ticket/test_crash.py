@@ -13,16 +13,15 @@ from pathlib import Path
 import pytest
 
 from interlock.app import open_runs
-from interlock.engine import CommandResult, Status
+from interlock.engine import Done, Status
 from interlock.engine.folder import known_runs
 from interlock.engine.journal import Line
 from interlock.engine.runs import Call, Quiet
 from interlock.engine.simulation import Crash
-from interlock.engine.world import CommandCall
 from interlock.playbooks.ticket import TicketInputs, ticket
-from interlock.playbooks.ticket.git import COMMIT
-from interlock.playbooks.ticket.rehearsing import HOME, checks, graph, task
-from interlock.playbooks.ticket.simulated import SimulatedGit
+from interlock.playbooks.ticket.rehearsing import HOME, graph, task
+from interlock.testing import SimulatedRepository
+from interlock.workspace import Checkout, Commit, Effect, Stash, Unstash
 from tests.playbooks.ticket.conftest import Bench
 from tests.playbooks.ticket.place import REQUEST, Place, events
 
@@ -86,7 +85,7 @@ def test_every_cut_resumes_to_the_same_documents() -> None:
         assert simulation.go().status is Status.COMPLETE, cut
         assert documents(bench) == wanted, cut
         assert [message.split(":")[0] for message in bench.git.messages] == ["fix(ABC-12)", "first"], cut
-        assert bench.git.stashes == []
+        assert bench.git.stashed == []
         assert bench.text("README.md") == "new\n"
         assert not ended & {request.dispatch for request in bench.requests[before:]}, cut
         assert all(count - calls[name] <= 1 for name, count in Counter(bench.called).items())
@@ -98,28 +97,27 @@ def test_every_cut_resumes_to_the_same_documents() -> None:
         assert numbers == sorted(set(numbers))
 
 
-class DiesAfter(SimulatedGit):
-    """A git whose caller dies right after the first command with this word has done its work."""
+@dataclass
+class DiesAfter(SimulatedRepository):
+    """A repository whose caller dies right after the first effect of this kind has happened."""
 
-    word = ""
-    died = False
+    kind: type = Commit
+    died: bool = False
 
-    def __call__(self, call: CommandCall) -> CommandResult:
-        result = super().__call__(call)
-        if self.word in call.argv and not self.died and "list" not in call.argv:
+    async def carry_out(self, effect: Effect, mark: str) -> Done:
+        done = await super().carry_out(effect, mark)
+        if isinstance(effect, self.kind) and not self.died:
             self.died = True
             raise Crash
-        return result
+        return done
 
 
 @pytest.mark.req("EN-10", "EN-11")
-@pytest.mark.parametrize("word", ["push", "checkout", "pop", COMMIT, "reset"])
-def test_an_effect_without_a_record_is_not_repeated(word: str) -> None:
-    """The process dies between what git did and the line that says so: the probe finds it done."""
+@pytest.mark.parametrize("kind", [Checkout, Stash, Unstash, Commit])
+def test_an_effect_without_a_record_is_not_repeated(kind: type) -> None:
+    """The process dies between what git did and the line that says so: the repository says that it is done."""
     bench = fresh_bench()
-    bench.git = DiesAfter(checks)
-    bench.git.word = word
-    bench.world = None
+    bench.git, bench.world = DiesAfter(kind=kind), None
     bench.simulate()
     bench.put("README.md", "new\n")
     simulation = bench.simulate()
@@ -127,16 +125,15 @@ def test_an_effect_without_a_record_is_not_repeated(word: str) -> None:
         simulation.go()
     assert simulation.go().status is Status.COMPLETE
     assert [message.split(":")[0] for message in bench.git.messages] == ["fix(ABC-12)", "first"]
-    assert bench.git.stashes == []
+    assert bench.git.stashed == []
     assert bench.text("README.md") == "new\n"
-    if word != "reset":
-        assert any(line.data["out"]["probed"] for line in bench.lines if line.event == "command")
+    assert any(line.data["out"]["probed"] for line in bench.lines if line.data.get("effect"))
 
 
 # -- real git
 
 
-MOMENTS = {("effect", "command.intent"), ("before-sync", "command")}
+MOMENTS = {("effect", "repository.intent"), ("before-sync", "repository")}
 """Before git acts, and after it did."""
 
 
@@ -156,10 +153,10 @@ class Uncommitted:
 
 STORIES = {
     "documentation that comes along": Uncommitted(
-        "README.md", {}, frozenset({"stash", "checkout", "pop", "commit", "unstage"}), stashed=False
+        "README.md", {}, frozenset({"stash", "checkout", "unstash", "commit"}), stashed=False
     ),
     "code that is stashed": Uncommitted(
-        "b.c", {"dirty": "stash"}, frozenset({"stash", "checkout", "commit", "unstage"}), stashed=True
+        "b.c", {"dirty": "stash"}, frozenset({"stash", "checkout", "commit"}), stashed=True
     ),
 }
 
@@ -188,7 +185,7 @@ def copies_at_kills(place: Place, story: Uncommitted, scratch: Path) -> dict[str
         copies[f"{last.event} {last.key}"] = root
         dropped = shutil.ignore_patterns("*.gone")  # they are being removed
         shutil.copytree(place.root.parent, root.parent, symlinks=True, ignore=dropped)
-        if last.event == "command":
+        if last.event == "repository":
             forget_the_last_line(root)
 
     finished = asyncio.run(place.app(tripwire=copy).run(ticket, TicketInputs(REQUEST), Call(flags=story.flags)))

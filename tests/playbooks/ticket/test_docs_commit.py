@@ -21,11 +21,11 @@ def edits_while_it_builds(bench: Bench, path: str, text: str) -> None:
             bench.put(path, text)
         return checks(call, files)
 
-    bench.git.tool = tool
+    bench.tool = tool
 
 
 def committed(bench: Bench) -> dict[str, bytes]:
-    return bench.git.commits[bench.git.head].files
+    return bench.git.files
 
 
 @pytest.mark.req("TK-159")
@@ -42,7 +42,7 @@ def test_a_document_that_a_person_changed_behind_the_gate_stays_uncommitted(benc
     assert b"renewed" in committed(bench)[ARCHITECTURE]
     assert committed(bench)[STYLE] == bench.files[STYLE].encode()
     assert bench.text(STYLE) == "# mine\n"
-    assert bench.git.changed() == {STYLE: " M"}
+    assert bench.git.uncommitted() == {STYLE: " M"}
 
 
 @pytest.mark.req("TK-158", "TK-159")

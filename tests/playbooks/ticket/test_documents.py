@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.documents import YamlDocument, load_yaml, render_yaml
-from interlock.engine import KEY
+from interlock.documents import YamlDocument, edited_yaml, load_yaml, render_yaml
 from interlock.engine.journal import Line
+from interlock.playbooks.ticket.analysis import DOCS, DocsState, Trust, impact
 from interlock.playbooks.ticket.artifacts import (
     PLAN_RULE,
     REVIEW_RULE,
@@ -30,34 +30,31 @@ from interlock.playbooks.ticket.documents import (
     branch_name,
     commit_message,
     docs_message,
-    edited,
     first_progress,
     log_entry,
     read_progress,
     with_ignored,
 )
 from interlock.playbooks.ticket.graph import Limits
-from interlock.playbooks.ticket.problems import TicketError
-from interlock.playbooks.ticket.project import DOCS, DocsState, Impact, Trust
-from interlock.playbooks.ticket.request import Mandate, Work, tool_mandates
+from interlock.playbooks.ticket.request import Mandate, TicketError, Work, tool_mandates
 from interlock.playbooks.ticket.settings import TicketSettings
-from interlock.playbooks.ticket.toolchains import Command
 
 NOW = "2026-01-04T12:00:00Z"
 PROGRESS = first_progress(
-    ticket="ABC-12",
-    work=Work.FEATURE,
-    slug="add_login_page",
-    branch="feature/ABC-12_add_login_page",
-    existing_branch="",
-    commands={"build": Command("make", "Makefile"), "test": Command("make test", "--test", by_person=True)},
-    baseline={"tree": None, "known": {}},
-    parallel=4,
-    fast_path=True,
-    named_settings={"fast_path": True},
-    docs=DocsState(dict.fromkeys(DOCS, False), Trust.UNKNOWN, DOCS),
-    impact=Impact(("a",), ("b",)),
-    git_head="",
+    {
+        "jira": "ABC-12",
+        "type": "feature",
+        "slug": "add_login_page",
+        "branch": "feature/ABC-12_add_login_page",
+        "build_command": "make",
+        "test_command": "make test",
+        "max_parallel_tasks": 4,
+        "git_head": "",
+        "baseline": {"tree": None, "known": {}},
+    },
+    DocsState(dict.fromkeys(DOCS, False), Trust.UNKNOWN, DOCS),
+    impact(["a"]),
+    options={"fast_path": True},
     now=NOW,
 )
 
@@ -77,9 +74,9 @@ def test_edits_say_what_was_asked(data: dict[str, Any], key: str, value: Any) ->
     """Whether it is our text or one with a person's comment: the value is there, everything else is as it was."""
     wanted = json.dumps({**data, key: value})
     own = render_yaml(data)
-    assert json.dumps(load_yaml(edited(own, "x", {(key,): value}), "x")) == wanted
+    assert json.dumps(load_yaml(edited_yaml(own, "x", {(key,): value}), "x")) == wanted
     foreign = "# mine\n" + own
-    new = edited(foreign, "x", {(key,): value})
+    new = edited_yaml(foreign, "x", {(key,): value})
     assert json.dumps(load_yaml(new, "x")) == wanted
     assert new.startswith("# mine\n")
 
@@ -93,7 +90,9 @@ def test_our_own_text_is_written_as_the_parser_reads_it(data: dict[str, Any]) ->
 def test_a_persons_comments_and_keys_survive() -> None:
     """A comment, an unknown key and the order of the document stay."""
     text = PROGRESS.replace("slug: add_login_page\n", "slug: add_login_page  # short\nmine: {x: 1}\n")
-    new = edited(text, "progress.yaml", {("metrics", "tasks_total"): 3, ("status",): "IN_PROGRESS", ("extra",): [1]})
+    new = edited_yaml(
+        text, "progress.yaml", {("metrics", "tasks_total"): 3, ("status",): "IN_PROGRESS", ("extra",): [1]}
+    )
     assert "slug: add_login_page  # short\nmine: {x: 1}\n" in new
     data = load_yaml(new, "x")
     assert (data["metrics"]["tasks_total"], data["status"], data["extra"]) == (3, "IN_PROGRESS", [1])
@@ -362,26 +361,25 @@ def test_a_log_line_has_its_fields() -> None:
 @pytest.mark.req("TK-156")
 @given(st.text(max_size=200), st.sampled_from(Work))
 def test_commit_messages_are_conventional(summary: str, work: Work) -> None:
-    """Type, ticket, a summary of at most 72 characters, the tasks, and the mark."""
+    """Type, ticket, a summary of at most 72 characters, and the tasks."""
     message = commit_message(TicketSettings().commit_message, "ABC-12", work, "a_b_c", summary, ["T1", "T2"])
     subject, _, body = message.partition("\n")
     found = re.fullmatch(r"(feat|fix|chore)\(ABC-12\): (.*)", subject)
     assert found
     assert len(found[2]) <= 72
     assert "- T1\n- T2\n" in body
-    assert body.endswith(f"\n\nInterlock-Key: {KEY}\n")
 
 
 @pytest.mark.req("EV-43")
 def test_messages_and_branches_have_the_form_that_the_settings_want() -> None:
-    """Whatever a hook asks for; braces in what is filled in stay as they are, and the mark is always there."""
+    """Whatever a hook asks for; braces in what is filled in stay as they are."""
     template = "[{ticket}] {summary} ({type}, {slug})"
     message = commit_message(template, "ABC-12", Work.FEATURE, "a_b_c", "Add {x}.", ["T1"])
-    assert message == f"[ABC-12] Add {{x}} (feature, a_b_c)\n\nTasks:\n- T1\n\nInterlock-Key: {KEY}\n"
+    assert message == "[ABC-12] Add {x} (feature, a_b_c)\n\nTasks:\n- T1\n"
     whole = commit_message("{summary}\n\nTicket: {ticket}\n", "ABC-12", Work.FIX, "a_b_c", "Mend it", ["T1"])
-    assert whole == f"Mend it\n\nTicket: ABC-12\n\nInterlock-Key: {KEY}\n"
+    assert whole == "Mend it\n\nTicket: ABC-12\n"
     docs = docs_message(TicketSettings().commit_message, "ABC-12", "a_b_c")
-    assert docs == f"docs(ABC-12): refresh documentation\n\nInterlock-Key: {KEY}\n"
+    assert docs == "docs(ABC-12): refresh documentation\n"
     assert branch_name("{ticket}-{kind}", "ABC-12", Work.FEATURE, "a_b_c") == "ABC-12-feat"
     with pytest.raises(ValueError, match="can stand in braces"):
         TicketSettings(branch="{user}/{ticket}")

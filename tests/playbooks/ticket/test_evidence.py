@@ -15,9 +15,8 @@ from interlock.engine import Act, CommandResult, Options, Status
 from interlock.engine.simulation import Crash, MemoryLayer
 from interlock.engine.world import CommandCall
 from interlock.playbooks.ticket.artifacts import review_claim
-from interlock.playbooks.ticket.rehearsing import ACCEPTS, BRANCH, HOME, graph, task
+from interlock.playbooks.ticket.rehearsing import ACCEPTS, BRANCH, HOME, Files, graph, task
 from interlock.playbooks.ticket.settings import TicketSettings
-from interlock.playbooks.ticket.simulated import Files
 from interlock.telemetry import Narrator, Weight
 from tests.playbooks.ticket.conftest import (
     Bench,
@@ -141,7 +140,7 @@ def tool(red: Any) -> Any:
 def test_a_graph_cannot_put_its_own_commands_in_place_of_the_users(bench: Bench) -> None:
     """The Planner sets `true`; the user's red test is run all the same, and no success comes of it."""
     bench.tasks = graph(task("T1"), task("T2"), groups={"A": {"build_command": "true", "test_command": "true"}})
-    bench.git.tool = tool(lambda call, files: call.argv[-1] == "make test" and b"done" in files["src/t1.txt"])
+    bench.tool = tool(lambda call, files: call.argv[-1] == "make test" and b"done" in files["src/t1.txt"])
     close = bench.play()
     assert close.reason.startswith("PAUSED")
     assert bench.git.messages == ["first"]
@@ -152,7 +151,7 @@ def test_a_graph_cannot_put_its_own_commands_in_place_of_the_users(bench: Bench)
 def test_what_a_graph_proposes_runs_in_addition(bench: Bench) -> None:
     """After the user's own, in its own folder; red there is red."""
     bench.tasks = graph(task("T1"), task("T2"), groups={"A": {"test_command": "t", "working_directory": "src"}})
-    bench.git.tool = tool(lambda call, _files: call.argv[-1] == "t" and bench.called.count("task-executor-T1") == 1)
+    bench.tool = tool(lambda call, _files: call.argv[-1] == "t" and bench.called.count("task-executor-T1") == 1)
     assert bench.play().status is Status.COMPLETE
     assert commands(bench)[:4] == ["make build", "make test", "make build", "t"]
     assert bench.called.count("task-executor-T1") == 2
@@ -180,7 +179,7 @@ def test_a_changed_definition_of_the_checks_needs_a_persons_word(bench: Bench) -
     """Green with the new Makefile, red with the old one: nobody passes by changing the question."""
     bench.tasks = graph(task("T1", files=("src/t1.txt", "Makefile")), task("T2"))
     bench.changes["task-executor-T1"] = writes("Makefile", "build:\n\t@true\ntest:\n\t@true # nothing\n")
-    bench.git.tool = tool(
+    bench.tool = tool(
         lambda call, files: (
             call.argv[-1] == "make test" and b"done" in files["src/t2.txt"] and b"nothing" not in files["Makefile"]
         )
@@ -203,12 +202,12 @@ def test_a_person_can_let_the_new_definition_hold(bench: Bench) -> None:
     """Asked once; the commit has it."""
     bench.tasks = graph(task("T1", files=("src/t1.txt", "Makefile")), task("T2"))
     bench.changes["task-executor-T1"] = writes("Makefile", "build:\n\t@true\ntest: extra\n\t@true\n")
-    bench.git.tool = tool(lambda _call, files: b"done" in files["src/t2.txt"] and b"extra" not in files["Makefile"])
+    bench.tool = tool(lambda _call, files: b"done" in files["src/t2.txt"] and b"extra" not in files["Makefile"])
     assert bench.play().exit_code == 4
     assert bench.simulation is not None
     answer_gate(bench.simulation, "approve")
     assert bench.simulation.go().status is Status.COMPLETE
-    assert b"extra" in bench.git.commits[bench.git.head].files["Makefile"]
+    assert b"extra" in bench.git.files["Makefile"]
 
 
 # -- preflight
@@ -220,14 +219,14 @@ def test_a_person_can_let_the_new_definition_hold(bench: Bench) -> None:
 )
 def test_a_red_or_hanging_baseline_stops_before_the_first_agent(bench: Bench, result: CommandResult) -> None:
     """Exit 3, the command with its origin, no agent called, nothing begun."""
-    bench.git.tool = lambda call, _files: result if call.argv[-1] == "make test" else CommandResult(0)
+    bench.tool = lambda call, _files: result if call.argv[-1] == "make test" else CommandResult(0)
     close = bench.play()
     assert (close.exit_code, bench.called) == (3, [])
     assert "test: make test" in close.reason
     assert not bench.has(f"{HOME}/progress.yaml")
     told = [data["text"] for data in bench.events("progress")]
     assert told == ["build: make build, from Makefile", "test: make test, from Makefile"]
-    bench.git.tool = tool(lambda _call, _files: False)
+    bench.tool = tool(lambda _call, _files: False)
     assert bench.play().status is Status.COMPLETE
 
 
@@ -244,7 +243,7 @@ def test_with_an_accepted_baseline_only_new_failures_count(bench: Bench) -> None
         failing[1:] = ["tests/test_a.py::test_new"] if request.attempt == 1 else []
         return replace(act, files={"src/t1.txt": f"attempt {request.attempt}\n"})
 
-    bench.git.tool = run
+    bench.tool = run
     bench.changes["task-executor-T1"] = worse
     close = bench.play(flags={"accept_baseline": True})
     assert close.status is Status.COMPLETE, close
@@ -370,7 +369,7 @@ def test_a_forgotten_file_goes_back_to_the_planner_once(bench: Bench) -> None:
     assert "- T1: Cargo.lock" in brief
     assert "Task T1 modified files outside its scope: Cargo.lock" in brief
     assert bench.task("T1")["files_to_modify"] == ["src/t1.txt", "Cargo.lock"]
-    assert bench.git.commits[bench.git.head].files["Cargo.lock"] == b"new\n"
+    assert bench.git.files["Cargo.lock"] == b"new\n"
 
 
 @pytest.mark.req("EV-14", "EV-44")
@@ -380,7 +379,7 @@ def test_what_decides_the_checks_is_never_a_forgotten_file(bench: Bench, path: s
     bench.changes["task-executor-T1"] = lambda _request, act: replace(act, files={**act.files, path: "true\n"})
     assert bench.play().reason.startswith("PAUSED")
     assert "Planner-amendment" not in bench.called
-    assert bench.git.commits[bench.git.head].files.get(path) != b"true\n"
+    assert bench.git.files.get(path) != b"true\n"
 
 
 @pytest.mark.req("EV-44")
@@ -417,7 +416,7 @@ def test_the_work_of_a_refused_attempt_is_there_for_the_next_one(bench: Bench) -
     bench.changes.update({"Developer": begins, "task-executor": goes_on})
     assert bench.play().status is Status.COMPLETE
     assert found == [True]
-    assert bench.git.commits[bench.git.head].files["src/long.txt"] == b"500 good lines\n"
+    assert bench.git.files["src/long.txt"] == b"500 good lines\n"
 
 
 @pytest.mark.req("EV-44")
@@ -440,8 +439,8 @@ def test_documentation_that_an_agent_changed_is_committed_with_the_work(bench: B
     """It is in nobody's task, and not left lying around."""
     bench.changes["task-executor-T1"] = writes("docs/usage.md", "How to.\n")
     assert bench.play().status is Status.COMPLETE
-    assert bench.git.commits[bench.git.head].files["docs/usage.md"] == b"How to.\n"
-    assert bench.git.changed() == {}
+    assert bench.git.files["docs/usage.md"] == b"How to.\n"
+    assert bench.git.uncommitted() == {}
 
 
 @pytest.mark.req("EV-44")
@@ -456,7 +455,7 @@ def test_what_is_left_uncommitted_is_said(bench: Bench) -> None:
     said = [data["text"] for data in bench.events("warning")]
     assert "not committed, since your own uncommitted changes are in them too: README.md" in said
     assert "not committed: notes.md" in said
-    assert "README.md" not in bench.git.commits[bench.git.head].files
+    assert "README.md" not in bench.git.files
 
 
 # -- what a person changes between stop and resume
@@ -477,7 +476,7 @@ def crash_after(bench: Bench, what: str) -> Callable[[str], None]:
 @pytest.mark.parametrize("how", ["settings", "flag"])
 def test_a_mended_test_command_is_obeyed(bench: Bench, how: str) -> None:
     """The paused ticket goes on with it, and says so; no attempt is wasted on the old one."""
-    bench.git.tool = tool(lambda call, files: call.argv[-1] == "make test" and b"done" in files["src/t1.txt"])
+    bench.tool = tool(lambda call, files: call.argv[-1] == "make test" and b"done" in files["src/t1.txt"])
     assert bench.play().reason.startswith("PAUSED")
     mended = {"settings": {"test_command": "make check"}} if how == "settings" else {"test": "make check"}
     assert bench.play(retry=True, **mended).status is Status.COMPLETE
@@ -492,7 +491,7 @@ def test_a_mended_test_command_is_obeyed(bench: Bench, how: str) -> None:
 def test_a_setting_that_stayed_does_not_undo_what_the_state_document_says(bench: Bench) -> None:
     """A person's edit of progress.yaml counts, as long as nobody named another command since."""
     settings = {"test_command": "make test"}
-    bench.git.tool = tool(lambda call, files: call.argv[-1] == "make test" and b"done" in files["src/t1.txt"])
+    bench.tool = tool(lambda call, files: call.argv[-1] == "make test" and b"done" in files["src/t1.txt"])
     assert bench.play(settings=settings).reason.startswith("PAUSED")
     path = f"{HOME}/progress.yaml"
     bench.put(path, bench.text(path).replace("test_command: make test", "test_command: make check"))
@@ -593,7 +592,7 @@ def test_a_check_script_that_the_work_changed_is_tried_as_it_was(bench: Bench) -
     bench.files["check.sh"] = "grep -q one src/t1.txt\n"
     bench.tasks = graph(task("T1", files=("src/t1.txt", "check.sh")), task("T2"))
     bench.changes["task-executor-T1"] = writes("check.sh", "true\n")
-    bench.git.tool = tool(lambda _call, files: b"grep" in files["check.sh"] and b"done" in files["src/t1.txt"])
+    bench.tool = tool(lambda _call, files: b"grep" in files["check.sh"] and b"done" in files["src/t1.txt"])
     close = bench.play(build="none", test="sh check.sh")
     assert close.exit_code == 4
     assert "The work changed check.sh, by which your tests and checks are run." in close.reason
@@ -623,7 +622,7 @@ def test_what_is_known_of_the_untouched_tree_outlives_the_run(place: Place) -> N
 def test_a_ticket_says_each_thing_once(bench: Bench) -> None:
     """Read aloud: the short cut fails once, an executor mends it, a review accepts."""
     bench.tasks = graph(task("T1"))
-    bench.git.tool = tool(lambda call, files: call.argv[-1] == "make test" and b"T1 done" in files["src/t1.txt"])
+    bench.tool = tool(lambda call, files: call.argv[-1] == "make test" and b"T1 done" in files["src/t1.txt"])
     bench.changes["task-executor-T1"] = writes("src/t1.txt", "mended\n")
     assert bench.play().status is Status.COMPLETE
     narrator = Narrator()

@@ -84,7 +84,7 @@ def test_the_executors_brief(bench: Bench) -> None:
 @pytest.mark.req("TK-122", "TK-123", "TK-124")
 def test_a_parallel_group_runs_in_batches(bench: Bench) -> None:
     """All at once up to the limit; tasks with the same file never together."""
-    bench.git.cores = "3"
+    bench.cores = "3"
     bench.tasks = graph(
         task("T1"), task("T2", files=("src/t1.txt", "src/x.txt")), task("T3"), task("T4"), task("T5"), task("T6")
     )
@@ -186,7 +186,7 @@ def test_a_red_build_that_names_nobody_rejects_all(bench: Bench) -> None:
     def tool(call, files):  # type: ignore[no-untyped-def]
         return CommandResult(1, stderr="linker error") if b"attempt 1\n" in files.values() else CommandResult(0)
 
-    bench.git.tool = tool
+    bench.tool = tool
     assert bench.play().status is Status.COMPLETE
     assert [bench.task(name)["attempt"] for name in ("T1", "T2")] == [2, 2]
 
@@ -225,7 +225,7 @@ def hang_once(bench: Bench) -> None:
         hangs = files["src/t1.txt"] == b"attempt 1\n"
         return CommandResult(None, timed_out=True, seconds=1800.04) if hangs else CommandResult(0)
 
-    bench.git.tool = tool
+    bench.tool = tool
 
 
 def test_a_conflict_is_the_later_tasks_failure(bench: Bench) -> None:
@@ -434,8 +434,8 @@ def test_a_mandate_that_has_to_be_seen_running_prevents_the_short_cut(bench: Ben
 @pytest.mark.req("TK-101")
 def test_nobody_writes_code_before_the_gate(bench: Bench) -> None:
     """The dispatcher itself refuses a code-writing agent without a branch."""
-    from interlock.playbooks.ticket import process
     from interlock.playbooks.ticket.briefs import AGENTS, CODE_WRITING
+    from interlock.playbooks.ticket.ledger import Ledger
 
     assert set(AGENTS) > CODE_WRITING
 
@@ -446,4 +446,4 @@ def test_nobody_writes_code_before_the_gate(bench: Bench) -> None:
         data: ClassVar = {"git_gate_completed": False}
 
     with pytest.raises(EngineFault, match="before the git gate"):
-        process.ask(Gateless(), Nobody(), None).send(None)  # type: ignore[arg-type]
+        Ledger.ask(Gateless(), Nobody()).send(None)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from interlock.documents import render_yaml
 from interlock.engine import CommandResult, Status
 from interlock.playbooks.ticket.finishing import VERDICT, Evidence, Said
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, PROJECT, graph, task
+from interlock.testing import Trouble
 from tests.playbooks.ticket.conftest import Bench, answers, at_attempts, in_order, nothing, only, writes
 
 REPORT = f"{HOME}/iteration_0/review_report.yaml"
@@ -87,7 +88,7 @@ def test_accepted_work_is_committed_once(bench: Bench) -> None:
     assert message.startswith("fix(ABC-12): fix the login error so that users can sign in\n\nTasks:\n- T1\n- T2\n")
     assert "Interlock-Key: ticket-20260104-120000-0000/iteration-0/commit" in message
     assert first == "first"
-    assert bench.git.changed() == {"src/other.txt": "??"}
+    assert bench.git.uncommitted() == {"src/other.txt": "??"}
     assert bench.logged[-2:] == ["iteration.accepted", "docs.refresh"]
     order = bench.order
     assert order.index("orchestrator.iteration.accepted") < order.index("orchestrator.docs.refresh")
@@ -106,12 +107,12 @@ def test_an_accepted_change_of_nothing_makes_no_commit(bench: Bench) -> None:
 
 def test_a_hook_that_refuses_stops_the_run_and_the_next_start_only_commits(bench: Bench) -> None:
     """Accepted work is not lost: exit 3 with the hook's words; the next start makes the commit and nothing else."""
-    bench.git.commit_fails = "hook: no ticket in the message"
+    bench.git.befall(Trouble.HOOK)
     close = bench.play()
     assert close.exit_code == 3
-    assert "the commit failed: hook: no ticket in the message" in close.reason
+    assert "the commit failed: hook: a blank at the end" in close.reason
     assert (bench.progress["status"], bench.progress["metrics"]["percent_complete"]) == ("FAILED", 95)
-    bench.git.commit_fails = ""
+    bench.git.troubles.clear()
     calls = len(bench.called)
     assert bench.play().status is Status.COMPLETE
     assert len(bench.called) == calls
@@ -124,7 +125,7 @@ def test_hooks_that_came_up_during_the_work_are_not_run(bench: Bench) -> None:
     """A planted hook stops the run before the commit."""
 
     def plant(request, act):  # type: ignore[no-untyped-def]
-        bench.git.hooks = "pre-commit 1234\n"
+        bench.git.hooked = "pre-commit 1234\n"
         return act
 
     bench.changes["task-executor-T1"] = plant
@@ -175,7 +176,7 @@ def test_documentation_is_refreshed_when_the_work_makes_it_out_of_date(bench: Be
         "docs(ABC-12): refresh documentation",
         "fix(ABC-12): fix the login error so that users can sign in",
     ]
-    assert bench.git.changed() == {}
+    assert bench.git.uncommitted() == {}
 
 
 @pytest.mark.req("TK-158")
@@ -210,7 +211,7 @@ def test_a_build_is_asked_for_again_when_the_run_comes_to_the_review_anew(bench:
     bench.changes["Reviewer"] = lambda _request, act: replace(act, code=-9, message="", files={})
     assert bench.play().exit_code == 5
     bench.changes.clear()
-    bench.git.tool = lambda call, files: CommandResult(1, stderr="red now")
+    bench.tool = lambda call, files: CommandResult(1, stderr="red now")
     close = bench.play()
     assert bench.decisions("verdict")[0] == "REJECTED"
     assert close.exit_code == 3

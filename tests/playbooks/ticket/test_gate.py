@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 import pytest
 
 from interlock.engine import Status
 from interlock.playbooks.ticket.gate import ROUNDS
-from interlock.playbooks.ticket.git import Dirt, dirt, from_top, inside, parse_changes, parse_status
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, rejects, task
-from tests.playbooks.ticket.conftest import Bench, Change, answer_gate, nothing
+from interlock.testing import SimulatedRepository, Trouble
+from interlock.workspace import Unstash
+from tests.playbooks.ticket.conftest import Bench, Change, Refusing, answer_gate, nothing
 
 
 def dirty(bench: Bench, **files: str) -> None:
@@ -50,10 +49,10 @@ def test_documentation_comes_along_by_itself(bench: Bench) -> None:
     bench.put("docs/notes.md", "new\n")
     assert bench.play().status is Status.COMPLETE
     assert bench.world is not None
-    words = [word for call in bench.world.commands for word in call.argv]
-    assert words.index("push") < words.index("checkout") < words.index("pop")
+    effects = [line.data["effect"] for line in bench.lines if line.event == "repository.intent"]
+    assert effects[:3] == ["stash", "checkout", "unstash"]
     assert (bench.text("README.md"), bench.text("docs/notes.md")) == ("new\n", "new\n")
-    assert bench.git.stashes == []
+    assert bench.git.stashed == []
     assert bench.events("gate.opened") == []
 
 
@@ -72,21 +71,30 @@ def test_changed_code_waits_for_a_person(bench: Bench) -> None:
     answer_gate(simulation, "carry")
     assert simulation.go().status is Status.COMPLETE
     assert bench.text("src/mine.txt") == "mine\n"
-    assert "src/mine.txt" not in bench.git.commits[bench.git.head].files
+    assert "src/mine.txt" not in bench.git.files
     assert bench.progress["carried_files"] == ["src/mine.txt"]
 
 
+class Restless(SimulatedRepository):
+    """Each look finds other contents."""
+
+    looks = 0
+
+    def content(self, path: str, most: int | None = None) -> bytes | None:
+        self.looks += 1
+        return f"{path} {self.looks}".encode()
+
+
 @pytest.mark.req("EN-29", "EN-30")
-def test_a_repository_that_never_keeps_still_stops_the_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_that_never_keeps_still_stops_the_run(bench: Bench) -> None:
     """Something writes all the time: the gate asks a bounded number of times and changes nothing."""
+    bench.git = Restless()
     bench.simulate()
     bench.put("src/mine.txt", "mine\n")
-    contents = map(str, count())
-    monkeypatch.setattr(bench.git, "_contents", lambda: next(contents))
     close = bench.play(flags={"dirty": "stash"})
     assert close.exit_code == 3
     assert f"the repository changed each of the {ROUNDS} times that the git gate asked" in close.reason
-    assert (bench.git.branch, bench.git.stashes, bench.text("src/mine.txt")) == ("main", [], "mine\n")
+    assert (bench.git.branch, bench.git.stashed, bench.text("src/mine.txt")) == ("main", [], "mine\n")
     assert len(bench.events("gate.decided")) == ROUNDS
 
 
@@ -99,7 +107,7 @@ def test_a_choice_given_beforehand_is_taken(bench: Bench, how: str) -> None:
     given = {"flags": {"dirty": "stash"}} if how == "flag" else {"settings": {"dirty": "stash"}}
     assert bench.play(**given).status is Status.COMPLETE
     assert not bench.has("src/mine.txt")
-    (stash,) = bench.git.stashes
+    (stash,) = bench.git.stashed
     assert stash.files == {"src/mine.txt": b"mine\n"}
     assert stash.message.startswith("interlock ticket-")
     assert "Interlock-Key: ticket-" in stash.message
@@ -115,7 +123,7 @@ def test_an_abort_changes_nothing(bench: Bench) -> None:
     close = bench.play(flags={"dirty": "abort"})
     assert close.exit_code == 3
     assert close.reason == "ERROR: aborted at the git gate; nothing was changed. STOPPING."
-    assert (bench.git.branch, bench.git.stashes, bench.text("src/mine.txt")) == ("main", [], "mine\n")
+    assert (bench.git.branch, bench.git.stashed, bench.text("src/mine.txt")) == ("main", [], "mine\n")
     assert (bench.progress["status"], bench.progress["git_gate_completed"]) == ("FAILED", False)
     assert bench.play(flags={"dirty": "carry"}).status is Status.COMPLETE
     assert bench.called.count("Planner") == 1
@@ -155,7 +163,7 @@ def test_our_lines_in_gitignore_ask_nobody(bench: Bench) -> None:
     """The engine's own edit is recognised; another one is the user's, and only our lines are committed."""
     bench.files[".gitignore"] = "*.o\n"
     assert bench.play().status is Status.COMPLETE
-    assert bench.git.commits[bench.git.head].files[".gitignore"] == b"*.o\nprompts/\ndocs/docs_cache_state.yaml\n"
+    assert bench.git.files[".gitignore"] == b"*.o\nprompts/\ndocs/docs_cache_state.yaml\n"
 
 
 def test_a_persons_own_edit_of_gitignore_is_not_committed(bench: Bench) -> None:
@@ -166,22 +174,20 @@ def test_a_persons_own_edit_of_gitignore_is_not_committed(bench: Bench) -> None:
     close = bench.play(flags={"dirty": "carry"})
     assert close.status is Status.COMPLETE
     assert bench.text(".gitignore") == "*.o\n*.mine\nprompts/\ndocs/docs_cache_state.yaml\n"
-    assert bench.git.commits[bench.git.head].files[".gitignore"] == b"*.o\nprompts/\ndocs/docs_cache_state.yaml\n"
+    assert bench.git.files[".gitignore"] == b"*.o\nprompts/\ndocs/docs_cache_state.yaml\n"
 
 
 @pytest.mark.parametrize(
-    ("state", "reason"),
+    ("trouble", "reason"),
     [
-        ({"busy": "MERGE_HEAD\n"}, "the repository is in the middle of something (MERGE_HEAD)"),
-        ({"branch": ""}, "HEAD is detached and there are local changes"),
+        (Trouble.MERGING, "the repository is in the middle of something (MERGE_HEAD)"),
+        (Trouble.DETACHED, "HEAD is detached and there are local changes"),
     ],
 )
-def test_a_repository_in_a_bad_state_stops_the_run(bench: Bench, state: dict[str, str], reason: str) -> None:
+def test_a_repository_in_a_bad_state_stops_the_run(bench: Bench, trouble: Trouble, reason: str) -> None:
     """A merge that is not finished, or a detached HEAD with changes: exit 3, nothing touched."""
     bench.simulate()
-    bench.git.branches[""] = bench.git.head
-    for name, value in state.items():
-        setattr(bench.git, name, value)
+    bench.git.befall(trouble)
     bench.put("README.md", "changed\n")
     close = bench.play()
     assert close.exit_code == 3
@@ -203,7 +209,7 @@ def test_an_existing_branch_that_lacks_the_base_is_asked_about(bench: Bench, cho
     simulation = bench.simulate()
     first = bench.git.head
     bench.git.branches[BRANCH] = first
-    bench.git._record(dict(bench.git._committed()), "second on main")
+    bench.git.record(dict(bench.git.files), "second on main")
     close = simulation.go()
     assert close.exit_code == 4
     assert f"Branch {BRANCH} exists and does not contain the present state" in close.reason
@@ -213,43 +219,19 @@ def test_an_existing_branch_that_lacks_the_base_is_asked_about(bench: Bench, cho
 
 def test_a_stash_that_cannot_be_applied_is_kept(bench: Bench) -> None:
     """The run stays on the branch and says where the stash is: exit 3."""
+    bench.git = Refusing(kind=Unstash, said="conflict")
     simulation = bench.simulate()
     bench.git.branches[BRANCH] = bench.git.head
     bench.git.branch = BRANCH
-    bench.git._record({**bench.git._committed(), "README.md": b"theirs\n"}, "on the branch")
+    bench.git.record({**bench.git.files, "README.md": b"theirs\n"}, "on the branch")
     bench.git.branch = "main"
     bench.put("README.md", "mine\n")
-    original = bench.git._stash
-
-    def conflict(words):  # type: ignore[no-untyped-def]
-        from interlock.engine import CommandResult
-
-        return CommandResult(1, stderr="conflict") if words[0] == "pop" else original(words)
-
-    bench.git._stash = conflict  # type: ignore[method-assign]
     close = simulation.go()
     assert close.exit_code == 3
     assert close.reason.splitlines()[0] == f"ERROR: stash could not be applied on {BRANCH}; it is kept as stash@{{0}}"
     assert bench.git.branch == BRANCH
-    assert bench.git.stashes[0].files == {"README.md": b"mine\n"}
+    assert bench.git.stashed[0].files == {"README.md": b"mine\n"}
     assert bench.has(f"{HOME}/progress.yaml")
-
-
-@pytest.mark.parametrize(
-    ("paths", "expected"),
-    [([], Dirt.CLEAN), (["README.md", "docs/x/y.rst"], Dirt.DOCS), (["README.md", "a.py"], Dirt.CODE)],
-)
-def test_what_a_working_tree_holds(paths: list[str], expected: Dirt) -> None:
-    """Nothing, documentation only, or more."""
-    assert dirt(paths) is expected
-
-
-def test_what_git_prints_is_read() -> None:
-    """Renames count for both names; paths are seen from the workspace."""
-    assert parse_status(" M a b\0R  new\0old\0?? c\0") == [(" M", "a b"), ("R ", "new"), ("R ", "old"), ("??", "c")]
-    assert parse_changes("M\0a\0R090\0b\0c\0") == [("M", "a"), ("R090", "b"), ("R090", "c")]
-    assert (inside("sub/a", "sub/"), inside("b", "sub/"), inside("a", "")) == ("a", "../b", "a")
-    assert (from_top("a", "sub/"), from_top("../b", "sub/"), from_top("a", "")) == ("sub/a", "b", "a")
 
 
 @pytest.mark.parametrize(("change", "code"), [(None, 0), (rejects, 3), (nothing, 5)])

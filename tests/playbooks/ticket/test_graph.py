@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from interlock.documents import load_yaml
 from interlock.playbooks.ticket.artifacts import graph_problem
 from interlock.playbooks.ticket.graph import (
-    TASK_MOVES,
     Graph,
-    TaskStatus,
     batches,
     blamed,
     exhausted,
@@ -271,9 +269,3 @@ def test_attempts_are_counted_once() -> None:
     data["tasks"][0]["status"] = "ERROR"
     (one,) = read_graph(data).tasks.values()
     assert exhausted([one], 5) == [one]
-
-
-def test_every_task_status_has_its_moves() -> None:
-    """The table is total, and nothing can be done with accepted work but set it back."""
-    assert set(TASK_MOVES) == set(TaskStatus)
-    assert TaskStatus.ACCEPTED not in TASK_MOVES[TaskStatus.PENDING]

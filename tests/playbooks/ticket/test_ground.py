@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import CommandResult, Status
+from interlock.engine import Status
 from interlock.errors import InterlockError
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, task
-from tests.playbooks.ticket.conftest import Bench, answer_gate
+from interlock.testing import Trouble
+from interlock.workspace import Checkout, Unstash
+from tests.playbooks.ticket.conftest import Bench, Refusing, answer_gate
 from tests.playbooks.ticket.place import Place
 
 MAKE = {"Makefile": "build:\n\t@true\ntest:\n\t@true\n", "src/t1.txt": "ok\n", "src/t2.txt": "ok\n"}
@@ -57,7 +59,7 @@ def test_a_question_about_the_base_can_be_declined(bench: Bench) -> None:
     simulation = bench.simulate()
     bench.git.branches[OTHER] = bench.git.head
     bench.git.branch = OTHER
-    bench.git._record(dict(bench.git._committed()), "of another ticket")
+    bench.git.record(dict(bench.git.files), "of another ticket")
     assert simulation.go().exit_code == 4
     answer_gate(simulation, "abort")
     assert (simulation.go().exit_code, bench.called, bench.git.branch) == (3, [], OTHER)
@@ -112,9 +114,9 @@ def test_a_branch_of_that_name_is_found_before_the_first_agent(bench: Bench) -> 
     """It lacks the present state: a person is asked, and nobody has been paid yet; asked once."""
     simulation = bench.simulate()
     bench.git.branches[BRANCH] = bench.git.head
-    bench.git._record(dict(bench.git._committed()), "second on main")
+    bench.git.record(dict(bench.git.files), "second on main")
     close = simulation.go()
-    assert (close.exit_code, bench.called, bench.git.stashes) == (4, [], [])
+    assert (close.exit_code, bench.called, bench.git.stashed) == (4, [], [])
     answer_gate(simulation, "switch")
     assert simulation.go().status is Status.COMPLETE
 
@@ -124,26 +126,26 @@ def test_a_branch_of_that_name_is_found_before_the_first_agent(bench: Bench) -> 
 def test_a_repository_in_the_middle_of_something_is_found_before_the_first_agent(bench: Bench, state: str) -> None:
     bench.simulate()
     if state == "busy":
-        bench.git.busy = "MERGE_HEAD\n"
+        bench.git.befall(Trouble.MERGING)
     else:
         bench.git.branches[""] = bench.git.head
         bench.git.branch = ""
         bench.put("README.md", "changed\n")
     assert bench.simulation is not None
     close = bench.simulation.go()
-    assert (close.exit_code, bench.called, bench.git.stashes) == (3, [], [])
+    assert (close.exit_code, bench.called, bench.git.stashed) == (3, [], [])
     assert not bench.has(f"{HOME}/progress.yaml")
 
 
 @pytest.mark.req("EV-43")
 def test_a_task_in_a_submodule_is_refused_before_anybody_writes_code(bench: Bench) -> None:
     """No commit of this repository could have it."""
-    bench.git.submodules = ("lib",)
+    bench.git.modules = ("lib",)
     bench.tasks = graph(task("T1", files=("lib/a.c",)), task("T2"))
     close = bench.play()
     assert close.exit_code == 3
     assert "lies in the submodule lib" in close.reason
-    assert bench.called == ["Planner", "Splitter", "Splitter"]
+    assert [name for name in bench.called if name != "Initializer"] == ["Planner", "Splitter", "Splitter"]
     assert bench.git.branch == "main"
 
 
@@ -170,18 +172,13 @@ def test_a_template_that_makes_no_name_is_refused(place: Place) -> None:
 @pytest.mark.req("EV-43")
 def test_a_stash_that_could_not_be_put_back_is_named_at_every_end(bench: Bench) -> None:
     """When it happens, when the ticket is started again, and when it is done."""
+    bench.git = git = Refusing(kind=Unstash, said="conflict")
     simulation = bench.simulate()
-    bench.git.branches[BRANCH] = bench.git.head
+    git.branches[BRANCH] = git.head
     bench.put("README.md", "mine\n")
-    original = bench.git._stash
-
-    def conflict(words: list[str]) -> CommandResult:
-        return CommandResult(1, stderr="conflict") if words[0] == "pop" else original(words)
-
-    bench.git._stash = conflict  # type: ignore[method-assign]
     kept = "your uncommitted changes are kept; take them out with: git stash pop stash@{0}"
     assert kept in simulation.go().reason
-    bench.git._stash = original  # type: ignore[method-assign]
+    git.said = ""
     done = bench.play()
     assert done.status is Status.COMPLETE
     assert kept in str(done.output)
@@ -192,9 +189,9 @@ def test_a_stash_that_could_not_be_put_back_is_named_at_every_end(bench: Bench) 
 @pytest.mark.req("EV-43")
 def test_documentation_is_put_back_if_the_branch_cannot_be_had(bench: Bench) -> None:
     """The checkout fails between stash and pop: the text is in the tree again, and no stash is left."""
+    bench.git = Refusing(kind=Checkout, said="it is checked out elsewhere")
     simulation = bench.simulate()
     bench.git.branches[BRANCH] = bench.git.head
     bench.put("README.md", "mine\n")
-    bench.git._checkout = lambda name: CommandResult(1, stderr="it is checked out elsewhere")  # type: ignore[method-assign]
     assert "it is checked out elsewhere" in simulation.go().reason
-    assert (bench.git.stashes, bench.text("README.md")) == ([], "mine\n")
+    assert (bench.git.stashed, bench.text("README.md")) == ([], "mine\n")

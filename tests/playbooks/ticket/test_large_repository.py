@@ -10,7 +10,7 @@ import pytest
 from interlock.documents import load_yaml
 from interlock.engine import Status
 from interlock.engine.world import KEPT_OF_OUTPUT
-from interlock.playbooks.ticket.project import LARGEST, MOST_FILES, fingerprint, listing
+from interlock.playbooks.ticket.analysis import LARGEST, MOST_FILES, fingerprint, listing
 from interlock.playbooks.ticket.rehearsing import HOME
 from tests.playbooks.ticket.place import Place, sha256_of
 from tests.playbooks.ticket.test_real_runs import MAKE, ONE

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.documents import load_yaml
+from interlock.engine.toolchains import detect_commands
 from interlock.playbooks.ticket.artifacts import graph_problem
 from interlock.playbooks.ticket.graph import LONGEST, batches, find_cycle, is_trivial, problem_of, read_graph
 from interlock.playbooks.ticket.rehearsing import graph, task
-from interlock.playbooks.ticket.toolchains import detect_commands
 
 TWO: Any = load_yaml(graph(task("T1"), task("T2", "B", needs=("T1",)), strategies={"B": "sequential"}), "tasks.yaml")
 ODD = [

@@ -14,8 +14,7 @@ from interlock.engine import Act, Status
 from interlock.engine.model import CommandResult
 from interlock.engine.simulation import MemoryLayer
 from interlock.engine.world import CommandCall
-from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, PROJECT, checks, graph, task
-from interlock.playbooks.ticket.simulated import Files, SimulatedGit
+from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, PROJECT, Files, checks, graph, task
 from tests.playbooks.person import person
 from tests.playbooks.ticket.conftest import Bench, Change, in_order
 from tests.playbooks.ticket.place import Place, events
@@ -42,7 +41,7 @@ def seen(request: AgentRequest, path: str) -> str:
 
 
 def committed(bench: Bench) -> dict[str, bytes]:
-    return bench.git.commits[bench.git.head].files
+    return bench.git.files
 
 
 def warned(bench: Bench) -> str:
@@ -59,7 +58,7 @@ def test_a_commit_of_a_person_does_not_stop_the_ticket(bench: Bench, agent: str)
 
     def commits(_request: AgentRequest) -> None:
         bench.put("mine.txt", "mine\n")
-        bench.git._record({**bench.git._committed(), "mine.txt": b"mine\n"}, "theirs")
+        bench.git.record({**bench.git.files, "mine.txt": b"mine\n"}, "theirs")
 
     bench.changes[agent] = while_at_work(commits)
     close = bench.play()
@@ -76,8 +75,8 @@ def test_all_of_the_work_committed_by_a_person_is_no_failure(bench: Bench) -> No
 
     def commits(_request: AgentRequest) -> None:
         assert bench.world is not None
-        tracked = {path: bench.world.tree.files[path] for path in bench.git._committed()}
-        bench.git._record(tracked, "all of it")
+        tracked = {path: bench.world.tree.files[path] for path in bench.git.files}
+        bench.git.record(tracked, "all of it")
 
     bench.changes["Reviewer"] = while_at_work(commits)
     assert bench.play().status is Status.COMPLETE
@@ -100,7 +99,7 @@ def test_where_going_on_would_be_wrong_the_ticket_stops(bench: Bench, what: str,
     def moves(_request: AgentRequest) -> None:
         if what == "another branch":
             bench.git.branch = "other"
-            bench.git._record(dict(bench.git.commits[bench.git.branches["main"]].files), "theirs")
+            bench.git.record(dict(bench.git.commits[bench.git.branches["main"]].files), "theirs")
         else:
             name = f"{9:040x}"
             bench.git.commits[name] = replace(bench.git.commits[bench.git.head], message="amended")
@@ -315,7 +314,7 @@ def test_a_build_whose_outputs_are_dropped_is_made_again_for_the_tests() -> None
         result = checks(call, files)
         return replace(result, changed=("app",)) if call.argv[-1] == "make build" else result
 
-    bench.git = SimulatedGit(leaves_something)
+    bench.tool = leaves_something
     assert bench.play().status is Status.COMPLETE
     assert bench.world is not None
     asked = [call.argv[2:] for call in bench.world.commands if "make test" in call.argv]

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.documents import load_yaml, render_yaml
 from interlock.engine import Status
-from interlock.playbooks.ticket.problems import DEFERRED
+from interlock.playbooks.ticket.planning import DEFERRED
 from interlock.playbooks.ticket.rehearsing import HOME, PROJECT, TWO, defers, graph, rejects, task
 from tests.playbooks.ticket.conftest import Bench, in_order, nothing, only
 

@@ -10,8 +10,9 @@ import pytest
 
 from interlock.documents import load_yaml
 from interlock.engine import CommandResult, Status
+from interlock.engine.simulated_repository import Committed
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, checks, graph, task
-from interlock.playbooks.ticket.simulated import Commit
+from interlock.testing import Trouble
 from tests.playbooks.ticket.conftest import Bench
 from tests.playbooks.ticket.place import Place, git
 from tests.playbooks.ticket.test_real_runs import MAKE
@@ -33,13 +34,13 @@ def hook(place: Place, text: str) -> None:
 
 def refused(bench: Bench) -> None:
     """Play until the hook refuses; from then on it lets everything pass."""
-    bench.git.commit_fails = "hook: a blank at the end"
+    bench.git.befall(Trouble.HOOK)
     assert bench.play().exit_code == 3
-    bench.git.commit_fails = ""
+    bench.git.troubles.clear()
 
 
 def committed(bench: Bench) -> dict[str, bytes]:
-    return bench.git.commits[bench.git.head].files
+    return bench.git.files
 
 
 def builds(bench: Bench) -> int:
@@ -60,7 +61,7 @@ def test_what_was_mended_for_the_hook_is_built_tested_and_committed(bench: Bench
     assert (committed(bench)["src/t1.txt"], committed(bench)["src/t2.txt"]) == (b"T1 done, mended\n", b"T2 done\n")
     assert "- T1\n- T2\n" in bench.git.messages[0]
     assert [bench.task(name)["status"] for name in ("T1", "T2")] == ["ACCEPTED", "ACCEPTED"]
-    assert bench.git.changed() == {}
+    assert bench.git.uncommitted() == {}
 
 
 def test_a_mended_file_with_red_tests_is_worked_on_again(bench: Bench) -> None:
@@ -84,7 +85,7 @@ def test_work_that_is_gone_before_its_commit_is_done_again(bench: Bench, tasks: 
     assert bench.play().status is Status.COMPLETE
     assert bench.called[calls] in ("task-executor-T1", "Developer-T1", "Developer")
     assert committed(bench)["src/t1.txt"] == b"T1 done\n"
-    assert bench.git.changed() == {}
+    assert bench.git.uncommitted() == {}
 
 
 def test_tests_that_turned_red_before_the_commit_lead_to_a_review(bench: Bench) -> None:
@@ -96,7 +97,7 @@ def test_tests_that_turned_red_before_the_commit_lead_to_a_review(bench: Bench) 
         red[0] -= 1
         return CommandResult(1, stderr="red now") if red[0] >= 0 else checks(call, files)
 
-    bench.git.tool = tool
+    bench.tool = tool
     assert bench.play().status is Status.COMPLETE
     assert bench.decisions("verdict") == ["REJECTED", "ACCEPTED", "ACCEPTED"]
     assert len(bench.git.messages) == 2
@@ -140,7 +141,7 @@ def test_work_that_came_to_the_base_by_hand_is_reviewed_once_more(bench: Bench) 
     refused(bench)
     git = bench.git
     done = {f"src/{name}.txt": bench.text(f"src/{name}.txt").encode() for name in ("t1", "t2")}
-    git.commits["f" * 40] = Commit({**committed(bench), **done}, "by hand", (git.branches["main"],))
+    git.commits["f" * 40] = Committed({**committed(bench), **done}, "by hand", (git.branches["main"],))
     git.branch, git.branches["main"] = "main", "f" * 40
     del git.branches[BRANCH]
     calls = len(bench.called)

@@ -5,28 +5,26 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interlock.engine import CommandResult, Ending, Options, Scope, Table, explore
-from interlock.playbooks.ticket import briefs, rehearsal
+from interlock.engine import Ending, Options, Scope, Table, explore
+from interlock.playbooks.ticket import rehearsal
 from interlock.playbooks.ticket.documents import log_entry
-from interlock.playbooks.ticket.finishing import VERDICT, Content, Said, accepted_work
-from interlock.playbooks.ticket.gate import stash, switch
-from interlock.playbooks.ticket.git import Branch, Repository, Standing
+from interlock.playbooks.ticket.finishing import VERDICT, Content, Said, accepted_work, commit
+from interlock.playbooks.ticket.gate import Crossing, stash_files, switch
 from interlock.playbooks.ticket.graph import Limits, Strategy
-from interlock.playbooks.ticket.ledger import Ledger, Stop
+from interlock.playbooks.ticket.ledger import Ledger
 from interlock.playbooks.ticket.planning import settle_tasks, split
-from interlock.playbooks.ticket.rehearsing import MINE, PROJECT, TWO, graph, make, task, with_trusted_docs, working
+from interlock.playbooks.ticket.rehearsing import PROJECT, TWO, graph, make, task, with_trusted_docs, working
 from interlock.playbooks.ticket.settings import TicketSettings
 from interlock.playbooks.ticket.validation import Check
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice
 
-COMMIT = Branch.commit
 PAGE = Path(__file__).parents[3] / "docs" / "playbooks" / "ticket.md"
 OPTIONS = Options(settings=TicketSettings(), max_parallel=8)
 
@@ -96,13 +94,15 @@ async def answered(what: Any = None) -> Any:
     return what
 
 
-async def commits_twice(branch: Branch, paths: Sequence[str], message: str, ignore: str = "") -> CommandResult:
-    await COMMIT(branch, paths, message, ignore)
-    return await COMMIT(branch, paths, message, ignore)
+async def commits_twice(ledger: Ledger, hooks: str) -> None:
+    await commit(ledger, hooks)
+    await ledger.run.repository.commit(["src/t1.txt"], "fix(ABC-12): once more")
 
 
-async def takes_everything(branch: Branch, paths: Sequence[str], message: str, ignore: str = "") -> CommandResult:
-    return await COMMIT(branch, [*paths, *MINE], message, ignore)
+async def takes_everything(ledger: Ledger, _hooks: str) -> None:
+    git = ledger.run.repository
+    await git.commit(await git.changed(), "fix(ABC-12): all that lies around")
+    ledger.log("iteration.accepted")
 
 
 async def takes_src(ledger: Ledger) -> tuple[list[str], Content]:
@@ -110,34 +110,30 @@ async def takes_src(ledger: Ledger) -> tuple[list[str], Content]:
     return names, replace(content, patterns=Scope(("src/**",)))
 
 
-async def works_at_once(ledger: Ledger, repository: Repository) -> None:
+async def works_at_once(ledger: Ledger) -> None:
     """Whoever has a graph can begin, branch or not."""
-    await settle_tasks(ledger, repository)
+    await settle_tasks(ledger)
     graph = await ledger.graph()
     task = graph.tasks["T1"]
-    spec = briefs.executor(
-        ledger.ticket, 0, ledger.data, task, graph.policy, ledger.tasks_path, attempt=1, strategy=Strategy.PARALLEL
-    )
+    spec = ledger.briefs.executor(task, graph.policy, attempt=1, strategy=Strategy.PARALLEL)
     await ledger.run.dispatch(replace(spec, writes=()))  # what came into the tree would keep the gate from opening
 
 
-async def only_stashes(
-    ledger: Ledger, repository: Repository, branch: Branch, standing: Standing, paths: Sequence[str], *, create: bool
-) -> None:
-    await stash(repository, branch, paths, "for later")
-    await switch(ledger, repository, branch, standing, create=create)
+async def only_stashes(ledger: Ledger, crossing: Crossing) -> None:
+    await stash_files(ledger, crossing.along, "for later")
+    await switch(ledger, crossing)
 
 
-async def splits_for_ever(ledger: Ledger, _repository: Repository) -> None:
+async def splits_for_ever(ledger: Ledger) -> None:
     """No graph is good enough."""
     while True:
         await split(ledger, Limits(), "not good enough")
 
 
-async def ends_only(ledger: Ledger, stop: Stop) -> Ending:
-    ledger.log("stop", status=stop.status.value, reason=stop.ending.reason)
+async def ends_only(ledger: Ledger, ending: Ending) -> Ending:
+    ledger.log("stop", status=ledger.stops_as.value, reason=ending.reason)
     await ledger.publish()
-    return stop.ending
+    return ending
 
 
 def without_groups(ticket: str) -> Any:
@@ -164,7 +160,7 @@ BROKEN: Mapping[str, tuple[str, Fault]] = {
         "every path comes to an end",
         Fault({"planning.settle_tasks": splits_for_ever}),
     ),
-    "the work is committed twice": (SUCCESS, Fault({"git.Branch.commit": commits_twice})),
+    "the work is committed twice": (SUCCESS, Fault({"finishing.commit": commits_twice})),
     "a red build is green": (
         SUCCESS,
         Fault({"validation.validate": green, "validation.prove_for_good": green}, most=1, by=("breaks the build",)),
@@ -181,10 +177,10 @@ BROKEN: Mapping[str, tuple[str, Fault]] = {
             by=OUTSIDE,
         ),
     ),
-    "all that lies around is committed": (KEPT, Fault({"git.Branch.commit": takes_everything})),
+    "all that lies around is committed": (KEPT, Fault({"finishing.commit": takes_everything})),
     "documentation stays in the stash": (KEPT, Fault({"gate.take_along": only_stashes})),
-    "seven attempts": (CAPS, Fault({"progress.ATTEMPTS": 7, "validation.validate": red})),
-    "six iterations": (CAPS, Fault({"progress.ITERATIONS": 6, "finishing.VERDICT": ALL_REJECTED})),
+    "seven attempts": (CAPS, Fault({"documents.ATTEMPTS": 7, "validation.validate": red})),
+    "six iterations": (CAPS, Fault({"documents.ITERATIONS": 6, "finishing.VERDICT": ALL_REJECTED})),
     "a stop is not put down": (STATE, Fault({"ledger.Ledger.stop": ends_only}, most=1, by=("defers research",))),
     "an acceptance is not put down": (STATE, Fault({"finishing.accept": lambda _ledger: answered()})),
     "groups are not logged": (LOG, Fault({"documents.log_entry": without_groups})),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +13,6 @@ from interlock.engine import Status, people
 from interlock.engine.folder import known_runs
 from interlock.engine.playing import Finished
 from interlock.playbooks.ticket import TicketInputs, ticket
-from interlock.playbooks.ticket.git import STASH
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, task
 from tests.playbooks.ticket.place import REQUEST, Place, events, git
 from tests.playbooks.ticket.test_real_runs import MAKE, ONE
@@ -119,7 +116,7 @@ def killed_before(place: Place, verb: str) -> None:
     def wire(point: str) -> None:
         runs = known_runs(place.root)
         last = runs[0].folder.lines()[-1] if point == "effect" and runs else None
-        if last is not None and last.event == "command.intent" and f"/{last.key}".rsplit("/", 1)[1].startswith(verb):
+        if last is not None and last.event == "repository.intent" and f"/{last.key}".rsplit("/", 1)[1].startswith(verb):
             raise Killed
 
     with pytest.raises(Killed):
@@ -127,7 +124,7 @@ def killed_before(place: Place, verb: str) -> None:
 
 
 @pytest.mark.req("TK-102")
-@pytest.mark.parametrize("verb", ["checkout", "pop"])
+@pytest.mark.parametrize("verb", ["checkout", "unstash"])
 def test_a_stash_that_the_user_makes_between_crash_and_resume_is_the_users(place: Place, verb: str) -> None:
     """Ours has moved down the list by then: it is found by its mark, and the user's stays whole."""
     place.begin({**MAKE, "README.md": "old\n", "src/other.txt": "ok\n"})
@@ -142,107 +139,6 @@ def test_a_stash_that_the_user_makes_between_crash_and_resume_is_the_users(place
     assert place.text("src/other.txt") == "ok\n"
     assert place.git("stash", "list", "--format=%gs").split(": ")[1:] == ["the user's own"]
     assert place.git("show", "stash@{0}:src/other.txt") == "ok, the user's"
-
-
-@pytest.mark.req("TK-102")
-def test_documentation_that_is_staged_arrives_staged(place: Place) -> None:
-    """Changed, half staged and new documents are on the branch in the state in which they were."""
-    place.begin({**MAKE, "README.md": "old\n", "docs/half.md": "old\n"})
-    place.write({"README.md": "staged\n", "docs/half.md": "staged\n", "docs/new.md": "new\n"})
-    place.git("add", "README.md", "docs/half.md", "docs/new.md")
-    place.write({"docs/half.md": "changed again\n", "docs/loose.md": "new\n"})
-    users = place.git("status", "--porcelain", "-uall").splitlines()
-    place.script = ONE
-    finished = place.run()
-    assert finished.status is Status.COMPLETE, finished
-    assert place.git("status", "--porcelain", "-uall").splitlines() == users
-    assert place.git("show", ":docs/half.md") == "staged"
-    assert place.text("docs/half.md") == "changed again\n"
-
-
-def test_documentation_that_cannot_be_staged_again_arrives_all_the_same(place: Place) -> None:
-    """The branch has changed a line next to it: the document is merged, and only its being staged is lost."""
-    lines = ["one", "two", "three", "four", "five", "six"]
-    place.begin({**MAKE, "README.md": "\n".join(lines)})
-    place.git("checkout", "-q", "-b", BRANCH)
-    (place.root / "README.md").write_text("\n".join([*lines[:3], "theirs", *lines[4:]]))
-    place.git("commit", "-qam", "theirs")
-    place.git("checkout", "-q", "main")
-    (place.root / "README.md").write_text("\n".join(["mine", *lines[1:]]))
-    place.git("add", "README.md")
-    place.script = ONE
-    finished = place.run()
-    assert finished.status is Status.COMPLETE, finished
-    assert place.text("README.md").split() == ["mine", "two", "three", "theirs", "five", "six"]
-    assert place.git("stash", "list") == ""
-
-
-@pytest.mark.req("TK-103")
-def test_files_that_are_deleted_and_renamed_in_the_index_can_be_stashed(place: Place) -> None:
-    """`git mv` and `git rm`: one stash holds them all, and taken out it brings them back."""
-    place.begin({**MAKE, "old.py": "x = 1\n", "gone.py": "y = 1\n", "untracked.py": "z = 1\n"})
-    place.git("mv", "old.py", "moved.py")
-    place.git("rm", "-q", "gone.py")
-    place.git("rm", "-q", "--cached", "untracked.py")
-    (place.root / "untracked.py").write_text("z = 2\n")
-    place.script = ONE
-    finished = place.run(flags={"dirty": "stash"})
-    assert finished.status is Status.COMPLETE, finished
-    assert place.git("status", "--porcelain") == ""
-    assert [place.text(path) for path in ("old.py", "gone.py", "untracked.py")] == ["x = 1\n", "y = 1\n", "z = 1\n"]
-    assert len(place.git("stash", "list").splitlines()) == 1
-    place.git("stash", "pop", "-q", "--index")
-    assert {path.name for path in place.root.glob("*.py")} == {"moved.py", "untracked.py"}
-    assert place.text("untracked.py") == "z = 2\n"
-
-
-def test_documents_that_are_deleted_and_renamed_in_the_index_come_along(place: Place) -> None:
-    """They are so on the branch too, and no stash is left."""
-    place.begin({**MAKE, "docs/old.md": "one\n", "docs/gone.md": "two\n"})
-    place.git("mv", "docs/old.md", "docs/moved.md")
-    place.git("rm", "-q", "docs/gone.md")
-    place.script = ONE
-    finished = place.run()
-    assert finished.status is Status.COMPLETE, finished
-    present = {path: (place.root / "docs" / path).exists() for path in ("old.md", "gone.md", "moved.md")}
-    assert present == {"old.md": False, "gone.md": False, "moved.md": True}
-    assert place.git("stash", "list") == ""
-    assert not committed(place) & {"docs/old.md", "docs/gone.md", "docs/moved.md"}
-
-
-FAILED_PUSHES = {
-    "nothing was taken away": ('"$git" stash store -m "$6" "$("$git" stash create "$6")"', 0),
-    "files were taken away": ('"$git" "$@"', 1),
-}
-
-
-@pytest.mark.parametrize("how", FAILED_PUSHES)
-def test_a_stash_that_fails_is_dropped_only_if_its_files_are_still_there(
-    place: Place, tmp_path: Path, how: str
-) -> None:
-    """Tries that fail leave no heap of stashes behind; the only copy of a file is kept."""
-    place.begin({**MAKE, "old.py": "x\n", "gone.py": "x\n"})
-    (place.root / "src/t1.txt").write_text("ok, mine\n")
-    place.git("mv", "old.py", "moved.py")
-    before = place.git("status", "--porcelain")
-    pushes, kept = FAILED_PUSHES[how]
-    fake = tmp_path / "bin" / "git"
-    fake.parent.mkdir()
-    fake.write_text(
-        f"#!/bin/sh\ngit={shutil.which('git')}\n"
-        f'if test "$1 $2" != "stash push"; then exec "$git" "$@"; fi\n{pushes}\nexit 7\n'
-    )
-    fake.chmod(0o755)
-    done = subprocess.run(
-        ("sh", "-c", STASH, "push", "mine mark", "mark", "src/t1.txt", "moved.py", "old.py"),
-        cwd=place.root,
-        env={**os.environ, "PATH": f"{fake.parent}:{os.environ['PATH']}"},
-        check=False,
-    )
-    assert done.returncode == 7
-    assert len(place.git("stash", "list").splitlines()) == kept
-    assert (place.git("status", "--porcelain") == before) is (kept == 0)
-    assert not (place.root / ".git/index.interlock").exists()
 
 
 # -- work that goes on while the gate waits
@@ -488,17 +384,6 @@ def test_a_hook_that_formats_what_is_committed(place: Place) -> None:
     assert place.run().status is Status.COMPLETE
     assert place.git("show", "HEAD:src/t1.txt") == "ok, formatted"
     assert place.git("status", "--porcelain") == ""
-
-
-def test_a_lock_that_a_killed_commit_left_behind_is_no_obstacle(place: Place) -> None:
-    """The index is interlock's own: nobody else can hold that lock."""
-    place.begin(MAKE)
-    for name in ("interlock-index", "interlock-index.lock"):
-        (place.root / ".git" / name).write_text("half")
-    place.script = ONE
-    finished = place.run()
-    assert finished.status is Status.COMPLETE, finished
-    assert list((place.root / ".git").glob("interlock-index*")) == []
 
 
 @pytest.mark.req("EN-46")

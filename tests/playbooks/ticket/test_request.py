@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.playbooks.ticket.problems import TicketError
 from interlock.playbooks.ticket.request import (
     Agent,
     Clarity,
+    TicketError,
     Work,
     clarity,
     find_ticket,

@@ -12,8 +12,8 @@ from interlock.engine import Past, Status
 from interlock.engine.simulation import Crash
 from interlock.playbooks.ticket import TicketError, TicketInputs
 from interlock.playbooks.ticket.playbook import afresh, documents, edited, run_key, state, successor
-from interlock.playbooks.ticket.problems import MIXED
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, REQUEST, breaks, graph, task
+from interlock.playbooks.ticket.resuming import MIXED
 from tests.playbooks.ticket.conftest import Bench, answers
 
 TASKS = f"{HOME}/iteration_0/tasks.yaml"

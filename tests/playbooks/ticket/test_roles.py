@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -13,7 +14,8 @@ from interlock.contracts import NO_CHANGE, why_no_change
 from interlock.documents import Sections, load_yaml
 from interlock.engine.brief import SAID_TO_BE_DATA, Heading, render
 from interlock.engine.model import Dispatch
-from interlock.playbooks.ticket import briefs
+from interlock.engine.prompts import worded
+from interlock.playbooks.ticket import briefs, ticket
 from interlock.playbooks.ticket.artifacts import (
     BLOCKING,
     PROMPT_FIELDS,
@@ -26,6 +28,7 @@ from interlock.playbooks.ticket.artifacts import (
 )
 from interlock.playbooks.ticket.graph import Limits, Strategy, read_graph
 from interlock.playbooks.ticket.rehearsing import TWO
+from interlock.testing import SimulatedWorld
 
 PROGRESS: dict[str, Any] = {
     "build_command": "make build",
@@ -35,31 +38,27 @@ PROGRESS: dict[str, Any] = {
 GRAPH = read_graph(load_yaml(TWO, "tasks.yaml"))
 TASK = GRAPH.tasks["T1"]
 FAILED = type(TASK)(**{**vars(TASK), "entry": {**TASK.entry, "last_error": "ERROR: it failed"}})
-TASKS = "prompts/ABC-12/iteration_0/tasks.yaml"
 RULE = prompt_rule("ABC-12", "ABC-12 do it", "2026-01-01T00:00:00Z")
 SNAPSHOT = {"startup.impact_scan": "{}", "PRIMARY INPUT": "what is wanted", "progress.yaml": "state"}
 ROLE_LINES = ("ROLE ENFORCEMENT", "VIOLATION PENALTY", "SCOPE REMINDER")
 
-SPECS: dict[str, Dispatch] = {
+ASKED = briefs.Briefs("ABC-12", 0, PROGRESS)
+PROMPTED: dict[str, Dispatch] = {
     "Interpreter": briefs.interpreter("ABC-12", "ABC-12 do it", RULE),
     "Interpreter, answered": briefs.interpreter("ABC-12", "ABC-12 do it", RULE, "the second one", ["Which one?"]),
-    "Initializer": briefs.initializer(
-        "ABC-12", PROGRESS, mode=briefs.REFRESH, renew=["docs/FINDINGS.md"], fingerprint="0" * 64, digests={}
-    ),
-    "Initializer, incremental": briefs.initializer(
-        "ABC-12", PROGRESS, mode=briefs.INCREMENTAL, renew=[], fingerprint="0" * 64, digests={}
-    ),
-    "Planner": briefs.planner("ABC-12", 0, PROGRESS, "prompts/ABC-12/prompt.yaml", SNAPSHOT),
-    "Planner, amending": briefs.amendment("ABC-12", 0, PROGRESS, TASKS, GRAPH, {"T1": ["Cargo.lock"]}),
-    "Splitter": briefs.splitter("ABC-12", 0, "tasks is empty", Limits()),
-    "Developer": briefs.developer("ABC-12", 0, PROGRESS, TASK, GRAPH.policy, TASKS),
-    "task-executor, beside others": briefs.executor(
-        "ABC-12", 0, PROGRESS, TASK, GRAPH.policy, TASKS, attempt=1, strategy=Strategy.PARALLEL
-    ),
-    "task-executor, alone again": briefs.executor(
-        "ABC-12", 0, PROGRESS, FAILED, GRAPH.policy, TASKS, attempt=2, strategy=Strategy.SEQUENTIAL
-    ),
-    "Reviewer": briefs.reviewer("ABC-12", 0, PROGRESS, TASKS, "prompts/ABC-12/iteration_0/review_report.yaml"),
+    "Initializer": ASKED.initializer(briefs.REFRESH, ["docs/FINDINGS.md"], fingerprint="0" * 64, digests={}),
+    "Initializer, incremental": ASKED.initializer(briefs.INCREMENTAL, [], fingerprint="0" * 64, digests={}),
+    "Planner": ASKED.planner("prompts/ABC-12/prompt.yaml", SNAPSHOT),
+    "Planner, amending": ASKED.amendment(GRAPH, {"T1": ["Cargo.lock"]}),
+    "Splitter": ASKED.splitter("tasks is empty", Limits()),
+    "Developer": ASKED.developer(TASK, GRAPH.policy),
+    "task-executor, beside others": ASKED.executor(TASK, GRAPH.policy, attempt=1, strategy=Strategy.PARALLEL),
+    "task-executor, alone again": ASKED.executor(FAILED, GRAPH.policy, attempt=2, strategy=Strategy.SEQUENTIAL),
+    "Reviewer": ASKED.reviewer(),
+}
+NO_FILES = SimulatedWorld({}).documents
+SPECS: dict[str, Any] = {
+    name: replace(spec, task=worded(ticket, spec.task, NO_FILES)) for name, spec in PROMPTED.items()
 }
 
 

@@ -11,16 +11,14 @@ if TYPE_CHECKING:
 
     from interlock.engine import Rehearsal
     from interlock.playbooks.ticket.playbook import ticket
-    from interlock.playbooks.ticket.problems import TicketError
-    from interlock.playbooks.ticket.progress import diagram
+    from interlock.playbooks.ticket.request import TicketError
     from interlock.playbooks.ticket.startup import TicketInputs
 
 __getattr__ = lazily(
     __name__,
     {
         "playbook": "ticket",
-        "problems": "TicketError",
-        "progress": "diagram",
+        "request": "TicketError",
         "startup": "TicketInputs",
     },
 )
@@ -42,4 +40,4 @@ def rehearsal() -> Rehearsal:
     return rehearsing.rehearsal()
 
 
-__all__ = ["TicketError", "TicketInputs", "diagram", "example_files", "rehearsal", "ticket"]
+__all__ = ["TicketError", "TicketInputs", "example_files", "rehearsal", "ticket"]

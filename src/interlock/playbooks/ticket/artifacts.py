@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from interlock.contracts import Claim, Custom, Evidence, checks_in_data
 from interlock.contracts.evidence import FAIL, PASS
-from interlock.documents import render_yaml
+from interlock.documents import read_yaml, render_yaml
 from interlock.errors import DocumentInvalid
-from interlock.playbooks.ticket.documents import read_yaml
+from interlock.playbooks.ticket.analysis import CACHE, DOCS, is_digest
 from interlock.playbooks.ticket.graph import Limits, path_problem, problem_of
-from interlock.playbooks.ticket.project import CACHE, DOCS, is_digest
 from interlock.playbooks.ticket.request import Agent, Mandate, Work
+
+Complaints = Iterator[str]
+
+
+def problem_in(text: str, name: str, complaints: Callable[[dict[str, Any]], Complaints]) -> str | None:
+    """The first thing that is wrong with a YAML mapping, or None; what comes later may rely on what came before."""
+    try:
+        data = read_yaml(text, name)
+    except DocumentInvalid as error:
+        return error.what
+    return next(complaints(data), None) if isinstance(data, dict) else "not a YAML mapping"
+
 
 # -- prompt.yaml
 
@@ -55,43 +67,33 @@ def render_prompt(
 
 def prompt_problem(text: str, ticket: str, request: str) -> str | None:
     """What is wrong with a prompt.yaml; questions to the user may stand in place of the other fields."""
-    try:
-        data = read_yaml(text, "prompt.yaml")
-    except DocumentInvalid as error:
-        return error.what
-    if not isinstance(data, dict):
-        return "not a YAML mapping"
+    return problem_in(text, "prompt.yaml", partial(_prompt_complaints, ticket, request))
+
+
+def _prompt_complaints(ticket: str, request: str, data: dict[str, Any]) -> Complaints:
     if "jira" in data and data["jira"] != ticket:
-        return f"jira is {data['jira']}, expected {ticket}"
+        yield f"jira is {data['jira']}, expected {ticket}"
     if questions_of(data):
-        return None
-    for field in PROMPT_FIELDS:
-        if field not in data:
-            return f"field {field} missing"
+        return
+    yield from (f"field {field} missing" for field in PROMPT_FIELDS if field not in data)
     if data["type"] not in tuple(Work):
-        return f'type "{data["type"]}"; expected {", ".join(Work)}'
+        yield f'type "{data["type"]}"; expected {", ".join(Work)}'
     if not isinstance(data["slug"], str) or not re.fullmatch("[a-z0-9]+_[a-z0-9]+_[a-z0-9]+", data["slug"]):
-        return f'slug "{data["slug"]}"; expected three words in snake_case'
-    criteria = data["success_criteria"]
-    if not isinstance(criteria, list) or not criteria:
-        return "success_criteria is no list with at least one item"
+        yield f'slug "{data["slug"]}"; expected three words in snake_case'
+    if not isinstance(data["success_criteria"], list) or not data["success_criteria"]:
+        yield "success_criteria is no list with at least one item"
     if data["original_request"] != request and str(data["original_request"]).strip() != request.strip():
-        return "original_request is not the request as it was given"
-    return _mandates_problem(data["tool_mandates"], request)
-
-
-def _mandates_problem(mandates: Any, request: str) -> str | None:
-    if not isinstance(mandates, list):
-        return "tool_mandates is no list"
-    for mandate in mandates:
+        yield "original_request is not the request as it was given"
+    if not isinstance(data["tool_mandates"], list):
+        yield "tool_mandates is no list"
+    for mandate in data["tool_mandates"]:
         text = mandate.get("text") if isinstance(mandate, dict) else None
         if not isinstance(text, str) or not text:
-            return "tool_mandates: an entry has no text"
-        if text not in request:
-            return f"tool_mandates: {text!r} is not a part of the request"
-        if mandate.get("assigned_agent") not in tuple(Agent):
-            return f"tool_mandates: assigned_agent {mandate.get('assigned_agent')!r}; expected {' or '.join(Agent)}"
-    return None
+            yield "tool_mandates: an entry has no text"
+        elif text not in request:
+            yield f"tool_mandates: {text!r} is not a part of the request"
+        elif mandate.get("assigned_agent") not in tuple(Agent):
+            yield f"tool_mandates: assigned_agent {mandate.get('assigned_agent')!r}; expected {' or '.join(Agent)}"
 
 
 def questions_of(data: Any) -> list[str]:
@@ -115,26 +117,25 @@ _DEFERRAL = re.compile(
 )
 
 
-def deferrals(plan: str) -> list[tuple[int, str]]:
-    """The lines, with their numbers, on which a plan puts research off; code and quoted names do not count."""
-    found, fence = [], ""
+def prose(plan: str) -> Iterator[tuple[int, str]]:
+    """The lines of a plan outside of fences, with their numbers."""
+    fence = ""
     for number, line in enumerate(plan.splitlines(), 1):
         mark = _FENCE.match(line)
         if mark and (not fence or mark[1].startswith(fence)):
             fence = "" if fence else mark[1]
-        elif not fence and _DEFERRAL.search(re.sub(r"\s+", " ", re.sub(r"(`+).+?\1", " ", line))):
-            found.append((number, line.strip()))
-    return found
+        elif not fence:
+            yield number, line
+
+
+def deferrals(plan: str) -> list[tuple[int, str]]:
+    """The lines, with their numbers, on which a plan puts research off; code and quoted names do not count."""
+    spoken = ((number, line, re.sub(r"\s+", " ", re.sub(r"(`+).+?\1", " ", line))) for number, line in prose(plan))
+    return [(number, line.strip()) for number, line, said in spoken if _DEFERRAL.search(said)]
 
 
 def plan_problem(text: str) -> str | None:
-    titles, fence = 0, ""
-    for line in text.splitlines():
-        mark = _FENCE.match(line)
-        if mark and (not fence or mark[1].startswith(fence)):
-            fence = "" if fence else mark[1]
-        elif not fence and re.match(r"# +\S", line):
-            titles += 1
+    titles = sum(bool(re.match(r"# +\S", line)) for _, line in prose(text))
     return None if titles == 1 else f"{titles} titles (lines starting with '# '); expected one"
 
 
@@ -152,28 +153,47 @@ def graph_problem(text: str, *, new: bool, limits: Limits | None = None) -> str 
     return problem_of(data, new=new, limits=limits)
 
 
-EXAMPLE_GRAPH = {
-    "strategy": "sequential",
-    "validation_policy": {"baseline_allowlist": [], "baseline_scope": "code_and_tests_only", "working_directory": "."},
-    "tasks": [
+def task(
+    name: str, group: str = "A", files: tuple[str, ...] = (), needs: tuple[str, ...] = (), **more: Any
+) -> dict[str, Any]:
+    """An entry of a task graph."""
+    return {
+        "id": name,
+        "description": f"Work on {name}",
+        "files_to_modify": list(files or (f"src/{name.lower()}.txt",)),
+        "success_criteria": ["tests pass"],
+        "parallel_group": group,
+        "depends_on": list(needs),
+        "status": "PENDING",
+        **more,
+    }
+
+
+def graph(*tasks: Mapping[str, Any], strategies: Mapping[str, str] | None = None, **policy: Any) -> str:
+    """A task graph: the tasks by their groups, in the order in which the groups come up."""
+    groups: dict[str, list[str]] = {}
+    for entry in tasks:
+        groups.setdefault(entry["parallel_group"], []).append(entry["id"])
+    said = strategies or {}
+    return render_yaml(
         {
-            "id": "T1",
-            "description": "Do the work",
-            "files_to_modify": ["src/main.txt"],
-            "test_files": [],
-            "success_criteria": ["tests pass"],
-            "parallel_group": "A",
-            "depends_on": [],
-            "status": "PENDING",
+            "strategy": "mixed",
+            "validation_policy": {"baseline_scope": "code_and_tests_only", **policy},
+            "tasks": [dict(entry) for entry in tasks],
+            "parallel_groups": groups,
+            "execution_order": [
+                {"group": letter, "strategy": said.get(letter, "parallel"), "tasks": names}
+                for letter, names in groups.items()
+            ],
         }
-    ],
-    "parallel_groups": {"A": ["T1"]},
-    "execution_order": [{"group": "A", "strategy": "sequential", "tasks": ["T1"]}],
-}
+    )
+
+
+EXAMPLE_GRAPH = graph(task("T1", files=("src/main.txt",)), strategies={"A": "sequential"})
 
 
 def graph_rule(limits: Limits) -> Custom:
-    return Custom(lambda text: graph_problem(text, new=True, limits=limits), render_yaml(EXAMPLE_GRAPH))
+    return Custom(lambda text: graph_problem(text, new=True, limits=limits), EXAMPLE_GRAPH)
 
 
 # -- amendment.yaml
@@ -181,24 +201,22 @@ def graph_rule(limits: Limits) -> Custom:
 
 def amendment_problem(text: str, forgotten: Mapping[str, Sequence[str]]) -> str | None:
     """What is wrong with an amendment: it gives tasks files that attempts needed, and no others."""
-    try:
-        data = read_yaml(text, "amendment.yaml")
-    except DocumentInvalid as error:
-        return error.what
-    added = data.get("add") if isinstance(data, dict) else None
-    if not isinstance(added, dict):
-        return "add missing; expected a mapping from task id to a list of files"
+    return problem_in(text, "amendment.yaml", partial(_amendment_complaints, forgotten))
+
+
+def _amendment_complaints(forgotten: Mapping[str, Sequence[str]], data: dict[str, Any]) -> Complaints:
+    if not isinstance(data.get("add"), dict):
+        yield "add missing; expected a mapping from task id to a list of files"
     if not isinstance(data.get("reason"), str) or not data["reason"].strip():
-        return "reason missing; expected text"
-    for task, paths in added.items():
+        yield "reason missing; expected text"
+    for task, paths in data["add"].items():
         if task not in forgotten:
-            return f"add.{task}: only these tasks changed files that are not theirs: {', '.join(forgotten)}"
+            yield f"add.{task}: only these tasks changed files that are not theirs: {', '.join(forgotten)}"
         for path in paths if isinstance(paths, list) else [paths]:
             if path not in forgotten[task]:
-                return f"add.{task}: {path!r} is none of {', '.join(forgotten[task])}"
+                yield f"add.{task}: {path!r} is none of {', '.join(forgotten[task])}"
             if why := path_problem(str(path)):
-                return f'add.{task}: "{path}": {why}'
-    return None
+                yield f'add.{task}: "{path}": {why}'
 
 
 def amendment_rule(forgotten: Mapping[str, Sequence[str]]) -> Custom:
@@ -212,49 +230,38 @@ def added_files(text: str) -> dict[str, list[str]]:
     return {str(task): list(paths) if isinstance(paths, list) else [paths] for task, paths in added.items()}
 
 
-def task_place(data: Mapping[str, Any], task: str) -> int:
-    return next(number for number, entry in enumerate(data["tasks"]) if entry["id"] == task)
-
-
 # -- review_report.yaml
 
 AUTO_ACCEPT_NOTES = "Trivial-graph auto-accepted: 1 task, build green, tests green."
 
 
+def accepting_report(mode: str, now: str, **more: Any) -> str:
+    """A review report that accepts."""
+    passed = {"build": "PASSED", "tests": "PASSED", "files_verified": True}
+    return render_yaml({"status": "ACCEPTED", "mode": mode, **passed, **more, "reviewed_at": now})
+
+
 def auto_accept_report(now: str) -> str:
-    return render_yaml(
-        {
-            "status": "ACCEPTED",
-            "mode": "auto-accept-trivial",
-            "build": "PASSED",
-            "tests": "PASSED",
-            "files_verified": True,
-            "notes": AUTO_ACCEPT_NOTES,
-            "reviewed_at": now,
-        }
-    )
+    return accepting_report("auto-accept-trivial", now, notes=AUTO_ACCEPT_NOTES)
 
 
 def review_problem(text: str) -> str | None:
-    try:
-        data = read_yaml(text, "review_report.yaml")
-    except DocumentInvalid as error:
-        return error.what
-    if not isinstance(data, dict):
-        return "not a YAML mapping"
+    return problem_in(text, "review_report.yaml", _review_complaints)
+
+
+def _review_complaints(data: dict[str, Any]) -> Complaints:
     expected = "expected ACCEPTED or REJECTED"
     if "status" not in data:
-        return f"status missing; {expected}"
+        yield f"status missing; {expected}"
     if data["status"] not in ("ACCEPTED", "REJECTED"):
-        return f'status "{data["status"]}"; {expected}'
+        yield f'status "{data["status"]}"; {expected}'
     for field in ("build", "tests"):
         if data.get(field) not in ("PASSED", "FAILED"):
-            return f"{field} is {data.get(field)!r}; expected PASSED or FAILED"
-    if data["status"] == "REJECTED":
-        issues = data.get("issues")
-        if not isinstance(issues, list) or not issues or not all(isinstance(issue, dict) for issue in issues):
-            return "a rejection needs issues: a list with at least one mapping"
-    return None
+            yield f"{field} is {data.get(field)!r}; expected PASSED or FAILED"
+    issues = data.get("issues")
+    listed = isinstance(issues, list) and issues and all(isinstance(issue, dict) for issue in issues)
+    if data["status"] == "REJECTED" and not listed:
+        yield "a rejection needs issues: a list with at least one mapping"
 
 
 BLOCKING = ("Blocker", "Major")
@@ -283,17 +290,11 @@ def review_claim(_data: Mapping[str, Any], texts: Mapping[str, str]) -> Claim:
 
 REVIEW_RULE = Custom(
     review_problem,
-    render_yaml(
-        {
-            "status": "ACCEPTED",
-            "mode": "prompt-review",
-            "build": "PASSED",
-            "tests": "PASSED",
-            "files_verified": True,
-            "checks": [{"command": "make test", "exit": 0, "summary": "12 passed"}],
-            "notes": "As asked.",
-            "reviewed_at": "2026-01-01T00:00:00Z",
-        }
+    accepting_report(
+        "prompt-review",
+        "2026-01-01T00:00:00Z",
+        checks=[{"command": "make test", "exit": 0, "summary": "12 passed"}],
+        notes="As asked.",
     ),
 )
 
@@ -301,25 +302,21 @@ REVIEW_RULE = Custom(
 
 
 def cache_problem(text: str, fingerprint: str) -> str | None:
-    try:
-        data = read_yaml(text, CACHE)
-    except DocumentInvalid as error:
-        return error.what
-    if not isinstance(data, dict):
-        return "not a YAML mapping"
+    return problem_in(text, CACHE, partial(_cache_complaints, fingerprint))
+
+
+def _cache_complaints(fingerprint: str, data: dict[str, Any]) -> Complaints:
     if data.get("trust_status") not in ("trusted", "stale", "unknown"):
-        return f"trust_status is {data.get('trust_status')!r}; expected trusted, stale or unknown"
+        yield f"trust_status is {data.get('trust_status')!r}; expected trusted, stale or unknown"
     if data.get("workspace_fingerprint") != fingerprint:
-        return f"workspace_fingerprint is not {fingerprint}"
-    documents = data.get("documents")
-    if not isinstance(documents, dict):
-        return "documents missing; expected a mapping"
+        yield f"workspace_fingerprint is not {fingerprint}"
+    if not isinstance(data.get("documents"), dict):
+        yield "documents missing; expected a mapping"
     for path in DOCS:
         name = path.rsplit("/", 1)[-1]
-        entry = documents.get(name)
+        entry = data["documents"].get(name)
         if not isinstance(entry, dict) or not is_digest(entry.get("sha256")):
-            return f"documents.{name}.sha256 is no SHA-256"
-    return None
+            yield f"documents.{name}.sha256 is no SHA-256"
 
 
 def cache_rule(fingerprint: str, digests: Mapping[str, str]) -> Custom:

@@ -1,4 +1,4 @@
-"""What each of the seven agents is asked: the labels and their order are part of the process.
+"""What each of the seven agents is asked: the words are in `prompts/`, what is filled in and what is owed is here.
 
 Text that comes from files, from the user or from other agents stands in fences, so that it cannot pass for a label.
 What is to be acted on is said to be that; everything else is data.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from interlock.contracts import AnswerFormat, Artifact, Contract, Custom, Headings, Outcome
 from interlock.documents import render_yaml
-from interlock.engine.model import Dispatch, Kind
+from interlock.engine import Dispatch, Kind, Prompt
+from interlock.playbooks.ticket.analysis import CACHE, DOCS
 from interlock.playbooks.ticket.artifacts import (
     PLAN_RULE,
     PROMPT_FIELDS,
@@ -25,7 +26,6 @@ from interlock.playbooks.ticket.artifacts import (
 )
 from interlock.playbooks.ticket.documents import home, iteration_home
 from interlock.playbooks.ticket.graph import Graph, Limits, Policy, Strategy, Task
-from interlock.playbooks.ticket.project import CACHE, DOCS
 
 INTERPRETER, INITIALIZER, PLANNER, SPLITTER = "Interpreter", "Initializer", "Planner", "Splitter"
 EXECUTOR, DEVELOPER, REVIEWER = "task-executor", "Developer", "Reviewer"
@@ -51,47 +51,12 @@ OF_TASK = AnswerFormat(
     "SYNTAX_VALID",
     completion="text",
 )
-
-PLANNING_S, IMPLEMENTATION_S, REVIEW_S, OTHER_S = 1800.0, 7200.0, 3600.0, 1800.0
-
-_SCOPES = {
-    INTERPRETER: (
-        "You find the ticket id, the kind of work and a short name, ask the user where you must, keep tool mandates "
-        "word for word, and write prompt.yaml.",
-        "git, planning, coding, reviewing, analysing the code base",
-    ),
-    INITIALIZER: (
-        "You read the code base and write docs/ARCHITECTURE.md, docs/CODE_STYLE.md, docs/FINDINGS.md and the cache "
-        "that vouches for them.",
-        "planning, coding, reviewing",
-    ),
-    PLANNER: (
-        "You research what is not known, analyse the code base, write plan.md and cut it into tasks.yaml.",
-        "coding, reviewing, making design decisions",
-    ),
-    SPLITTER: (
-        "You read the plan and write its atomic tasks to tasks.yaml.",
-        "coding, planning, reviewing, making design decisions, researching",
-    ),
-    DEVELOPER: (
-        "You implement the one task that you are given, as its entry says.",
-        "planning, researching, reviewing, design decisions, git commits",
-    ),
-    REVIEWER: (
-        "You check builds, tests, quality and success criteria, and accept or reject with evidence.",
-        "coding, planning, designing, proposing implementations",
-    ),
-}
-
-
-def role_block(agent: str) -> str:
-    """The lines with which every brief but the task-executor's begins."""
-    allowed, forbidden = _SCOPES[agent]
-    return (
-        f"ROLE ENFORCEMENT: You are {agent}.\n"
-        "VIOLATION PENALTY: What you do outside of your scope is not taken over, and this attempt counts as failed.\n"
-        f"SCOPE REMINDER: {allowed} FORBIDDEN: {forbidden}."
-    )
+ALONE = replace(OF_TASK, unsaid=("SYNTAX_VALID",), best="ACCEPTED")
+"""What an agent says that has the whole tree before it, and builds and tests itself."""
+BESIDE_OTHERS = replace(OF_TASK, unsaid=("ACCEPTED", "REJECTED"))
+USUAL_S, IMPLEMENTATION_S, REVIEW_S = 1800.0, 7200.0, 3600.0
+KEPT_APART = ("last_error", "files_sha256", "changed_files", "refused_files", "unfinished", "set_back")
+"""What the engine keeps in a task's entry for itself."""
 
 
 def fenced(text: str, language: str = "") -> str:
@@ -101,293 +66,142 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
 
 
-def _lines(*parts: str) -> str:
-    return "\n".join(parts)
-
-
-# -- Interpreter
+def _written(agent: str, task: Prompt, *owed: Artifact, **more: Any) -> Dispatch:
+    """A call of an agent that is judged by what it writes."""
+    return Dispatch(agent, task, Contract(owed, AS_WRITTEN), **{"timeout_s": USUAL_S, **more})
 
 
 def interpreter(ticket: str, request: str, rule: Custom, answers: str = "", asked: Sequence[str] = ()) -> Dispatch:
     """An unclear request; with `answers`, after the one round of questions."""
     path = f"{home(ticket)}/prompt.yaml"
     context: tuple[str, ...] = ()
+    rules = ("Questions to the user go into `questions`, a list in prompt.yaml; there is one round.",)
     if asked:
         context = (f"### Questions\n\n{fenced(chr(10).join(asked))}", f"### Answers of the user\n\n{fenced(answers)}")
-    return Dispatch(
-        INTERPRETER,
-        _lines(
-            role_block(INTERPRETER),
-            "User request:",
-            fenced(request, "text"),
-            f"JIRA: {ticket}",
-            f"Create {path} with all of these fields: {', '.join(PROMPT_FIELDS)}.",
-            "IMPORTANT: Tool mandates of the user stand in prompt.yaml word for word, each with its assigned_agent.",
-        ),
-        Contract((Artifact(path, structure=rule),), AS_WRITTEN),
-        context=context,
-        rules=("Questions to the user go into `questions`, a list in prompt.yaml; there is one round.",)
-        if not asked
-        else ("The user has answered; there is no second round.",),
-        step="I1",
-        timeout_s=OTHER_S,
-    )
+        rules = ("The user has answered; there is no second round.",)
+    said = {"ticket": ticket, "output": path, "fields": ", ".join(PROMPT_FIELDS)}
+    task = Prompt.of("interpreter", request=fenced(request, "text"), **said)
+    return _written(INTERPRETER, task, Artifact(path, structure=rule), context=context, rules=rules, step="I1")
 
 
-# -- Initializer
+@dataclass(frozen=True)
+class Briefs:
+    """What agents are asked in one iteration of a ticket."""
 
+    ticket: str
+    iteration: int
+    progress: Mapping[str, Any]
 
-def initializer(
-    ticket: str,
-    progress: Mapping[str, Any],
-    *,
-    mode: str,
-    renew: Sequence[str],
-    fingerprint: str,
-    digests: Mapping[str, str],
-) -> Dispatch:
-    """A refresh of the documentation that is not valid any more."""
-    documents = tuple(Artifact(path, structure=Headings()) for path in renew)
-    listed = "\n".join(f"- {path}" for path in renew) or "- none: the documents are valid, only the cache is not"
-    return Dispatch(
-        INITIALIZER,
-        _lines(
-            role_block(INITIALIZER),
-            f"Build command: {progress['build_command']}",
-            f"Test command: {progress['test_command']}",
-            f"JIRA: {ticket}",
-            f"Mode: {mode}",
-            "Renew these documents, and leave every other one as it is:",
-            listed,
-            f"Then rewrite {CACHE}.",
-            f"workspace_fingerprint: {fingerprint}",
-        ),
-        Contract((*documents, Artifact(CACHE, structure=cache_rule(fingerprint, digests))), AS_WRITTEN),
-        inputs=tuple(path for path in DOCS if digests.get(path)),
-        step="O7" if mode == INCREMENTAL else "I3",
-        timeout_s=OTHER_S,
-    )
+    def _at(self, name: str) -> str:
+        return f"{iteration_home(self.ticket, self.iteration)}/{name}"
 
+    def _prompt(self, name: str, **values: Any) -> Prompt:
+        return Prompt.of(
+            name,
+            ticket=self.ticket,
+            iteration=self.iteration,
+            tasks=self._at("tasks.yaml"),
+            build=self.progress["build_command"],
+            test=self.progress["test_command"],
+            **values,
+        )
 
-# -- Planner
+    def initializer(self, mode: str, renew: Sequence[str], *, fingerprint: str, digests: Mapping[str, str]) -> Dispatch:
+        """A refresh of the documentation that is not valid any more."""
+        listed = "\n".join(f"- {path}" for path in renew) or "- none: the documents are valid, only the cache is not"
+        return _written(
+            INITIALIZER,
+            self._prompt("initializer", mode=mode, listed=listed, cache=CACHE, fingerprint=fingerprint),
+            *(Artifact(path, structure=Headings()) for path in renew),
+            Artifact(CACHE, structure=cache_rule(fingerprint, digests)),
+            inputs=tuple(path for path in DOCS if digests.get(path)),
+            step="O7" if mode == INCREMENTAL else "I3",
+        )
 
+    def planner(self, source: str, snapshot: Mapping[str, str]) -> Dispatch:
+        """The plan of an iteration. `snapshot`: heading to text, in order."""
+        plan, state = self._at("plan.md"), f"{home(self.ticket)}/progress.yaml"
+        shown = {title: fenced(text) for title, text in snapshot.items()}
+        cache = self.progress["docs_cache_state_path"]
+        return _written(
+            PLANNER,
+            self._prompt("planner", source=source, state=state, cache=cache, plan=plan, snapshot=shown),
+            Artifact(plan, structure=PLAN_RULE),
+            Artifact(self._at("tasks.yaml"), required=False),
+            inputs=(source,),
+            step="O3",
+            iteration=self.iteration,
+        )
 
-def planner(
-    ticket: str, iteration: int, progress: Mapping[str, Any], source: str, snapshot: Mapping[str, str]
-) -> Dispatch:
-    """The plan of an iteration. `snapshot`: heading to text, in order."""
-    place = iteration_home(ticket, iteration)
-    plan, tasks = f"{place}/plan.md", f"{place}/tasks.yaml"
-    quoted = [line for title, text in snapshot.items() for line in (f"--- {title} ---", fenced(text))]
-    return Dispatch(
-        PLANNER,
-        _lines(
-            role_block(PLANNER),
-            f"JIRA: {ticket}",
-            f"Iteration: {iteration}",
-            f"Primary Input: {source}",
-            f"Planning State: {home(ticket)}/progress.yaml",
-            f"Docs Cache: {progress['docs_cache_state_path']}",
-            f"Build command: {progress['build_command']}",
-            f"Test command: {progress['test_command']}",
-            f"Create plan at: {plan}",
-            f"Create tasks at: {tasks}",
-            "",
-            "CONTEXT SNAPSHOT (PRIMARY INPUT is what you plan for; the rest is background):",
-            *quoted,
-        ),
-        Contract((Artifact(plan, structure=PLAN_RULE), Artifact(tasks, required=False)), AS_WRITTEN),
-        inputs=(source,),
-        step="O3",
-        iteration=iteration,
-        timeout_s=PLANNING_S,
-    )
+    def amendment(self, graph: Graph, forgotten: Mapping[str, Sequence[str]]) -> Dispatch:
+        """Files that a graph forgot: `forgotten` has, by task, those that its attempts changed more than once."""
+        path = self._at("amendment.yaml")
+        evidence = "\n".join(f"- {task}: {', '.join(paths)}" for task, paths in forgotten.items())
+        errors = "\n".join(fenced(str(graph.tasks[task].entry.get("last_error") or "")) for task in forgotten)
+        return _written(
+            PLANNER,
+            self._prompt("amendment", output=path, evidence=evidence, errors=errors),
+            Artifact(path, structure=amendment_rule(forgotten)),
+            inputs=(self._at("tasks.yaml"),),
+            member=f"{PLANNER}-amendment",
+            step="O5",
+            iteration=self.iteration,
+        )
 
+    def splitter(self, why: str, limits: Limits) -> Dispatch:
+        """The task graph, cut from a plan that brought none that can be used."""
+        plan = self._at("plan.md")
+        return _written(
+            SPLITTER,
+            self._prompt("splitter", plan=plan),
+            Artifact(self._at("tasks.yaml"), structure=graph_rule(limits)),
+            inputs=(plan,),
+            step="O4",
+            failure=f"The graph that came with the plan could not be used: {why}" if why else "",
+            iteration=self.iteration,
+        )
 
-def amendment(
-    ticket: str,
-    iteration: int,
-    progress: Mapping[str, Any],
-    tasks: str,
-    graph: Graph,
-    forgotten: Mapping[str, Sequence[str]],
-) -> Dispatch:
-    """Files that a graph forgot: `forgotten` has, by task, those that its attempts changed more than once."""
-    path = f"{iteration_home(ticket, iteration)}/amendment.yaml"
-    evidence = [f"- {task}: {', '.join(paths)}" for task, paths in forgotten.items()]
-    errors = [fenced(str(graph.tasks[task].entry.get("last_error") or "")) for task in forgotten]
-    return Dispatch(
-        PLANNER,
-        _lines(
-            role_block(PLANNER),
-            f"JIRA: {ticket}",
-            f"Iteration: {iteration}",
-            f"Tasks file: {tasks}",
-            f"Build command: {progress['build_command']}",
-            f"Test command: {progress['test_command']}",
-            f"Create amendment at: {path}",
-            "",
-            "More than one attempt at these tasks changed files that no task has, and was refused for it:",
-            *evidence,
-            "LAST ERROR:",
-            *errors,
-            "Say for each of them whether the task cannot be done without it (a lock file, a manifest, a caller that "
-            "the plan forgot): `add` is a mapping from task id to the files that it gets. What is merely convenient "
-            "stays out. `reason` says why, in a sentence.",
-        ),
-        Contract((Artifact(path, structure=amendment_rule(forgotten)),), AS_WRITTEN),
-        inputs=(tasks,),
-        member=f"{PLANNER}-amendment",
-        step="O5",
-        iteration=iteration,
-        timeout_s=PLANNING_S,
-    )
+    def developer(self, task: Task, policy: Policy) -> Dispatch:
+        """The only task of a trivial graph, given to the Developer directly."""
+        return self._work(DEVELOPER, task, policy, ALONE, 1, mandates="; ".join(task.mandates) or "none")
 
+    def executor(self, task: Task, policy: Policy, *, attempt: int, strategy: Strategy) -> Dispatch:
+        """One attempt at one task of a group."""
+        last = task.entry.get("last_error")
+        error = fenced(str(last)) if last and attempt > 1 else ""
+        words = BESIDE_OTHERS if strategy is Strategy.PARALLEL else ALONE
+        return self._work(EXECUTOR, task, policy, words, attempt, mode=strategy.name, last_error=error)
 
-# -- Splitter
+    def _work(
+        self, agent: str, task: Task, policy: Policy, words: AnswerFormat, attempt: int, **values: str
+    ) -> Dispatch:
+        """A call of an agent that changes the files of a task."""
+        kept = {name: value for name, value in task.entry.items() if name not in KEPT_APART}
+        entry = fenced(render_yaml(kept), "yaml")
+        return Dispatch(
+            agent,
+            self._prompt(agent.lower(), task=task.id, entry=entry, attempt=attempt, **values),
+            Contract((), words, must_change=True),
+            inputs=(self._at("tasks.yaml"),),
+            member=f"{agent}-{task.id}",
+            step="O5",
+            writes=(*task.scope, *policy.drift(task)),
+            kind=Kind.PRODUCER,
+            attempt=attempt,
+            iteration=self.iteration,
+            timeout_s=IMPLEMENTATION_S,
+        )
 
-
-def splitter(ticket: str, iteration: int, why: str, limits: Limits) -> Dispatch:
-    """The task graph, cut from a plan that brought none that can be used."""
-    place = iteration_home(ticket, iteration)
-    plan, tasks = f"{place}/plan.md", f"{place}/tasks.yaml"
-    return Dispatch(
-        SPLITTER,
-        _lines(
-            role_block(SPLITTER),
-            f"JIRA: {ticket}",
-            f"Iteration: {iteration}",
-            f"Input: {plan}",
-            f"Create tasks at: {tasks}",
-        ),
-        Contract((Artifact(tasks, structure=graph_rule(limits)),), AS_WRITTEN),
-        inputs=(plan,),
-        step="O4",
-        failure=f"The graph that came with the plan could not be used: {why}" if why else "",
-        iteration=iteration,
-        timeout_s=PLANNING_S,
-    )
-
-
-# -- the tasks
-
-
-KEPT_APART = ("last_error", "files_sha256", "changed_files", "refused_files", "unfinished", "set_back")
-
-
-def embedded(task: Task) -> str:
-    """The task's entry, whole, without what the engine keeps in it for itself."""
-    kept = {name: value for name, value in task.entry.items() if name not in KEPT_APART}
-    return fenced(render_yaml(kept), "yaml")
-
-
-ALONE = replace(OF_TASK, unsaid=("SYNTAX_VALID",), best="ACCEPTED")
-"""What an agent says that has the whole tree before it, and builds and tests itself."""
-BESIDE_OTHERS = replace(OF_TASK, unsaid=("ACCEPTED", "REJECTED"))
-
-
-def _task(
-    agent: str,
-    task: Task,
-    policy: Policy,
-    text: str,
-    words: AnswerFormat,
-    *,
-    attempt: int,
-    iteration: int,
-    **more: Any,
-) -> Dispatch:
-    return Dispatch(
-        agent,
-        text,
-        Contract((), words, must_change=True),
-        member=f"{agent}-{task.id}",
-        step="O5",
-        writes=(*task.scope, *policy.drift(task)),
-        kind=Kind.PRODUCER,
-        attempt=attempt,
-        iteration=iteration,
-        timeout_s=IMPLEMENTATION_S,
-        **more,
-    )
-
-
-def developer(
-    ticket: str, iteration: int, progress: Mapping[str, Any], task: Task, policy: Policy, tasks: str
-) -> Dispatch:
-    """The only task of a trivial graph, given to the Developer directly."""
-    text = _lines(
-        role_block(DEVELOPER),
-        "EXECUTION MODE: SEQUENTIAL",
-        f"JIRA: {ticket}",
-        f"Iteration: {iteration}",
-        f"Task: {task.id}",
-        "Attempt: 1",
-        f"Tasks file: {tasks}",
-        f"Build command: {progress['build_command']}",
-        f"Test command: {progress['test_command']}",
-        f"TOOL MANDATES: {'; '.join(task.mandates) or 'none'}",
-        "EMBEDDED TASK ENTRY:",
-        embedded(task),
-    )
-    return _task(DEVELOPER, task, policy, text, ALONE, attempt=1, iteration=iteration, inputs=(tasks,))
-
-
-def executor(
-    ticket: str,
-    iteration: int,
-    progress: Mapping[str, Any],
-    task: Task,
-    policy: Policy,
-    tasks: str,
-    *,
-    attempt: int,
-    strategy: Strategy,
-    starts_from: Any = None,
-) -> Dispatch:
-    """One attempt at one task of a group. `starts_from`: what a failed attempt left, to go on with."""
-    last_error = task.entry.get("last_error")
-    said = ["LAST ERROR:", fenced(str(last_error))] if last_error and attempt > 1 else []
-    text = _lines(
-        f"JIRA: {ticket}",
-        f"Iteration: {iteration}",
-        f"Task: {task.id}",
-        f"Attempt: {attempt}",
-        f"Execution Mode: {strategy.name}",
-        f"Build command: {progress['build_command']}",
-        f"Test command: {progress['test_command']}",
-        f"Tasks file: {tasks}",
-        "EMBEDDED TASK ENTRY:",
-        embedded(task),
-        *said,
-    )
-    more: dict[str, Any] = {"inputs": (tasks,), "starts_from": starts_from}
-    words = BESIDE_OTHERS if strategy is Strategy.PARALLEL else ALONE
-    return _task(EXECUTOR, task, policy, text, words, attempt=attempt, iteration=iteration, **more)
-
-
-# -- Reviewer
-
-
-def reviewer(ticket: str, iteration: int, progress: Mapping[str, Any], tasks: str, report: str) -> Dispatch:
-    """The judgement on the whole iteration."""
-    text = _lines(
-        role_block(REVIEWER),
-        "Mode: prompt-review",
-        f"JIRA: {ticket}",
-        f"Iteration: {iteration}",
-        f"Build command: {progress['build_command']}",
-        f"Test command: {progress['test_command']}",
-        f"Tasks file: {tasks}",
-        f"Create report at: {report}",
-    )
-    return Dispatch(
-        REVIEWER,
-        text,
-        Contract((Artifact(report, structure=REVIEW_RULE),), AS_WRITTEN, claim=review_claim),
-        inputs=(f"{home(ticket)}/prompt.yaml", tasks),
-        step="O6",
-        kind=Kind.JUDGE,
-        iteration=iteration,
-        timeout_s=REVIEW_S,
-    )
+    def reviewer(self) -> Dispatch:
+        """The judgement on the whole iteration."""
+        report = self._at("review_report.yaml")
+        return Dispatch(
+            REVIEWER,
+            self._prompt("reviewer", report=report),
+            Contract((Artifact(report, structure=REVIEW_RULE),), AS_WRITTEN, claim=review_claim),
+            inputs=(f"{home(self.ticket)}/prompt.yaml", self._at("tasks.yaml")),
+            step="O6",
+            kind=Kind.JUDGE,
+            iteration=self.iteration,
+            timeout_s=REVIEW_S,
+        )

@@ -1,38 +1,21 @@
-"""The ticket's documents: what they say, how they are begun, and edits that keep what a person wrote in them.
-
-A document that reads exactly as interlock would write it is written anew with the changed values; any other one is
-edited in place, so that comments, order and unknown keys stay.  Which of the two happens depends on the text alone.
-"""
+"""The ticket's own documents: where they are, what they say, how they are begun."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
-from interlock.documents import Key, YamlDocument, load_yaml, render_yaml
-from interlock.engine import KEY
-from interlock.engine.journal import Line
+from interlock.documents import DocumentState, read_yaml, render_yaml
+from interlock.engine import Line, Run
 from interlock.errors import DocumentInvalid
-from interlock.playbooks.ticket import problems
-from interlock.playbooks.ticket.progress import STEPS, Phase, RunStatus
-from interlock.playbooks.ticket.project import CACHE, DOCS, DocsState, Impact
-from interlock.playbooks.ticket.request import Work
-from interlock.playbooks.ticket.toolchains import Command
+from interlock.playbooks.ticket.analysis import CACHE, DocsState
+from interlock.playbooks.ticket.metrics import Metrics
+from interlock.playbooks.ticket.request import TicketError, Work
 
-Changes = Mapping[tuple[Key, ...], Any]
-
-# -- places
-
-
-def home(ticket: str) -> str:
-    return f"prompts/{ticket}"
-
-
-def iteration_home(ticket: str, iteration: int) -> str:
-    return f"{home(ticket)}/iteration_{iteration}"
-
-
+ITERATIONS = 5
+ATTEMPTS = 5
 LEGACY = (
     ("", "startup_context.yaml"),
     ("", "context_compact.yaml"),
@@ -43,137 +26,84 @@ LEGACY = (
 )
 """Folder and pattern of what an older way of working left behind."""
 
-# -- text and data
+
+def home(ticket: str) -> str:
+    return f"prompts/{ticket}"
 
 
-_REMEMBERED = 1000
+def iteration_home(ticket: str, iteration: int) -> str:
+    return f"{home(ticket)}/iteration_{iteration}"
 
 
-class _Known:
-    """Texts that were read or written lately: parsing YAML costs a hundred times what writing it does."""
-
-    def __init__(self) -> None:
-        self._data: dict[str, Any] = {}
-        self._own: dict[str, bool] = {}
-
-    def data(self, text: str, path: str) -> Any:
-        if text not in self._data:
-            self._keep(text, load_yaml(text, path))
-        return self._data[text]
-
-    def is_own(self, text: str) -> bool:
-        """Whether the text, which was read before, reads as interlock would write it."""
-        if text not in self._own:
-            self._own[text] = render_yaml(self._data[text]) == text
-        return self._own[text]
-
-    def written(self, data: Any) -> str:
-        text = render_yaml(data)
-        self._keep(text, data)
-        self._own[text] = True
-        return text
-
-    def _keep(self, text: str, data: Any) -> None:
-        if len(self._data) >= _REMEMBERED:
-            self._data.clear()
-            self._own.clear()
-        self._data[text] = data
+def bad_document(path: str, problem: str) -> TicketError:
+    return TicketError(f"ERROR: {path.rsplit('/', 1)[-1]}: {problem}", where=path)
 
 
-_known = _Known()
-
-
-def read_yaml(text: str, path: str) -> Any:
-    """The plain data of a text; not to be changed. `DocumentInvalid` when it is no YAML."""
-    return _known.data(text, path)
-
-
-def edited(text: str, path: str, changes: Changes) -> str:
-    """The text with these values replaced or added."""
-    data = read_yaml(text, path)
-    if not isinstance(data, dict) or not _known.is_own(text):
-        return YamlDocument.parse(text, path).set_all(changes).render()
-    for keys, value in changes.items():
-        data = _with(data, keys, value)
-    return _known.written(data)
-
-
-def _with(data: Any, keys: Sequence[Key], value: Any) -> Any:
-    if not keys:
-        return value
-    key, rest = keys[0], keys[1:]
-    if isinstance(data, list) and isinstance(key, int):
-        grown = list(data) if key < len(data) else [*data, None]
-        grown[key] = _with(grown[key], rest, value)
-        return grown
-    return {**(data or {}), key: _with((data or {}).get(key), rest, value)}
+async def prompt_of(run: Run, ticket: str) -> Mapping[str, Any]:
+    """What prompt.yaml says now; nothing where it cannot be used."""
+    document = await run.read(f"{home(ticket)}/prompt.yaml")
+    try:
+        data = read_yaml(document.text, document.path) if document.state is DocumentState.OK else None
+    except DocumentInvalid:
+        return {}
+    return data if isinstance(data, dict) else {}
 
 
 # -- progress.yaml
 
 
+class Phase(StrEnum):
+    INITIALIZED = "INITIALIZED"
+    PLANNING = "PLANNING"
+    SPLITTING = "SPLITTING"
+    GIT_GATE = "GIT_GATE"
+    TASK_EXECUTION = "TASK_EXECUTION"
+    REVIEW = "REVIEW"
+    DOC_REFRESH = "DOC_REFRESH"
+
+
+STEPS: Mapping[Phase, tuple[str, ...]] = {
+    Phase.INITIALIZED: ("I2",),
+    Phase.PLANNING: ("O1", "O3"),
+    Phase.SPLITTING: ("O4",),
+    Phase.GIT_GATE: ("O4.5",),
+    Phase.TASK_EXECUTION: ("O5",),
+    Phase.REVIEW: ("O6",),
+    Phase.DOC_REFRESH: ("O7",),
+}
+
+
+class RunStatus(StrEnum):
+    PENDING = "PENDING"
+    IN_PROGRESS = "IN_PROGRESS"
+    ACCEPTED = "ACCEPTED"
+    PAUSED = "PAUSED"
+    REJECTED = "REJECTED"
+    FAILED = "FAILED"
+
+
 def first_progress(
-    *,
-    ticket: str,
-    work: Work,
-    slug: str,
-    branch: str,
-    existing_branch: str,
-    commands: Mapping[str, Command],
-    baseline: Mapping[str, Any],
-    parallel: int,
-    fast_path: bool,
-    named_settings: Mapping[str, Any],
-    docs: DocsState,
-    impact: Impact,
-    git_head: str,
-    now: str,
+    found: Mapping[str, Any], docs: DocsState, impact: Mapping[str, Any], *, options: Mapping[str, Any], now: str
 ) -> str:
-    """The state document as the startup analysis leaves it."""
+    """The state document as the startup analysis leaves it: `found` stands at its head."""
+    unknown = ("first_code_change_at", "lead_time_to_first_code_change_minutes")
+    cycles = ("latest_group_cycle_minutes_estimate", "latest_iteration_cycle_minutes_estimate")
     return render_yaml(
         {
-            "jira": ticket,
-            "type": work.value,
-            "slug": slug,
-            "branch": branch,
-            **({"existing_branch": existing_branch} if existing_branch else {}),
-            **{f"{name}_command": command.text for name, command in commands.items()},
-            "command_origins": {name: command.origin for name, command in commands.items()},
-            "named_commands": {name: command.text for name, command in commands.items() if command.by_person},
-            "max_parallel_tasks": parallel,
+            **{name: value for name, value in found.items() if name not in ("git_head", "baseline")},
             "docs_cache_state_path": CACHE,
             "docs_trusted_for_planning": docs.trusted,
             "trust_status": docs.trust.value,
             "git_gate_completed": False,
             "cycle_acceleration_mode": "standard",
-            "fast_path": fast_path,
-            "named_settings": dict(named_settings),
+            **options,
             "startup": {
-                "docs_state": {
-                    "architecture_exists": docs.exists[DOCS[0]],
-                    "code_style_exists": docs.exists[DOCS[1]],
-                    "findings_exists": docs.exists[DOCS[2]],
-                    "docs_trusted_for_planning": docs.trusted,
-                    "refresh_required": docs.refresh_required,
-                },
-                "impact_scan": impact.to_json(),
+                "docs_state": docs.to_json(),
+                "impact_scan": impact,
                 "planning_ready": True,
                 "updated_at": now,
             },
-            "metrics": {
-                "tasks_total": 0,
-                "tasks_completed": 0,
-                "groups_total": 0,
-                "groups_completed": 0,
-                "percent_complete": 0,
-                "elapsed_minutes_estimate": 0,
-                "remaining_minutes_estimate": None,
-                "eta_confidence": "low",
-                "first_code_change_at": None,
-                "lead_time_to_first_code_change_minutes": None,
-                "latest_group_cycle_minutes_estimate": None,
-                "latest_iteration_cycle_minutes_estimate": None,
-            },
+            "metrics": {**Metrics(0, 0, 0, 0, elapsed=0).fields(), **dict.fromkeys((*unknown, *cycles))},
             "iteration_number": 0,
             "current_phase": Phase.INITIALIZED.value,
             "current_step": "I2",
@@ -182,15 +112,15 @@ def first_progress(
             "status": RunStatus.PENDING.value,
             "created_at": now,
             "last_updated": now,
-            "last_checkpoint": {"timestamp": now, "git_head": git_head, "phase": Phase.INITIALIZED.value, "step": "I2"},
+            "last_checkpoint": checkpoint(Phase.INITIALIZED, "I2", found["git_head"], now),
             "iterations": [iteration_entry(0, now)],
-            "baseline": dict(baseline),
+            "baseline": found["baseline"],
         }
     )
 
 
-def branch_name(template: str, ticket: str, work: Work, slug: str) -> str:
-    return template.format(type=work.value, kind=KINDS[work], ticket=ticket, slug=slug)
+def checkpoint(phase: Phase, step: str, git_head: str, now: str) -> dict[str, str]:
+    return {"timestamp": now, "git_head": git_head, "phase": phase.value, "step": step}
 
 
 def iteration_entry(number: int, now: str) -> dict[str, Any]:
@@ -205,23 +135,26 @@ def iteration_entry(number: int, now: str) -> dict[str, Any]:
 
 
 _TEXTS = ("jira", "type", "slug", "branch", "build_command", "test_command", "docs_cache_state_path", "created_at")
+_RESTORE = "Restore it from tmp/progress.bak.yaml or start over with --fresh."
 
 
 def read_progress(text: str, path: str, ticket: str) -> dict[str, Any]:
     """The state document's data, trusted after this check; `TicketError` says what is wrong with it."""
+    line, why = 1, "not a mapping"
     try:
         data = read_yaml(text, path)
     except DocumentInvalid as error:
-        raise problems.bad_progress(path, error.line, error.what) from None
+        data, line, why = None, error.line or 0, error.what
     if not isinstance(data, dict):
-        raise problems.bad_progress(path, 1, "not a mapping")
+        said = f"ERROR: progress.yaml is not valid YAML: {f'line {line}' if line else why}. {_RESTORE}"
+        raise TicketError(said, where=f"{path}:{line}" if line else path, found=why)
     for field, problem in _progress_problems(data, ticket):
-        raise problems.progress_field(path, field, problem)
+        raise TicketError(f"ERROR: progress.yaml: {field} {problem}", where=path, remedy=_RESTORE)
     return data
 
 
 def _progress_problems(data: Mapping[str, Any], ticket: str) -> Iterator[tuple[str, str]]:
-    """Fields that cannot be used, each with what is wrong."""
+    """Fields that cannot be used, each with what is wrong: people may edit them."""
     for field in _TEXTS:
         if not isinstance(data.get(field), str) or not data[field]:
             yield field, "missing" if field not in data else "is no text"
@@ -245,6 +178,7 @@ def _progress_problems(data: Mapping[str, Any], ticket: str) -> Iterator[tuple[s
 
 # -- .gitignore
 
+IGNORE = ".gitignore"
 IGNORED = ("prompts/", CACHE)
 
 
@@ -258,56 +192,54 @@ def with_ignored(text: str) -> str:
 # -- log.jsonl
 
 
-def log_entry(ticket: str) -> Any:
+def log_entry(ticket: str) -> Callable[[Line], Mapping[str, Any] | None]:
     """What a journal line looks like in the ticket's log; None for those that do not belong there."""
 
     def render(line: Line) -> Mapping[str, Any] | None:
         if line.event.startswith("orchestrator."):
             facts = {name: value for name, value in line.data.items() if name not in ("in", "out")}
-            return _entry(line, line.event, ticket, facts.pop("iteration", None), facts.pop("step", ""), facts)
-        if line.event in ("dispatch.start", "dispatch.end"):
-            shown = {
-                name: line.data.get(name) for name in ("member", "outcome", "reason", "token") if name in line.data
-            }
-            facts = {"agent": line.agent, "attempt": line.attempt, "key": line.key, **shown}
-            iteration = re.search(r"iteration-(\d+)", line.key or "")
+            event, iteration, step = line.event, facts.pop("iteration", None), facts.pop("step", "")
+        elif line.event in ("dispatch.start", "dispatch.end"):
+            told = {name: line.data[name] for name in ("member", "outcome", "reason", "token") if name in line.data}
+            facts = {"agent": line.agent, "attempt": line.attempt, "key": line.key, **told}
+            within = re.search(r"iteration-(\d+)", line.key or "")
+            event, iteration = f"orchestrator.{line.event}", within and int(within[1])
             step = line.data.get("step", "")
-            return _entry(line, f"orchestrator.{line.event}", ticket, iteration and int(iteration[1]), step, facts)
-        return None
+        else:
+            return None
+        return {"ts": line.ts, "event": event, "jira": ticket, "iteration": iteration, "step": step, "data": facts}
 
     return render
 
 
-def _entry(
-    line: Line, event: str, ticket: str, iteration: int | None, step: str, data: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    return {"ts": line.ts, "event": event, "jira": ticket, "iteration": iteration, "step": step, "data": dict(data)}
-
-
-# -- commits
+# -- names of branches, messages of commits
 
 KINDS = {Work.FEATURE: "feat", Work.FIX: "fix", Work.CHORE: "chore"}
 LONGEST_SUMMARY = 72
 DOCS_KIND = "docs"
 
 
+def branch_name(template: str, ticket: str, work: Work, slug: str) -> str:
+    return template.format(type=work.value, kind=KINDS[work], ticket=ticket, slug=slug)
+
+
 def commit_message(template: str, ticket: str, work: Work, slug: str, summary: str, tasks: Sequence[str]) -> str:
     """What was asked for and the tasks that were done, in the form that the settings want."""
     body = "\n".join(["Tasks:", *(f"- {task}" for task in tasks)])
-    return filled(
+    return _filled(
         template, type=work.value, kind=KINDS[work], ticket=ticket, slug=slug, summary=short(summary), tasks=body
     )
 
 
 def docs_message(template: str, ticket: str, slug: str) -> str:
     summary = "refresh documentation"
-    return filled(template, type=DOCS_KIND, kind=DOCS_KIND, ticket=ticket, slug=slug, summary=summary, tasks="")
+    return _filled(template, type=DOCS_KIND, kind=DOCS_KIND, ticket=ticket, slug=slug, summary=summary, tasks="")
 
 
-def filled(template: str, **fields: str) -> str:
-    """The message, with the mark by which the commit is found again; a subject alone gets the tasks as its body."""
+def _filled(template: str, **fields: str) -> str:
+    """The message; a subject alone gets the tasks as its body."""
     whole = template if "\n" in template.strip() or "{tasks}" in template else f"{template}\n\n{{tasks}}"
-    return f"{whole.format(**fields).strip()}\n\nInterlock-Key: {KEY}\n"
+    return f"{whole.format(**fields).strip()}\n"
 
 
 def short(summary: str) -> str:

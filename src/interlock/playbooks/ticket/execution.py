@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 from interlock.contracts import Outcome
-from interlock.engine.model import Ending, Report
-from interlock.playbooks.ticket import briefs
+from interlock.documents import stamp
+from interlock.engine import Ending, Report, Stop
 from interlock.playbooks.ticket.artifacts import added_files, auto_accept_report
-from interlock.playbooks.ticket.git import Branch, Repository
+from interlock.playbooks.ticket.documents import ATTEMPTS, Phase, RunStatus
 from interlock.playbooks.ticket.graph import (
     UNDONE,
     Graph,
@@ -34,10 +34,9 @@ from interlock.playbooks.ticket.graph import (
     share_files,
     steers_checks,
 )
-from interlock.playbooks.ticket.ledger import Ledger, Stop
+from interlock.playbooks.ticket.ledger import Ledger, failure, files_digest
+from interlock.playbooks.ticket.metrics import minutes_between, moment_of
 from interlock.playbooks.ticket.planning import limits_of
-from interlock.playbooks.ticket.process import again, ask, check_head, failure, files_digest, write_anew
-from interlock.playbooks.ticket.progress import ATTEMPTS, Phase, RunStatus, minutes_between, moment_of, stamp
 from interlock.playbooks.ticket.validation import Check, validate
 
 SHOWN_OF_OUTPUT = 6000
@@ -61,6 +60,8 @@ class Result:
     """Files in nobody's task that it changed, and that were refused."""
     unfinished: Any = None
     """What it did in its scope that did not come into the tree: the next attempt goes on with it."""
+    unseen: bool = False
+    """It says that nothing is to be done, or weakened tests: that needs a judge."""
 
     @property
     def fine(self) -> bool:
@@ -68,11 +69,11 @@ class Result:
 
 
 class Execution:
-    def __init__(self, ledger: Ledger, repository: Repository, branch: Branch) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.run = ledger.run
-        self._repository = repository
-        self._branch = branch
+        self._short = False
+        """The one task is given to the Developer, and accepted without a review (O5.0)."""
 
     async def all_groups(self) -> bool:
         """O5: every group in the order of the graph. True if the short cut accepted the work by itself."""
@@ -80,14 +81,14 @@ class Execution:
         if ledger.phase is not Phase.TASK_EXECUTION:
             await ledger.enter(Phase.TASK_EXECUTION, "O5")
         graph = await ledger.graph()
-        if self._may_cut_short(graph):
-            with self.run.step("trivial"):
-                if await self._trivial(graph):
-                    return True
-        for group in (await ledger.graph()).order:
+        self._short = self._may_cut_short(graph)
+        for group in graph.order:
             with self.run.step(f"group-{group.letter}"):
                 await self._group(group)
-        return False
+        if self._short:
+            await self.run.write_anew(ledger.report_path, auto_accept_report(stamp(self.run.now())))
+            ledger.log("trivial.auto_accept", task=next(iter(graph.tasks)))
+        return self._short
 
     # -- O5.0
 
@@ -98,35 +99,12 @@ class Execution:
         (task,) = graph.tasks.values()
         return task.status in UNDONE and next_attempt(task) == 1
 
-    async def _trivial(self, graph: Graph) -> bool:
-        """The one task, given to the Developer; accepted without a review if build and tests are green."""
-        ledger, (group,) = self.ledger, graph.order
-        await self._count(graph, group)
-        started = self.run.now()
-        (task,) = graph.tasks.values()
-        graph = await self._begin(group, [task], graph)
-        task = graph.tasks[task.id]
-        spec = briefs.developer(ledger.ticket, ledger.iteration, ledger.data, task, graph.policy, ledger.tasks_path)
-        report = await ask(ledger, spec, self._branch)
-        await check_head(ledger, self._repository, spec.name)
-        result = self._taken(task, report)
-        check = await validate(self.ledger, graph, group.letter) if result.fine else Check(False, result.error)
-        if not check.green:
-            status = TaskStatus.REJECTED if result.fine else result.status
-            await ledger.mark({task.id: self._rejected(task, status, check.output, result)})
-            # The graph proved not to be trivial: the next attempt is an executor's, and a review is needed.
-            ledger.tell(f"failed: {task.id} (attempt {task.attempt} of {ATTEMPTS}); no short cut any more")
-            await ledger.change({("cycle_acceleration_mode",): "standard"})
-            return False
-        graph = await self._accept([task], {task.id: result})
-        await self._close_group(graph, group, minutes_between(started, self.run.now()) or 0.0)
-        if report.no_change or report.weakened:
-            # Nobody has looked at that yet: a claim that nothing is to be done, or tests that check less, need a judge.
-            await ledger.change({("cycle_acceleration_mode",): "standard"})
-            return False
-        await write_anew(self.run, ledger.report_path, auto_accept_report(stamp(self.run.now())))
-        ledger.log("trivial.auto_accept", task=task.id)
-        return True
+    async def _go_the_long_way(self) -> None:
+        """The graph proved not to be trivial: the next attempt is an executor's, and a review is needed."""
+        if self._short:
+            self._short = False
+            self.ledger.tell("no short cut any more")
+            await self.ledger.change({("cycle_acceleration_mode",): "standard"})
 
     # -- O5.1 to O5.3
 
@@ -139,14 +117,17 @@ class Execution:
         await self._count(graph, group)
         rounds = (ATTEMPTS + 1) * (len(group.tasks) + 1)
         async for _ in self.run.loop("round", cap=rounds):
-            graph = await self._round(group, graph)
+            graph, worked = await self._round(group, graph)
             elapsed = minutes_between(started, self.run.now()) or 0.0
             if all(task.status is TaskStatus.ACCEPTED for task in graph.of(group)):
                 break
+            await self._go_the_long_way()
             await self._check_attempts(graph, group)
             graph = await self._amend(graph, group)
             await self._count(graph, group)
         await self._close_group(graph, group, elapsed)
+        if any(result.unseen for result in worked.values()):
+            await self._go_the_long_way()
 
     async def _amend(self, graph: Graph, group: Group) -> Graph:
         """Ask the Planner, once in an iteration, about files that attempts needed again and again and no task has."""
@@ -154,7 +135,7 @@ class Execution:
         needed = {task.id: again for task in graph.of(group) if task.status in UNDONE and (again := refused(task))}
         if not needed or ledger.entry.get("amended"):
             return graph
-        limits = await limits_of(ledger, self._repository)
+        limits = await limits_of(ledger)
         forgotten = {
             name: [path for path in paths if not limits.problem(path) and not steers_checks(path)]
             for name, paths in needed.items()
@@ -164,8 +145,8 @@ class Execution:
         await ledger.change({("iterations", ledger.place, "amended"): True})
         ledger.log("tasks.amended", refused=forgotten)
         with self.run.step("amend"):
-            spec = briefs.amendment(ledger.ticket, ledger.iteration, ledger.data, ledger.tasks_path, graph, forgotten)
-            report = await ask(ledger, spec)
+            spec = ledger.briefs.amendment(graph, forgotten)
+            report = await ledger.ask(spec)
         if report.outcome is not Outcome.OK:
             self.run.warn(failure("Planner", report, spec.contract.artifacts[0].path))
             return graph
@@ -175,7 +156,7 @@ class Execution:
             {name: {"files_to_modify": [*graph.tasks[name].files, *paths]} for name, paths in added.items() if paths}
         )
 
-    async def _round(self, group: Group, graph: Graph) -> Graph:
+    async def _round(self, group: Group, graph: Graph) -> tuple[Graph, Mapping[str, Result]]:
         """One round: what needs work is worked on, then the group is judged on what is on disk."""
         worked: dict[str, Result] = {}
         limit = max(1, int(self.ledger.data["max_parallel_tasks"]))
@@ -197,15 +178,15 @@ class Execution:
         if parallel:
             ready = [task for task in tasks if task.status is TaskStatus.SYNTAX_VALID]
             if not ready or any(task.status in UNDONE for task in tasks):
-                return graph
+                return graph, worked
         else:
             ready = [task for task in tasks if task.id in worked and worked[task.id].fine]
             if not ready:
-                return graph
+                return graph, worked
         check = await validate(self.ledger, graph, group.letter)
         if check.green:
-            return await self._accept(ready, worked)
-        return await self._blame(check, tasks if parallel else ready, ready, worked)
+            return await self._accept(ready, worked), worked
+        return await self._blame(check, tasks if parallel else ready, ready, worked), worked
 
     async def _batch(self, group: Group, batch: Sequence[Task], graph: Graph) -> dict[str, Result]:
         """Attempts one after the other or side by side; their work comes into the tree in the order of the group."""
@@ -216,7 +197,7 @@ class Execution:
         else:
             members = {task.id: partial(self._attempt, group, task, graph) for task in tasks}
             reports = await self.run.cluster("tasks", members, cap=len(members))
-        await check_head(self.ledger, self._repository, ", ".join(reports))
+        await self.ledger.check_head(", ".join(reports))
         return {task.id: self._taken(task, reports[task.id]) for task in tasks}
 
     def _left_by_the_last(self, task: Task) -> Any:
@@ -227,7 +208,8 @@ class Execution:
 
     def _taken(self, task: Task, report: Report) -> Result:
         """What an attempt came to; what of its work did not come into the tree is kept for the next one."""
-        return replace(self._result(task, report), unfinished=None if report.accepted else report.work)
+        left, unseen = None if report.accepted else report.work, bool(report.no_change or report.weakened)
+        return replace(self._result(task, report), unfinished=left, unseen=unseen)
 
     async def _begin(self, group: Group, batch: Sequence[Task], graph: Graph) -> Graph:
         """Attempts are counted before they start."""
@@ -249,19 +231,10 @@ class Execution:
         return graph
 
     async def _attempt(self, group: Group, task: Task, graph: Graph) -> Report:
-        ledger = self.ledger
-        spec = briefs.executor(
-            ledger.ticket,
-            ledger.iteration,
-            ledger.data,
-            task,
-            graph.policy,
-            ledger.tasks_path,
-            attempt=task.attempt,
-            strategy=group.strategy,
-            starts_from=self._left_by_the_last(task),
-        )
-        return await ask(ledger, spec, self._branch)
+        if self._short:
+            return await self.ledger.ask(self.ledger.briefs.developer(task, graph.policy))
+        spec = self.ledger.briefs.executor(task, graph.policy, attempt=task.attempt, strategy=group.strategy)
+        return await self.ledger.ask(replace(spec, starts_from=self._left_by_the_last(task)))
 
     def _result(self, task: Task, report: Report) -> Result:
         said = report.data or {}
@@ -345,19 +318,15 @@ class Execution:
         first = tired[0]
         self.ledger.log("task.max_attempts", task=first.id, attempt=first.attempt)
         await self.ledger.change({("current_task_id",): first.id, ("current_task_attempt",): first.attempt})
-        raise Stop(
-            Ending.stopped(
-                f"PAUSED: task {first.id} failed {ATTEMPTS} attempts\n{first.entry.get('last_error') or ''}".rstrip()
-                + f"\nAs many again with: {again(self.ledger)} --retry"
-            ),
-            RunStatus.PAUSED,
-        )
+        self.ledger.stops_as = RunStatus.PAUSED
+        said = f"PAUSED: task {first.id} failed {ATTEMPTS} attempts\n{first.entry.get('last_error') or ''}".rstrip()
+        raise Stop(Ending.stopped(f"{said}\nAs many again with: {self.ledger.again} --retry"))
 
     # -- metrics
 
     async def _count(self, graph: Graph, group: Group) -> None:
         metrics = self.ledger.metrics(graph)
-        await self.ledger.change({**self.ledger.counted(metrics), **self.ledger.first_change(graph)})
+        await self.ledger.change(self.ledger.counted(metrics, graph))
         rejected = [task.id for task in graph.of(group) if task.status in UNDONE and task.attempt]
         self.ledger.tell(metrics.line(), rejected_tasks=rejected)
 
@@ -368,8 +337,7 @@ class Execution:
         ledger.log("group.end", group=group.letter, minutes=minutes)
         await ledger.change(
             {
-                **ledger.counted(metrics),
-                **ledger.first_change(graph),
+                **ledger.counted(metrics, graph),
                 ("metrics", "latest_group_cycle_minutes_estimate"): minutes,
                 ("current_task_id",): None,
                 ("current_task_attempt",): 0,

@@ -7,30 +7,28 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from interlock.contracts import Reason
-from interlock.documents import Document, DocumentState
-from interlock.engine import BYPRODUCTS, Ending, Scope
-from interlock.engine.tables import Table
+from interlock.documents import Changes, Document, DocumentState, edited_yaml, read_yaml
+from interlock.engine import BYPRODUCTS, Command, Ending, Scope, Stop, Table
 from interlock.errors import EngineFault
-from interlock.playbooks.ticket import briefs, problems
+from interlock.playbooks.ticket import briefs
+from interlock.playbooks.ticket.analysis import DOCS, architecture_relevant
 from interlock.playbooks.ticket.documents import (
+    IGNORE,
+    ITERATIONS,
+    Phase,
+    RunStatus,
     commit_message,
     docs_message,
-    edited,
-    home,
     iteration_home,
-    read_yaml,
+    prompt_of,
     with_ignored,
 )
-from interlock.playbooks.ticket.git import IGNORE, OWN, Branch, Repository, shown
-from interlock.playbooks.ticket.graph import TaskStatus, changed_files, literal_files, read_graph
-from interlock.playbooks.ticket.ledger import Ledger, Stop
+from interlock.playbooks.ticket.gate import OWN, shown_paths
+from interlock.playbooks.ticket.graph import TaskStatus, changed_files, read_graph
+from interlock.playbooks.ticket.ledger import Ledger, digest_of, failure, stopped
 from interlock.playbooks.ticket.planning import refresh_brief, take_docs
-from interlock.playbooks.ticket.process import again, ask, digest_of, failure, files_digest, gone_from
-from interlock.playbooks.ticket.progress import ITERATIONS, Phase, RunStatus, minutes_between, moment_of, stamp
-from interlock.playbooks.ticket.project import DOCS, architecture_relevant
 from interlock.playbooks.ticket.request import Work
-from interlock.playbooks.ticket.resuming import is_as_it_was, names
-from interlock.playbooks.ticket.toolchains import Command
+from interlock.playbooks.ticket.resuming import MOST_ITERATIONS, is_as_it_was, names, put_down_files
 from interlock.playbooks.ticket.validation import prove_for_good, validate
 
 
@@ -68,8 +66,7 @@ async def review(ledger: Ledger) -> Said:
     if len(graph.accepted) != len(graph.tasks):
         raise EngineFault("a review was asked for before all tasks were accepted", where="O6")
     check = await validate(ledger, graph, None)
-    spec = briefs.reviewer(ledger.ticket, ledger.iteration, ledger.data, ledger.tasks_path, ledger.report_path)
-    report = await ask(ledger, spec)
+    report = await ledger.ask(ledger.briefs.reviewer())
     if report.passed is None:
         raise Stop(Ending.failed(failure("Reviewer", report, ledger.report_path)))
     said = Said.ACCEPTED if report.passed else Said.REJECTED
@@ -101,124 +98,81 @@ async def put_down(ledger: Ledger, problem: str, evidence: str) -> None:
     def change(document: Document) -> str:
         known = read_yaml(document.text, path).get("issues")
         issues = [*(known if isinstance(known, list) else ()), issue]
-        return edited(document.text, path, {("status",): Said.REJECTED.value, ("issues",): issues})
+        return edited_yaml(document.text, path, {("status",): Said.REJECTED.value, ("issues",): issues})
 
     await ledger.run.update(path, change)
 
 
 async def accept(ledger: Ledger) -> None:
     """The iteration is accepted: the state document says so before the commit."""
-    graph = await ledger.graph()
-    now = ledger.run.now()
-    await ledger.change(
-        {
-            **ledger.counted(ledger.metrics(graph, accepted=True)),
-            ("status",): RunStatus.ACCEPTED.value,
-            ("iterations", ledger.place, "status"): "ACCEPTED",
-            ("iterations", ledger.place, "completed_at"): stamp(now),
-            ("metrics", "latest_iteration_cycle_minutes_estimate"): minutes_between(
-                moment_of(ledger.entry.get("started_at")), now
-            ),
-        },
-        now=now,
-    )
-    ledger.tell(ledger.metrics(graph, accepted=True).line(), rejected_tasks=[])
+    graph, now = await ledger.graph(), ledger.run.now()
+    metrics = ledger.metrics(graph, accepted=True)
+    status: Changes = {("status",): RunStatus.ACCEPTED.value}
+    await ledger.change({**ledger.counted(metrics), **status, **ledger.ended("ACCEPTED", now)}, now=now)
+    ledger.tell(metrics.line(), rejected_tasks=[])
 
 
 async def reject(ledger: Ledger) -> None:
     """The iteration is rejected; the fifth one ends the ticket."""
     now = ledger.run.now()
-    await ledger.change(
-        {
-            ("iterations", ledger.place, "status"): "REJECTED",
-            ("iterations", ledger.place, "completed_at"): stamp(now),
-            ("metrics", "latest_iteration_cycle_minutes_estimate"): minutes_between(
-                moment_of(ledger.entry.get("started_at")), now
-            ),
-        },
-        now=now,
-    )
+    await ledger.change(ledger.ended("REJECTED", now), now=now)
     ledger.log("iteration.rejected", report=ledger.report_path)
     if ledger.iteration + 1 >= ITERATIONS:
-        raise Stop(Ending.stopped(problems.MOST_ITERATIONS), RunStatus.REJECTED)
+        ledger.stops_as = RunStatus.REJECTED
+        raise Stop(Ending.stopped(MOST_ITERATIONS))
 
 
 # -- the commit
 
 
-async def commit(ledger: Ledger, repository: Repository, branch: Branch, hooks: str) -> None:
+async def commit(ledger: Ledger, hooks: str) -> None:
     """One commit of what agents changed for accepted tasks, with our lines of .gitignore; the user's hooks run."""
-    if why := await gone_from(branch.name, "", repository):
-        raise Stop(Ending.stopped(f"ERROR: {why}. Check it out and go on with: {again(ledger)}. STOPPING."))
-    await check_hooks(ledger, repository, hooks)
+    git = ledger.run.repository
+    if why := await ledger.gone():
+        raise stopped(f"{why}. Check it out and go on with: {ledger.again}")
+    if await git.hooks() != hooks:  # where agents could not be confined, they may be theirs
+        what = "the git hooks of this repository changed while agents worked"
+        raise stopped(f"{what}. Look at them, and go on with: {ledger.again}")
     await prove_edits(ledger)
     tasks, ours = await accepted_work(ledger)
-    changed = dict.fromkeys(path for _, path in await repository.status())
-    carried = set(ledger.data.get("carried_files") or ())
-    mixed = [path for path in changed if ours.covers(path) and path in carried]
-    paths = [
-        path for path in changed if ours.covers(path) and not BYPRODUCTS.covers(path) and path not in {IGNORE, *mixed}
-    ]
-    ignore = await our_ignore(ledger, repository) if IGNORE in changed and not ours.covers(IGNORE) else ""
-    if ours.covers(IGNORE) and IGNORE in changed:
-        paths.append(IGNORE)
+    changed, carried = await git.changed(), ledger.listed("carried_files")
+    work = [path for path in changed if ours.covers(path)]
+    mixed = [path for path in work if path in carried]
+    paths = [path for path in work if not BYPRODUCTS.covers(path) and (path == IGNORE or path not in mixed)]
+    texts = {}
+    if IGNORE in changed and IGNORE not in work:  # our two lines, whatever else the user has changed in it
+        committed = await git.committed(IGNORE)
+        texts = {IGNORE: wanted} if (wanted := with_ignored(committed)) != committed else {}
     if not paths:
         ledger.run.warn("there is nothing to commit: the accepted tasks left no file that differs from the last commit")
     else:
-        await make_commit(ledger, branch, paths, ignore, tasks)
-        ledger.head = await repository.head()
-        ledger.tell(f"committed {ledger.head[:10]} on {branch.name}")
-    await say_what_is_left(ledger, repository, mixed)
+        prompt = await prompt_of(ledger.run, ledger.ticket)
+        slug, work_type = str(ledger.data["slug"]), Work(ledger.data["type"])
+        summary = str(prompt.get("refined_prompt") or slug)
+        message = commit_message(template_of(ledger), ledger.ticket, work_type, slug, summary, tasks)
+        done = await git.commit(paths, message, texts)
+        if not done.ok:
+            said = f"ERROR: the work is accepted, but the commit failed: {done.problem}. Mend it and go on with: "
+            raise Stop(Ending.stopped(said + ledger.again))
+        ledger.head = done.commit
+        ledger.tell(f"committed {ledger.head[:10]} on {ledger.branch}")
+    await say_what_is_left(ledger, mixed)
     ledger.log("iteration.accepted", files=paths, git_head=ledger.head)
 
 
-async def say_what_is_left(ledger: Ledger, repository: Repository, mixed: Sequence[str]) -> None:
+async def say_what_is_left(ledger: Ledger, mixed: Sequence[str]) -> None:
     """No file is left changed without a word: neither the user's own nor those that agents changed as well."""
     if mixed:
         ledger.run.warn(f"not committed, since your own uncommitted changes are in them too: {', '.join(mixed)}")
-    later = await refreshed_docs(ledger, repository)
-    left = [
-        path
-        for path in dict.fromkeys(path for _, path in await repository.status())
-        if not path.startswith(OWN) and path not in {*mixed, *later} and not BYPRODUCTS.covers(path)
-    ]
-    if left:
-        ledger.run.warn(
-            f"not committed: {', '.join(left[:20])}{f' and {len(left) - 20} more' if len(left) > 20 else ''}"
-        )
+    told = {*mixed, *await refreshed_docs(ledger)}
+    changed = [path for path in await ledger.run.repository.changed() if not path.startswith(OWN)]
+    if left := [path for path in changed if path not in told and not BYPRODUCTS.covers(path)]:
+        ledger.run.warn(f"not committed: {shown_paths(left)}")
 
 
 def template_of(ledger: Ledger) -> str:
     """The form of commit messages, as the settings had it when this commit was first tried."""
     return str(ledger.run.settle_once("message", {"template": ledger.run.settings.commit_message})["template"])
-
-
-async def make_commit(ledger: Ledger, branch: Branch, paths: Sequence[str], ignore: str, tasks: Sequence[str]) -> None:
-    path = f"{home(ledger.ticket)}/prompt.yaml"
-    prompt = read_yaml((await ledger.run.read(path)).text, path)
-    slug = str(ledger.data["slug"])
-    summary = str(prompt.get("refined_prompt") or slug)
-    message = commit_message(template_of(ledger), ledger.ticket, Work(ledger.data["type"]), slug, summary, tasks)
-    done = await branch.commit(paths, message, ignore)
-    if not done.ok:
-        raise Stop(
-            Ending.stopped(
-                f"ERROR: the work is accepted, but the commit failed: {shown(done)}. Mend it and go on with: "
-                f"{again(ledger)}"
-            )
-        )
-
-
-async def check_hooks(ledger: Ledger, repository: Repository, before: str) -> None:
-    """A hook that came up while agents worked is not run before a person has looked at it: where agents could not be
-    confined, it may be theirs."""
-    if await repository.hooks() != before:
-        raise Stop(
-            Ending.stopped(
-                "ERROR: the git hooks of this repository changed while agents worked. Look at them, and go on with: "
-                f"{again(ledger)}. STOPPING."
-            )
-        )
 
 
 async def prove_edits(ledger: Ledger) -> None:
@@ -230,11 +184,9 @@ async def prove_edits(ledger: Ledger) -> None:
     check = await prove_for_good(ledger)
     if not check.green:
         what = f"files of accepted tasks were changed since: {names(touched)}" if touched else "the tree changed since"
-        raise Stop(
-            Ending.stopped(f"ERROR: {what}. With that:\n{check.output}\nMend it and go on with: {again(ledger)}")
-        )
-    files = {task.id: await files_digest(run, literal_files(task)) for task in touched}
-    await ledger.mark({name: {"files_sha256": digest} for name, digest in files.items()})
+        said = f"ERROR: {what}. With that:\n{check.output}\nMend it and go on with: {ledger.again}"
+        raise Stop(Ending.stopped(said))
+    await put_down_files(ledger, touched)
 
 
 @dataclass(frozen=True)
@@ -270,48 +222,35 @@ async def accepted_work(ledger: Ledger) -> tuple[list[str], Content]:
     return ids, Content(frozenset(paths), Scope(tuple(patterns)))
 
 
-async def our_ignore(ledger: Ledger, repository: Repository) -> str:
-    """The committed .gitignore with our two lines, whatever else the user has changed in it."""
-    committed = await repository.committed(IGNORE)
-    wanted = with_ignored(committed)
-    return wanted if wanted != committed else ""
-
-
 # -- O7
 
 
-async def refresh_docs(ledger: Ledger, repository: Repository, branch: Branch, before: str) -> None:
+async def refresh_docs(ledger: Ledger, before: str) -> None:
     """O7: documentation that the work made out of date is renewed; whatever comes of it, the work stays accepted."""
     if ledger.phase is not Phase.DOC_REFRESH:
         await ledger.enter(Phase.DOC_REFRESH, "O7")
-    changed = await repository.changes_since(before) if before and before != ledger.head else []
+    changed = await ledger.run.repository.changes_since(before) if before and before != ledger.head else []
     relevant = architecture_relevant(changed) or (not before and bool(ledger.head))
     needed = relevant or not ledger.data["docs_trusted_for_planning"]
     if needed:
-        report = await ask(ledger, await refresh_brief(ledger, repository, briefs.INCREMENTAL))
-        await take_docs(ledger, repository, report)
+        await take_docs(ledger, await ledger.ask(await refresh_brief(ledger, briefs.INCREMENTAL)))
     ledger.log("docs.refresh", ran=needed, architecture_relevant=relevant)
-    await commit_docs(ledger, repository, branch)
+    if paths := await refreshed_docs(ledger):
+        message = docs_message(template_of(ledger), ledger.ticket, str(ledger.data["slug"]))
+        done = await ledger.run.repository.commit(paths, message)
+        if not done.ok:
+            ledger.run.warn(f"the refreshed documentation was not committed: {done.problem}")
+        ledger.head = done.commit or ledger.head
     await ledger.publish()
 
 
-async def refreshed_docs(ledger: Ledger, repository: Repository) -> list[str]:
+async def refreshed_docs(ledger: Ledger) -> list[str]:
     """The uncommitted documents that are as the Initializer left them; what the user changed is the user's."""
     if not ledger.data.get("docs_refreshed"):
         return []
-    carried, written = set(ledger.data.get("carried_files") or ()), ledger.docs_written
-    changed = {path for _, path in await repository.status()} - carried
-    return [path for path in DOCS if path in changed and written.get(path) == await ledger.run.look(path, digest_of)]
-
-
-async def commit_docs(ledger: Ledger, repository: Repository, branch: Branch) -> None:
-    """A commit of their own for the refreshed documents."""
-    if paths := await refreshed_docs(ledger, repository):
-        message = docs_message(template_of(ledger), ledger.ticket, str(ledger.data["slug"]))
-        done = await branch.commit(paths, message)
-        if not done.ok:
-            ledger.run.warn(f"the refreshed documentation was not committed: {shown(done)}")
-        ledger.head = await repository.head()
+    run, written = ledger.run, ledger.docs_written
+    changed = set(await run.repository.changed()) - set(ledger.listed("carried_files"))
+    return [path for path in DOCS if path in changed and written.get(path) == await run.look(path, digest_of)]
 
 
 def final_output(ledger: Ledger) -> str:
@@ -321,7 +260,7 @@ def final_output(ledger: Ledger) -> str:
         f"Tasks: {ledger.data['metrics']['tasks_total']} completed\n"
         f"Build: {ended(ledger, 'build')}\n"
         f"Tests: {ended(ledger, 'test')}\n"
-        f"Branch: {ledger.data['branch']}\n"
+        f"Branch: {ledger.branch}\n"
         f"Report: {iteration_home(ledger.ticket, number)}/review_report.yaml\n"
     )
 

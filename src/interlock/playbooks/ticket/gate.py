@@ -1,42 +1,158 @@
-"""O4.5: the work gets a branch of its own before any code is written, and nothing of the user's is lost on the way."""
+"""Where the work begins, and O4.5: it gets a branch of its own before any code is written.
+
+Nothing of the user's is lost on the way. Before the first agent nothing is stashed, and nothing is changed but what a
+person asked for: a checkout of the base (EV-43).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from interlock.documents import Document
-from interlock.engine import Edit, Scope
-from interlock.engine.model import Choice, Ending, Status
-from interlock.playbooks.ticket.documents import with_ignored
-from interlock.playbooks.ticket.git import IGNORE, Branch, Dirt, Repository, Standing, dirt, shown
+from interlock.contracts import is_documentation
+from interlock.documents import Document, DocumentState
+from interlock.engine import Choice, Done, Edit, Ending, Run, Scope, Standing, Status, Stop
+from interlock.playbooks.ticket.documents import IGNORE, IGNORED, Phase, with_ignored
 from interlock.playbooks.ticket.graph import Graph
-from interlock.playbooks.ticket.ground import ABORT, SWITCH, aborted, refuse_unusable, stopped
-from interlock.playbooks.ticket.ledger import Ledger, Stop
-from interlock.playbooks.ticket.progress import Phase
-from interlock.playbooks.ticket.startup import hide_prompts
+from interlock.playbooks.ticket.ledger import Ledger, stopped
+from interlock.playbooks.ticket.request import TicketError
 
+_TICKETS = re.compile(r"(?<![A-Za-z0-9])[A-Z]+-\d+(?!\d)")
+"""In the name of a branch, where a ticket may stand before an underscore."""
+OWN = ("prompts/", ".interlock/", "interlock.toml")
+"""What is interlock's, and never a change of the user's."""
 STASH = Choice("stash", "the changes are put into a stash with the run's name, which stays until you take it out")
 CARRY = Choice("carry", "the changes come along to the ticket's branch, uncommitted")
+SWITCH = Choice("switch", "the work goes on top of that branch as it is")
+ABORT = Choice("abort", "the run stops; nothing is changed")
+BASE = Choice("base", "the base is checked out, and the work begins from there")
+HERE = Choice("here", "the work goes on top of what is checked out")
 ROUNDS = 20
 """How often the gate asks anew because somebody works on."""
 
 
-async def git_gate(ledger: Ledger, repository: Repository) -> Branch:
+@dataclass(frozen=True)
+class Ground:
+    """Where the repository stands, and what of it is the user's."""
+
+    standing: Standing
+    ignore_is_ours: bool
+    """The .gitignore differs from the committed one by our two lines and nothing else."""
+
+    @property
+    def dirty(self) -> tuple[str, ...]:
+        """The user's uncommitted files."""
+        return tuple(path for path in self.standing.changed if path != IGNORE or not self.ignore_is_ours)
+
+    def refuse_unusable(self, dirty: Sequence[str]) -> None:
+        """Stop where a branch cannot be made without touching what somebody is in the middle of."""
+        standing = self.standing
+        if standing.busy:
+            what = ", ".join(standing.busy)
+            raise stopped(f"the repository is in the middle of something ({what}); finish or abort it")
+        if not standing.branch and standing.head and dirty:
+            raise stopped("HEAD is detached and there are local changes; commit them or check out a branch")
+
+
+async def look(run: Run) -> Ground:
+    standing, ours = await run.repository.standing(OWN), False
+    if IGNORE in standing.changed:
+        ours = with_ignored(await run.repository.committed(IGNORE)) == (await run.read(IGNORE)).text
+    return Ground(standing, ours)
+
+
+async def asked(run: Run, name: str, question: str, *choices: Choice, answered: str | None = None) -> str:
+    """A person's word; an abort stops the ticket."""
+    decision = await run.gate(name, question, choices=choices, answered=answered)
+    if decision.choice == ABORT.name:
+        raise stopped("aborted at the git gate; nothing was changed")
+    return decision.choice
+
+
+def shown_paths(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:20]) + (f" and {len(paths) - 20} more" if len(paths) > 20 else "")
+
+
+# -- before the first agent
+
+
+async def find_ground(run: Run, ticket: str, base: str | None) -> None:
+    """Begin from the base: it is checked out, or a person says that what is checked out will do."""
+    ground = await look(run)
+    ground.refuse_unusable(ground.dirty)
+    standing = ground.standing
+    said = run.settle_once("base", {"base": base or run.settings.base})["base"]
+    wanted = said or await run.repository.default_branch()
+    if not wanted or wanted == standing.branch or not standing.head:
+        return
+    commit = await run.repository.commit_of(wanted)
+    if not commit:
+        raise TicketError(
+            f"ERROR: there is no branch or commit {wanted!r} to begin from. STOPPING.",
+            where="--base",
+            remedy="Name one that git knows: git branch --all",
+        )
+    if commit == standing.head or ticket in _TICKETS.findall(standing.branch):
+        return
+    if not said and await stays_here(run, standing, wanted):
+        return
+    if ground.dirty:
+        files = shown_paths(ground.dirty)
+        raise stopped(f"{wanted} cannot be checked out with uncommitted changes ({files}); commit or stash them")
+    done = await run.repository.checkout(wanted)
+    if not done.ok:
+        raise stopped(f"{wanted} cannot be checked out: {done.problem}")
+
+
+async def stays_here(run: Run, standing: Standing, base: str) -> bool:
+    """A person's word where something else than the base is checked out."""
+    others = ", ".join(_TICKETS.findall(standing.branch))
+    place = f"branch {standing.branch}" if standing.branch else f"commit {standing.head[:10]}"
+    question = (
+        f"You are on {place}{f', of ticket {others}' if others else ''}, and not on {base}. Where does the work begin? "
+        "Said beforehand with: interlock run ticket ... --base NAME"
+    )
+    return await asked(run, "base", question, BASE, HERE, ABORT) == HERE.name
+
+
+async def may_use(run: Run, name: str) -> None:
+    """A person's word on a branch that lacks the present state."""
+    question = f"Branch {name} exists and does not contain the present state. Work on it all the same?"
+    await asked(run, "branch", question, SWITCH, ABORT)
+
+
+async def check_branch(run: Run, name: str) -> str:
+    """The commit of a branch of this name that is used although it lacks the present state; else empty."""
+    if not await run.repository.is_a_name(name):
+        raise TicketError(
+            f"ERROR: a branch cannot be called {name!r}. STOPPING.",
+            where="interlock.toml, [ticket] branch",
+            remedy="Change the template; {type}, {kind}, {ticket} and {slug} are filled in.",
+        )
+    there, now = await run.repository.commit_of(f"refs/heads/{name}"), await run.repository.where()
+    if not there or not now.head or now.branch == name or await run.repository.contains(name, now.head):
+        return ""
+    await may_use(run, name)
+    return there
+
+
+# -- O4.5
+
+
+async def git_gate(ledger: Ledger) -> None:
     """O4.5: resolve the state of the repository; only whoever comes through may write code."""
-    branch = Branch(ledger.run, ledger.data["branch"])
     await ledger.enter(Phase.GIT_GATE, "O4.5")
-    ledger.log("git.gate.start", branch=branch.name)
+    ledger.log("git.gate.start", branch=ledger.branch)
     graph = await ledger.graph()
     if ledger.data["git_gate_completed"]:
-        await stay_on(ledger, repository, branch, graph)
+        await stay_on_branch(ledger, graph)
     else:
-        await pass_gate(ledger, repository, branch, graph)
-    ledger.head = await repository.head()
-    ledger.log("git.gate.complete", branch=branch.name, git_head=ledger.head)
-    ledger.tell(f"the work is on branch {branch.name}")
-    return branch
+        await cross(ledger, await settle(ledger, graph))
+    ledger.head = (await ledger.run.repository.where()).head
+    ledger.log("git.gate.complete", branch=ledger.branch, git_head=ledger.head)
+    ledger.tell(f"the work is on branch {ledger.branch}")
 
 
 def to_be_committed(graph: Graph, paths: Sequence[str]) -> list[str]:
@@ -45,16 +161,14 @@ def to_be_committed(graph: Graph, paths: Sequence[str]) -> list[str]:
     return [path for path in paths if scope.covers(path)]
 
 
-async def stay_on(ledger: Ledger, repository: Repository, branch: Branch, graph: Graph) -> None:
+async def stay_on_branch(ledger: Ledger, graph: Graph) -> None:
     """The gate was passed before: the branch must be checked out, and carried files must not get into the work."""
-    if await repository.branch() != branch.name:
-        done = await branch.checkout()
-        if not done.ok:
-            raise stopped(f"branch {branch.name} cannot be checked out: {shown(done)}")
-    carried = [str(path) for path in ledger.data.get("carried_files") or ()]
+    if await ledger.gone():
+        require(await ledger.run.repository.checkout(ledger.branch), ledger)
+    carried = ledger.listed("carried_files")
     if mixed := to_be_committed(graph, carried):
         await choose(ledger, mixed, carry=False, stash=True)
-        await put_away(ledger, repository, branch, mixed)
+        await put_away(ledger, mixed)
         await ledger.change({("carried_files",): [path for path in carried if path not in mixed]})
 
 
@@ -62,7 +176,7 @@ async def stay_on(ledger: Ledger, repository: Repository, branch: Branch, graph:
 class Crossing:
     """How the repository comes to the ticket's branch, as settled with the user."""
 
-    standing: Standing
+    ground: Ground
     create: bool
     """The branch has to be made."""
     stashed: tuple[str, ...]
@@ -75,73 +189,50 @@ class Crossing:
     """A person was asked, so that time may have passed since the look."""
 
 
-async def pass_gate(ledger: Ledger, repository: Repository, branch: Branch, graph: Graph) -> None:
-    crossing = await settle(ledger, repository, branch, graph)
-    standing = crossing.standing
-    if crossing.stashed:
-        await put_away(ledger, repository, branch, crossing.stashed)
-    if crossing.along and standing.head and standing.branch != branch.name:
-        await take_along(ledger, repository, branch, standing, crossing.along, create=crossing.create)
-    else:
-        await switch(ledger, repository, branch, standing, create=crossing.create)
-    await ledger.change({("git_gate_completed",): True, ("carried_files",): list(crossing.carried)})
-
-
-async def settle(ledger: Ledger, repository: Repository, branch: Branch, graph: Graph) -> Crossing:
+async def settle(ledger: Ledger, graph: Graph) -> Crossing:
     """What is to be done with the repository as it is now. An answer holds for what the person was shown: if somebody
     worked on while the gate waited, it is looked at and asked about anew (EN-29, EN-30)."""
-    standing = await repository.standing()
+    ground = await look(ledger.run)
     for _ in range(ROUNDS):
-        crossing = await consider(ledger, repository, branch, graph, standing)
+        crossing = await consider(ledger, graph, ground)
         if not crossing.asked:
             return crossing
-        standing = await repository.standing()
-        if standing == crossing.standing:
+        ground = await look(ledger.run)
+        if ground == crossing.ground:
             return crossing
         ledger.run.warn("the repository changed while the git gate waited; it is looked at again")
     raise stopped(f"the repository changed each of the {ROUNDS} times that the git gate asked; nothing was changed")
 
 
-async def consider(
-    ledger: Ledger, repository: Repository, branch: Branch, graph: Graph, standing: Standing
-) -> Crossing:
-    written = [path for path in standing.dirty if path in (ledger.data.get("docs_written") or ())]
-    dirty = [path for path in standing.dirty if path not in written]
-    refuse_unusable(standing, tuple(dirty))
-    create, asked = await is_new(ledger, repository, branch, standing)
+async def consider(ledger: Ledger, graph: Graph, ground: Ground) -> Crossing:
+    written = [path for path in ground.dirty if path in ledger.docs_written]
+    dirty = [path for path in ground.dirty if path not in written]
+    ground.refuse_unusable(dirty)
+    create, was_asked = await is_new(ledger, ground.standing)
     mixed = to_be_committed(graph, dirty)
-    code = dirt(dirty) is Dirt.CODE
+    code = not all(map(is_documentation, dirty))
     stashed: list[str] = []
     if in_question := dirty if code else mixed:
-        asked = True
-        if await choose(ledger, in_question, carry=code and not mixed, stash=bool(standing.head)) == STASH.name:
+        was_asked, stash = True, bool(ground.standing.head)
+        if await choose(ledger, in_question, carry=code and not mixed, stash=stash) == STASH.name:
             stashed = in_question
     carried = tuple(path for path in dirty if path not in stashed)
     along = (*written, *(() if code else carried))
-    return Crossing(standing, create, tuple(stashed), carried, along, asked)
+    return Crossing(ground, create, tuple(stashed), carried, along, was_asked)
 
 
-async def is_new(ledger: Ledger, repository: Repository, branch: Branch, standing: Standing) -> tuple[bool, bool]:
+async def is_new(ledger: Ledger, standing: Standing) -> tuple[bool, bool]:
     """Whether the branch has to be made, and whether a person was asked: one that lacks the present state is used
     only if a person says so."""
-    if standing.branch == branch.name:
+    git, branch = ledger.run.repository, ledger.branch
+    if standing.branch == branch:
         return False, False
-    there = await repository.commit_of(branch.name)
-    behind = bool(there and standing.head) and not await repository.contains(branch.name, standing.head)
+    there = await git.commit_of(f"refs/heads/{branch}")
+    behind = bool(there and standing.head) and not await git.contains(branch, standing.head)
     if behind and there != ledger.data.get("existing_branch"):
-        decision = await ledger.run.gate(
-            "branch",
-            f"Branch {branch.name} exists and does not contain the present state. Work on it all the same?",
-            choices=(SWITCH, ABORT),
-        )
-        if decision.choice == ABORT.name:
-            raise aborted()
-        return not there, True
+        await may_use(ledger.run, branch)
+        return False, True
     return not there, False
-
-
-def shown_paths(paths: Sequence[str]) -> str:
-    return ", ".join(paths[:20]) + (f" and {len(paths) - 20} more" if len(paths) > 20 else "")
 
 
 async def choose(ledger: Ledger, paths: Sequence[str], *, carry: bool, stash: bool) -> str:
@@ -149,71 +240,77 @@ async def choose(ledger: Ledger, paths: Sequence[str], *, carry: bool, stash: bo
     choices = [*([STASH] if stash else []), *([CARRY] if carry else []), ABORT]
     names = "|".join(choice.name for choice in choices)
     why = "" if carry else " Some of them belong to the work of this ticket, so that they cannot be carried along."
-    run = ledger.run
-    decision = await run.gate(
-        "dirty",
+    question = (
         f"Working tree has uncommitted code changes: {shown_paths(paths)}.{why} "
-        f"Run: interlock run ticket ... --dirty {names}",
-        choices=choices,
-        answered=run.flags.get("dirty") or run.settings.dirty,
+        f"Run: interlock run ticket ... --dirty {names}"
     )
-    if decision.choice == ABORT.name:
-        raise aborted()
-    return decision.choice
+    run = ledger.run
+    return await asked(run, "dirty", question, *choices, answered=run.flags.get("dirty") or run.settings.dirty)
 
 
-async def put_away(ledger: Ledger, repository: Repository, branch: Branch, paths: Sequence[str]) -> None:
+async def cross(ledger: Ledger, crossing: Crossing) -> None:
+    standing = crossing.ground.standing
+    if crossing.stashed:
+        await put_away(ledger, crossing.stashed)
+    if crossing.along and standing.head and standing.branch != ledger.branch:
+        await take_along(ledger, crossing)
+    else:
+        await switch(ledger, crossing)
+    await ledger.change({("git_gate_completed",): True, ("carried_files",): list(crossing.carried)})
+
+
+async def put_away(ledger: Ledger, paths: Sequence[str]) -> None:
     """The user's files go where the user finds them again."""
     note = f"interlock {ledger.run.identity.run_id}"
-    await stash(repository, branch, paths, note)
-    await ledger.change({("stashed",): [*(ledger.data.get("stashed") or ()), note]})
+    await stash_files(ledger, paths, note)
+    await ledger.change({("stashed",): [*ledger.listed("stashed"), note]})
     ledger.tell(f"stashed as {note!r}: {shown_paths(paths)}")
 
 
-async def with_reminder(ending: Ending, ledger: Ledger, repository: Repository) -> Ending:
-    """The end, and where the user's changes are if they were put away: said every time, so that nobody looks for
-    them."""
-    said = [
-        f"your uncommitted changes are kept; take them out with: git stash pop {place} ({note})"
-        for note in dict.fromkeys(ledger.data.get("stashed") or ())
-        for place in await repository.stashes(note)
-    ]
-    for text in said:
-        ledger.run.warn(text)
-    if not said:
-        return ending
-    if ending.status is Status.COMPLETE:
-        return replace(ending, output="".join((str(ending.output), *(f"{text}\n" for text in said))))
-    return replace(ending, reason="\n".join((ending.reason, *said)))
-
-
-async def stash(repository: Repository, branch: Branch, paths: Sequence[str], note: str) -> None:
-    done = await branch.stash(paths, note, await repository.prefix())
+async def stash_files(ledger: Ledger, paths: Sequence[str], note: str) -> None:
+    done = await ledger.run.repository.stash(paths, note)
     if not done.ok:
-        raise stopped(f"the changes could not be stashed: {shown(done)}")
+        raise stopped(f"the changes could not be stashed: {done.problem}")
 
 
-async def take_along(
-    ledger: Ledger, repository: Repository, branch: Branch, standing: Standing, paths: Sequence[str], *, create: bool
-) -> None:
+async def take_along(ledger: Ledger, crossing: Crossing) -> None:
     """Changed documentation comes along by itself: stashed, and taken out again on the branch."""
-    mark = f"interlock documentation {ledger.run.identity.run_id}"
-    known = list(ledger.data.get("stashed") or ())
-    await ledger.change({("stashed",): [*known, mark]})  # before it is there: whatever happens, the end tells of it
-    await stash(repository, branch, paths, mark)
+    git, note = ledger.run.repository, f"interlock documentation {ledger.run.identity.run_id}"
+    known = ledger.listed("stashed")
+    await ledger.change({("stashed",): [*known, note]})  # before it is there: whatever happens, the end tells of it
+    await stash_files(ledger, crossing.along, note)
     try:
-        await switch(ledger, repository, branch, standing, create=create)
+        await switch(ledger, crossing)
     except Stop:
-        if (await branch.pop(mark)).ok:
+        if (await git.unstash(note)).ok:
             await ledger.change({("stashed",): known})
         raise
-    done = await branch.pop(mark)
+    done = await git.unstash(note)
     if not done.ok:
-        place = next(iter(await repository.stashes(mark)), mark)
-        raise Stop(
-            Ending.stopped(f"ERROR: stash could not be applied on {branch.name}; it is kept as {place}\n{shown(done)}")
-        )
+        place = next(iter(await git.stashes(note)), note)
+        said = f"ERROR: stash could not be applied on {ledger.branch}; it is kept as {place}\n{done.problem}"
+        raise Stop(Ending.stopped(said))
     await ledger.change({("stashed",): known})
+
+
+async def switch(ledger: Ledger, crossing: Crossing) -> None:
+    """Make or check out the branch. Our own lines in .gitignore never stand in the way."""
+    if crossing.ground.standing.branch == ledger.branch:
+        return
+    run, away = ledger.run, crossing.ground.ignore_is_ours and not crossing.create
+    if away and (committed := await run.repository.committed(IGNORE)):
+        await run.edit(IGNORE, {"as": "committed"}, partial(without_lines, committed))
+    elif away:
+        await run.set_aside(IGNORE)
+    done = await run.repository.checkout(ledger.branch, create=crossing.create)
+    if away:
+        await hide_prompts(run)
+    require(done, ledger)
+
+
+def require(done: Done, ledger: Ledger) -> None:
+    if not done.ok:
+        raise stopped(f"branch {ledger.branch} cannot be checked out: {done.problem}")
 
 
 def without_lines(committed: str, document: Document) -> Edit:
@@ -222,20 +319,33 @@ def without_lines(committed: str, document: Document) -> Edit:
     return Edit(document.encode(committed) if ours else None, None)
 
 
-async def switch(ledger: Ledger, repository: Repository, branch: Branch, standing: Standing, *, create: bool) -> None:
-    """Make or check out the branch. Our own lines in .gitignore never stand in the way."""
-    if standing.branch == branch.name:
-        return
-    run = ledger.run
-    away = not create and standing.ignore_is_ours
-    if away:
-        committed = await repository.committed(IGNORE)
-        if committed:
-            await run.edit(IGNORE, {"as": "committed"}, partial(without_lines, committed))
-        else:
-            await run.set_aside(IGNORE)
-    done = await branch.checkout(create=create)
-    if away:
-        await hide_prompts(run)
-    if not done.ok:
-        raise stopped(f"branch {branch.name} cannot be checked out: {shown(done)}")
+async def hide_prompts(run: Run) -> None:
+    """Both of our lines stand in .gitignore, each once."""
+
+    def hide(document: Document) -> Edit:
+        if document.state is DocumentState.UNREADABLE:
+            document.require()
+        wanted = with_ignored(document.text)
+        return Edit(document.encode(wanted) if wanted != document.text else None, None)
+
+    await run.edit(IGNORE, {"lines": list(IGNORED)}, hide)
+
+
+# -- the end
+
+
+async def with_reminder(ending: Ending, ledger: Ledger) -> Ending:
+    """The end, and where the user's changes are if they were put away: said every time, so that nobody looks for
+    them."""
+    said = [
+        f"your uncommitted changes are kept; take them out with: git stash pop {place} ({note})"
+        for note in dict.fromkeys(ledger.listed("stashed"))
+        for place in await ledger.run.repository.stashes(note)
+    ]
+    for text in said:
+        ledger.run.warn(text)
+    if not said:
+        return ending
+    if ending.status is Status.COMPLETE:
+        return replace(ending, output="".join((str(ending.output), *(f"{text}\n" for text in said))))
+    return replace(ending, reason="\n".join((ending.reason, *said)))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import graphlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from interlock.contracts import is_definition, is_test
-from interlock.playbooks.ticket.project import DOCUMENTATION
+from interlock.contracts import DOCUMENTATION, is_definition, is_test
 from interlock.playbooks.ticket.request import needs_runtime
 
 
@@ -27,26 +27,6 @@ REJECTED = frozenset({TaskStatus.REJECTED, TaskStatus.SYNTAX_ERROR, TaskStatus.E
 """What is run again, while attempts are left."""
 UNDONE = REJECTED | {TaskStatus.PENDING, TaskStatus.IN_PROGRESS}
 """What an agent has to work on."""
-
-TASK_MOVES: Mapping[TaskStatus, frozenset[TaskStatus]] = {
-    TaskStatus.PENDING: frozenset({TaskStatus.IN_PROGRESS}),
-    TaskStatus.IN_PROGRESS: frozenset(
-        {
-            TaskStatus.IN_PROGRESS,  # a resume without a journal: it counts as not run, the attempt is kept
-            TaskStatus.SYNTAX_VALID,
-            TaskStatus.SYNTAX_ERROR,
-            TaskStatus.ERROR,
-            TaskStatus.REJECTED,
-            TaskStatus.ACCEPTED,
-        }
-    ),
-    TaskStatus.SYNTAX_VALID: frozenset({TaskStatus.ACCEPTED, TaskStatus.REJECTED}),
-    TaskStatus.REJECTED: frozenset({TaskStatus.IN_PROGRESS}),
-    TaskStatus.SYNTAX_ERROR: frozenset({TaskStatus.IN_PROGRESS}),
-    TaskStatus.ERROR: frozenset({TaskStatus.IN_PROGRESS}),
-    # A red build of its group can blame an accepted task once; without a journal its files are checked.
-    TaskStatus.ACCEPTED: frozenset({TaskStatus.REJECTED, TaskStatus.PENDING}),
-}
 
 
 class Strategy(StrEnum):
@@ -81,20 +61,12 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Commands:
-    """How a group is built and tested, where it says so itself."""
-
-    build: str | None = None
-    test: str | None = None
-    working_directory: str | None = None
-
-
-@dataclass(frozen=True)
 class Policy:
     allowlist: tuple[str, ...]
     scope: BaselineScope
     working_directory: str
-    groups: Mapping[str, Commands]
+    groups: Mapping[str, Mapping[str, str]]
+    """Commands and folder of a group, where it says so itself."""
 
     def drift(self, task: Task) -> tuple[str, ...]:
         """What may change beside the task's files without being a violation."""
@@ -144,9 +116,10 @@ def refused(task: Task) -> list[str]:
 LONGEST = 100
 """Characters of the name of a task or group: it becomes the name of a folder."""
 _GROUP = re.compile(rf"[^/#\\\x00-\x1f]{{1,{LONGEST}}}")
-_TOP = ("validation_policy", "tasks", "parallel_groups", "execution_order", "strategy")
-_TASK = ("id", "description", "files_to_modify", "success_criteria", "parallel_group", "depends_on", "status")
 _KINDS = {list: "a list", dict: "a mapping", str: "text", bool: "true or false", int: "a number", type(None): "empty"}
+_WANTED: Mapping[type, str] = {list: "list", dict: "mapping", str: "text"}
+_TOP = {"validation_policy": dict, "tasks": list, "parallel_groups": dict, "execution_order": list, "strategy": str}
+_TASK = ("id", "description", "files_to_modify", "success_criteria", "parallel_group", "depends_on", "status")
 
 
 @dataclass(frozen=True)
@@ -207,87 +180,73 @@ def is_pattern(path: str) -> bool:
 
 
 def _problems(data: Any, new: bool) -> Iterator[str]:
-    if not isinstance(data, dict):
-        yield f"the document is {_kind(data)}; expected mapping"
-        return
+    """What is wrong, the first thing first: what comes later relies on what came before."""
+    yield from _other(data, dict, "the document")
     yield from (f"{field} missing" for field in _TOP if field not in data)
-    yield from _wrong(data, "validation_policy", dict, "mapping")
-    yield from _wrong(data, "tasks", list, "list")
-    yield from _wrong(data, "parallel_groups", dict, "mapping")
-    yield from _wrong(data, "execution_order", list, "list")
-    yield from _wrong(data, "strategy", str, "text")
+    for field, kind in _TOP.items():
+        yield from _other(data[field], kind, field)
     yield from _policy_problems(data["validation_policy"])
     if not data["tasks"]:
         yield "tasks is empty; expected at least 1 task"
     for number, entry in enumerate(data["tasks"]):
-        yield from _task_problems(entry, number, new)
+        yield from _other(entry, dict, f"tasks[{number}]")
+        if why := _name_problem(entry.get("id")):
+            yield f"tasks[{number}]: id {why}"
+        yield from _task_problems(entry, f"task {entry['id']}", new)
     names = [entry["id"] for entry in data["tasks"]]
     yield from (f"task id {name} appears twice" for name in dict.fromkeys(names) if names.count(name) > 1)
     yield from _order_problems(data, names)
     yield from _dependency_problems(data)
 
 
-def _wrong(data: Mapping[str, Any], field: str, kind: type, wanted: str) -> Iterator[str]:
-    if not isinstance(data[field], kind):
-        yield f"{field} is {_kind(data[field])}; expected {wanted}"
+def _other(value: object, kind: type, where: str) -> Iterator[str]:
+    """The complaint about a value of another kind, or about text that says nothing."""
+    if not isinstance(value, kind) or (isinstance(value, str) and not value.strip()):
+        yield f"{where} is {_KINDS.get(type(value), type(value).__name__)}; expected {_WANTED[kind]}"
 
 
-def _kind(value: object) -> str:
-    return _KINDS.get(type(value), type(value).__name__)
+def _texts(value: Any, where: str) -> Iterator[str]:
+    yield from _other(value, list, where)
+    if not all(isinstance(item, str) and item.strip() for item in value):
+        yield f"{where} is a list with other things than text; expected list"
+
+
+def _paths(data: Mapping[str, Any], field: str, where: str) -> Iterator[str]:
+    """A list of paths, which may be absent."""
+    if data.get(field) is not None:
+        yield from _texts(data[field], f"{where}{field}")
+        yield from (f'{where}{field} "{path}": {why}' for path in data[field] if (why := path_problem(path)))
 
 
 def _policy_problems(policy: Mapping[str, Any]) -> Iterator[str]:
     where = "validation_policy"
-    yield from _texts(policy, "baseline_allowlist", where, optional=True)
-    yield from _paths(policy.get("baseline_allowlist") or (), f"{where}.baseline_allowlist")
+    yield from _paths(policy, "baseline_allowlist", f"{where}.")
     scope = policy.get("baseline_scope", BaselineScope.CODE_AND_TESTS.value)
     if scope not in tuple(BaselineScope):
         yield f'{where}.baseline_scope "{scope}"; expected {" or ".join(BaselineScope)}'
-    yield from _place(policy, where)
     groups = policy.get("groups") or {}
-    if not isinstance(groups, dict):
-        yield f"{where}.groups is {_kind(groups)}; expected mapping"
-        return
-    for letter, commands in groups.items():
-        if not isinstance(commands, dict):
-            yield f"{where}.groups.{letter} is {_kind(commands)}; expected mapping"
-            continue
-        for field in ("build_command", "test_command"):
-            if not isinstance(commands.get(field, ""), str):
-                yield f"{where}.groups.{letter}.{field} is {_kind(commands[field])}; expected text"
-        yield from _place(commands, f"{where}.groups.{letter}")
+    yield from _other(groups, dict, f"{where}.groups")
+    for place, said in ((where, policy), *((f"{where}.groups.{letter}", said) for letter, said in groups.items())):
+        yield from _other(said, dict, place)
+        for field in ("build_command", "test_command", "working_directory"):
+            if field in said:
+                yield from _other(said[field], str, f"{place}.{field}")
+        folder = said.get("working_directory", ".")
+        if folder != "." and (why := path_problem(folder)):
+            yield f'{place}.working_directory "{folder}": {why}'
 
 
-def _place(data: Mapping[str, Any], where: str) -> Iterator[str]:
-    place = data.get("working_directory", ".")
-    if not isinstance(place, str):
-        yield f"{where}.working_directory is {_kind(place)}; expected text"
-    elif place != "." and (why := path_problem(place)):
-        yield f'{where}.working_directory "{place}": {why}'
-
-
-def _task_problems(entry: Any, number: int, new: bool) -> Iterator[str]:
-    if not isinstance(entry, dict):
-        yield f"tasks[{number}] is {_kind(entry)}; expected mapping"
-        return
-    name = entry.get("id")
-    if why := _name_problem(name):
-        yield f"tasks[{number}]: id {why}"
-        return
-    where = f"task {name}"
+def _task_problems(entry: Mapping[str, Any], where: str, new: bool) -> Iterator[str]:
     yield from (f"{where}: {field} missing" for field in _TASK if field not in entry)
     for field in ("description", "parallel_group"):
-        if not isinstance(entry[field], str) or not entry[field].strip():
-            yield f"{where}: {field} is {_kind(entry[field])}; expected text"
+        yield from _other(entry[field], str, f"{where}: {field}")
     for field in ("files_to_modify", "success_criteria"):
-        yield from _texts(entry, field, where)
+        yield from _texts(entry[field], f"{where}: {field}")
         if not entry[field]:
             yield f"{where}: {field} is empty"
-    yield from _texts(entry, "depends_on", where)
-    for field in ("test_files", "allowlist"):
-        yield from _texts(entry, field, where, optional=True)
+    yield from _texts(entry["depends_on"], f"{where}: depends_on")
     for field in ("files_to_modify", "test_files", "allowlist"):
-        yield from _paths(entry.get(field) or (), f"{where}: {field}")
+        yield from _paths(entry, field, f"{where}: ")
     status = entry["status"]
     if status not in tuple(TaskStatus):
         yield f'{where}: status "{status}" unknown'
@@ -296,8 +255,7 @@ def _task_problems(entry: Any, number: int, new: bool) -> Iterator[str]:
     attempt = entry.get("attempt", 0)
     if isinstance(attempt, bool) or not isinstance(attempt, int) or attempt < 0 or (new and attempt):
         yield f"{where}: attempt is {attempt!r}; expected {0 if new else 'a count'}"
-    if not isinstance(entry.get("tool_mandates") or [], list):
-        yield f"{where}: tool_mandates is {_kind(entry['tool_mandates'])}; expected list"
+    yield from _other(entry.get("tool_mandates") or [], list, f"{where}: tool_mandates")
 
 
 def _name_problem(name: Any) -> str | None:
@@ -308,21 +266,6 @@ def _name_problem(name: Any) -> str | None:
     if len(name) > LONGEST:
         return f"{name[:40]!r}... has {len(name)} characters; expected at most {LONGEST}"
     return None
-
-
-def _texts(data: Mapping[str, Any], field: str, where: str, *, optional: bool = False) -> Iterator[str]:
-    value = data.get(field)
-    if optional and value is None:
-        return
-    if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
-        found = "a list with other things than text" if isinstance(value, list) else _kind(value)
-        yield f"{where}: {field} is {found}; expected list"
-
-
-def _paths(paths: Iterable[str], where: str) -> Iterator[str]:
-    for path in paths:
-        if why := path_problem(path):
-            yield f'{where} "{path}": {why}'
 
 
 def path_problem(path: str) -> str | None:
@@ -342,22 +285,17 @@ def _order_problems(data: Mapping[str, Any], names: Sequence[str]) -> Iterator[s
     for letter, members in groups.items():
         if not _GROUP.fullmatch(letter):
             yield f"parallel_groups: {letter[:40]!r} cannot name a group; expected at most {LONGEST} plain characters"
-        if not isinstance(members, list):
-            yield f"parallel_groups.{letter} is {_kind(members)}; expected list"
+        yield from _other(members, list, f"parallel_groups.{letter}")
     for number, step in enumerate(data["execution_order"]):
         where = f"execution_order[{number}]"
-        if not isinstance(step, dict):
-            yield f"{where} is {_kind(step)}; expected mapping"
-            return
+        yield from _other(step, dict, where)
         yield from (f"{where}.{field} missing" for field in ("group", "strategy", "tasks") if field not in step)
-        if not isinstance(step["group"], str):
-            yield f"{where}.group is {_kind(step['group'])}; expected text"
+        yield from _other(step["group"], str, f"{where}.group")
         if step["group"] not in groups:
             yield f'{where}.group "{step["group"]}" not in parallel_groups'
         if step["strategy"] not in tuple(Strategy):
             yield f'{where}.strategy "{step["strategy"]}"; expected {" or ".join(Strategy)}'
-        if not isinstance(step["tasks"], list):
-            yield f"{where}.tasks is {_kind(step['tasks'])}; expected list"
+        yield from _other(step["tasks"], list, f"{where}.tasks")
         if sorted(map(str, step["tasks"])) != sorted(map(str, groups[step["group"]])):
             yield f"{where}.tasks differ from parallel_groups.{step['group']}"
     ordered = [step["group"] for step in data["execution_order"]]
@@ -393,19 +331,10 @@ def _dependency_problems(data: Mapping[str, Any]) -> Iterator[str]:
 
 def find_cycle(needs: Mapping[str, Sequence[str]]) -> list[str] | None:
     """A way from a task back to itself, or None."""
-    settled: set[str] = set()
-    for start in needs:
-        path, ahead = [start], [iter(needs[start])]  # by hand: a chain of tasks may be longer than the stack is deep
-        while path:
-            other = next(ahead[-1], None)
-            if other is None:
-                settled.add(path.pop())
-                ahead.pop()
-            elif other in path:
-                return [*path[path.index(other) :], other]
-            elif other not in settled:
-                path.append(other)
-                ahead.append(iter(needs[other]))
+    try:
+        graphlib.TopologicalSorter(needs).prepare()
+    except graphlib.CycleError as error:
+        return list(reversed(error.args[1]))
     return None
 
 
@@ -415,10 +344,6 @@ def find_cycle(needs: Mapping[str, Sequence[str]]) -> list[str] | None:
 def read_graph(data: Mapping[str, Any]) -> Graph:
     """The graph of data that `problem_of` found nothing wrong with."""
     policy = data["validation_policy"]
-    groups = {
-        letter: Commands(said.get("build_command"), said.get("test_command"), said.get("working_directory"))
-        for letter, said in (policy.get("groups") or {}).items()
-    }
     return Graph(
         {entry["id"]: _task(entry) for entry in data["tasks"]},
         tuple(
@@ -428,7 +353,7 @@ def read_graph(data: Mapping[str, Any]) -> Graph:
             tuple(policy.get("baseline_allowlist") or ()),
             BaselineScope(policy.get("baseline_scope", BaselineScope.CODE_AND_TESTS.value)),
             policy.get("working_directory", "."),
-            groups,
+            policy.get("groups") or {},
         ),
     )
 

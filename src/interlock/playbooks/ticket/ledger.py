@@ -7,45 +7,35 @@ up to date with every change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from interlock import engine
-from interlock.documents import Document, EditedMeanwhile, Key
-from interlock.engine import Checks, Ending, Proof, Run
-from interlock.playbooks.ticket import problems
-from interlock.playbooks.ticket.artifacts import graph_problem, task_place
+from interlock.contracts import ArtifactCheck, ArtifactClass, Reason
+from interlock.documents import Changes, Document, Key, edited_yaml, read_yaml, stamp
+from interlock.engine import Checks, Dispatch, Ending, Proof, Report, Run, Stop
+from interlock.errors import EngineFault
+from interlock.playbooks.ticket.analysis import CACHE
+from interlock.playbooks.ticket.artifacts import graph_problem
+from interlock.playbooks.ticket.briefs import CODE_WRITING, Briefs
 from interlock.playbooks.ticket.documents import (
-    Changes,
-    edited,
+    Phase,
+    RunStatus,
+    checkpoint,
     home,
     iteration_entry,
     iteration_home,
     log_entry,
     read_progress,
-    read_yaml,
 )
-from interlock.playbooks.ticket.graph import TASK_MOVES, Graph, TaskStatus, read_graph
-from interlock.playbooks.ticket.progress import (
-    MOST_BEFORE_ACCEPTANCE,
-    Metrics,
-    Phase,
-    RunStatus,
-    check_move,
-    check_status,
-    moment_of,
-    stamp,
-)
-from interlock.playbooks.ticket.project import CACHE
+from interlock.playbooks.ticket.graph import Graph, read_graph
+from interlock.playbooks.ticket.metrics import MOST_BEFORE_ACCEPTANCE, Metrics, minutes_between, moment_of
 
 
-class Stop(engine.Stop):
-    """The ticket stops here: how the run ends, and what its state document says from now on."""
-
-    def __init__(self, ending: Ending, status: RunStatus = RunStatus.FAILED) -> None:
-        super().__init__(ending)
-        self.status = status
+def stopped(text: str) -> Stop:
+    """The ticket cannot go on; a person can mend that."""
+    return Stop(Ending.stopped(f"ERROR: {text}. STOPPING."))
 
 
 def checks_of(run: Run, ticket: str) -> Checks:
@@ -65,11 +55,13 @@ class Ledger:
         self.checks = checks_of(run, ticket)
         self.told: list[Proof] = []
         """What was put into the log of the user's build and test."""
-        self._take(document)
+        self.stops_as = RunStatus.FAILED
+        """What the state document says when the ticket stops."""
+        self._take(document.text)
 
-    def _take(self, document: Document) -> None:
-        self._text, self._digest = document.text, document.digest
-        self.data: Mapping[str, Any] = read_progress(document.text, self.path, self.ticket)
+    def _take(self, text: str) -> None:
+        self._text = text
+        self.data: Mapping[str, Any] = read_progress(text, self.path, self.ticket)
 
     # -- where things are
 
@@ -86,6 +78,10 @@ class Ledger:
         return RunStatus(self.data["status"])
 
     @property
+    def branch(self) -> str:
+        return str(self.data["branch"])
+
+    @property
     def folder(self) -> str:
         return iteration_home(self.ticket, self.iteration)
 
@@ -98,10 +94,18 @@ class Ledger:
         return f"{self.folder}/review_report.yaml"
 
     @property
-    def place(self) -> int:
-        """Index of the current iteration's entry."""
+    def again(self) -> str:
+        """The command that goes on with this ticket."""
+        return f"interlock resume {self.run.identity.run_id}"
+
+    def _place_of(self, number: int) -> int:
+        """Index of an iteration's entry."""
         numbers = [entry.get("number") if isinstance(entry, dict) else None for entry in self.data["iterations"]]
-        return numbers.index(self.iteration) if self.iteration in numbers else len(numbers)
+        return numbers.index(number) if number in numbers else len(numbers)
+
+    @property
+    def place(self) -> int:
+        return self._place_of(self.iteration)
 
     @property
     def entry(self) -> Mapping[str, Any]:
@@ -124,6 +128,10 @@ class Ledger:
         known = self.data.get("docs_written")
         return known if isinstance(known, dict) else {}
 
+    def listed(self, field: str) -> list[str]:
+        """A list of texts that may not be there."""
+        return [str(one) for one in self.data.get(field) or ()]
+
     # -- the log
 
     def log(self, event: str, **facts: Any) -> None:
@@ -143,104 +151,70 @@ class Ledger:
     async def change(self, changes: Changes, *, now: datetime | None = None) -> datetime:
         """Write these values; the moment of the change."""
         now = now or self.run.now()
-        if ("status",) in changes:
-            check_status(self.status, RunStatus(changes[("status",)]))
         whole = {**changes, ("last_updated",): stamp(now)}
-        new = edited(self._text, self.path, whole)
-        try:
-            written = await self.run.write(self.path, new, expect=self._digest)
-            self._text, self._digest = new, written.digest
-            self.data = read_progress(new, self.path, self.ticket)
-        except EditedMeanwhile:
-            await self.run.update(self.path, lambda document: edited(document.require().text, self.path, whole))
-            self._take(await self.run.read(self.path))
+        before = await self.run.update(self.path, lambda known: edited_yaml(known.require().text, self.path, whole))
+        self._take(edited_yaml(before.text, self.path, whole))
         await self.publish()
         return now
 
-    async def enter(self, phase: Phase, step: str, changes: Changes | None = None, **facts: Any) -> datetime:
+    async def enter(self, phase: Phase, step: str, changes: Changes | None = None) -> datetime:
         """Go on to a phase: the state document says so before anything of it happens."""
-        check_move(self.phase, phase)
         now = self.run.now()
-        await self.change(
-            {
-                **(changes or {}),
-                ("current_phase",): phase.value,
-                ("current_step",): step,
-                ("last_checkpoint",): {
-                    "timestamp": stamp(now),
-                    "git_head": self.head,
-                    "phase": phase.value,
-                    "step": step,
-                    **facts,
-                },
-            },
-            now=now,
-        )
+        whole = {**at(phase, step), ("last_checkpoint",): checkpoint(phase, step, self.head, stamp(now))}
+        await self.change({**(changes or {}), **whole}, now=now)
         await self.run.write(f"{home(self.ticket)}/tmp/progress.bak.yaml", self._text)
         return now
 
     async def read_again(self) -> None:
         """See what a person changed since."""
-        self._take((await self.run.read(self.path)).require())
+        self._take((await self.run.read(self.path)).require().text)
 
     def new_iteration(self, number: int, now: datetime) -> Changes:
         """The changes that begin an iteration."""
         entry = {**(self.entry if self.iteration == number else {}), **iteration_entry(number, stamp(now))}
-        numbers = [old.get("number") for old in self.data["iterations"] if isinstance(old, dict)]
-        place = numbers.index(number) if number in numbers else len(numbers)
-        return {("iteration_number",): number, ("iterations", place): entry, ("status",): RunStatus.IN_PROGRESS.value}
+        place = ("iterations", self._place_of(number))
+        return {("iteration_number",): number, place: entry, ("status",): RunStatus.IN_PROGRESS.value}
 
-    async def stop(self, stop: Stop) -> Ending:
+    def ended(self, status: str, now: datetime) -> Changes:
+        """The changes that end an iteration."""
+        took = minutes_between(moment_of(self.entry.get("started_at")), now)
+        return {
+            ("iterations", self.place, "status"): status,
+            ("iterations", self.place, "completed_at"): stamp(now),
+            ("metrics", "latest_iteration_cycle_minutes_estimate"): took,
+        }
+
+    async def stop(self, ending: Ending) -> Ending:
         """Put down how the ticket stopped, and end the run so."""
-        self.log("stop", status=stop.status.value, reason=stop.ending.reason)
-        changes: dict[tuple[Key, ...], Any] = {("status",): stop.status.value}
+        self.log("stop", status=self.stops_as.value, reason=ending.reason)
+        changes: dict[tuple[Key, ...], Any] = {("status",): self.stops_as.value}
         if self.data["metrics"].get("percent_complete") == 100:  # accepted, but not committed
             changes[("metrics", "percent_complete")] = MOST_BEFORE_ACCEPTANCE
         await self.change(changes)
-        return stop.ending
+        return ending
 
     # -- tasks.yaml
 
     async def graph(self) -> Graph:
         """The task graph as it is on disk now."""
-        self._tasks = (await self.run.read(self.tasks_path)).require("task graph")
-        if why := graph_problem(self._tasks.text, new=False):
-            raise Stop(Ending.stopped(f"ERROR: tasks.yaml: {why}. STOPPING."))
-        return read_graph(read_yaml(self._tasks.text, self.tasks_path))
+        text = (await self.run.read(self.tasks_path)).require("task graph").text
+        if why := graph_problem(text, new=False):
+            raise stopped(f"tasks.yaml: {why}")
+        return read_graph(read_yaml(text, self.tasks_path))
 
     async def mark(self, marks: Mapping[str, Mapping[str, Any]]) -> Graph:
         """Write fields of tasks; the graph as it is then."""
-        if not marks:
-            return await self.graph()
 
         def change(document: Document) -> str:
-            data = read_yaml(document.require("task graph").text, self.tasks_path)
-            for task, fields in marks.items():
-                self._check(data["tasks"][task_place(data, task)], fields)
-            return edited(
-                document.text,
-                self.tasks_path,
-                {
-                    ("tasks", task_place(data, task), field): value
-                    for task, fields in marks.items()
-                    for field, value in fields.items()
-                },
-            )
+            entries = read_yaml(document.require("task graph").text, self.tasks_path)["tasks"]
+            places = {entry["id"]: number for number, entry in enumerate(entries)}
+            fields = [(task, field, value) for task, said in marks.items() for field, value in said.items()]
+            changes: Changes = {("tasks", places[task], field): value for task, field, value in fields}
+            return edited_yaml(document.text, self.tasks_path, changes)
 
-        new = change(self._tasks)
-        try:
-            await self.run.write(self.tasks_path, self._tasks.encode(new), expect=self._tasks.digest)
-        except EditedMeanwhile:
+        if marks:
             await self.run.update(self.tasks_path, change)
         return await self.graph()
-
-    def _check(self, entry: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-        if "status" in fields:
-            before, after = TaskStatus(entry["status"]), TaskStatus(fields["status"])
-            if after is not before and after not in TASK_MOVES[before]:
-                raise problems.bad_document(
-                    self.tasks_path, f"task {entry['id']} is {before}; it cannot become {after}"
-                )
 
     # -- metrics
 
@@ -255,24 +229,96 @@ class Ledger:
             accepted=accepted,
         )
 
-    def counted(self, metrics: Metrics) -> Changes:
-        """The changes that put these metrics down."""
+    def counted(self, metrics: Metrics, graph: Graph | None = None) -> Changes:
+        """The changes that put these metrics down; with the graph, the first change of code too."""
         return {
             **{("metrics", name): value for name, value in metrics.fields().items()},
             ("iterations", self.place, "tasks_total"): metrics.tasks_total,
             ("iterations", self.place, "tasks_accepted"): metrics.tasks_completed,
+            **(self._first_change(graph) if graph else {}),
         }
 
-    def first_change(self, graph: Graph) -> Changes:
+    def _first_change(self, graph: Graph) -> Changes:
         """The earliest change of code, put down once, with the time that led up to it."""
-        if self.data["metrics"].get("first_code_change_at") is not None:
-            return {}
         moments = [moment_of(task.entry.get("first_code_change_at")) for task in graph.tasks.values()]
-        if not (known := [moment for moment in moments if moment is not None]):
+        known = [moment for moment in moments if moment is not None]
+        if not known or self.data["metrics"].get("first_code_change_at") is not None:
             return {}
-        first, created = min(known), moment_of(self.data["created_at"])
-        lead = round(max(0.0, (first - created).total_seconds() / 60), 2) if created else None
         return {
-            ("metrics", "first_code_change_at"): stamp(first),
-            ("metrics", "lead_time_to_first_code_change_minutes"): lead,
+            ("metrics", "first_code_change_at"): stamp(min(known)),
+            ("metrics", "lead_time_to_first_code_change_minutes"): minutes_between(
+                moment_of(self.data["created_at"]), min(known)
+            ),
         }
+
+    # -- agents
+
+    @property
+    def briefs(self) -> Briefs:
+        return Briefs(self.ticket, self.iteration, self.data)
+
+    async def ask(self, spec: Dispatch) -> Report:
+        """Call an agent and put down what was found of its work. Nobody who writes code is called before the gate."""
+        if spec.agent in CODE_WRITING and not self.data["git_gate_completed"]:
+            raise EngineFault(f"{spec.name} writes code and was called before the git gate", where="O4.5")
+        report = await self.run.dispatch(spec)
+        self.run.note(
+            "artifact.check",
+            agent=spec.name,
+            artifacts=sorted(report.artifacts),
+            outcome=report.outcome,
+            complaints=report.complaints,
+        )
+        return report
+
+    async def check_head(self, who: str) -> None:
+        """People may commit while agents work: the ticket goes on from there. It stops where the next commit would come
+        to lie on another branch, or on another history, than the work was begun on; nothing is reset."""
+        now = (await self.run.repository.where()).head
+        if now == self.head:
+            return
+        moved = f"HEAD moved from {self.head or '(no commit)'} to {now or '(no commit)'} while {who} worked"
+        if self.data["git_gate_completed"] and (why := await self.gone(self.head)):
+            raise stopped(f"{moved}: {why}. Nothing was reset. Put it right and go on with: {self.again}")
+        self.run.warn(f"{moved}: somebody committed, and the ticket goes on from there")
+        self.head = now
+
+    async def gone(self, commit: str = "") -> str:
+        """Why the repository is not on the ticket's branch with this commit in it any more; empty when it is."""
+        if (await self.run.repository.where()).branch != self.branch:
+            return f"{self.branch} is not checked out any more"
+        if commit and not await self.run.repository.contains(self.branch, commit):
+            return f"{self.branch} does not contain that commit any more"
+        return ""
+
+
+def at(phase: Phase, step: str) -> Changes:
+    return {("current_phase",): phase.value, ("current_step",): step}
+
+
+def failure(agent: str, report: Report, path: str) -> str:
+    """Why an agent's work does not count, in the words of the process."""
+    name = path.rsplit("/", 1)[-1]
+    flaw = flaw_of(report, path)
+    if flaw is not None and flaw.cls is ArtifactClass.MALFORMED:
+        return f"ERROR: {name}: {flaw.detail}"
+    if flaw is not None:
+        return f"ERROR: {agent} produced no {'plan' if name == 'plan.md' else name} at {path}. STOPPING."
+    why = report.detail or "; ".join(report.complaints) or str(report.reason or report.outcome)
+    return f"ERROR: {agent} failed: {why}. STOPPING."
+
+
+def flaw_of(report: Report, path: str) -> ArtifactCheck | None:
+    """What is wrong with this document, where that is why its author's work does not count."""
+    decides = report.reason is Reason.CONTRACT_VIOLATION
+    return next((found for found in report.flaws if found.path == path), None) if decides else None
+
+
+def digest_of(document: Document) -> str:
+    return document.digest
+
+
+async def files_digest(run: Run, paths: Iterable[str]) -> str:
+    """One SHA-256 that tells whether any of these files changed."""
+    lines = [f"{path} {await run.look(path, digest_of)}" for path in sorted(paths)]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -6,19 +6,17 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from interlock.contracts import ArtifactClass, Outcome
-from interlock.documents import DocumentState, render_yaml
-from interlock.engine.model import Dispatch, Ending, Report
-from interlock.playbooks.ticket import briefs, problems
+from interlock.documents import DocumentState, read_yaml, render_yaml, stamp
+from interlock.engine import Dispatch, Ending, Report, Stop
+from interlock.playbooks.ticket import briefs
+from interlock.playbooks.ticket.analysis import CACHE, DOCS, docs_state
 from interlock.playbooks.ticket.artifacts import cache_problem, deferrals, graph_problem, prompt_problem
-from interlock.playbooks.ticket.documents import home, iteration_home, read_yaml
-from interlock.playbooks.ticket.git import Repository
+from interlock.playbooks.ticket.documents import ITERATIONS, Phase, home, iteration_home, prompt_of
 from interlock.playbooks.ticket.graph import Limits, is_trivial, mandate_text
-from interlock.playbooks.ticket.ledger import Ledger, Stop
-from interlock.playbooks.ticket.process import ask, failure, flaw_of
-from interlock.playbooks.ticket.progress import ITERATIONS, Phase, stamp
-from interlock.playbooks.ticket.project import CACHE, DOCS, docs_state
+from interlock.playbooks.ticket.ledger import Ledger, failure, flaw_of, stopped
 from interlock.playbooks.ticket.startup import read_cache, workspace_fingerprint
 
+DEFERRED = "ERROR: Planner deferred research — violates NO RESEARCH DEFERRAL rule. STOPPING."
 ABSENT = "not available"
 _SHOWN = {
     "ARCHITECTURE.md summary": (DOCS[0], 80),
@@ -28,9 +26,9 @@ _SHOWN = {
 """What a Planner sees of each document: its heading there, and how many lines."""
 
 
-async def begin_iteration(ledger: Ledger, repository: Repository, number: int) -> None:
+async def begin_iteration(ledger: Ledger, number: int) -> None:
     """O1: the iteration's folder, its start, and the commit that it starts from."""
-    ledger.head = await repository.head()
+    ledger.head = (await ledger.run.repository.where()).head
     now = ledger.run.now()
     again = ledger.iteration == number and ledger.phase is Phase.PLANNING
     await ledger.enter(Phase.PLANNING, "O1", ledger.new_iteration(number, now))
@@ -43,20 +41,20 @@ async def begin_iteration(ledger: Ledger, repository: Repository, number: int) -
     ledger.tell(f"iteration {number + 1} of {ITERATIONS}, from {primary_input(ledger.ticket, number)}")
 
 
-async def plan(ledger: Ledger, repository: Repository) -> None:
+async def plan(ledger: Ledger) -> None:
     """O2 and O3: the Planner, and beside it the Initializer where the documentation cannot be trusted."""
     run, number = ledger.run, ledger.iteration
     source = primary_input(ledger.ticket, number)
     await ledger.enter(Phase.PLANNING, "O3")
     ledger.log("planner.pre_git_gate.start", primary_input=source)
-    spec = briefs.planner(ledger.ticket, number, ledger.data, source, await snapshot(ledger, source))
-    members: dict[str, Callable[[], Awaitable[Report]]] = {"Planner": partial(ask, ledger, spec)}
+    spec = ledger.briefs.planner(source, await snapshot(ledger, source))
+    members: dict[str, Callable[[], Awaitable[Report]]] = {"Planner": partial(ledger.ask, spec)}
     refresh = number == 0 and not ledger.data["docs_trusted_for_planning"]
     if refresh:
-        members["Initializer"] = partial(ask, ledger, await refresh_brief(ledger, repository, briefs.REFRESH))
+        members["Initializer"] = partial(ledger.ask, await refresh_brief(ledger, briefs.REFRESH))
     reports = await run.cluster("agents", members)
     if refresh:
-        await take_docs(ledger, repository, reports["Initializer"])
+        await take_docs(ledger, reports["Initializer"])
     await check_inputs(ledger)
     await accept_plan(ledger, reports["Planner"])
 
@@ -76,26 +74,26 @@ async def snapshot(ledger: Ledger, source: str) -> dict[str, str]:
         shown[title] = text if document.state is DocumentState.OK and text.strip() else ABSENT
     primary = await run.read(source)
     if primary.state is not DocumentState.OK:
-        raise Stop(Ending.stopped(f"ERROR: {source} cannot be read: {primary.problem}. STOPPING."))
+        raise stopped(f"{source} cannot be read: {primary.problem}")
     return {**shown, "PRIMARY INPUT": primary.text, "progress.yaml": (await run.read(ledger.path)).text}
 
 
-async def refresh_brief(ledger: Ledger, repository: Repository, mode: str) -> Dispatch:
+async def refresh_brief(ledger: Ledger, mode: str) -> Dispatch:
     """What the Initializer is asked: the documents that are not valid by today's hashes and fingerprint.
 
     A document that the user has changed and not committed is the user's to renew.
     """
     run = ledger.run
-    now = await workspace_fingerprint(run, repository)
+    now = await workspace_fingerprint(run)
     digests = {path: (await run.read(path)).digest for path in DOCS}
     state = docs_state(digests, await read_cache(run), now)
     ours = {path for path, digest in ledger.docs_written.items() if digests.get(path) == digest}
-    changed = {path for _, path in await repository.status()} - ours
+    changed = set(await run.repository.changed()) - ours
     renew = [path for path in state.renew if path not in changed or not digests[path]]
-    return briefs.initializer(ledger.ticket, ledger.data, mode=mode, renew=renew, fingerprint=now, digests=digests)
+    return ledger.briefs.initializer(mode, renew, fingerprint=now, digests=digests)
 
 
-async def take_docs(ledger: Ledger, repository: Repository, report: Report) -> None:
+async def take_docs(ledger: Ledger, report: Report) -> None:
     """Believe the refreshed documentation by its evidence alone; a refresh that failed is a warning."""
     run = ledger.run
     digests = {path: (await run.read(path)).digest for path in DOCS}
@@ -106,7 +104,7 @@ async def take_docs(ledger: Ledger, repository: Repository, report: Report) -> N
         run.warn(f"the documentation was not refreshed: {failure('Initializer', report, CACHE)}")
         await ledger.change({("docs_written",): written})
         return
-    now = await workspace_fingerprint(run, repository)
+    now = await workspace_fingerprint(run)
     cache = await run.read(CACHE)
     if why := cache_problem(cache.text, now):
         run.warn(f"{CACHE}: {why}")
@@ -116,7 +114,7 @@ async def take_docs(ledger: Ledger, repository: Repository, report: Report) -> N
             ("docs_trusted_for_planning",): state.trusted,
             ("trust_status",): state.trust.value,
             ("startup", "docs_state", "docs_trusted_for_planning"): state.trusted,
-            ("startup", "docs_state", "refresh_required"): state.refresh_required,
+            ("startup", "docs_state", "refresh_required"): not state.trusted,
             ("startup", "updated_at"): stamp(run.now()),
             ("docs_written",): written,
             ("docs_refreshed",): True,
@@ -132,7 +130,7 @@ async def check_inputs(ledger: Ledger) -> None:
     data = read_yaml(text, path)
     request = str(data.get("original_request", "")) if isinstance(data, dict) else ""
     if why := prompt_problem(text, ledger.ticket, request):
-        raise Stop(Ending.stopped(f"ERROR: prompt.yaml: {why}. STOPPING."))
+        raise stopped(f"prompt.yaml: {why}")
 
 
 async def accept_plan(ledger: Ledger, report: Report) -> None:
@@ -142,19 +140,19 @@ async def accept_plan(ledger: Ledger, report: Report) -> None:
     text = (await ledger.run.read(path)).text
     if put_off := deferrals(text):
         lines = "".join(f"\n{path}:{number}: {line}" for number, line in put_off)
-        raise Stop(Ending.stopped(problems.DEFERRED + lines))
+        raise Stop(Ending.stopped(DEFERRED + lines))
     ledger.log("planner.complete", plan=path)
 
 
 # -- O4
 
 
-async def settle_tasks(ledger: Ledger, repository: Repository) -> None:
+async def settle_tasks(ledger: Ledger) -> None:
     """O4: the Planner's graph if it passes every check, else the Splitter's."""
     run = ledger.run
     await ledger.enter(Phase.SPLITTING, "O4")
     document = await run.read(ledger.tasks_path)
-    limits = await limits_of(ledger, repository)
+    limits = await limits_of(ledger)
     why = "" if document.state is DocumentState.MISSING else graph_problem(document.text, new=True, limits=limits)
     if document.state is DocumentState.OK and why is None:
         ledger.log("splitter.skipped_planner_provided")
@@ -166,18 +164,16 @@ async def settle_tasks(ledger: Ledger, repository: Repository) -> None:
     await count(ledger)
 
 
-async def limits_of(ledger: Ledger, repository: Repository) -> Limits:
+async def limits_of(ledger: Ledger) -> Limits:
     """What an agent's graph may name: nothing that is protected, unless the user's own words do."""
-    path = f"{home(ledger.ticket)}/prompt.yaml"
-    prompt = read_yaml((await ledger.run.read(path)).text, path)
-    request = str(prompt.get("original_request") or "") if isinstance(prompt, dict) else ""
+    request = str((await prompt_of(ledger.run, ledger.ticket)).get("original_request") or "")
     guarded = ledger.run.guarded
 
     def closed(name: str) -> bool:
         return any(guarded(part) and part not in request for part in name.split("/"))
 
     said = ledger.run.settle_once("drift", {"patterns": list(ledger.run.settings.drift)})
-    return Limits(closed, tuple(await repository.submodules()), tuple(said["patterns"]))
+    return Limits(closed, tuple(await ledger.run.repository.submodules()), tuple(said["patterns"]))
 
 
 async def refuse_graph(ledger: Ledger, text: str, why: str, by: str) -> None:
@@ -187,28 +183,24 @@ async def refuse_graph(ledger: Ledger, text: str, why: str, by: str) -> None:
 
 async def split(ledger: Ledger, limits: Limits, why: str) -> None:
     """The Splitter, whose graph is held to the same checks; a second one that fails stops the run."""
-    report = await ask(ledger, briefs.splitter(ledger.ticket, ledger.iteration, why, limits))
+    report = await ledger.ask(ledger.briefs.splitter(why, limits))
     if report.outcome is Outcome.OK:
         return
     flaw = flaw_of(report, ledger.tasks_path)
     if flaw is not None and flaw.cls is ArtifactClass.MALFORMED:
         text = (await ledger.run.read(ledger.tasks_path)).text
         await refuse_graph(ledger, text, flaw.detail, by="Splitter")
-        raise Stop(Ending.stopped(f"ERROR: tasks.yaml: {flaw.detail}. STOPPING."))
+        raise stopped(f"tasks.yaml: {flaw.detail}")
     said = failure("Splitter", report, ledger.tasks_path)
     raise Stop(Ending.stopped(said) if flaw is not None else Ending.failed(said))
 
 
 async def count(ledger: Ledger) -> None:
     """What is to be done, and whether it is so little that the short cut may be taken."""
-    run = ledger.run
-    graph = await ledger.graph()
-    path = f"{home(ledger.ticket)}/prompt.yaml"
-    prompt = read_yaml((await run.read(path)).text, path)
+    graph, prompt = await ledger.graph(), await prompt_of(ledger.run, ledger.ticket)
     demanded = [mandate_text(mandate) for mandate in prompt.get("tool_mandates") or ()]
     trivial = ledger.fast_path and is_trivial(graph, demanded)
     mode = "trivial_graph" if trivial else "standard"
-    metrics = ledger.metrics(graph)
-    await ledger.change({**ledger.counted(metrics), ("cycle_acceleration_mode",): mode})
+    await ledger.change({**ledger.counted(ledger.metrics(graph)), ("cycle_acceleration_mode",): mode})
     ledger.log("tasks.ready", tasks=len(graph.tasks), groups=len(graph.order), mode=mode)
     ledger.tell(f"tasks: {', '.join(graph.tasks)}{' (by the short cut)' if trivial else ''}")

@@ -2,89 +2,57 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from interlock.documents import load_yaml, render_yaml
-from interlock.engine import (
+from interlock.contracts import is_documentation
+from interlock.documents import load_yaml, read_yaml, render_yaml
+from interlock.engine import AgentRequest, CommandCall, CommandResult, Options, Status
+from interlock.playbooks.ticket.analysis import CACHE, DOCS, fingerprint, listing
+from interlock.playbooks.ticket.artifacts import accepting_report, graph, task
+from interlock.playbooks.ticket.documents import ATTEMPTS, IGNORED, ITERATIONS
+from interlock.playbooks.ticket.playbook import ticket
+from interlock.playbooks.ticket.startup import TicketInputs
+from interlock.testing import (
     ALWAYS,
     ENDS,
     LIARS,
     STANDARD,
+    TROUBLES,
+    WEAKENED_TEST,
     Act,
-    AgentRequest,
+    Agent,
     Deviation,
     Invariant,
-    Options,
+    MemoryLayer,
     Played,
     Rehearsal,
+    SimulatedRepository,
     SimulatedWorld,
     Simulation,
-    Status,
 )
-from interlock.engine.exploration import WEAKENED_TEST
-from interlock.engine.keys import sha256
-from interlock.engine.model import CommandResult
-from interlock.engine.simulation import Agent, MemoryLayer
-from interlock.engine.world import CommandCall, Layer
-from interlock.playbooks.ticket.documents import IGNORED, read_yaml
-from interlock.playbooks.ticket.playbook import ticket
-from interlock.playbooks.ticket.progress import ATTEMPTS, ITERATIONS
-from interlock.playbooks.ticket.project import CACHE, DOCS, fingerprint, is_documentation, listing
-from interlock.playbooks.ticket.simulated import Files, SimulatedGit
-from interlock.playbooks.ticket.startup import TicketInputs
 
+Files = Mapping[str, bytes]
 REQUEST = "ABC-12 fix the login error so that users can sign in"
 BRANCH = "fix/ABC-12_fix_login_error"
 HOME = "prompts/ABC-12"
 
 
-def task(
-    name: str, group: str = "A", files: tuple[str, ...] = (), needs: tuple[str, ...] = (), **more: Any
-) -> dict[str, Any]:
-    """An entry of a task graph."""
-    return {
-        "id": name,
-        "description": f"Work on {name}",
-        "files_to_modify": list(files or (f"src/{name.lower()}.txt",)),
-        "success_criteria": ["tests pass"],
-        "parallel_group": group,
-        "depends_on": list(needs),
-        "status": "PENDING",
-        **more,
-    }
-
-
-def graph(*tasks: Mapping[str, Any], strategies: Mapping[str, str] | None = None, **policy: Any) -> str:
-    """A task graph: the tasks by their groups, in the order in which the groups come up."""
-    groups: dict[str, list[str]] = {}
-    for entry in tasks:
-        groups.setdefault(entry["parallel_group"], []).append(entry["id"])
-    said = strategies or {}
-    return render_yaml(
-        {
-            "strategy": "mixed",
-            "validation_policy": {"baseline_scope": "code_and_tests_only", **policy},
-            "tasks": [dict(entry) for entry in tasks],
-            "parallel_groups": groups,
-            "execution_order": [
-                {"group": letter, "strategy": said.get(letter, "parallel"), "tasks": names}
-                for letter, names in groups.items()
-            ],
-        }
-    )
-
-
 TWO = graph(task("T1", test_files=[WEAKENED_TEST]), task("T2"))
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def with_trusted_docs(files: Mapping[str, str]) -> dict[str, str]:
     """The files, with documentation that the cache vouches for."""
     whole = {**files, **{path: f"# {path}\n\nAs it is.\n" for path in DOCS}}
-    manifests = {name: sha256(whole[name].encode()) for name in ("Makefile",) if name in whole}
-    documents = {path[5:]: {"sha256": sha256(whole[path].encode()), "state": "fresh"} for path in DOCS}
+    manifests = {name: sha256(whole[name]) for name in ("Makefile",) if name in whole}
+    documents = {path[5:]: {"sha256": sha256(whole[path]), "state": "fresh"} for path in DOCS}
     cache = {
         "trust_status": "trusted",
         "workspace_fingerprint": fingerprint(listing(whole), manifests),
@@ -102,17 +70,8 @@ PROJECT = {
 }
 
 
-ACCEPTS = render_yaml(
-    {
-        "status": "ACCEPTED",
-        "mode": "prompt-review",
-        "build": "PASSED",
-        "tests": "PASSED",
-        "files_verified": True,
-        "nothing_to_run": "nothing can be run in a simulation",
-        "notes": "As asked.",
-        "reviewed_at": "2026-01-01T00:00:00Z",
-    }
+ACCEPTS = accepting_report(
+    "prompt-review", "2026-01-01T00:00:00Z", nothing_to_run="it is a simulation", notes="As asked."
 )
 
 
@@ -217,6 +176,8 @@ DEVIATIONS = (
     Deviation("spoils the graph", spoils_graph, fits=of("Planner", "Splitter")),
     says("ERROR"),
     *LIARS,
+    # At two of the calls: while work is done, and before it is committed.
+    *(replace(one, fits=lambda request: request.member in ("Reviewer", "task-executor-T1")) for one in TROUBLES),
 )
 
 
@@ -227,34 +188,31 @@ LONGEST = ITERATIONS * (2 + 2 * 2 * ATTEMPTS + 2 + 2)
 repeats, an amendment and the Reviewer twice each."""
 
 
+def world(
+    agent: Agent,
+    files: Mapping[str, str] | None = None,
+    repository: SimulatedRepository | None = None,
+    *,
+    tool: Callable[[CommandCall, Files], CommandResult] = checks,
+    cores: str = "4",
+) -> SimulatedWorld:
+    """A workspace under git, whose build and test are a function of the files that they see."""
+
+    def command(call: CommandCall) -> CommandResult:
+        if "nproc" in call.argv[-1]:
+            return CommandResult(0 if cores else 127, cores)
+        return tool(call, made.seen)
+
+    made = SimulatedWorld(files or with_trusted_docs(PROJECT), agent, command=command, repository=repository)
+    return made
+
+
 def make(agent: Agent, options: Options, *, files: Mapping[str, str] | None = None) -> Simulation:
     """The ticket in a project with trusted documentation, where the user is writing some more."""
-    world = TicketWorld(files or with_trusted_docs(PROJECT), agent, SimulatedGit(checks))
+    place = world(agent, files)
     for path, text in MINE.items():
-        world.tree.put(path, text.encode())
-    return Simulation(ticket, TicketInputs(REQUEST), world, options=options)
-
-
-class TicketWorld(SimulatedWorld):
-    """A simulated workspace that is a git repository."""
-
-    def __init__(self, files: Mapping[str, str], agent: Agent, git: SimulatedGit, *, committed: bool = True) -> None:
-        super().__init__(files, agent, command=git)
-        self.git = git
-        git.join(self, committed=committed)
-
-    async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer | None) -> CommandResult:
-        self.git.within = within
-        try:
-            return await super().command(call, key=key, marker=marker, within=within)
-        finally:
-            self.git.within = None
-
-
-def git_of(played: Played) -> SimulatedGit:
-    world = played.simulation.world
-    assert isinstance(world, TicketWorld)
-    return world.git
+        place.tree.put(path, text.encode())
+    return Simulation(ticket, TicketInputs(REQUEST), place, options=options)
 
 
 def rehearsal() -> Rehearsal:
@@ -296,21 +254,21 @@ def graphs(played: Played) -> list[Any]:
 
 
 def success_is_earned(played: Played) -> str | None:
-    git = git_of(played)
+    git = played.simulation.world.repository
     made = [message for message in git.messages if "Interlock-Key" in message and message.startswith("fix(ABC-12)")]
     if played.finished.status is not Status.COMPLETE:
         return f"{len(made)} commits of work that is not accepted" if made else None
     statuses = {entry["status"] for entry in graphs(played)[-1]["tasks"]}
     if statuses != {"ACCEPTED"}:
         return f"complete with tasks that are {', '.join(sorted(statuses))}"
-    if any(b"broken" in content for content in git.commits[git.head].files.values()):
+    if any(b"broken" in content for content in git.files.values()):
         return "a broken file was committed"
     return None if len(made) == 1 and git.branch == BRANCH else f"{len(made)} commits on {git.branch}"
 
 
 def commits_are_reviewed(played: Played) -> str | None:
     """By the Reviewer's report as it was when the agent ended; after the short cut, by the engine's own."""
-    if not any(message.startswith("fix(ABC-12)") for message in git_of(played).messages):
+    if not any(message.startswith("fix(ABC-12)") for message in played.simulation.world.repository.messages):
         return None
     ended = [line for line in played.simulation.lines if line.event == "dispatch.end" and line.agent != "Initializer"]
     if (last := ended[-1]).agent not in ("Reviewer", "Developer"):
@@ -322,11 +280,11 @@ def commits_are_reviewed(played: Played) -> str | None:
 
 
 def users_work_is_kept(played: Played) -> str | None:
-    git, now = git_of(played), played.simulation.world.tree.files
-    if git.stashes:
-        return f"left behind: {', '.join(stash.message for stash in git.stashes)}"
+    git, now = played.simulation.world.repository, played.simulation.world.tree.files
+    if git.stashed:
+        return f"left behind: {', '.join(stash.message for stash in git.stashed)}"
     changed = [path for path, text in MINE.items() if now.get(path) != text.encode()]
-    taken = [path for path in MINE if git.head and path in git.commits[git.head].files]
+    taken = [path for path in MINE if git.head and path in git.files]
     return f"changed: {', '.join(changed)}; committed: {', '.join(taken)}" if changed or taken else None
 
 
@@ -341,9 +299,9 @@ def gate_comes_first(played: Played) -> str | None:
 
 
 def scope_is_kept(played: Played) -> str | None:
-    git, first = git_of(played), played.simulation.world.tree.at(0)
+    git, first = played.simulation.world.repository, played.simulation.world.tree.at(0)
     allowed = {"src/t1.txt", "src/t2.txt", WEAKENED_TEST, ".gitignore", *DOCS}
-    committed = git.commits[git.head].files
+    committed = git.files
     strange = [
         path
         for path in {**first, **committed}

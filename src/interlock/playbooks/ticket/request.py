@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interlock.playbooks.ticket import problems
+from interlock.errors import BadInput
 
 TICKET = re.compile(r"(?<![A-Za-z0-9_])[A-Z]+-\d+(?![A-Za-z0-9_])")
 _STANDARDS = "AES CVE ECMA HTTP IEC IEEE ISO PEP RFC RSA SHA TLS UCS UTF WCAG"
@@ -19,17 +19,33 @@ NOT_TICKETS = frozenset(_STANDARDS.split())
 """What stands before the hyphen of standards and formats: `UTF-8`, `SHA-256`, `ISO-8601`."""
 
 
+class TicketError(BadInput):
+    """The ticket cannot be worked on as things are."""
+
+
 def find_ticket(request: str, given: str | None = None) -> str:
     """The ticket id of a request; `TicketError` when there is none or more than one."""
+    form = "capital letters, a hyphen, digits"
     if given is not None:
         if not re.fullmatch(r"[A-Z]+-\d+", given):
-            raise problems.not_a_ticket(given)
+            said = f"ERROR: {given!r} is no JIRA ID (expected a pattern like ABC-123). STOPPING."
+            raise TicketError(said, where="--jira", expected=form, found=repr(given))
         return given
     found = list(dict.fromkeys(one for one in TICKET.findall(request) if one.split("-")[0] not in NOT_TICKETS))
     if not found:
-        raise problems.no_ticket(request)
+        raise TicketError(
+            "ERROR: No JIRA ID found (expected a pattern like ABC-123). STOPPING.",
+            where="request",
+            expected=f"a ticket id, {form}",
+            found=repr(request[:200]),
+            remedy="Put the id into the request, or give it with --jira ABC-123.",
+        )
     if len(found) > 1:
-        raise problems.several_tickets(found)
+        raise TicketError(
+            f"ERROR: Several JIRA IDs found: {', '.join(found)}. Use --jira.",
+            where="request",
+            remedy=f"Say which one is meant, for example: --jira {found[0]}",
+        )
     return str(found[0])
 
 

@@ -9,53 +9,85 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock.documents import Document, DocumentState, Key
-from interlock.engine.model import Ending
-from interlock.engine.run import Run
-from interlock.errors import DocumentInvalid
-from interlock.playbooks.ticket import problems
+from interlock.documents import Document, DocumentState, Key, read_yaml
+from interlock.engine import Ending, Run, Stop
+from interlock.playbooks.ticket.analysis import parallel_tasks
 from interlock.playbooks.ticket.artifacts import graph_problem
-from interlock.playbooks.ticket.documents import LEGACY, home, iteration_home, read_yaml
+from interlock.playbooks.ticket.documents import (
+    ITERATIONS,
+    LEGACY,
+    Phase,
+    RunStatus,
+    home,
+    iteration_home,
+    prompt_of,
+)
 from interlock.playbooks.ticket.gate import with_reminder
-from interlock.playbooks.ticket.git import Branch, Repository, shown
 from interlock.playbooks.ticket.graph import REJECTED, Graph, Task, TaskStatus, literal_files, read_graph, share_files
-from interlock.playbooks.ticket.ledger import Ledger, Stop
-from interlock.playbooks.ticket.process import files_digest
-from interlock.playbooks.ticket.progress import ITERATIONS, Phase, RunStatus
-from interlock.playbooks.ticket.project import parallel_tasks
-from interlock.playbooks.ticket.startup import TicketInputs, count_cores, named_settings, said_by_people
+from interlock.playbooks.ticket.ledger import Ledger, at, files_digest
+from interlock.playbooks.ticket.request import TicketError
+from interlock.playbooks.ticket.startup import (
+    TicketInputs,
+    count_cores,
+    named_settings,
+    require_repository,
+    said_by_people,
+)
 from interlock.playbooks.ticket.validation import validate
 
+MIXED = (
+    "ERROR: Mixed artifact model detected. Migrate legacy task state into tasks.yaml and remove legacy derived "
+    "artifacts before resume. STOPPING."
+)
+MOST_ITERATIONS = "MAXIMUM ITERATIONS REACHED (5/5). STOPPING."
 WITH_TASKS = (Phase.GIT_GATE, Phase.TASK_EXECUTION, Phase.REVIEW)
 """The phases of an iteration whose task graph is settled."""
+AT_GATE, AT_WORK = at(Phase.GIT_GATE, "O4.5"), at(Phase.TASK_EXECUTION, "O5")
 
 
-async def resume_detection(
-    run: Run, ticket: str, inputs: TicketInputs, repository: Repository
-) -> Ledger | Ending | None:
+async def resume_detection(run: Run, ticket: str, inputs: TicketInputs) -> Ledger | Ending | None:
     """I0: the ticket's state if it was begun, how it ended if it did, nothing if it is new."""
     document = await run.read(f"{home(ticket)}/progress.yaml")
     earlier = None if inputs.fresh else run.identity.continues
     if document.state is DocumentState.MISSING or starts_over(inputs, document, earlier):
         return None
     ledger = Ledger(run, ticket, document.require())
-    await refuse_other_request(run, ledger, inputs)
+    await refuse_other_request(ledger, inputs)
     if (ended := settled(ledger, inputs)) is not None:
-        return await with_reminder(ended, ledger, repository)
+        return await with_reminder(ended, ledger)
     await refuse_legacy(run, ticket)
-    if not await repository.is_there():
-        raise problems.not_a_repository(await repository.place())
-    await take_over_baseline(run, ledger)  # first of all that is written: the document names its last run
-    await go_to_branch(run, ledger, repository)
-    ledger.head = await repository.head()
-    await obey(run, ledger, inputs)
-    await prepare_checks(run)
+    await require_repository(run)
+    await take_over_baseline(ledger)  # first of all that is written: the document names its last run
+    await go_to_branch(ledger)
+    ledger.head = (await run.repository.where()).head
+    await obey(ledger, inputs)
+    if not run.settle_once("preflight", {"skip": bool(run.flags.get("no_preflight"))})["skip"] and (
+        why := await run.unready(run.playbook.agents)
+    ):
+        raise Stop(Ending.stopped("\n".join([*why, "No agent was called."])))
     ledger.log("resume", phase=ledger.phase.value, status=ledger.status.value, retry=inputs.retry)
     await ledger.change({("status",): RunStatus.IN_PROGRESS.value})
-    await go_back(run, ledger, repository)
+    await go_back(ledger)
     if ledger.phase in WITH_TASKS and ledger.phase is not Phase.GIT_GATE:  # the gate may put files away: after it
-        await take_stock(ledger, repository, inputs.retry)
+        await take_stock(ledger, inputs.retry)
     return ledger
+
+
+async def on_resume(run: Run, number: int) -> None:
+    """Each resume scans for a second truth, goes back to the ticket's branch and says so in the log."""
+    ticket, inputs = run.identity.key, run.playbook.parse_inputs(run.identity.inputs)
+    document = await run.read(f"{home(ticket)}/progress.yaml")
+    if document.state is not DocumentState.OK or starts_over(inputs, document, run.identity.run_id):
+        return
+    ledger = Ledger(run, ticket, document)
+    await refuse_legacy(run, ticket)
+    if ledger.data["git_gate_completed"] and await ledger.gone():
+        if not await run.repository.commit_of(f"refs/heads/{ledger.branch}"):
+            raise branch_gone(ledger.branch, "does not exist")
+        await return_to(ledger)
+    await obey(ledger, inputs)
+    ledger.log("resume", phase=ledger.phase.value, status=ledger.status.value, resume=number)
+    await ledger.publish()
 
 
 def starts_over(inputs: TicketInputs, document: Document, begun_by: str | None) -> bool:
@@ -64,26 +96,27 @@ def starts_over(inputs: TicketInputs, document: Document, begun_by: str | None) 
     return (inputs.fresh or inputs.still_fresh) and (begun_by is None or begun_by not in document.text)
 
 
-async def refuse_other_request(run: Run, ledger: Ledger, inputs: TicketInputs) -> None:
+async def refuse_other_request(ledger: Ledger, inputs: TicketInputs) -> None:
     """A ticket is what it was begun with: another request is refused, never answered with the old result (EV-24)."""
-    document = await run.read(f"{home(ledger.ticket)}/prompt.yaml")
-    try:
-        data = read_yaml(document.text, document.path) if document.state is DocumentState.OK else None
-    except DocumentInvalid:
-        return  # planning says what is wrong with it
-    known = str(data.get("original_request") or "") if isinstance(data, dict) else ""
+    known = str((await prompt_of(ledger.run, ledger.ticket)).get("original_request") or "")
     if known and known.split() != inputs.request.split():
-        raise problems.other_request(ledger.ticket, known, accepted=ledger.status is RunStatus.ACCEPTED)
+        state = "is accepted already" if ledger.status is RunStatus.ACCEPTED else "was begun"
+        raise TicketError(
+            f"ERROR: {ledger.ticket} {state}, with another request. STOPPING.",
+            where="request",
+            expected=known,
+            remedy="For the new request: give it another ticket id, or start over with --fresh.",
+        )
 
 
-async def obey(run: Run, ledger: Ledger, inputs: TicketInputs) -> None:
+async def obey(ledger: Ledger, inputs: TicketInputs) -> None:
     """Take over what a person named anew, in the settings or with this start (EV-23). What is named as it was before
     does not undo what somebody wrote into the state document."""
-    people = said_by_people(run, inputs)
+    run, people = ledger.run, said_by_people(ledger.run, inputs)
     found = {"build": people.build, "test": people.test}
     commands = {name: [one.text, one.origin] for name, one in found.items() if one}
     said = dict(run.settle_once("commands", {**commands, "settings": named_settings(run, inputs)}))
-    changes = await settings_anew(run, ledger, said.pop("settings", None))
+    changes = await settings_anew(ledger, said.pop("settings"))
     before = ledger.data.get("named_commands") or {}
     for name, (command, origin) in said.items():
         if command == before.get(name):
@@ -96,68 +129,50 @@ async def obey(run: Run, ledger: Ledger, inputs: TicketInputs) -> None:
         await ledger.change(changes)
 
 
-async def settings_anew(run: Run, ledger: Ledger, said: Mapping[str, Any] | None) -> dict[tuple[Key, ...], object]:
+async def settings_anew(ledger: Ledger, said: Mapping[str, Any]) -> dict[tuple[Key, ...], object]:
     """The changes by settings and options that are others than before; what cannot be changed any more is said."""
-    if said is None:  # a journal of before they were looked at
-        return {}
-    known = ledger.data.get("named_settings")
+    run, known = ledger.run, ledger.data.get("named_settings")
     before = known if isinstance(known, dict) else {name: said[name] for name in said if not name.startswith("--")}
-    news = {name: value for name, value in said.items() if value != before.get(name)}
+    news = {name for name, value in said.items() if value != before.get(name)}
     changes: dict[tuple[Key, ...], object] = {("named_settings",): dict(said)} if said != known else {}
-    if news.keys() & {"max_parallel_tasks", "--max-parallel-tasks"}:
+    if news & {"max_parallel_tasks", "--max-parallel-tasks"}:
         asked = said.get("--max-parallel-tasks") or said["max_parallel_tasks"]
         most = parallel_tasks(await count_cores(run), asked)
         if most != ledger.data["max_parallel_tasks"]:
             run.warn(f"tasks side by side, from now on: at most {most}")
             changes[("max_parallel_tasks",)] = most
-    if news.keys() & {"fast_path", "--no-fast-path"}:
+    if news & {"fast_path", "--no-fast-path"}:
         allowed = "--no-fast-path" not in said and bool(said["fast_path"])
         if allowed is not ledger.fast_path:
             run.warn(f"the short cut for a single simple task, from now on: {'allowed' if allowed else 'not taken'}")
             changes[("fast_path",)] = allowed
     if fixed := {name.removeprefix("--") for name in news} & {"base", "branch"}:
-        which, branch = " or ".join(sorted(fixed)), ledger.data["branch"]
-        run.warn(f"another {which} is for new tickets; this one stays on {branch}")
+        run.warn(f"another {' or '.join(sorted(fixed))} is for new tickets; this one stays on {ledger.branch}")
     return changes
 
 
-async def take_over_baseline(run: Run, ledger: Ledger) -> None:
+async def take_over_baseline(ledger: Ledger) -> None:
     """What an earlier run found on the untouched tree holds, if it was in this workspace."""
     baseline = ledger.data.get("baseline")
-    if isinstance(baseline, dict) and baseline.get("run") in run.identity.before:
+    if isinstance(baseline, dict) and baseline.get("run") in ledger.run.identity.before:
         ledger.checks.go_on_from(baseline)
-        await ledger.change({("baseline", "run"): run.identity.run_id})
-
-
-async def prepare_checks(run: Run) -> None:
-    """Agents must be ready."""
-    if run.settle_once("preflight", {"skip": bool(run.flags.get("no_preflight"))})["skip"]:
-        return
-    if why := await run.unready(run.playbook.agents):
-        raise Stop(Ending.stopped("\n".join([*why, "No agent was called."])))
-
-
-def retry_of(run: Run) -> str:
-    known = run.identity.continues
-    return f"interlock resume {known} --retry" if known else "the same start with --retry"
+        await ledger.change({("baseline", "run"): ledger.run.identity.run_id})
 
 
 def settled(ledger: Ledger, inputs: TicketInputs) -> Ending | None:
     """How a ticket ended that needs nothing more, or waits for a person's word."""
-    branch = ledger.data["branch"]
     match ledger.status:
         case RunStatus.ACCEPTED if ledger.phase is Phase.DOC_REFRESH:
-            return Ending.complete(f"{ledger.ticket} is already done: it was accepted on branch {branch}.\n")
-        case RunStatus.REJECTED:
-            return Ending.stopped(problems.MOST_ITERATIONS)
+            return Ending.complete(f"{ledger.ticket} is already done: it was accepted on branch {ledger.branch}.\n")
         case RunStatus.PAUSED if not inputs.retry:
-            task = ledger.data["current_task_id"]
+            task, known = ledger.data["current_task_id"], ledger.run.identity.continues
+            retry = f"interlock resume {known} --retry" if known else "the same start with --retry"
             return Ending.stopped(
                 f"PAUSED: task {task} failed 5 attempts. See {ledger.tasks_path} for its last error; "
-                f"as many again with: {retry_of(ledger.run)}"
+                f"as many again with: {retry}"
             )
-        case _ if ledger.iteration >= ITERATIONS:
-            return Ending.stopped(problems.MOST_ITERATIONS)
+        case _ if ledger.status is RunStatus.REJECTED or ledger.iteration >= ITERATIONS:
+            return Ending.stopped(MOST_ITERATIONS)
     return None
 
 
@@ -168,53 +183,66 @@ async def refuse_legacy(run: Run, ticket: str) -> None:
     run.note("legacy.scan", found=found)
     if not found:
         return
+    paths = ", ".join(found)
     if [path for path in await run.list(place, "**/tasks.yaml") if "/iteration_" in path]:
-        raise problems.mixed_artifacts(found)
-    run.warn(f"{place} holds files of an older way of working, which are not read: {', '.join(found)}")
+        todo = "Nothing was deleted. Bring the state over into tasks.yaml, move these files away, and start again."
+        raise TicketError(MIXED, where=paths, found=paths, remedy=todo)
+    run.warn(f"{place} holds files of an older way of working, which are not read: {paths}")
 
 
-async def go_to_branch(run: Run, ledger: Ledger, repository: Repository) -> None:
-    """Go on where the work is. Without its branch the ticket comes to the git gate again."""
-    branch = ledger.data["branch"]
-    if not ledger.data["git_gate_completed"] or await repository.branch() == branch:
-        return
-    if not await repository.commit_of(branch) and not await repository.is_on_a_remote(branch):
-        run.warn(f"branch {branch} does not exist any more; the git gate is passed again")
-        again: dict[tuple[Key, ...], object] = {("git_gate_completed",): False}
-        if ledger.phase in (Phase.TASK_EXECUTION, Phase.REVIEW):
-            again |= {("current_phase",): Phase.GIT_GATE.value, ("current_step",): "O4.5"}
-        await ledger.change(again)
-        return
-    done = await Branch(run, branch).checkout()
+def branch_gone(branch: str, why: str) -> TicketError:
+    return TicketError(
+        f"ERROR: branch {branch} {why}; cannot resume",
+        where=branch,
+        remedy=f"Make the branch available again (git branch {branch} COMMIT), or start over with --fresh.",
+    )
+
+
+async def return_to(ledger: Ledger) -> None:
+    done = await ledger.run.repository.checkout(ledger.branch)
     if not done.ok:
-        raise problems.branch_gone(branch, f"cannot be checked out: {shown(done)}")
+        raise branch_gone(ledger.branch, f"cannot be checked out: {done.problem}")
+
+
+async def go_to_branch(ledger: Ledger) -> None:
+    """Go on where the work is. Without its branch the ticket comes to the git gate again."""
+    git, branch = ledger.run.repository, ledger.branch
+    if not ledger.data["git_gate_completed"] or not await ledger.gone():
+        return
+    if await git.commit_of(f"refs/heads/{branch}") or await git.is_on_a_remote(branch):
+        await return_to(ledger)
+        return
+    ledger.run.warn(f"branch {branch} does not exist any more; the git gate is passed again")
+    back = AT_GATE if ledger.phase in (Phase.TASK_EXECUTION, Phase.REVIEW) else {}
+    await ledger.change({("git_gate_completed",): False, **back})
 
 
 # -- is the work here
 
 
-async def go_back(run: Run, ledger: Ledger, repository: Repository) -> None:
+async def go_back(ledger: Ledger) -> None:
     """Return to the first iteration whose accepted work is gone; what was planned upon it is set aside."""
-    changed = {path for _, path in await repository.status()} if ledger.iteration else set()
-    known = [await tasks_of(run, ledger, number) for number in range(ledger.iteration + 1)]
+    run = ledger.run
+    changed = set(await run.repository.changed()) if ledger.iteration else set()
+    known = [await tasks_of(ledger, number) for number in range(ledger.iteration + 1)]
     for number in range(ledger.iteration):
         later = [task for tasks in known[number + 1 :] for task in tasks if task.attempt]
         if gone := await without_work(run, known[number], later, changed):
             run.warn(f"the accepted work of iteration {number} is not here: {names(gone)}; it is done again")
             for planned in range(number + 1, ledger.iteration + 1):
                 await run.set_aside(iteration_home(ledger.ticket, planned))
-            phase = Phase.TASK_EXECUTION if ledger.data["git_gate_completed"] else Phase.GIT_GATE
-            await ledger.change({("iteration_number",): number, **at(phase)})
+            back = AT_WORK if ledger.data["git_gate_completed"] else AT_GATE
+            await ledger.change({("iteration_number",): number, **back})
             await ledger.change({("iterations", ledger.place, "status"): "PENDING"})
             return
 
 
-async def tasks_of(run: Run, ledger: Ledger, number: int) -> list[Task]:
+async def tasks_of(ledger: Ledger, number: int) -> list[Task]:
     """The tasks of an iteration; none where its graph is not settled or cannot be used any more."""
     path = f"{iteration_home(ledger.ticket, number)}/tasks.yaml"
     if number == ledger.iteration and ledger.phase not in WITH_TASKS:
         return []
-    document = await run.read(path)
+    document = await ledger.run.read(path)
     if document.state is not DocumentState.OK or graph_problem(document.text, new=False):
         return []
     return list(read_graph(read_yaml(document.text, path)).tasks.values())
@@ -235,26 +263,18 @@ async def without_work(run: Run, tasks: Sequence[Task], later: Sequence[Task], c
     return [task for task in untouched if not await is_as_it_was(run, task)]
 
 
-def at(phase: Phase) -> dict[tuple[Key, ...], object]:
-    step = {Phase.GIT_GATE: "O4.5", Phase.TASK_EXECUTION: "O5"}[phase]
-    return {("current_phase",): phase.value, ("current_step",): step}
-
-
-async def take_stock(ledger: Ledger, repository: Repository, retry: bool) -> None:
+async def take_stock(ledger: Ledger, retry: bool) -> None:
     """Work that is not here any more is to be done again; with `retry`, failed tasks start anew."""
     run, graph = ledger.run, await ledger.graph()
     lost = [task for task in graph.accepted if not await is_as_it_was(run, task)]
     if ledger.awaits_commit:
-        lost = await without_mended(ledger, repository, graph, lost)
-    unproven = [
-        task
-        for task in graph.tasks.values()
-        if task.status is TaskStatus.SYNTAX_VALID and not await is_as_it_was(run, task)
-    ]
+        lost = await without_mended(ledger, graph, lost)
+    valid = [task for task in graph.tasks.values() if task.status is TaskStatus.SYNTAX_VALID]
+    unproven = [task for task in valid if not await is_as_it_was(run, task)]
     if lost:
         run.warn(f"the files of accepted tasks are not as they were accepted: {names(lost)}")
     if ledger.phase is Phase.REVIEW and (lost or len(graph.accepted) < len(graph.tasks)):
-        await ledger.change(at(Phase.TASK_EXECUTION))
+        await ledger.change(AT_WORK)
     marks: dict[str, dict[str, object]] = {
         **{task.id: {"status": TaskStatus.PENDING.value, "attempt": 0} for task in lost},
         **{task.id: {"status": TaskStatus.REJECTED.value, "attempt": max(0, task.attempt - 1)} for task in unproven},
@@ -266,23 +286,28 @@ async def take_stock(ledger: Ledger, repository: Repository, retry: bool) -> Non
     await ledger.mark(marks)
 
 
-async def without_mended(ledger: Ledger, repository: Repository, graph: Graph, lost: Sequence[Task]) -> list[Task]:
+async def without_mended(ledger: Ledger, graph: Graph, lost: Sequence[Task]) -> list[Task]:
     """Those of the lost tasks that are to be done again before the iteration can be committed.
 
     What a person or a hook changed since, or committed by hand, is the work now, if build and tests are green with it;
     else the iteration is not accepted any more.
     """
-    since = ledger.data["last_checkpoint"].get("git_head")
-    by_hand = await repository.changes_since(str(since)) if since else []
-    changed = {path for _, path in [*await repository.status(), *by_hand]}
+    git, since = ledger.run.repository, ledger.data["last_checkpoint"].get("git_head")
+    by_hand = await git.changes_since(str(since)) if since else []
+    changed = {*await git.changed(), *(path for _, path in by_hand)}
     gone = [task for task in lost if changed.isdisjoint(literal_files(task))]
     complete = len(graph.accepted) == len(graph.tasks) and not gone and ledger.phase is not Phase.GIT_GATE
     if complete and (await validate(ledger, graph, None)).green:
-        files = {task.id: await files_digest(ledger.run, literal_files(task)) for task in lost}
-        await ledger.mark({name: {"files_sha256": digest} for name, digest in files.items()})
+        await put_down_files(ledger, lost)
         return []
     await ledger.change({("iterations", ledger.place, "status"): "PENDING"})
     return list(lost)
+
+
+async def put_down_files(ledger: Ledger, tasks: Sequence[Task]) -> None:
+    """What the files of these accepted tasks are now is what was accepted."""
+    digests = {task.id: await files_digest(ledger.run, literal_files(task)) for task in tasks}
+    await ledger.mark({name: {"files_sha256": digest} for name, digest in digests.items()})
 
 
 def names(tasks: Sequence[Task]) -> str:

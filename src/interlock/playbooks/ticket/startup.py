@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from interlock.contracts import Outcome
-from interlock.documents import Document, DocumentState
-from interlock.engine import Checks, Edit, Ending, Option, Run
+from interlock.documents import Document, DocumentState, read_yaml, stamp
+from interlock.engine import NONE, Checks, Command, Commands, Edit, Ending, Option, Report, Run, Stop, find_commands
 from interlock.errors import DocumentInvalid
-from interlock.playbooks.ticket import briefs, problems
-from interlock.playbooks.ticket.artifacts import prompt_rule, questions_of, render_prompt
-from interlock.playbooks.ticket.documents import IGNORED, branch_name, first_progress, home, read_yaml, with_ignored
-from interlock.playbooks.ticket.git import IGNORE, Repository
-from interlock.playbooks.ticket.ground import check_branch, find_ground
-from interlock.playbooks.ticket.ledger import Ledger, Stop, checks_of
-from interlock.playbooks.ticket.process import digest_of, failure, write_anew
-from interlock.playbooks.ticket.progress import stamp
-from interlock.playbooks.ticket.project import (
+from interlock.playbooks.ticket import briefs, request
+from interlock.playbooks.ticket.analysis import (
     CACHE,
     DOCS,
     LARGEST,
@@ -28,25 +21,17 @@ from interlock.playbooks.ticket.project import (
     NOT_LISTED,
     SHOWN,
     DocsState,
-    Impact,
     docs_state,
     fingerprint,
     impact,
     parallel_tasks,
     search_terms,
 )
-from interlock.playbooks.ticket.request import (
-    Clarity,
-    Mandate,
-    Work,
-    clarity,
-    refined,
-    slug,
-    success_criteria,
-    tool_mandates,
-    work_type,
-)
-from interlock.playbooks.ticket.toolchains import NONE, READ_FOR_COMMANDS, Command, Commands, detect_commands
+from interlock.playbooks.ticket.artifacts import prompt_rule, questions_of, render_prompt
+from interlock.playbooks.ticket.documents import bad_document, branch_name, first_progress, home
+from interlock.playbooks.ticket.gate import check_branch, find_ground, hide_prompts
+from interlock.playbooks.ticket.ledger import Ledger, checks_of, digest_of, failure
+from interlock.playbooks.ticket.request import Mandate, TicketError, Work
 from interlock.playbooks.ticket.validation import named
 
 SETTINGS = "the settings"
@@ -105,7 +90,7 @@ class Analysis:
     test: Command
     cores: str
     docs: DocsState
-    impact: Impact
+    likely: list[str]
     prompt: Prompt
     existing_branch: str
     """The commit of a branch of the ticket's name that is used although it lacks the present state; else empty."""
@@ -117,32 +102,37 @@ def note(run: Run, event: str, step: str, **facts: object) -> None:
     run.note(f"orchestrator.{event}", iteration=0, step=step, **facts)
 
 
-async def startup_analysis(run: Run, ticket: str, inputs: TicketInputs, repository: Repository) -> Analysis:
+async def require_repository(run: Run) -> None:
+    where = await run.repository.where()
+    if not where.there:
+        raise TicketError(
+            f"ERROR: not a git repository: {where.folder}",
+            where=where.folder,
+            remedy="Start it in a git repository, or make one with: git init",
+        )
+
+
+async def startup_analysis(run: Run, ticket: str, inputs: TicketInputs) -> Analysis:
     """I1: commands, cores, documentation and likely files side by side, by code; then the request itself.
 
     What can be found wrong without an agent is found here: the state of the repository, a branch of that name, and
     whether the user's build and test are green before anything is paid.
     """
-    if not await repository.is_there():
-        raise problems.not_a_repository(await repository.place())
+    await require_repository(run)
     note(run, "startup.analysis.start", "I1")
-    await find_ground(run, ticket, inputs.base, repository)
-    analyses: dict[str, Callable[[], Awaitable[object]]] = {
+    await find_ground(run, ticket, inputs.base)
+    analyses: dict[str, Callable[[], Awaitable[Any]]] = {
         "commands": partial(find_commands, run),
         "cores": partial(count_cores, run),
-        "docs": partial(weigh_docs, run, repository),
-        "impact": partial(scan_impact, repository, inputs.request),
+        "docs": partial(weigh_docs, run),
+        "impact": partial(scan_impact, run, inputs.request),
     }
     found = await run.cluster("analysis", analyses, cap=len(analyses))
-    commands, cores, docs, likely = found["commands"], found["cores"], found["docs"], found["impact"]
-    assert isinstance(commands, Commands)
-    assert isinstance(cores, str)
-    assert isinstance(docs, DocsState)
-    assert isinstance(likely, Impact)
-    build, test = await choose_commands(run, ticket, inputs, commands)
-    clear = run.decide(clarity, inputs.request) is Clarity.CLEAR
+    docs: DocsState = found["docs"]
+    build, test = await choose_commands(run, ticket, inputs, found["commands"])
+    clear = run.decide(request.clarity, inputs.request) is request.Clarity.CLEAR
     prompt = read_by_rules(inputs.request) if clear else None
-    taken = await check_branch(run, repository, ticket_branch(run, ticket, prompt)) if prompt else ""
+    taken = await check_branch(run, ticket_branch(run, ticket, prompt)) if prompt else ""
     checks = checks_of(run, ticket)
     checks.commands = named(run, build, test)
     for name, one in (("build", build), ("test", test)):
@@ -153,21 +143,16 @@ async def startup_analysis(run: Run, ticket: str, inputs: TicketInputs, reposito
         await run.set_aside(home(ticket))  # only now: a start that is refused leaves everything where it is
     if prompt is None:
         prompt = await interpret(run, ticket, inputs.request)
-        taken = await check_branch(run, repository, ticket_branch(run, ticket, prompt))
-    note(run, "startup.analysis.complete", "I1", trust_status=docs.trust.value, likely_files=len(likely.likely_files))
-    return Analysis(build, test, cores, docs, likely, prompt, taken, checks)
+        taken = await check_branch(run, ticket_branch(run, ticket, prompt))
+    likely: list[str] = found["impact"]
+    note(run, "startup.analysis.complete", "I1", trust_status=docs.trust.value, likely_files=len(likely))
+    return Analysis(build, test, found["cores"], docs, likely, prompt, taken, checks)
 
 
 def ticket_branch(run: Run, ticket: str, prompt: Prompt) -> str:
     """The name of the ticket's branch, by the template as it was when it was first asked for."""
     template = run.settle_once("branch", {"template": run.settings.branch})["template"]
     return branch_name(template, ticket, prompt.work, prompt.slug)
-
-
-async def find_commands(run: Run) -> Commands:
-    names = await run.list(".", "*")
-    texts = {name: (await run.read(name)).text for name in READ_FOR_COMMANDS if name in names}
-    return detect_commands(names, texts)
 
 
 async def choose_commands(run: Run, ticket: str, inputs: TicketInputs, found: Commands) -> tuple[Command, Command]:
@@ -183,38 +168,36 @@ async def choose_commands(run: Run, ticket: str, inputs: TicketInputs, found: Co
 
     build, test = await run.look(f"{home(ticket)}/progress.yaml", choose)
     if test is None:
-        raise problems.no_test()
+        raise TicketError(
+            "ERROR: no build/test command found; give --build and --test",
+            where="project files",
+            expected="a project file that says how to test",
+            found="no test command",
+            remedy="Give it with --test, or in [ticket] of interlock.toml; --test none if there is nothing to test.",
+        )
     return Command(*(build or (NONE, NO_FILE))), Command(*test)
 
 
 def said_by_people(run: Run, inputs: TicketInputs) -> Commands:
     """The commands that a person gives with this start, or has put into the settings."""
-    settings = Commands(
-        Command(run.settings.build_command, SETTINGS, True) if run.settings.build_command else None,
-        Command(run.settings.test_command, SETTINGS, True) if run.settings.test_command else None,
-    )
-    given = Commands(
-        Command(inputs.build, "--build", True) if inputs.build else None,
-        Command(inputs.test, "--test", True) if inputs.test else None,
-    )
-    return given.over(settings)
+
+    def said(text: str | None, origin: str) -> Command | None:
+        return Command(text, origin, by_person=True) if text else None
+
+    settings = run.settings
+    given = Commands(said(inputs.build, "--build"), said(inputs.test, "--test"))
+    return given.over(Commands(said(settings.build_command, SETTINGS), said(settings.test_command, SETTINGS)))
 
 
 def named_settings(run: Run, inputs: TicketInputs) -> dict[str, Any]:
     """What people say of the ticket beside its commands: in the settings, and by the options that were given."""
-    settings = run.settings
     given = {
         "--max-parallel-tasks": inputs.max_parallel,
         "--no-fast-path": not inputs.fast_path,
         "--base": inputs.base,
     }
-    return {
-        "max_parallel_tasks": settings.max_parallel_tasks,
-        "fast_path": settings.fast_path,
-        "base": settings.base,
-        "branch": settings.branch,
-        **{name: value for name, value in given.items() if value},
-    }
+    said = {name: getattr(run.settings, name) for name in ("max_parallel_tasks", "fast_path", "base", "branch")}
+    return {**said, **{name: value for name, value in given.items() if value}}
 
 
 async def count_cores(run: Run) -> str:
@@ -223,56 +206,54 @@ async def count_cores(run: Run) -> str:
     return said.stdout.strip() if said.ok else ""
 
 
-async def weigh_docs(run: Run, repository: Repository) -> DocsState:
+async def weigh_docs(run: Run) -> DocsState:
     """Whether the documentation can be trusted: hashes and fingerprint are computed anew."""
     digests = {path: (await run.read(path)).digest for path in DOCS}
-    return docs_state(digests, await read_cache(run), await workspace_fingerprint(run, repository))
+    return docs_state(digests, await read_cache(run), await workspace_fingerprint(run))
 
 
 async def read_cache(run: Run) -> object:
     """The data of the cache; nothing where there is none that can be read."""
     document = await run.read(CACHE)
-    if document.state is not DocumentState.OK:
-        return None
     try:
-        return read_yaml(document.text, CACHE)
+        return read_yaml(document.text, CACHE) if document.state is DocumentState.OK else None
     except DocumentInvalid:
         return None
 
 
-async def workspace_fingerprint(run: Run, repository: Repository) -> str:
-    digests = {path: await run.look(path, digest_of) for path in await repository.tracked(MANIFESTS)}
-    return fingerprint(await repository.listing(NOT_LISTED), digests)
+async def workspace_fingerprint(run: Run) -> str:
+    digests = {path: await run.look(path, digest_of) for path in await run.repository.tracked(MANIFESTS)}
+    return fingerprint(await run.repository.listing(NOT_LISTED), digests)
 
 
-async def scan_impact(repository: Repository, request: str) -> Impact:
-    terms = search_terms(request)
-    named = await repository.named(terms, SHOWN)
-    return impact(terms, named, await repository.matches(terms, most=MOST_FILES, largest=LARGEST))
+async def scan_impact(run: Run, asked: str) -> list[str]:
+    return await run.repository.search(search_terms(asked), files=MOST_FILES, largest=LARGEST, most=SHOWN)
 
 
-def read_by_rules(request: str) -> Prompt:
+def read_by_rules(asked: str) -> Prompt:
     """I1.E: what a clear request says."""
-    work = work_type(request)
+    work = request.work_type(asked)
     assert work is not None
-    return Prompt(work, slug(request, work), tuple(tool_mandates(request)))
+    return Prompt(work, request.slug(asked, work), tuple(request.tool_mandates(asked)))
 
 
-async def interpret(run: Run, ticket: str, request: str) -> Prompt:
+async def interpret(run: Run, ticket: str, asked: str) -> Prompt:
     path = f"{home(ticket)}/prompt.yaml"
-    rule = prompt_rule(ticket, request, "2026-01-01T00:00:00Z")
-    report = await run.dispatch(briefs.interpreter(ticket, request, rule))
-    run.note("artifact.check", path=path, outcome=report.outcome, complaints=report.complaints)
-    data = read_yaml(report.text(path), path) if report.outcome is Outcome.OK else None
-    if report.outcome is Outcome.OK and (asked := questions_of(data)):
-        question = "\n".join(["The Interpreter asks:", *(f"- {one}" for one in asked)])
-        decision = await run.gate("questions", question, choices=())
-        report = await run.dispatch(briefs.interpreter(ticket, request, rule, decision.choice, asked))
+    rule = prompt_rule(ticket, asked, "2026-01-01T00:00:00Z")
+
+    async def ask(*answered: Any) -> Mapping[str, Any]:
+        report: Report = await run.dispatch(briefs.interpreter(ticket, asked, rule, *answered))
         run.note("artifact.check", path=path, outcome=report.outcome, complaints=report.complaints)
-        data = read_yaml(report.text(path), path) if report.outcome is Outcome.OK else None
-    if report.outcome is not Outcome.OK:
-        raise Stop(Ending.failed(failure("Interpreter", report, path)))
-    if not isinstance(data, dict) or "slug" not in data:
+        if report.outcome is not Outcome.OK:
+            raise Stop(Ending.failed(failure("Interpreter", report, path)))
+        return dict(read_yaml(report.text(path), path))
+
+    data = await ask()
+    if questions := questions_of(data):
+        question = "\n".join(["The Interpreter asks:", *(f"- {one}" for one in questions)])
+        decision = await run.gate("questions", question, choices=())
+        data = await ask(decision.choice, questions)
+    if "slug" not in data:
         raise Stop(Ending.failed("ERROR: prompt.yaml: the Interpreter asked again instead of writing it. STOPPING."))
     return Prompt(Work(data["type"]), str(data["slug"]), by_code=False)
 
@@ -280,63 +261,49 @@ async def interpret(run: Run, ticket: str, request: str) -> Prompt:
 # -- I2
 
 
-async def initialize(run: Run, ticket: str, inputs: TicketInputs, repository: Repository, analysis: Analysis) -> Ledger:
+async def initialize(run: Run, ticket: str, inputs: TicketInputs, analysis: Analysis) -> Ledger:
     """I2: prompt.yaml, progress.yaml, the lines in .gitignore, and the log."""
-    now, prompt = stamp(run.now()), analysis.prompt
-    head, branch = await repository.head(), ticket_branch(run, ticket, analysis.prompt)
+    now, prompt, asked = stamp(run.now()), analysis.prompt, inputs.request
+    head, branch = (await run.repository.where()).head, ticket_branch(run, ticket, prompt)
     if prompt.by_code:
-        text = render_prompt(
-            ticket,
-            prompt.work,
-            prompt.slug,
-            prompt.mandates,
-            inputs.request,
-            refined(inputs.request),
-            success_criteria(inputs.request),
-            now,
-        )
-        await write_anew(run, f"{home(ticket)}/prompt.yaml", text)
+        plain, criteria = request.refined(asked), request.success_criteria(asked)
+        text = render_prompt(ticket, prompt.work, prompt.slug, prompt.mandates, asked, plain, criteria, now)
+        await run.write_anew(f"{home(ticket)}/prompt.yaml", text)
 
     def begin(document: Document) -> Edit:
         if document.state is not DocumentState.MISSING:
-            raise problems.bad_document(document.path, "somebody has begun this ticket meanwhile")
+            raise bad_document(document.path, "somebody has begun this ticket meanwhile")
         # Computed once: these settings, too, may be others when this is replayed.
-        content = first_progress(
-            ticket=ticket,
-            work=prompt.work,
-            slug=prompt.slug,
-            branch=branch,
-            existing_branch=analysis.existing_branch,
-            commands={"build": analysis.build, "test": analysis.test},
-            baseline={"run": run.identity.run_id, **analysis.checks.baseline},
-            parallel=parallel_tasks(analysis.cores, inputs.max_parallel or run.settings.max_parallel_tasks),
-            fast_path=inputs.fast_path and run.settings.fast_path,
-            named_settings=named_settings(run, inputs),
-            docs=analysis.docs,
-            impact=analysis.impact,
-            git_head=head,
-            now=now,
-        )
+        commands = {"build": analysis.build, "test": analysis.test}
+        found = {
+            "jira": ticket,
+            "type": prompt.work.value,
+            "slug": prompt.slug,
+            "branch": branch,
+            **({"existing_branch": analysis.existing_branch} if analysis.existing_branch else {}),
+            **{f"{name}_command": command.text for name, command in commands.items()},
+            "command_origins": {name: command.origin for name, command in commands.items()},
+            "named_commands": {name: command.text for name, command in commands.items() if command.by_person},
+            "max_parallel_tasks": parallel_tasks(
+                analysis.cores, inputs.max_parallel or run.settings.max_parallel_tasks
+            ),
+            "git_head": head,
+            "baseline": {"run": run.identity.run_id, **analysis.checks.baseline},
+        }
+        options = {
+            "fast_path": inputs.fast_path and run.settings.fast_path,
+            "named_settings": named_settings(run, inputs),
+        }
+        content = first_progress(found, analysis.docs, impact(analysis.likely), options=options, now=now)
         return Edit(content.encode(), None)
 
     path = f"{home(ticket)}/progress.yaml"
     await run.edit(path, {"begin": ticket}, begin)
-    ledger = Ledger(run, ticket, await run.read(path))
+    document = await run.read(path)
+    ledger = Ledger(run, ticket, document)
     ledger.head, ledger.checks = head, analysis.checks
-    await run.write(f"{home(ticket)}/tmp/progress.bak.yaml", (await run.read(path)).text)
+    await run.write(f"{home(ticket)}/tmp/progress.bak.yaml", document.text)
     await hide_prompts(run)
-    ledger.log("start", branch=ledger.data["branch"], type=prompt.work.value, by_code=prompt.by_code)
+    ledger.log("start", branch=ledger.branch, type=prompt.work.value, by_code=prompt.by_code)
     await ledger.publish()
     return ledger
-
-
-async def hide_prompts(run: Run) -> None:
-    """Both of our lines stand in .gitignore, each once."""
-
-    def hide(document: Document) -> Edit:
-        if document.state is DocumentState.UNREADABLE:
-            document.require()
-        wanted = with_ignored(document.text)
-        return Edit(document.encode(wanted) if wanted != document.text else None, None)
-
-    await run.edit(IGNORE, {"lines": list(IGNORED)}, hide)

@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from interlock.engine import APPROVE, REJECT, Checks, Named, Proof, Run
-from interlock.playbooks.ticket.graph import Commands, Graph
-from interlock.playbooks.ticket.ledger import Ledger
-from interlock.playbooks.ticket.process import digest_of
-from interlock.playbooks.ticket.toolchains import NONE, Command
+from interlock.engine import APPROVE, NONE, REJECT, Checks, Command, Named, Proof, Run
+from interlock.playbooks.ticket.graph import Graph
+from interlock.playbooks.ticket.ledger import Ledger, digest_of
 
 HERE = "."
 
@@ -47,12 +45,12 @@ def users_commands(run: Run, progress: Mapping[str, Any]) -> tuple[Named, ...]:
 
 def proposed_commands(run: Run, progress: Mapping[str, Any], graph: Graph, letter: str | None) -> tuple[Named, ...]:
     """What the graph wants to have run for a group, beside that."""
-    own = graph.policy.groups.get(letter or "", Commands())
-    place = own.working_directory or graph.policy.working_directory
+    own = graph.policy.groups.get(letter or "", {})
+    place = own.get("working_directory") or graph.policy.working_directory
     inherited = place != HERE
     wanted = (
-        ("build", own.build or (progress["build_command"] if inherited else NONE)),
-        ("test", own.test or (progress["test_command"] if inherited else NONE)),
+        ("build", own.get("build_command") or (progress["build_command"] if inherited else NONE)),
+        ("test", own.get("test_command") or (progress["test_command"] if inherited else NONE)),
     )
     origin = f"group {letter}" if letter else "validation_policy"
     limit = run.settings.command_timeout_s

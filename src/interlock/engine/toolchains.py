@@ -1,4 +1,4 @@
-"""How a project is built and tested, found in its files as a person would. Pure: files come in as text."""
+"""How a project is built and tested, found in its files as a person would; for playbooks whose user names nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from interlock.engine.document_verbs import DocumentVerbs
 
 NONE = "none"
 """Declares that there is nothing to build, or nothing to test."""
@@ -73,6 +76,12 @@ _COMPILE = "python3 -m compileall -q -x '(^|/)[.]?(git|venv|interlock|tox|node_m
 _GO_MODULES = "go list -f '{{.Dir}}/...' -m | xargs"
 _Pair = tuple[str | None, str | None]
 """How to build and how to test, as far as a file says it."""
+
+
+async def find_commands(run: DocumentVerbs) -> Commands:
+    """How the project in this workspace is built and tested, as its files say."""
+    names = await run.list(".", "*")
+    return detect_commands(names, {name: (await run.read(name)).text for name in READ_FOR_COMMANDS if name in names})
 
 
 def detect_commands(names: Iterable[str], texts: Mapping[str, str]) -> Commands:

@@ -1,7 +1,6 @@
 """What the startup analysis concludes from a project's files. Pure: files come in as text and digests.
 
-The number of tasks side by side, whether the documentation can be trusted, which files a request is probably about,
-and which changes make documentation out of date.
+Whether the documentation can be trusted, what makes it out of date, and which files a request is probably about.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
 
+from interlock.contracts import is_test
+from interlock.engine import PROJECT_FILES
 from interlock.playbooks.ticket.request import STOP_WORDS, words
-from interlock.playbooks.ticket.toolchains import PROJECT_FILES
-
-# -- cores
 
 FALLBACK_CORES = 2
 MOST_PARALLEL = 8
@@ -56,9 +54,11 @@ class DocsState:
     def trusted(self) -> bool:
         return self.trust is Trust.TRUSTED
 
-    @property
-    def refresh_required(self) -> bool:
-        return not self.trusted
+    def to_json(self) -> dict[str, bool]:
+        """`startup.docs_state`."""
+        names = ("architecture_exists", "code_style_exists", "findings_exists")
+        there = {name: self.exists[path] for name, path in zip(names, DOCS, strict=True)}
+        return {**there, "docs_trusted_for_planning": self.trusted, "refresh_required": not self.trusted}
 
 
 NOT_LISTED = (*DOCS, CACHE, ".gitignore")
@@ -66,7 +66,7 @@ NOT_LISTED = (*DOCS, CACHE, ".gitignore")
 
 
 def listing(tracked: Iterable[str]) -> str:
-    """The SHA-256 of the names of tracked files, as git and a shell compute it for all files of a repository."""
+    """The SHA-256 of the names of tracked files, as the repository itself computes it."""
     names = sorted(set(tracked) - set(NOT_LISTED))
     return hashlib.sha256("".join(f"{name}\0" for name in names).encode()).hexdigest()
 
@@ -117,15 +117,6 @@ SHOWN = 20
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+|[\w-]+\.[A-Za-z]\w{0,5}\b")
 
 
-@dataclass(frozen=True)
-class Impact:
-    likely_files: tuple[str, ...] = ()
-    affected_areas: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, list[str]]:
-        return {"affected_areas": list(self.affected_areas), "likely_files": list(self.likely_files)}
-
-
 def search_terms(request: str) -> list[str]:
     """What is looked for: paths that the request names, and its words of more than three letters."""
     named = [path.lower() for path in _PATH.findall(request)]
@@ -133,15 +124,9 @@ def search_terms(request: str) -> list[str]:
     return list(dict.fromkeys([*named, *plain]))
 
 
-def impact(terms: Sequence[str], named: Iterable[str], hits: Mapping[str, int]) -> Impact:
-    """The files with the most hits in name and content, and where they lie.
-
-    `named`: the files with the most terms in their names, at least as many as are shown; `hits`: path to matching
-    lines. A file that is in neither cannot be among the best.
-    """
-    score = {path: sum(term in path.lower() for term in terms) + hits.get(path, 0) for path in (*named, *hits)}
-    best = sorted((path for path in score if score[path]), key=lambda path: (-score[path], path))[:SHOWN]
-    return Impact(tuple(best), tuple(dict.fromkeys(map(area, best))))
+def impact(likely: Sequence[str]) -> dict[str, list[str]]:
+    """`startup.impact_scan`: the files that a request is probably about, best first, and where they lie."""
+    return {"affected_areas": list(dict.fromkeys(map(area, likely))), "likely_files": list(likely)}
 
 
 def area(path: str) -> str:
@@ -152,7 +137,6 @@ def area(path: str) -> str:
 
 # -- what makes documentation out of date
 
-_TESTS = re.compile(r"(^|/)(tests?|__tests__|spec|specs|testdata)/|(^|/)test_[^/]*$|[._-](test|spec)\.[^/]+$")
 _BUILD_FILES = (
     *PROJECT_FILES,
     "requirements*.txt",
@@ -170,10 +154,6 @@ _BUILD_FILES = (
 _CI_FOLDERS = (".github/workflows/", ".circleci/", ".buildkite/", ".azure-pipelines/")
 
 
-def is_test(path: str) -> bool:
-    return bool(_TESTS.search(path))
-
-
 def architecture_relevant(changes: Iterable[tuple[str, str]]) -> bool:
     """Whether changes, as (status letter, path), touch what the documentation describes."""
     return any(_is_relevant(status, path) for status, path in changes)
@@ -186,30 +166,3 @@ def _is_relevant(status: str, path: str) -> bool:
         return True
     name = PurePosixPath(path).name
     return path.startswith(_CI_FOLDERS) or any(fnmatchcase(name, pattern) for pattern in _BUILD_FILES)
-
-
-_DOCUMENTS = (".md", ".rst")
-_READ_BY_PROGRAMS = re.compile(
-    r"(CMakeLists|(.*[-_.])?(requirements|constraints)([-_.].*)?|robots|version|runtime|packages)\.txt", re.IGNORECASE
-)
-_WRITINGS = (
-    *("AUTHORS", "CHANGELOG", "CHANGES", "CONTRIBUTING", "CONTRIBUTORS", "COPYING", "COPYRIGHT", "FAQ", "HISTORY"),
-    *("INSTALL", "LICENCE", "LICENSE", "MAINTAINERS", "NEWS", "NOTICE", "README", "RELEASES", "SECURITY", "THANKS"),
-)
-
-
-def is_documentation(path: str) -> bool:
-    """Whether a file is written for people: `*.md`, `*.rst`, `*.txt` at the root or below `docs/`, but not what is read
-    by programs (`CMakeLists.txt`, `requirements.txt`)."""
-    at_place = "/" not in path or path.startswith("docs/")
-    if not path.endswith((*_DOCUMENTS, ".txt")) or _READ_BY_PROGRAMS.fullmatch(PurePosixPath(path).name):
-        return False
-    return at_place
-
-
-DOCUMENTATION = (
-    *(f"{place}*{suffix}" for place in ("", "docs/**/") for suffix in _DOCUMENTS),
-    *(f"{name}.txt" for name in _WRITINGS),
-)
-"""What agents may change beside their task without being refused, as patterns of a write scope. Of `*.txt` only the
-usual ones: others may be what the program is about."""

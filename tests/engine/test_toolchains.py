@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from interlock.engine.toolchains import Command, detect_commands
 from interlock.playbooks.ticket import TicketInputs, ticket
-from interlock.playbooks.ticket.toolchains import Command, detect_commands
 from tests.playbooks.ticket.place import REQUEST, Place
 
 PYTEST = {

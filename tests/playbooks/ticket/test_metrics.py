@@ -1,67 +1,23 @@
-"""Phases, statuses, and the arithmetic of progress."""
+"""The arithmetic of progress."""
 
 from __future__ import annotations
 
-import itertools
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.errors import EngineFault
-from interlock.playbooks.ticket.progress import (
-    MOVES,
-    STATUS_MOVES,
-    STEPS,
+from interlock.documents import stamp
+from interlock.playbooks.ticket.metrics import (
     Confidence,
     Metrics,
-    Phase,
-    RunStatus,
-    check_move,
-    check_status,
     confidence,
-    diagram,
     minutes_between,
     moment_of,
     percent,
     remaining_minutes,
-    stamp,
 )
-
-
-def test_no_phase_is_entered_but_along_the_table() -> None:
-    """Every pair of phases is either in the table, an interruption, or a fault."""
-    for before, after in itertools.product(Phase, Phase):
-        if before is after or (before, after) in MOVES:
-            check_move(before, after)
-        else:
-            with pytest.raises(EngineFault):
-                check_move(before, after)
-
-
-def test_no_status_is_taken_but_along_the_table() -> None:
-    """Every pair of statuses is decided; a rejected ticket stays rejected."""
-    assert set(STATUS_MOVES) == set(RunStatus)
-    for before, after in itertools.product(RunStatus, RunStatus):
-        if before is after or after in STATUS_MOVES[before]:
-            check_status(before, after)
-        else:
-            with pytest.raises(EngineFault):
-                check_status(before, after)
-    assert not STATUS_MOVES[RunStatus.REJECTED]
-
-
-def test_work_is_reviewed_or_auto_accepted_before_the_documentation() -> None:
-    """Only the review and the short cut lead to the refresh; code is written only behind the gate."""
-    assert {before for before, after in MOVES if after is Phase.DOC_REFRESH} == {Phase.REVIEW, Phase.TASK_EXECUTION}
-    assert {before for before, after in MOVES if after is Phase.TASK_EXECUTION} == {
-        Phase.GIT_GATE,
-        Phase.TASK_EXECUTION,
-    }
-    assert set(STEPS) == set(Phase)
-    assert all(phase.value in diagram() for phase in Phase)
 
 
 @pytest.mark.req("TK-145")
@@ -113,11 +69,3 @@ def test_what_is_no_stamp_is_no_moment() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     assert minutes_between(now, now - timedelta(hours=1)) == 0
     assert minutes_between(None, now) is None
-
-
-PAGE = Path(__file__).parents[3] / "docs" / "playbooks" / "ticket.md"
-
-
-def test_the_page_shows_the_diagram_of_the_code() -> None:
-    """The diagram in the documentation is the one that the code makes."""
-    assert f"```mermaid\n{diagram()}\n```\n" in PAGE.read_text(encoding="utf-8")
