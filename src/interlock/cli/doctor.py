@@ -227,7 +227,7 @@ async def runner(application: Application, name: str, label: str, *, ask: bool) 
     if not isinstance(table, CodingAgent | AcpAgent):
         return Check("runner", State.OK if health.ok else State.BROKEN, text, health.remedy)
     agent = known(table.type) if isinstance(table, CodingAgent) else None
-    mode = table.mode if isinstance(table, CodingAgent) else "acp"
+    mode = (table.mode if isinstance(table, CodingAgent) else None) or (agent.mode if agent else "acp")
     if not health.ok:
         remedy = f"{agent.install}, or name its program: runners.{name}.program" if agent else health.remedy
         return Check("runner", State.BROKEN, text, remedy)

@@ -125,7 +125,7 @@ class AcpSession:
             return
         asked = self._ask if self._client.remembers else self._anew
         apart = role is None or self._opening.role_given or by_protocol
-        prompt = [{"type": "text", "text": _text(asked.prompt if apart else asked.undivided.prompt)}]
+        prompt = [{"type": "text", "text": _text(_no_command(asked.prompt if apart else asked.undivided.prompt))}]
         answer = await connection.send_request("session/prompt", {"sessionId": session, "prompt": prompt})
         self._tell(self.stream.answered(mapping_of(answer)))
 
@@ -259,6 +259,11 @@ def _json(model: Any) -> dict[str, Any]:
 def _text(text: str) -> str:
     """Text as JSON can carry it: bytes that are no UTF-8 become replacement characters."""
     return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def _no_command(prompt: str) -> str:
+    """The prompt, so that no agent takes its first word for one of its commands."""
+    return f"Your task:\n\n{prompt}" if prompt.lstrip().startswith("/") else prompt
 
 
 def _takes_role(abilities: Mapping[str, Any]) -> bool:

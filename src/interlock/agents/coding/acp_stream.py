@@ -200,7 +200,9 @@ class AcpStream:
 
     def _words(self, update: Mapping[str, Any]) -> Iterator[Event]:
         text = text_of(mapping_of(update.get("content")).get("text"))
-        self._add(mapping_of(mapping_of(update.get("_meta")).get("usage")))
+        if (usage := _counted(mapping_of(mapping_of(update.get("_meta")).get("usage")))) is not None:
+            self._added = usage if self._added is None else self._added.plus(usage)
+            yield Spent(self._added)
         if not text:
             return
         if self.profile.notice(update, text):
@@ -249,31 +251,38 @@ class AcpStream:
             self._cost = stated.cost_usd
             yield Spent(stated)
 
-    def _add(self, said: Mapping[str, Any]) -> None:
-        if (usage := _counted(said)) is not None:
-            self._added = usage if self._added is None else self._added.plus(usage)
-
     def _usage(self) -> Usage | None:
         tokens = self._counted or self._added or Usage()
         usage = tokens.plus(Usage(cost_usd=self._cost))
         return None if usage == Usage() else usage
 
 
-def retold(messages: Iterable[Mapping[str, Any]], profile: Profile = PLAIN) -> Conclusion:
-    """What a conversation came to, by all that the agent printed in it: the turn follows what prepared it."""
-    stream = AcpStream(profile)
-    for message in messages:
+class AcpReader:
+    """Reads a conversation by all that the agent printed in it: the turn follows what prepared it."""
+
+    def __init__(self, profile: Profile = PLAIN) -> None:
+        self._stream = AcpStream(profile)
+
+    def take(self, message: Mapping[str, Any]) -> Iterable[Event]:
         given, result = mapping_of(message.get("params")), mapping_of(message.get("result"))
+        error = mapping_of(message.get("error"))
         match message.get("method"):
             case "session/update":
-                list(stream.take(mapping_of(given.get("update"))))
+                return self._stream.take(mapping_of(given.get("update")))
             case "session/request_permission":
-                list(stream.tool(mapping_of(given.get("toolCall")), asked=True))
+                return self._stream.tool(mapping_of(given.get("toolCall")), asked=True)
+            case None if error:
+                self._stream.failed(count_of(error.get("code")) or 0, text_of(error.get("message")), error.get("data"))
             case None if "stopReason" in result:
-                list(stream.answered(result))
-            case None:
-                stream = AcpStream(profile, text_of(result.get("sessionId")) or stream.session)
-    return stream.conclude()
+                return self._stream.answered(result)
+            case None:  # an answer to what prepares the turn: what was told before it was said in an earlier call
+                session = text_of(result.get("sessionId"))
+                self._stream = AcpStream(self._stream.profile, session or self._stream.session)
+                return [SessionBegan(session)] if session else []
+        return []
+
+    def conclude(self) -> Conclusion:
+        return self._stream.conclude()
 
 
 def _tokens(answer: Mapping[str, Any]) -> Usage | None:

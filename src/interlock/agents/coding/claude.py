@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import reduce
 from typing import Any, Final
 
 from interlock.agents.coding.dialect import (
@@ -111,16 +110,8 @@ def _agents(role: RoleText) -> str:
     return json.dumps({role.name: {"description": role.description, "prompt": role.text}}, ensure_ascii=False)
 
 
-def planned(entries: object) -> Planned:
-    """A list of tasks, as it is given whole to the tools that are made for one."""
-    given = map(mapping_of, list_of(entries))
-    return Planned(tuple((text_of(entry.get("content")), text_of(entry.get("status"))) for entry in given))
-
-
 @dataclass
 class ClaudeStream:
-    """The stream of one call. Qwen Code speaks the same language."""
-
     role: str | None = None
     session: str | None = None
     acted: bool = False
@@ -133,8 +124,8 @@ class ClaudeStream:
     """What it is about to change in its list of tasks, by call."""
     tasks: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Its list of tasks: what, and how far."""
-    messages: dict[str, Usage] = field(default_factory=dict)
-    """What each message took, as long as there is no result."""
+    messages: dict[str, int] = field(default_factory=dict)
+    """Tokens that the model read for each message, as long as there is no result."""
 
     def take(self, line: Mapping[str, Any]) -> Iterable[Event]:
         match line.get("type"), line.get("subtype"):
@@ -195,11 +186,10 @@ class ClaudeStream:
         yield from self._spent(text_of(message.get("id")), mapping_of(message.get("usage")))
 
     def _spent(self, message: str, said: Mapping[str, Any]) -> Iterator[Event]:
-        """A message comes in several lines, each with the same account."""
-        usage = self._of_message(said)
-        if usage is not None and self.messages.get(message) != usage:
-            self.messages[message] = usage
-            yield Spent(reduce(Usage.plus, self.messages.values()))
+        """A message comes in several lines, each with the same account; of what it wrote that has the first count."""
+        if (into := _input(said)) and self.messages.get(message) != into:
+            self.messages[message] = into
+            yield Spent(Usage(input_tokens=sum(self.messages.values())))
 
     def _tool(self, block: Mapping[str, Any]) -> Iterator[Event]:
         name, given = text_of(block.get("name")), mapping_of(block.get("input"))
@@ -207,7 +197,8 @@ class ClaudeStream:
         self.acted = True
         match name:
             case "TodoWrite":  # of older versions
-                yield planned(given.get("todos"))
+                entries = map(mapping_of, list_of(given.get("todos")))
+                yield Planned(tuple((text_of(entry.get("content")), text_of(entry.get("status"))) for entry in entries))
             case "TaskCreate" | "TaskUpdate":
                 self.changes[call] = given
             case _:
@@ -250,20 +241,13 @@ class ClaudeStream:
 
     def _usage(self) -> Usage | None:
         """What the result says; before there is one, or where it says nothing, what the messages took."""
-        told = self._of_result(self.result or {})
-        return told or (reduce(Usage.plus, self.messages.values()) if self.messages else None)
-
-    def _of_message(self, said: Mapping[str, Any]) -> Usage | None:
-        """What the model read for it; of what it wrote, the stream only has the first count."""
-        into = _input(said)
-        return Usage(input_tokens=into) if into else None
-
-    def _of_result(self, result: Mapping[str, Any]) -> Usage | None:
-        """Zeros are what it counts when no request succeeded."""
+        result = self.result or {}
         said = mapping_of(result.get("usage"))
         into, out = _input(said), count_of(said.get("output_tokens"))
+        # Zeros are what it counts when no request succeeded.
         tokens = {"input_tokens": into, "output_tokens": out} if into or out else {}
-        return usage_from({**tokens, "cost_usd": result.get("total_cost_usd") or None})
+        told = usage_from({**tokens, "cost_usd": result.get("total_cost_usd") or None})
+        return told or (Usage(input_tokens=sum(self.messages.values())) if self.messages else None)
 
 
 _INPUT_TOKENS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from interlock.agents import records
 from interlock.agents.coding.accounts import coding_needs
 from interlock.agents.coding.asking import Configured, ask_of, at_hand, installed
-from interlock.agents.coding.calls import Call
+from interlock.agents.coding.calls import Call, reread
 from interlock.agents.coding.dialect import Ask, Conclusion, Dialect, Invocation, LooksBack, StreamReader
-from interlock.agents.coding.events import Event, Warned
+from interlock.agents.coding.events import Warned
 from interlock.agents.coding.settling import forgot_session
 from interlock.agents.coding.stream import JsonLines
 from interlock.agents.environment import agent_environment
 from interlock.agents.process import ProcessExit
-from interlock.agents.runner import AgentExit, AgentRequest, FileOutput, Health, Needs, Observer
+from interlock.agents.runner import AgentExit, AgentRequest, Health, Needs, Observer
 
 
 @dataclass(frozen=True)
@@ -70,12 +69,10 @@ class HeadlessRunner:
         call = Call(request, lambda _news: None, self._configured, self._inherit, self.needs())
         ask = ask_of(request, self._configured)
         reader = self._dialect.reader(ask)
-        lines = JsonLines(lambda line: _drop(reader.take(line)))
-        lines.feed(FileOutput(records.stream_path(request)).read())
-        lines.close()
+        cut = reread(request, reader)
         _look_back(reader, call, self._dialect.invocation(call.program, ask))
         said = reader.conclude()
-        return call.exit(said, ProcessExit(code), code=code, cut=lines.cut) if said.finished else None
+        return call.exit(said, ProcessExit(code), code=code, cut=cut) if said.finished else None
 
     def needs(self) -> Needs:
         env = agent_environment(self._inherit, {}, self._configured.env)
@@ -87,11 +84,6 @@ class HeadlessRunner:
     async def health(self) -> Health:
         remedy = f"Install {self._dialect.name}, or name its program: runners.{self.name}.program in interlock.toml."
         return await installed(self._configured, self._inherit, remedy)
-
-
-def _drop(events: Iterable[Event]) -> None:
-    """Events of a call that is over: they were told when they came."""
-    deque(events, maxlen=0)
 
 
 def _look_back(reader: StreamReader, call: Call, invocation: Invocation) -> None:
