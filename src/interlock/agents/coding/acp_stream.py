@@ -311,9 +311,7 @@ def _error_text(message: str, data: object) -> str:
         inner = mapping_of(mapping_of(json.loads(message)).get("error"))
     except (ValueError, RecursionError):
         inner = {}
-    said = [
-        text_of(inner.get("message")) or message.removeprefix("Internal error: "),
-        text_of(inner.get("status")),
-        *extra,
-    ]
-    return ": ".join(said[:1] + [part for part in said[1:] if part and part not in said[0]])
+    said = [text_of(inner.get("message")) or message.removeprefix("Internal error").lstrip(": ")]
+    said += [text_of(inner.get("status")), *extra]
+    told = list(filter(None, said))
+    return ": ".join(told[:1] + [part for part in told[1:] if part not in told[0]])
