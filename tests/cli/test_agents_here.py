@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from interlock.agents.coding.probing import Failure, probe
+from interlock.agents.coding.probing import NoAnswer, probe
 from interlock.agents.runner import (
     AgentExit,
     AgentRequest,
@@ -205,23 +205,23 @@ FAULT = Fault(Reason.CRASHED, "the agent ended with exit status 3 without report
     [
         (
             AgentExit(None, spawn_error="exec format"),
-            Failure.START,
+            NoAnswer.START,
             "Run it by hand and see what it says: x -y. Or name",
         ),
-        (AgentExit(-9, timed_out=True), Failure.TIME, "Check the network. Run it by hand and see what it says: x -y"),
-        (AgentExit(-9, timed_out=True, limited=LIMITED), Failure.LIMIT, "Nothing: it will answer again later."),
-        (AgentExit(3, fault=FAULT), Failure.OTHER, "Check the network. Run it by hand"),
-        (AgentExit(3, MemoryOutput(b"READY")), Failure.OTHER, "Check the network. Run it by hand"),
+        (AgentExit(-9, timed_out=True), NoAnswer.TIME, "Check the network. Run it by hand and see what it says: x -y"),
+        (AgentExit(-9, timed_out=True, limited=LIMITED), NoAnswer.LIMIT, "Nothing: it will answer again later."),
+        (AgentExit(3, fault=FAULT), NoAnswer.OTHER, "Check the network. Run it by hand"),
+        (AgentExit(3, MemoryOutput(b"READY")), NoAnswer.OTHER, "Check the network. Run it by hand"),
         (
             AgentExit(1, fault=Fault(Reason.AGENT_ERROR, "please log in")),
-            Failure.ACCESS,
+            NoAnswer.ACCESS,
             "Sign in with its own program.",
         ),
-        (AgentExit(1, fault=Fault(Reason.AGENT_ERROR, "unknown model")), Failure.REQUEST, "Run it by hand"),
+        (AgentExit(1, fault=Fault(Reason.AGENT_ERROR, "unknown model")), NoAnswer.REQUEST, "Run it by hand"),
         (AgentExit(0, MemoryOutput(b"I am ready")), None, ""),
     ],
 )
-async def test_every_end_of_a_question_has_a_remedy(exit_: AgentExit, failure: Failure | None, remedy: str) -> None:
+async def test_every_end_of_a_question_has_a_remedy(exit_: AgentExit, failure: NoAnswer | None, remedy: str) -> None:
     """One for each kind of failure, also where the agent is none that interlock knows, and no model is set."""
     asked = await probe(Ends(exit_), limit_s=5.0)
     assert (asked.ok, asked.failure) == (failure is None, failure)

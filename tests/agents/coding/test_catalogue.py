@@ -6,7 +6,7 @@ import pytest
 
 from interlock.agents.coding.acp import AcpRunner
 from interlock.agents.coding.asking import Configured
-from interlock.agents.coding.catalogue import KNOWN, Known, Mode, known, make_runner
+from interlock.agents.coding.catalogue import KNOWN, KnownAgent, Mode, known, make_runner
 from interlock.agents.coding.headless import HeadlessRunner
 from interlock.errors import ConfigInvalid
 
@@ -15,7 +15,7 @@ WAYS: tuple[Mode, Mode] = ("headless", "acp")
 
 
 @pytest.mark.parametrize("agent", KNOWN, ids=lambda agent: agent.name)
-def test_an_agent_is_spoken_to_in_its_way(agent: Known) -> None:
+def test_an_agent_is_spoken_to_in_its_way(agent: KnownAgent) -> None:
     """Where nothing is asked for; asking for just that changes nothing."""
     made = make_runner(agent.name, Configured("mine", agent.program), {})
     assert isinstance(made, AcpRunner if agent.name == "qwen" else HeadlessRunner)
@@ -31,7 +31,7 @@ def test_an_adapter_can_be_asked_for(name: str) -> None:
 
 
 @pytest.mark.parametrize("agent", [one for one in KNOWN if one.name not in ADAPTED], ids=lambda agent: agent.name)
-def test_a_way_that_was_given_up_is_refused_with_what_to_do(agent: Known) -> None:
+def test_a_way_that_was_given_up_is_refused_with_what_to_do(agent: KnownAgent) -> None:
     """Settings of earlier versions may have it."""
     (other,) = set(WAYS) - {agent.mode}
     with pytest.raises(ConfigInvalid) as caught:

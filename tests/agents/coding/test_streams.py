@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from interlock.agents.coding.codex import service_trouble
 from interlock.agents.coding.dialect import LooksBack
-from interlock.agents.coding.events import Said, SessionBegan, Spent, Waits
+from interlock.agents.coding.events import SessionBegan, Spent, Spoke, Waits
 from interlock.agents.coding.settling import settle
-from interlock.agents.coding.trouble import Kind
+from interlock.agents.coding.trouble import Cause
 from interlock.agents.runner import Usage
 from tests.agents.coding.tables import FOLDER, Line, Row, Table, cases, recorded, tools
 from tests.agents.coding.tables.claude import CLAUDE
@@ -27,7 +27,7 @@ from tests.agents.coding.tables.qwen import QWEN
 
 TABLES = (CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, QWEN)
 NOON = datetime(2026, 11, 15, 12, 0, tzinfo=timezone(timedelta(hours=2)))
-MEANINGS = {401: Kind.ACCESS, 429: Kind.LIMITED, 500: Kind.SERVICE}
+MEANINGS = {401: Cause.ACCESS, 429: Cause.LIMITED, 500: Cause.SERVICE}
 each_client = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 
 
@@ -38,7 +38,7 @@ def test_a_call_that_went_well_is_read_completely(table: Table) -> None:
     said = reader.conclude()
     assert (said.finished, said.acted, said.trouble) == (True, True, None)
     assert said.text == "All done: docs/note.md written."
-    assert "".join(event.text for event in events if isinstance(event, Said)) == said.text
+    assert "".join(event.text for event in events if isinstance(event, Spoke)) == said.text
     assert said.session in {event.session for event in events if isinstance(event, SessionBegan)}
     assert tools(events) == table.tools
     assert said.usage == table.usage
@@ -60,7 +60,7 @@ def test_an_error_of_the_service_is_no_answer(table: Table, status: int) -> None
     reader, events = table.read(recorded(f"{table.name}-http-{status}"))
     said = reader.conclude()
     assert said.trouble is not None
-    assert said.trouble.kind is MEANINGS[status]
+    assert said.trouble.cause is MEANINGS[status]
     assert said.usage is None
     assert settle(said, code=0, timed_out=False).fault is not None
     assert any(isinstance(event, Waits) for event in events) == (status in table.waits)
@@ -83,7 +83,7 @@ def test_a_used_up_subscription_of_claude_says_when_it_is_open_again() -> None:
     reader, events = CLAUDE.read(({"type": "rate_limit_event", "rate_limit_info": limit}, refused))
     found = reader.conclude().trouble
     assert found is not None
-    assert (found.kind, isinstance(events[0], Waits)) == (Kind.LIMITED, True)
+    assert (found.cause, isinstance(events[0], Waits)) == (Cause.LIMITED, True)
     assert 900 < (found.reset_s or 0) <= 1000
 
 
@@ -101,7 +101,7 @@ def test_a_used_up_subscription_of_claude_says_when_it_is_open_again() -> None:
 def test_a_used_up_plan_of_codex_says_when_it_is_open_again(moment: str, seconds: float | None) -> None:
     """It names the time of day, with the date when it is not today."""
     found = service_trouble(f"You've hit your usage limit. Upgrade to Pro or try again at {moment}.", NOON)
-    assert (found.kind, found.reset_s) == (Kind.LIMITED, seconds)
+    assert (found.cause, found.reset_s) == (Cause.LIMITED, seconds)
 
 
 @pytest.mark.parametrize(

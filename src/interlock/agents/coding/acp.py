@@ -14,7 +14,7 @@ from interlock.agents.coding.acp_profiles import Profile
 from interlock.agents.coding.acp_session import GREETING_S, AcpSession, Introduction, Met
 from interlock.agents.coding.acp_stream import AcpReader
 from interlock.agents.coding.asking import Configured, ask_of, at_hand
-from interlock.agents.coding.calls import Call, reread
+from interlock.agents.coding.calls import CodingCall, reread
 from interlock.agents.coding.dialect import Ask
 from interlock.agents.coding.trouble import Trouble
 from interlock.agents.environment import agent_environment
@@ -35,7 +35,7 @@ class AcpRunner:
         self._grace_s = grace_s
 
     async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
-        call = Call(request, observe, self._configured, self._inherit, self.needs())
+        call = CodingCall(request, observe, self._configured, self._inherit, self.needs())
         ask = ask_of(request, self._configured)
         opening = self._profile.opening(ask)
         call.prepare(opening.files)
@@ -64,7 +64,7 @@ class AcpRunner:
         said = reader.conclude()
         if not said.finished:
             return None
-        call = Call(request, lambda _news: None, self._configured, self._inherit, self.needs())
+        call = CodingCall(request, lambda _news: None, self._configured, self._inherit, self.needs())
         return call.exit(replace(said, session=said.session or request.resume), ProcessExit(code), code=0, cut=cut)
 
     def needs(self) -> Needs:

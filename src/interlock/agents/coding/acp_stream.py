@@ -17,15 +17,15 @@ from interlock.agents.coding.dialect import Conclusion, count_of, list_of, mappi
 from interlock.agents.coding.events import (
     Event,
     Planned,
-    Said,
     SessionBegan,
     Spent,
+    Spoke,
     Thought,
     ToolState,
     ToolUsed,
     Warned,
 )
-from interlock.agents.coding.trouble import Kind, Trouble, trouble, used_up
+from interlock.agents.coding.trouble import Cause, Trouble, trouble, used_up
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
 
@@ -187,13 +187,13 @@ class AcpStream:
         """Why the end of the turn does not mean that the agent has done its part."""
         reason = self.stop_reason or ""
         if self._refused:
-            return Trouble(Kind.REQUEST, f"the agent gave up when it was refused {self._refused}")
+            return Trouble(Cause.REQUEST, f"the agent gave up when it was refused {self._refused}")
         if self._failure:
             return trouble(self._failure)
         if reason in _BROKEN_OFF:
-            return Trouble(Kind.REQUEST, f"{_BROKEN_OFF[reason]} ({reason})")
+            return Trouble(Cause.REQUEST, f"{_BROKEN_OFF[reason]} ({reason})")
         if reason != "end_turn":
-            return Trouble(Kind.SERVICE, f"the agent ended its turn without bringing it to its end ({reason})")
+            return Trouble(Cause.SERVICE, f"the agent ended its turn without bringing it to its end ({reason})")
         if self.profile.counts_tokens and self._counted is None and text.strip():
             return trouble(text)
         return None
@@ -222,7 +222,7 @@ class AcpStream:
         self._unshown += text
         if len(self._unshown) > _SHOWN_AT_ONCE and "\n" in text:
             shown, _, self._unshown = self._unshown.rpartition("\n")
-            yield Said(f"{shown}\n")
+            yield Spoke(f"{shown}\n")
 
     def _thinking(self, text: str) -> Iterator[Event]:
         if self._unshown:
@@ -236,7 +236,7 @@ class AcpStream:
         if self._thought.strip():
             yield Thought(self._thought)
         if self._unshown.strip():
-            yield Said(self._unshown)
+            yield Spoke(self._unshown)
         self._thought = self._unshown = ""
 
     def _end_message(self) -> Iterator[Event]:

@@ -16,9 +16,9 @@ from interlock.agents.coding.dialect import Conclusion, StreamReader
 from interlock.agents.coding.events import (
     Event,
     Planned,
-    Said,
     SessionBegan,
     Spent,
+    Spoke,
     Thought,
     ToolState,
     ToolUsed,
@@ -50,7 +50,7 @@ _END_OF_TURN_S: Final = 1.0
 """How long an agent that has used up its allowance may take to report the end of its turn, if it was at that."""
 
 
-class Call:
+class CodingCall:
     """A call that is being made: what it does is told, kept without secrets, and in the end judged."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Call:
                 self._session = event.session
             elif isinstance(event, Waits):
                 self._waiting = event.why
-            elif isinstance(event, Said | Thought | ToolUsed | Planned):
+            elif isinstance(event, Spoke | Thought | ToolUsed | Planned):
                 self._waiting = ""
             if isinstance(event, ToolUsed):
                 self._remember_refusal(event)

@@ -23,7 +23,7 @@ Mode = Literal["headless", "acp"]
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownAgent:
     """A coding agent by its name in the settings."""
 
     name: str
@@ -57,7 +57,7 @@ class Known:
 
 
 KNOWN: Final = (
-    Known(
+    KnownAgent(
         "claude",
         "Claude Code",
         "claude",
@@ -65,7 +65,7 @@ KNOWN: Final = (
         "Run `claude` once and sign in, or set ANTHROPIC_API_KEY.",
         adapter="claude-agent-acp",
     ),
-    Known(
+    KnownAgent(
         "codex",
         "Codex",
         "codex",
@@ -73,22 +73,22 @@ KNOWN: Final = (
         "Run `codex login`, or set CODEX_API_KEY.",
         adapter="codex-acp",
     ),
-    Known(
+    KnownAgent(
         "copilot",
         "GitHub Copilot CLI",
         "copilot",
         "npm install -g @github/copilot",
         "Run `copilot` once and use its /login, or set GH_TOKEN.",
     ),
-    Known("opencode", "OpenCode", "opencode", "npm install -g opencode-ai", "Run `opencode auth login`."),
-    Known(
+    KnownAgent("opencode", "OpenCode", "opencode", "npm install -g opencode-ai", "Run `opencode auth login`."),
+    KnownAgent(
         "gemini",
         "Gemini CLI",
         "gemini",
         "npm install -g @google/gemini-cli",
         "Run `gemini` once and sign in, or set GEMINI_API_KEY.",
     ),
-    Known(
+    KnownAgent(
         "qwen",
         "Qwen Code",
         "qwen",
@@ -100,11 +100,11 @@ KNOWN: Final = (
 """In the order in which one is chosen where nothing is configured."""
 
 
-def known(name: str) -> Known:
+def known(name: str) -> KnownAgent:
     return next(agent for agent in KNOWN if agent.name == name)
 
 
-def on_path(path: str | None) -> Iterator[Known]:
+def on_path(path: str | None) -> Iterator[KnownAgent]:
     """Those whose program is found there."""
     return (agent for agent in KNOWN if shutil.which(agent.program, path=path))
 

@@ -24,15 +24,15 @@ from interlock.agents.coding.dialect import (
 from interlock.agents.coding.events import (
     Event,
     Planned,
-    Said,
     SessionBegan,
     Spent,
+    Spoke,
     Thought,
     ToolState,
     ToolUsed,
     Waits,
 )
-from interlock.agents.coding.trouble import Kind, Trouble, trouble
+from interlock.agents.coding.trouble import Cause, Trouble, trouble
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
 
@@ -164,7 +164,7 @@ class ClaudeStream:
         self.session = text_of(line.get("session_id")) or None
         known = line.get("agents")
         if self.role is not None and isinstance(known, list) and self.role not in known:
-            self.wrong_role = Trouble(Kind.ROLE, f"the agent does not know the role {self.role!r} that it was given")
+            self.wrong_role = Trouble(Cause.ROLE, f"the agent does not know the role {self.role!r} that it was given")
         if self.session:
             yield SessionBegan(self.session, text_of(line.get("model")) or None)
 
@@ -178,7 +178,7 @@ class ClaudeStream:
         for block in map(mapping_of, list_of(message.get("content"))):
             match block.get("type"):
                 case "text" if text_of(block.get("text")).strip():
-                    yield Said(block["text"])
+                    yield Spoke(block["text"])
                 case "thinking" if text_of(block.get("thinking")).strip():
                     yield Thought(block["thinking"])
                 case "tool_use":
@@ -236,7 +236,7 @@ class ClaudeStream:
         status = count_of(result.get("api_error_status"))
         said = "; ".join(map(str, list_of(result.get("errors")))) or text
         if status is None and stopped.startswith("error_max"):
-            return Trouble(Kind.REQUEST, f"the agent stopped by itself ({stopped}): {said}".rstrip(": "))
+            return Trouble(Cause.REQUEST, f"the agent stopped by itself ({stopped}): {said}".rstrip(": "))
         return trouble(said or stopped, status=status, reset_s=self.reset_s)
 
     def _usage(self) -> Usage | None:

@@ -27,9 +27,9 @@ from interlock.agents.coding.dialect import (
 from interlock.agents.coding.events import (
     Event,
     Planned,
-    Said,
     SessionBegan,
     Spent,
+    Spoke,
     Thought,
     ToolState,
     ToolUsed,
@@ -173,7 +173,7 @@ class CodexStream:
         match item.get("type"):
             case "agent_message" if ended and text.strip():
                 self.text = text
-                yield Said(text)
+                yield Spoke(text)
             case "reasoning" if ended and text.strip():
                 yield Thought(text)
             case "todo_list":

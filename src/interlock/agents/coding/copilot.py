@@ -25,15 +25,15 @@ from interlock.agents.coding.dialect import (
 )
 from interlock.agents.coding.events import (
     Event,
-    Said,
     SessionBegan,
+    Spoke,
     Thought,
     ToolState,
     ToolUsed,
     Waits,
     Warned,
 )
-from interlock.agents.coding.trouble import Kind, Trouble, trouble
+from interlock.agents.coding.trouble import Cause, Trouble, trouble
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
 
@@ -123,9 +123,9 @@ class CopilotStream:
         if self.result is not None:
             return
         # What keeps it from beginning at all is said on standard error alone.
-        for words, kind in ((_NO_SUCH_AGENT, Kind.ROLE), (_NO_SIGN_IN, Kind.ACCESS)):
+        for words, cause in ((_NO_SUCH_AGENT, Cause.ROLE), (_NO_SIGN_IN, Cause.ACCESS)):
             if found := words.search(last_words):
-                self.complaint = Trouble(kind, found[0])
+                self.complaint = Trouble(cause, found[0])
 
     def conclude(self) -> Conclusion:
         return Conclusion(
@@ -140,7 +140,7 @@ class CopilotStream:
     def _message(self, text: str) -> Iterator[Event]:
         if text:
             self.said = text
-            yield Said(text)
+            yield Spoke(text)
 
     def _tool(self, data: Mapping[str, Any]) -> Event:
         self.acted = True
@@ -168,13 +168,13 @@ class CopilotStream:
 _NO_SUCH_AGENT: Final = re.compile(r"No such agent: [^\n]*")
 _NO_SIGN_IN: Final = re.compile(r"No authentication information found|not (?:logged|signed) in[^\n]*")
 _LAST_ERROR: Final = re.compile(r".*\bLast error: ", re.DOTALL)
-_KINDS: Final = {
-    "authentication": Kind.ACCESS,
-    "authorization": Kind.ACCESS,
-    "policy": Kind.ACCESS,
-    "quota": Kind.LIMITED,
-    "rate_limit": Kind.LIMITED,
-    "context_limit": Kind.REQUEST,
+_CAUSES: Final = {
+    "authentication": Cause.ACCESS,
+    "authorization": Cause.ACCESS,
+    "policy": Cause.ACCESS,
+    "quota": Cause.LIMITED,
+    "rate_limit": Cause.LIMITED,
+    "context_limit": Cause.REQUEST,
 }
 
 
@@ -189,8 +189,8 @@ def _trouble(error: Mapping[str, Any]) -> Trouble:
     # It also says how long it waited itself, which is not when the service will be back.
     said = _LAST_ERROR.sub("", text_of(error.get("message"))) or text_of(error.get("errorType"))
     found = trouble(said, status=count_of(error.get("statusCode")))
-    kind = _KINDS.get(text_of(error.get("errorType")), found.kind)
-    return found if kind is found.kind else Trouble(kind, found.text)
+    cause = _CAUSES.get(text_of(error.get("errorType")), found.cause)
+    return found if cause is found.cause else Trouble(cause, found.text)
 
 
 def usage_in(text: str) -> Usage | None:

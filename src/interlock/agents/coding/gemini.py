@@ -23,8 +23,8 @@ from interlock.agents.coding.dialect import (
     subject_of,
     text_of,
 )
-from interlock.agents.coding.events import Event, Planned, Said, SessionBegan, Spent, ToolState, ToolUsed, Warned
-from interlock.agents.coding.trouble import Kind, Trouble, trouble
+from interlock.agents.coding.events import Event, Planned, SessionBegan, Spent, Spoke, ToolState, ToolUsed, Warned
+from interlock.agents.coding.trouble import Cause, Trouble, trouble
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
 
@@ -146,7 +146,7 @@ class GeminiStream:
             return
         self.said = self.said + text if self.speaking else text
         self.speaking, self.stopped = True, None
-        yield Said(text)
+        yield Spoke(text)
 
     def _tool(self, line: Mapping[str, Any]) -> Iterator[Event]:
         call, name = text_of(line.get("tool_id")), text_of(line.get("tool_name"))
@@ -171,7 +171,7 @@ class GeminiStream:
         if self.result.get("status") != "success":
             return service_trouble(text_of(mapping_of(self.result.get("error")).get("message")) or self.stopped or "")
         # A loop that it found, or its limit of turns: it stops, and calls that a success.
-        return Trouble(Kind.REQUEST, f"the agent stopped by itself: {self.stopped}") if self.stopped else None
+        return Trouble(Cause.REQUEST, f"the agent stopped by itself: {self.stopped}") if self.stopped else None
 
     def _usage(self) -> Usage | None:
         stats = mapping_of((self.result or {}).get("stats"))

@@ -29,14 +29,14 @@ from interlock.agents.coding.dialect import (
 from interlock.agents.coding.events import (
     Event,
     Planned,
-    Said,
     SessionBegan,
     Spent,
+    Spoke,
     Thought,
     ToolState,
     ToolUsed,
 )
-from interlock.agents.coding.trouble import Kind, Trouble, trouble
+from interlock.agents.coding.trouble import Cause, Trouble, trouble
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
 
@@ -124,9 +124,9 @@ class OpencodeStream:
         for failed in _FAILED_REQUEST.finditer(words):
             self.waiting = failed["cause"] if _milliseconds(failed["moment"]) >= self.heard_ms else ""
         if found := _FALLBACK.search(words):
-            self.complaint = Trouble(Kind.ROLE, found[0])
+            self.complaint = Trouble(Cause.ROLE, found[0])
         elif found := _BAD_SETTINGS.search(words):
-            self.complaint = Trouble(Kind.REQUEST, " ".join(found[0].split()))
+            self.complaint = Trouble(Cause.REQUEST, " ".join(found[0].split()))
 
     def conclude(self) -> Conclusion:
         return Conclusion(
@@ -152,7 +152,7 @@ class OpencodeStream:
             case "text" if text := text_of(part.get("text")):
                 self.said = f"{self.said}\n\n{text}" if self.speaking else text
                 self.speaking = True
-                yield Said(text)
+                yield Spoke(text)
             case "reasoning" if text := text_of(part.get("text")):
                 yield Thought(text)
             case "tool_use":
@@ -179,8 +179,8 @@ class OpencodeStream:
     def _trouble(self, error: Mapping[str, Any]) -> Trouble:
         name, data = text_of(error.get("name")), mapping_of(error.get("data"))
         said = self.causes.get(text_of(data.get("ref"))) or text_of(data.get("message")) or name
-        if name in _KINDS:
-            return Trouble(_KINDS[name], said)
+        if name in _CAUSES:
+            return Trouble(_CAUSES[name], said)
         return trouble(said, status=count_of(data.get("statusCode")), reset_s=_reset(data))
 
     def _usage(self) -> Usage | None:
@@ -206,11 +206,11 @@ _LOGGED: Final = re.compile(r'ref=(?P<ref>\S+) error="(?P<cause>(?:[^"\\\n]|\\.)
 _FAILED_REQUEST: Final = re.compile(
     r'timestamp=(?P<moment>\S+) [^\n]*message="stream error"[^\n]* error\.error="(?P<cause>(?:[^"\\\n]|\\.)*)"'
 )
-_KINDS: Final = {
-    "ProviderAuthError": Kind.ACCESS,
-    "ContextOverflowError": Kind.REQUEST,
-    "MessageOutputLengthError": Kind.REQUEST,
-    "ContentFilterError": Kind.REQUEST,
+_CAUSES: Final = {
+    "ProviderAuthError": Cause.ACCESS,
+    "ContextOverflowError": Cause.REQUEST,
+    "MessageOutputLengthError": Cause.REQUEST,
+    "ContentFilterError": Cause.REQUEST,
 }
 
 

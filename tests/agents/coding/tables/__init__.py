@@ -36,7 +36,7 @@ class Row:
     asked: Ask
     expected: Mapping[str, Any]
     """By name: a field of the conclusion; all ``events``, or the ``plans`` and ``tools`` among them; of its trouble
-    ``kind``, ``said`` and ``reset_s``."""
+    ``cause``, ``said`` and ``reset_s``."""
 
 
 def row(
@@ -86,8 +86,8 @@ def tools(events: list[Event]) -> set[tuple[str, str, ToolState]]:
 
 def facts_of(said: Conclusion) -> dict[str, Any]:
     found = said.trouble
-    told = (found.kind, found.text, found.reset_s) if found is not None else (None, None, None)
-    return {**vars(said), **dict(zip(("kind", "said", "reset_s"), told, strict=True))}
+    told = (found.cause, found.text, found.reset_s) if found is not None else (None, None, None)
+    return {**vars(said), **dict(zip(("cause", "said", "reset_s"), told, strict=True))}
 
 
 def recorded(case: str) -> tuple[Line, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from interlock.agents.coding.claude import Claude
 from interlock.agents.coding.dialect import RoleText
 from interlock.agents.coding.events import Planned, Spent, ToolState, Waits
-from interlock.agents.coding.trouble import Kind
+from interlock.agents.coding.trouble import Cause
 from interlock.agents.runner import Usage
 from tests.agents.coding.tables import Line, Table, ask, called, recorded, row
 
@@ -63,19 +63,19 @@ CLAUDE = Table(
     usage=Usage(3702, 168, OK[-1]["total_cost_usd"]),
     waits={401, 429, 500},
     rows=(
-        row("a role that it does not know", *OK, asked=IN_ROLE, kind=Kind.ROLE),
-        row("a role that it knows", {**OK[0], "agents": ["interlock-x"]}, *OK[1:], asked=IN_ROLE, kind=None),
+        row("a role that it does not know", *OK, asked=IN_ROLE, cause=Cause.ROLE),
+        row("a role that it knows", {**OK[0], "agents": ["interlock-x"]}, *OK[1:], asked=IN_ROLE, cause=None),
         row(
             "its own limit of turns",
             stopped("error_max_turns", "too many"),
-            kind=Kind.REQUEST,
+            cause=Cause.REQUEST,
             said="the agent stopped by itself (error_max_turns): too many",
             exhausted=False,
         ),
-        row("its own limit of cost", stopped("error_max_budget_usd"), kind=Kind.REQUEST, exhausted=True),
-        row("an error in its work, busy", stopped(RAN, "API Error: 529 overloaded_error"), kind=Kind.LIMITED),
-        row("an error in its work, access", stopped(RAN, "API Error: 401 bad key", is_error=False), kind=Kind.ACCESS),
-        row("an error in its work, unknown", stopped(RAN), kind=Kind.SERVICE),
+        row("its own limit of cost", stopped("error_max_budget_usd"), cause=Cause.REQUEST, exhausted=True),
+        row("an error in its work, busy", stopped(RAN, "API Error: 529 overloaded_error"), cause=Cause.LIMITED),
+        row("an error in its work, access", stopped(RAN, "API Error: 401 bad key", is_error=False), cause=Cause.ACCESS),
+        row("an error in its work, unknown", stopped(RAN), cause=Cause.SERVICE),
         row(
             "its list of tasks, whole",
             used("TodoWrite", {"todos": [{"content": "a", "status": "b"}]}),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.agents.coding.codex import Codex
-from interlock.agents.coding.events import Planned, Said, Thought, ToolState, ToolUsed, Waits, Warned
-from interlock.agents.coding.trouble import Kind
+from interlock.agents.coding.events import Planned, Spoke, Thought, ToolState, ToolUsed, Waits, Warned
+from interlock.agents.coding.trouble import Cause
 from tests.agents.coding.tables import Line, Table, called, recorded, row
 
 BEGAN, DONE, FAILED, REFUSED = ToolState.BEGAN, ToolState.DONE, ToolState.FAILED, ToolState.REFUSED
@@ -36,7 +36,7 @@ CODEX = Table(
     refused=set(),  # an edit that its sandbox does not allow, the model is not offered
     waits={401, 500},
     rows=(
-        row("a command that its sandbox stopped is one that failed", *recorded("codex-sandboxed"), kind=None),
+        row("a command that its sandbox stopped is one that failed", *recorded("codex-sandboxed"), cause=None),
         row(
             "a sandbox that does not work",
             item("command_execution", command="make", status="failed", aggregated_output=f"{SANDBOX}\n"),
@@ -45,26 +45,26 @@ CODEX = Table(
                 Warned(f"the sandbox of codex does not work here: {SANDBOX}"),
             ],
         ),
-        row("an error that the turn survives", *OK[:2], error("stream disconnected"), *OK[2:], kind=None),
+        row("an error that the turn survives", *OK[:2], error("stream disconnected"), *OK[2:], cause=None),
         row(
             "an error without the end of the turn",
             *({"type": "turn.started"}, error("unexpected status 403 Forbidden")),
             finished=False,
-            kind=Kind.ACCESS,
+            cause=Cause.ACCESS,
         ),
         row("its own limit of tokens", failed("shared rollout token budget exhausted"), exhausted=True, finished=True),
-        row("a turn that failed otherwise", failed("stream disconnected"), exhausted=False, kind=Kind.SERVICE),
+        row("a turn that failed otherwise", failed("stream disconnected"), exhausted=False, cause=Cause.SERVICE),
         *(
-            row(f"an error in JSON, {said}", failed(message), kind=kind, said=said)
-            for message, kind, said in (
+            row(f"an error in JSON, {said}", failed(message), cause=cause, said=said)
+            for message, cause, said in (
                 (
                     '{"error": {"message": "No model x", "type": "invalid_request_error", "code": null}}',
-                    Kind.REQUEST,
+                    Cause.REQUEST,
                     "No model x, invalid_request_error",
                 ),
-                ('{"error": {"message": "too big", "code": "400"}}', Kind.REQUEST, "too big, 400"),
-                ('{"detail": "Unauthorized"}', Kind.ACCESS, '{"detail": "Unauthorized"}'),
-                ("{broken: error 401", Kind.ACCESS, "{broken: error 401"),
+                ('{"error": {"message": "too big", "code": "400"}}', Cause.REQUEST, "too big, 400"),
+                ('{"detail": "Unauthorized"}', Cause.ACCESS, '{"detail": "Unauthorized"}'),
+                ("{broken: error 401", Cause.ACCESS, "{broken: error 401"),
             )
         ),
         row("a thought", item("reasoning", text="hm"), events=[Thought("hm")], acted=False),
@@ -86,12 +86,12 @@ CODEX = Table(
             item("command_execution", command="rm", status="declined"),
             events=[ToolUsed("1", "command_execution", "rm", REFUSED)],
         ),
-        row("a remark", item("error", message="no metadata"), events=[Warned("no metadata")], kind=None),
+        row("a remark", item("error", message="no metadata"), events=[Warned("no metadata")], cause=None),
         row("a reconnection", error("Reconnecting... 1/5"), events=[Waits("model service: Reconnecting... 1/5")]),
         row(
             "the last message is the answer",
             *(item("agent_message", text="first"), item("agent_message", text="last")),
-            events=[Said("first"), Said("last")],
+            events=[Spoke("first"), Spoke("last")],
             text="last",
         ),
         row("tokens that were not counted", {"type": "turn.completed", "usage": {"input_tokens": 0}}, usage=None),

@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.agents.coding.copilot import Copilot
 from interlock.agents.coding.events import SessionBegan, Thought, ToolState, ToolUsed, Waits, Warned
-from interlock.agents.coding.trouble import Kind
+from interlock.agents.coding.trouble import Cause
 from interlock.agents.runner import Usage
 from tests.agents.coding.tables import FOLDER, Line, Table, ask, called, recorded, row
 
@@ -72,25 +72,25 @@ COPILOT = Table(
         row("its session, as soon as it works", event("user.message"), asked=OWN, events=[SessionBegan("N-1")]),
         row("its session, as it says it", RESULT, asked=OWN, session="s1"),
         row("no session before there is one", asked=OWN, session=None),
-        row("a used-up quota", failed("quota", "you have none left"), RESULT, kind=Kind.LIMITED),
+        row("a used-up quota", failed("quota", "you have none left"), RESULT, cause=Cause.LIMITED),
         row(
             "how long it waited is not when its service is back",
             failed("rate_limit", "total retry wait time: 59 seconds) Last error: 429 retry in 7s"),
             RESULT,
-            kind=Kind.LIMITED,
+            cause=Cause.LIMITED,
             reset_s=7.0,
         ),
-        row("no access", failed("authorization"), RESULT, kind=Kind.ACCESS),
-        row("too long", failed("context_limit"), RESULT, kind=Kind.REQUEST),
-        row("unknown", failed("query"), RESULT, kind=Kind.SERVICE),
-        row("without a word", {"type": "session.error"}, RESULT, kind=Kind.SERVICE),
-        row("an error after which it went on", failed("query"), event("assistant.turn_start"), RESULT, kind=None),
-        row("an unknown role", last_words="No such agent: interlock:interlock-x, available: a, b\n", kind=Kind.ROLE),
+        row("no access", failed("authorization"), RESULT, cause=Cause.ACCESS),
+        row("too long", failed("context_limit"), RESULT, cause=Cause.REQUEST),
+        row("unknown", failed("query"), RESULT, cause=Cause.SERVICE),
+        row("without a word", {"type": "session.error"}, RESULT, cause=Cause.SERVICE),
+        row("an error after which it went on", failed("query"), event("assistant.turn_start"), RESULT, cause=None),
+        row("an unknown role", last_words="No such agent: interlock:interlock-x, available: a, b\n", cause=Cause.ROLE),
         row(
             "no sign-in",
             last_words="Error: No authentication information found.\n\nCopilot can ...\n",
-            kind=Kind.ACCESS,
+            cause=Cause.ACCESS,
         ),
-        row("words of something that it ran", *OK, last_words="gh: not logged in\nNo such agent: x\n", kind=None),
+        row("words of something that it ran", *OK, last_words="gh: not logged in\nNo such agent: x\n", cause=None),
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.agents.coding.events import Planned, ToolState, ToolUsed
 from interlock.agents.coding.gemini import Gemini
-from interlock.agents.coding.trouble import Kind
+from interlock.agents.coding.trouble import Cause
 from tests.agents.coding.tables import Line, Table, called, row
 
 BEGAN, DONE, FAILED, REFUSED = ToolState.BEGAN, ToolState.DONE, ToolState.FAILED, ToolState.REFUSED
@@ -60,11 +60,11 @@ GEMINI = Table(
         row(
             "an agent that stopped itself",
             *(said("hm"), LOOP, SUCCESS),
-            kind=Kind.REQUEST,
+            cause=Cause.REQUEST,
             said="the agent stopped by itself: Loop detected, stopping execution",
         ),
-        row("an error after which it spoke", LOOP, said("hm"), SUCCESS, kind=None),
-        row("an error after which it worked", LOOP, uses(), SUCCESS, kind=None),
+        row("an error after which it spoke", LOOP, said("hm"), SUCCESS, cause=None),
+        row("an error after which it worked", LOOP, uses(), SUCCESS, cause=None),
         row(
             "a result that is told by the error before it", EMPTY, {**SUCCESS, "status": "error"}, said=EMPTY["message"]
         ),
@@ -94,11 +94,11 @@ GEMINI = Table(
         ),
         row("a request that it gave up", last_words="Attempt 2 failed: slow. Max attempts reached\n", waiting=""),
         row("words of somebody else", last_words="My Attempt 1 failed: x. Retrying with y\n", waiting=""),
-        row("its service, in JSON", broken(api(message="Please retry in 12.5s.")), kind=Kind.LIMITED, reset_s=12.5),
-        row("its service, with a delay", broken(api(details=DELAYS)), kind=Kind.LIMITED, reset_s=34.5),
-        row("its service, in words", broken("[API Error: [odd] words]\nYour quota is used up"), kind=Kind.LIMITED),
-        row("its service, flat", broken('[API Error: {"error":"flat"}]'), kind=Kind.SERVICE),
-        row("its service, otherwise", broken("Operation cancelled."), kind=Kind.SERVICE),
-        row("its service, without a word", broken(""), kind=Kind.SERVICE),
+        row("its service, in JSON", broken(api(message="Please retry in 12.5s.")), cause=Cause.LIMITED, reset_s=12.5),
+        row("its service, with a delay", broken(api(details=DELAYS)), cause=Cause.LIMITED, reset_s=34.5),
+        row("its service, in words", broken("[API Error: [odd] words]\nYour quota is used up"), cause=Cause.LIMITED),
+        row("its service, flat", broken('[API Error: {"error":"flat"}]'), cause=Cause.SERVICE),
+        row("its service, otherwise", broken("Operation cancelled."), cause=Cause.SERVICE),
+        row("its service, without a word", broken(""), cause=Cause.SERVICE),
     ),
 )

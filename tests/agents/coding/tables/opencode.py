@@ -6,7 +6,7 @@ from typing import Any
 
 from interlock.agents.coding.events import Planned, Thought, ToolState, ToolUsed
 from interlock.agents.coding.opencode import Opencode
-from interlock.agents.coding.trouble import Kind
+from interlock.agents.coding.trouble import Cause
 from interlock.agents.runner import Usage
 from tests.agents.coding.tables import Line, Table, called, recorded, row
 
@@ -71,34 +71,40 @@ OPENCODE = Table(
             text="second\n\nthird",
             finished=True,
         ),
-        row("busy, in seconds", busy(**{"retry-after": "120"}), kind=Kind.LIMITED, reset_s=120.0),
-        row("busy, in milliseconds", busy(**{"retry-after-ms": "1500"}), kind=Kind.LIMITED, reset_s=1.5),
-        row("busy, until a day", busy(**{"retry-after": "Wed, 21 Oct"}), kind=Kind.LIMITED, reset_s=None),
-        row("no access", failed("ProviderAuthError", message="m"), kind=Kind.ACCESS),
-        row("too long", failed("ContextOverflowError", message="m"), kind=Kind.REQUEST),
-        row("unknown", failed("UnknownError"), kind=Kind.SERVICE),
-        row("without a word", {"type": "error"}, kind=Kind.SERVICE),
+        row("busy, in seconds", busy(**{"retry-after": "120"}), cause=Cause.LIMITED, reset_s=120.0),
+        row("busy, in milliseconds", busy(**{"retry-after-ms": "1500"}), cause=Cause.LIMITED, reset_s=1.5),
+        row("busy, until a day", busy(**{"retry-after": "Wed, 21 Oct"}), cause=Cause.LIMITED, reset_s=None),
+        row("no access", failed("ProviderAuthError", message="m"), cause=Cause.ACCESS),
+        row("too long", failed("ContextOverflowError", message="m"), cause=Cause.REQUEST),
+        row("unknown", failed("UnknownError"), cause=Cause.SERVICE),
+        row("without a word", {"type": "error"}, cause=Cause.SERVICE),
         row(
-            "an error after which it went on", failed(message="m"), START, said("x"), finish(), kind=None, finished=True
+            "an error after which it went on",
+            failed(message="m"),
+            START,
+            said("x"),
+            finish(),
+            cause=None,
+            finished=True,
         ),
         *(row(f"a step that is not the last: {reason}", finish(reason), finished=False) for reason in GOES_ON),
         row(
             "a role that was replaced",
             *recorded("opencode-ok"),
             last_words='\x1b[93m! \x1b[0m agent "interlock-x" not found. Falling back to default agent\n',
-            kind=Kind.ROLE,
+            cause=Cause.ROLE,
         ),
         row(
             "an error that the stream only numbers",
             failed("UnknownError", message="Unexpected server error. Check server logs.", ref="err_1"),
             last_words='level=ERROR ref=err_1 error="ModelNotFoundError: Model not found: p/\\"m\\"." cause="x"\n',
-            kind=Kind.REQUEST,
+            cause=Cause.REQUEST,
             said='ModelNotFoundError: Model not found: p/\\"m\\".',
         ),
         row(
             "settings that it cannot read",
             last_words="\x1b[91mError: \x1b[0mConfiguration is invalid at opencode.json\n↳ Expected x\n\n",
-            kind=Kind.REQUEST,
+            cause=Cause.REQUEST,
             said="Configuration is invalid at opencode.json ↳ Expected x",
         ),
         row("no failed request", START, waiting=""),
