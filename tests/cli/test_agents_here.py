@@ -273,6 +273,18 @@ def test_a_program_given_as_a_path_counts_from_the_workspace(tmp_path: Path, mod
     }
 
 
+def test_a_way_of_speaking_that_was_given_up_stops_a_run_before_it_begins(workspace: Any) -> None:
+    """With the setting, what is expected, and what to do; `doctor` says the same."""
+    (workspace.root / "interlock.toml").write_text('[runners.mine]\ntype = "gemini"\nmode = "acp"\n')
+    ran = workspace("run", "toy", "a", "--mode", "quick")
+    assert ran.code == 2
+    for words in ("Gemini CLI is not spoken to in mode 'acp'", "runners.mine.mode", "'headless'", "Remove the line"):
+        assert words in ran.stderr
+    said = workspace("doctor", "--no-ask").stdout.decode()
+    assert "Gemini CLI is not spoken to in mode 'acp'" in said
+    assert "Remove the line" in said
+
+
 def test_a_program_in_the_workspace_is_found_by_doctor_and_by_runs(workspace: Any, on_path: Callable[..., str]) -> None:
     """For its version, for a call in another folder, and for one in the workspace: the same file."""
     (workspace.root / "interlock.toml").write_text('[runners.mine]\ntype = "claude"\nprogram = "tools/claude"\n')

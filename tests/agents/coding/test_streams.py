@@ -149,7 +149,7 @@ def json_values(words: list[str], keys: list[str]) -> st.SearchStrategy[Any]:
     return st.recursive(
         plain | st.sampled_from(words),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(keys), inner, max_size=4),
-        max_leaves=12,
+        max_leaves=6,
     )
 
 
@@ -160,9 +160,9 @@ def streams(draw: st.DrawFn, table: Table) -> tuple[Line, ...]:
     line = st.builds(
         lambda kinds, more: {**more, **dict(zip(KINDS, kinds, strict=True))},
         st.tuples(*[st.sampled_from(words) | values] * len(KINDS)),
-        st.dictionaries(st.sampled_from(keys), values, max_size=5),
+        st.dictionaries(st.sampled_from(keys), values, max_size=4),
     )
-    return tuple(draw(st.lists(line, max_size=6)))
+    return tuple(draw(st.lists(line, max_size=4)))
 
 
 @each_client
