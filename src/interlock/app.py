@@ -28,6 +28,7 @@ from interlock.engine.world import World
 from interlock.errors import ConfigInvalid, InterlockError
 from interlock.playbooks import load, settings_model
 from interlock.settings import AcpAgent, CodingAgent, Command, Scripted, Settings, load_settings
+from interlock.settings.location import FILE_NAME
 from interlock.workspace import (
     UNPROMISED,
     Bounds,
@@ -231,8 +232,9 @@ class FromSettings(Setup):
             case Scripted() as table:
                 return ScriptedRunner(self._scenario(table.scenario), name=name, inherit=self.environ)
             case CodingAgent() as table:
+                mode = known_agent(table.type).mode_of(table.mode, f"{FILE_NAME}: runners.{name}.mode")
                 configured = Configured(name, self.program_of(table), table.args, table.model, table.env)
-                return make_runner(table.type, configured, self.environ, table.mode)
+                return make_runner(table.type, configured, self.environ, mode)
             case AcpAgent() as table:
                 configured = Configured(name, self.program_of(table), table.args, table.model, table.env)
                 return make_runner("acp", configured, self.environ)
@@ -242,7 +244,8 @@ class FromSettings(Setup):
         if isinstance(table, AcpAgent):
             program = table.program
         else:
-            program = table.program or known_agent(table.type).program_for(table.mode)
+            agent = known_agent(table.type)
+            program = table.program or agent.program_for(table.mode or agent.mode)
         # Calls start in layers, questions of `doctor` in folders of their own: all must find the same file.
         return str(self.root / program) if "/" in program else program
 

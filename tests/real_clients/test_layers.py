@@ -24,8 +24,6 @@ EACH = [
     for one in SUBJECTS
     if one.real
 ]
-KEEPING = [one for one in EACH if isinstance(one.values[0], Subject) and one.values[0].keeps]
-"""Gemini by protocol keeps a session only when a turn of it has ended."""
 Open = Callable[..., Awaitable[Layer]]
 WORK = """\
 @write {here}/docs/note.md :: in scope
@@ -88,7 +86,6 @@ GOES_ON = Script(
 
 
 @pytest.mark.req("LY-15")
-@pytest.mark.parametrize("bench", KEEPING, indirect=True)
 @pytest.mark.parametrize("model_server", [GOES_ON], indirect=True, ids=["goes-on"])
 async def test_a_session_goes_on_in_a_second_process_in_its_layer(bench: Bench, open_layer: Open) -> None:
     """Cut off in the middle of a command; the new process has the files, the brief and all that was said."""

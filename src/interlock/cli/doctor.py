@@ -23,8 +23,8 @@ from interlock.settings.location import is_repository
 from interlock.telemetry import printable
 
 if TYPE_CHECKING:
-    from interlock.agents.coding.catalogue import Known
-    from interlock.agents.coding.probing import Failure
+    from interlock.agents.coding.catalogue import KnownAgent
+    from interlock.agents.coding.probing import NoAnswer
     from interlock.app import FromSettings
     from interlock.engine.salvage import Salvaged
     from interlock.settings import SandboxSettings, Settings
@@ -212,7 +212,7 @@ async def runners(setup: FromSettings, *, ask: bool) -> list[Check]:
 async def runner(setup: FromSettings, name: str, label: str, *, ask: bool) -> Check:
     """One runner: found, version and mode of a coding agent, and its answer to a one-line question."""
     from interlock.agents.coding.catalogue import known
-    from interlock.agents.coding.probing import Failure, probe
+    from interlock.agents.coding.probing import NoAnswer, probe
     from interlock.settings import AcpAgent, CodingAgent
 
     try:
@@ -224,7 +224,7 @@ async def runner(setup: FromSettings, name: str, label: str, *, ask: bool) -> Ch
     if not isinstance(table, CodingAgent | AcpAgent):
         return Check("runner", State.OK if health.ok else State.BROKEN, text, health.remedy)
     agent = known(table.type) if isinstance(table, CodingAgent) else None
-    mode = table.mode if isinstance(table, CodingAgent) else "acp"
+    mode = (table.mode if isinstance(table, CodingAgent) else None) or (agent.mode if agent else "acp")
     if not health.ok:
         remedy = f"{agent.install}, or name its program: runners.{name}.program" if agent else health.remedy
         return Check("runner", State.BROKEN, text, remedy)
@@ -236,24 +236,24 @@ async def runner(setup: FromSettings, name: str, label: str, *, ask: bool) -> Ch
     if answer.ok:
         return Check("runner", State.OK, f"{text}; mode {mode}; answers in {answer.seconds:.1f} s")
     text = f"{text}; mode {mode}; does not answer: {printable(answer.text, 300)}"
-    state = State.NOTE if answer.failure is Failure.LIMIT else State.BROKEN
+    state = State.NOTE if answer.failure is NoAnswer.LIMIT else State.BROKEN
     by_hand = shlex.join([setup.program_of(table), *table.args])
     return Check("runner", state, text, unanswered(answer.failure, name, table.model, agent, by_hand))
 
 
-def unanswered(failure: Failure | None, name: str, model: str | None, agent: Known | None, command: str) -> str:
+def unanswered(failure: NoAnswer | None, name: str, model: str | None, agent: KnownAgent | None, command: str) -> str:
     """What a person can do about an agent that is there and does not answer."""
-    from interlock.agents.coding.probing import Failure
+    from interlock.agents.coding.probing import NoAnswer
 
     by_hand = f"Run it by hand and see what it says: {command}"
     match failure:
-        case Failure.LIMIT:
+        case NoAnswer.LIMIT:
             return "Nothing: it will answer again later."
-        case Failure.ACCESS:
+        case NoAnswer.ACCESS:
             return agent.sign_in if agent else f"Sign in with its own program. {by_hand}"
-        case Failure.REQUEST:
+        case NoAnswer.REQUEST:
             return f"Correct runners.{name}.model, which is {model!r}. {by_hand}" if model else by_hand
-        case Failure.START:
+        case NoAnswer.START:
             return f"{by_hand}. Or name another program: runners.{name}.program"
     return f"Check the network. {by_hand}"
 

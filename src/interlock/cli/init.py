@@ -18,7 +18,7 @@ from interlock.playbooks import load
 from interlock.settings import FILE_NAME
 
 if TYPE_CHECKING:
-    from interlock.agents.coding.finding import Found
+    from interlock.agents.coding.finding import InstalledAgent
     from interlock.app import FromSettings
 
 BROKEN = 2
@@ -122,14 +122,14 @@ def validate(door: Door, playbook: PlaybookName) -> int:
     return BROKEN if problems else 0
 
 
-async def _installed(door: Door) -> list[Found]:
+async def _installed(door: Door) -> list[InstalledAgent]:
     from interlock.agents.coding.finding import installed_agents
 
     return await installed_agents(door.environ)
 
 
 def set_up(
-    door: Door, further: Mapping[str, str], agents: list[Found], playbook: str | None
+    door: Door, further: Mapping[str, str], agents: list[InstalledAgent], playbook: str | None
 ) -> tuple[list[str], list[str], str | None]:
     """Write what is missing of settings and `further` files: the paths written, those kept, the runner that is set."""
     from interlock.documents import Store
@@ -150,7 +150,7 @@ def set_up(
     return written, kept, runner
 
 
-def _runner(setup: FromSettings, asked: str | None, agents: list[Found]) -> str | None:
+def _runner(setup: FromSettings, asked: str | None, agents: list[InstalledAgent]) -> str | None:
     """The runner for new settings: the one asked for, else the installed agent that is most likely to answer."""
     from interlock.agents.coding.finding import choice_of
 
@@ -161,7 +161,7 @@ def _runner(setup: FromSettings, asked: str | None, agents: list[Found]) -> str 
     return best.agent.name if best is not None else None
 
 
-def _chosen(runner: str, agents: list[Found]) -> str:
+def _chosen(runner: str, agents: list[InstalledAgent]) -> str:
     """The line that chooses, and as comments what else is there."""
     lines = ["", f'runner = "{runner}"']
     others = [one for one in agents if one.agent.name != runner]

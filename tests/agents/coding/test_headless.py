@@ -14,7 +14,7 @@ import pytest
 
 from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.dialect import Ask, Conclusion, Invocation
-from interlock.agents.coding.events import Event, Said, SessionBegan, Waits
+from interlock.agents.coding.events import Event, SessionBegan, Spoke, Waits
 from interlock.agents.coding.headless import HeadlessRunner
 from interlock.agents.coding.stream import LINE_LIMIT
 from interlock.agents.coding.trouble import trouble
@@ -50,7 +50,7 @@ class PlainReader:
             case {"session": session}:
                 yield SessionBegan(session)
             case {"text": text}:
-                yield Said(text)
+                yield Spoke(text)
             case {"waits": why}:
                 yield Waits(why)
 
