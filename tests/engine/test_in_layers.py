@@ -25,6 +25,7 @@ from interlock.engine.host import Finished, Quiet
 from interlock.engine.journal import Line
 from interlock.errors import ConfigInvalid
 from interlock.workspace import UNPROMISED, open_layers
+from tests import own_python
 from tests.conformance.harness import until
 from tests.engine.test_people import CommandApplication, marked
 from tests.engine.toys import GATED, ONCE, Work, single, toy
@@ -350,7 +351,8 @@ def test_the_network_lets_through_what_the_settings_say(
         "        print(error)\n"
     )
     (repository / "fetch.py").write_text(fetch)
-    overrides = {"sandbox": {"network": network, "hosts": [f"127.0.0.1:{model}"]}}
+    shown = list(map(str, own_python.PLACES))
+    overrides = {"sandbox": {"network": network, "hosts": [f"127.0.0.1:{model}"], "home": shown}}
     report = called(repository, CODER, f"{sys.executable} fetch.py {model} {other}", overrides=overrides)
     found = {"both": ["src/model.txt", "src/other.txt"], "the model": ["src/model.txt"], "nothing": []}
     assert report["changes"] == found[reached]

@@ -23,6 +23,7 @@ from interlock.engine.host import Finished, Quiet
 from interlock.errors import AgentFailed, InterlockError
 from interlock.playbooks.router import RouterInputs, example_files, router
 from interlock.playbooks.router.problems import TASK_LIST, RouterError
+from tests import own_python
 
 PROLOGUE = """
 import json, os, sys, time
@@ -59,7 +60,7 @@ class Place:
         (self.root / path).write_text(text, "utf-8")
 
     def app(self, view: Quiet | None = None) -> Application:
-        environ = {"PATH": "/usr/bin:/bin", "HOME": str(self.root.parent)}
+        environ = {"PATH": "/usr/bin:/bin", "HOME": str(self.root.parent), **own_python.SHOWN}
         return Application(self.root, view or Quiet(), environ=environ)
 
     def run(self, line: str, agent: str, view: Quiet | None = None) -> Finished:

@@ -17,6 +17,7 @@ from interlock.engine.folder import known_runs
 from interlock.engine.host import Call, Finished, Quiet
 from interlock.engine.journal import Line
 from interlock.playbooks.ticket import TicketInputs, ticket
+from tests import own_python
 from tests.playbooks.person import WAITS
 
 REQUEST = "ABC-12 fix the login error so that users can sign in"
@@ -136,6 +137,7 @@ class Place:
         return {
             "PATH": f"{self._programs()}:/usr/bin:/bin:/usr/local/bin",
             "HOME": str(self.root.parent / "home"),
+            **own_python.SHOWN,
         }
 
     def _programs(self) -> Path:
