@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib import resources
@@ -57,6 +57,8 @@ class Setup:
     """The runner that this process was told to use for all agents."""
     lenient: bool = False
     """Agents that cannot be called are no error before one of them is."""
+    tell: Callable[[str], None] = lambda _text: None
+    """Hears what a person should know while they wait."""
 
     def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> World:
         book = self.book(playbook)
@@ -67,6 +69,7 @@ class Setup:
             self.root / HOME,
             documents=(*playbook.documents(inputs), *playbook.state(inputs)),
             watch=self.settings.workspace.watch,
+            tell=self.tell,
         )
         return RealWorld(
             folder,
@@ -258,7 +261,7 @@ class Application:
 
     @cached_property
     def setup(self) -> Setup:
-        return Setup(self.root, self.settings, self.environ, self._runner)
+        return Setup(self.root, self.settings, self.environ, self._runner, tell=self.view.remark)
 
     @cached_property
     def host(self) -> Host:

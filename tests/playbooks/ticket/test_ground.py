@@ -101,6 +101,18 @@ def test_a_base_with_uncommitted_changes_in_the_way_stops_before_anything(place:
     assert (place.git("stash", "list"), place.git("rev-parse", "--abbrev-ref", "HEAD")) == ("", OTHER)
 
 
+@pytest.mark.req("EV-05", "EV-43")
+def test_a_start_that_is_refused_leaves_what_was_checked_out(place: Place) -> None:
+    """The base is looked at, and left again where its checks are red; a later start begins there."""
+    on_another_branch(place)
+    refused = place.run(base="main", test="false")
+    assert (refused.close.exit_code, place.calls) == (3, [])
+    assert place.git("rev-parse", "--abbrev-ref", "HEAD") == OTHER
+    finished = place.run(base="main")
+    assert finished.close.status is Status.COMPLETE, finished.close
+    assert "of another ticket" not in place.git("log", "--format=%s").splitlines()
+
+
 @pytest.mark.req("EV-43")
 def test_a_base_that_nobody_knows_is_refused(bench: Bench) -> None:
     error = bench.refuse(base="nowhere")

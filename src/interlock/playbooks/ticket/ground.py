@@ -1,12 +1,16 @@
 """Before the first agent: where the repository stands, and whether a ticket can begin from there (EV-43).
 
-Nothing is stashed here, and nothing is changed but what a person asked for: a checkout of the base.
+Nothing is stashed here, and nothing is changed but what a person asked for: a checkout of the base, which is taken
+back where the ticket cannot begin.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+from interlock import engine
 from interlock.engine import Choice, Ending, Run
 from interlock.playbooks.ticket import problems
 from interlock.playbooks.ticket.git import Branch, Repository, Standing, shown
@@ -36,27 +40,40 @@ def refuse_unusable(standing: Standing, dirty: tuple[str, ...]) -> None:
         raise stopped("HEAD is detached and there are local changes; commit them or check out a branch")
 
 
-async def find_ground(run: Run, ticket: str, base: str | None, repository: Repository) -> None:
-    """Begin from the base: it is checked out, or a person says that what is checked out will do."""
+@asynccontextmanager
+async def ground(run: Run, ticket: str, base: str | None, repository: Repository) -> AsyncIterator[None]:
+    """Begin from the base; where a start is refused, what was checked out before it is checked out again."""
+    left = await find_ground(run, ticket, base, repository)
+    try:
+        yield
+    except (engine.Stop, problems.TicketError):
+        if left:
+            await Branch(run, left).checkout()
+        raise
+
+
+async def find_ground(run: Run, ticket: str, base: str | None, repository: Repository) -> str:
+    """The base is checked out, or a person says that what is checked out will do. What was left for it; else empty."""
     standing = await repository.standing()
     refuse_unusable(standing, standing.dirty)
     said = run.settle_once("base", {"base": base or run.settings.base})["base"]
     wanted = said or await repository.default_branch()
     if not wanted or wanted == standing.branch or not standing.head:
-        return
+        return ""
     commit = await repository.commit_named(wanted)
     if not commit:
         raise problems.no_base(wanted)
     if commit == standing.head or ticket in _TICKETS.findall(standing.branch):
-        return
+        return ""
     if not said and await stays_here(run, standing, wanted):
-        return
+        return ""
     if standing.dirty:
         files = ", ".join(standing.dirty[:20])
         raise stopped(f"{wanted} cannot be checked out with uncommitted changes ({files}); commit or stash them")
     done = await Branch(run, wanted).checkout()
     if not done.ok:
         raise stopped(f"{wanted} cannot be checked out: {shown(done)}")
+    return standing.branch or standing.head
 
 
 async def stays_here(run: Run, standing: Standing, base: str) -> bool:

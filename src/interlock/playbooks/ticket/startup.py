@@ -15,7 +15,7 @@ from interlock.playbooks.ticket import briefs, problems
 from interlock.playbooks.ticket.artifacts import prompt_rule, questions_of, render_prompt
 from interlock.playbooks.ticket.documents import IGNORED, branch_name, first_progress, home, read_yaml, with_ignored
 from interlock.playbooks.ticket.git import IGNORE, Repository
-from interlock.playbooks.ticket.ground import check_branch, find_ground
+from interlock.playbooks.ticket.ground import check_branch, ground
 from interlock.playbooks.ticket.ledger import Ledger, Stop, checks_of
 from interlock.playbooks.ticket.process import digest_of, failure, write_anew
 from interlock.playbooks.ticket.progress import stamp
@@ -126,7 +126,11 @@ async def startup_analysis(run: Run, ticket: str, inputs: TicketInputs, reposito
     if not await repository.is_there():
         raise problems.not_a_repository(await repository.place())
     note(run, "startup.analysis.start", "I1")
-    await find_ground(run, ticket, inputs.base, repository)
+    async with ground(run, ticket, inputs.base, repository):
+        return await analyse(run, ticket, inputs, repository)
+
+
+async def analyse(run: Run, ticket: str, inputs: TicketInputs, repository: Repository) -> Analysis:
     analyses: dict[str, Callable[[], Awaitable[object]]] = {
         "commands": partial(find_commands, run),
         "cores": partial(count_cores, run),
