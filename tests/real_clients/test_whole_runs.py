@@ -20,7 +20,7 @@ from tools.model_server import Script, serving
 
 STORIES = (ROADMAP, HARNESS, FEATURE, ROUTER, TICKET)
 CLIENTS = ("claude", "codex", "claude-acp", "codex-acp")
-OFTEN = {"roadmap": ("claude", "codex"), "ticket": ("claude", "codex"), "harness": ("claude",), "feature": ("claude",)}
+OFTEN = {"roadmap": ("claude",)}
 """What an ordinary run has time for: by playbook, the clients.  The others are long."""
 EACH = [
     pytest.param(

@@ -38,7 +38,7 @@ def decide(place: Place, choice: str) -> Any:
 
 
 @pytest.mark.req("EV-43")
-@pytest.mark.parametrize(("choice", "stacked"), [("base", False), ("here", True)])
+@pytest.mark.parametrize(("choice", "stacked"), [("base", False), pytest.param("here", True, marks=pytest.mark.long)])
 def test_standing_on_another_tickets_branch_is_asked_about(place: Place, choice: str, stacked: bool) -> None:
     """Before the first agent; the work begins where the person says."""
     on_another_branch(place)
@@ -63,6 +63,7 @@ def test_a_question_about_the_base_can_be_declined(bench: Bench) -> None:
     assert (simulation.go().exit_code, bench.called, bench.git.branch) == (3, [], OTHER)
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-43")
 @pytest.mark.parametrize(("base", "stacked"), [("main", False), (OTHER, True)])
 def test_a_base_that_is_named_is_not_asked_about(place: Place, base: str, stacked: bool) -> None:
@@ -72,6 +73,7 @@ def test_a_base_that_is_named_is_not_asked_about(place: Place, base: str, stacke
     assert ("of another ticket" in place.git("log", "--format=%s").splitlines()) is stacked
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-43")
 def test_the_remotes_default_branch_is_the_base(place: Place, tmp_path: Path) -> None:
     """Whatever it is called: standing on it, nothing is asked; standing on `main`, that is."""
