@@ -14,7 +14,7 @@ from pathlib import Path
 from tests import own_python
 from tests.docs.pages import DOCS, Block, files_of
 
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 
 
 class Reader:

@@ -21,10 +21,12 @@ from interlock.agents.coding.acp_profiles import PLAIN, Opening, Profile
 from interlock.agents.coding.asking import Configured
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Allowance, Usage
 from interlock.contracts import Reason
-from tests.agents.conftest import Wrapped
+from tests.agents.conftest import Deadline, Wrapped
 from tests.proofs import long
 
 RequestFor = Callable[..., AgentRequest]
+THOUGHT = ["think", "x" * 2000]
+"""Long enough to be told at once."""
 AGENT = Path(__file__).parent / "acp_agent.py"
 
 
@@ -419,11 +421,12 @@ async def test_large_answers_and_a_chatty_stderr_pass(request_for: RequestFor) -
 
 
 async def test_at_the_deadline_the_turn_is_broken_off_and_all_is_ended(
-    request_for: RequestFor, child_of: Callable[[AgentRequest], list[int]]
+    request_for: RequestFor, child_of: Callable[[AgentRequest], list[int]], deadline: Deadline
 ) -> None:
     """It is told to stop first; tools in sessions of their own end with it."""
-    request = request_for(timeout_s=6.0)
-    ended = await call(request, ["start", "sleep", "600"], ["say", "half"], ["hang"])
+    request, news = request_for(), list[AgentNews]()
+    deadline(lambda: told(news, "thought"))
+    ended = await call(request, ["start", "sleep", "600"], ["say", "half"], THOUGHT, ["hang"], news=news)
     assert (ended.timed_out, ended.partial, ended.fault) == (True, False, None)
     assert (request.workspace / "told-to-stop").exists()
     assert ended.output.read() == b"half"
@@ -431,23 +434,28 @@ async def test_at_the_deadline_the_turn_is_broken_off_and_all_is_ended(
 
 
 async def test_an_agent_that_does_not_listen_is_ended(
-    request_for: RequestFor, child_of: Callable[[AgentRequest], list[int]], monkeypatch: pytest.MonkeyPatch
+    request_for: RequestFor,
+    child_of: Callable[[AgentRequest], list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+    deadline: Deadline,
 ) -> None:
     """What is asked of it is not waited for."""
     monkeypatch.setattr(acp_session, "_BREAK_OFF_S", 0.2)
-    request = request_for(timeout_s=6.0)
-    ended = await call(request, ["start", "sleep", "600"], ["hang"], nature={"deaf": True})
+    request, news = request_for(), list[AgentNews]()
+    deadline(lambda: told(news, "thought"))
+    ended = await call(request, ["start", "sleep", "600"], THOUGHT, ["hang"], news=news, nature={"deaf": True})
     assert ended.timed_out
     assert (request.workspace / "told-to-stop").exists()
     assert (left(request), child_of(request)) == ([], [])
 
 
-async def test_partial_results_are_asked_for_and_waited_for(request_for: RequestFor) -> None:
+async def test_partial_results_are_asked_for_and_waited_for(request_for: RequestFor, deadline: Deadline) -> None:
     """A turn that ends in the time after that counts as partial."""
-    request, news = request_for(timeout_s=6.0, partial_grace_s=10.0), list[AgentNews]()
-    ended = await call(request, ["wait_for", str(request.partial_path)], ["say", "this far"], news=news)
+    request, news = request_for(partial_grace_s=120.0), list[AgentNews]()
+    deadline(lambda: told(news, "thought"))
+    ended = await call(request, THOUGHT, ["wait_for", str(request.partial_path)], ["say", "this far"], news=news)
     assert (ended.timed_out, ended.partial, ended.output.read()) == (True, True, b"this far")
-    assert told(news, "partial.requested") == [{"grace_s": 10.0}]
+    assert told(news, "partial.requested") == [{"grace_s": 120.0}]
 
 
 async def test_cancelling_a_call_ends_everything_first(
@@ -458,11 +466,11 @@ async def test_cancelling_a_call_ends_everything_first(
     begun = asyncio.Event()
     task = asyncio.create_task(
         runner().call(
-            replace(request, brief=brief(["start", "sleep", "600"], ["think", "x" * 2000], ["hang"])),
+            replace(request, brief=brief(["start", "sleep", "600"], THOUGHT, ["hang"])),
             lambda news: begun.set() if news.kind == "thought" else None,
         )
     )
-    await asyncio.wait_for(begun.wait(), 20)
+    await asyncio.wait_for(begun.wait(), 120)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
