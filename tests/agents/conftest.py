@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,9 @@ import pytest
 from interlock.agents import process_table
 from interlock.agents.process import ProcessExit, run_process
 from interlock.agents.runner import AgentRequest
+from tests.deadlines import deadline
+
+__all__ = ["deadline"]
 
 LAUNCHER = """\
 import os, signal, subprocess, sys
@@ -128,33 +130,3 @@ def request_for(tmp_path: Path, marker: str) -> Callable[..., AgentRequest]:
         return request
 
     return make
-
-
-Deadline = Callable[[Callable[[], object]], None]
-
-
-@pytest.fixture
-async def deadline(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Deadline]:
-    """`deadline(condition)`: as soon as that holds, whatever the event loop waits for has taken too long.
-
-    How long a program takes to get there depends on what else the machine does.
-    """
-    loop = asyncio.get_running_loop()
-    clock, ahead = loop.time, 0.0
-    monkeypatch.setattr(loop, "time", lambda: clock() + ahead)
-    watching: list[asyncio.Task[None]] = []
-
-    async def watch(condition: Callable[[], object]) -> None:
-        nonlocal ahead
-        while not condition():  # noqa: ASYNC110 - files and processes set no event
-            await asyncio.sleep(0.01)
-        ahead += 1e6
-
-    yield lambda condition: watching.append(asyncio.create_task(watch(condition)))
-    for task in watching:
-        task.cancel()
-
-
-def says(place: Path, text: bytes) -> Callable[[], bool]:
-    """Whether this stands in a file by now."""
-    return lambda: place.exists() and text in place.read_bytes()

@@ -16,7 +16,7 @@ from interlock.agents import process_table
 from interlock.agents.command import PLACEHOLDERS, CommandRunner
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Usage
 from interlock.errors import ConfigInvalid
-from tests.agents.conftest import Deadline, says
+from tests.deadlines import Deadline, says
 
 RequestFor = Callable[..., AgentRequest]
 Program = Callable[[str], list[str]]

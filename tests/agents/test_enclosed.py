@@ -15,7 +15,8 @@ import pytest
 
 from interlock.agents import AgentNews, AgentRequest, CommandRunner, Runner, Scenario, ScriptedRunner, process_table
 from interlock.workspace import Confinement, Layer, Workspace, open_layers
-from tests.agents.conftest import Deadline, Wrapped, says
+from tests.agents.conftest import Wrapped
+from tests.deadlines import Deadline, says
 
 Execute = Callable[..., Any]
 Program = Callable[[str], list[str]]

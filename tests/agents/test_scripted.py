@@ -26,7 +26,7 @@ from interlock.contracts import (
     parse_answer,
 )
 from interlock.errors import DocumentInvalid
-from tests.agents.conftest import Deadline
+from tests.deadlines import Deadline
 from tests.playbooks.answer_words import ALL, ROADMAP, SAID
 
 RequestFor = Callable[..., AgentRequest]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deadlines import Deadline
 from tests.real_clients.subjects import ROLE, Bench, Subject, text
 from tools.model_server import Serving
 
@@ -71,8 +72,9 @@ async def test_a_limit_of_the_service_is_told_as_one(bench: Bench) -> None:
     assert exit_.usage is None
 
 
-async def test_a_deadline_leaves_no_process(bench: Bench) -> None:
+async def test_a_deadline_leaves_no_process(bench: Bench, deadline: Deadline) -> None:
     """In the middle of a command in a session of its own."""
-    exit_ = await bench.call("@shell sleep 300\n@say late", timeout_s=8.0)
+    deadline(lambda: any("sleep" in one for one in bench.processes()))
+    exit_ = await bench.call("@shell sleep 300\n@say late")
     assert exit_.timed_out
     assert bench.processes() == []

@@ -21,7 +21,8 @@ from interlock.agents.coding.acp_profiles import PLAIN, Opening, Profile
 from interlock.agents.coding.asking import Configured
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Allowance, Usage
 from interlock.contracts import Reason
-from tests.agents.conftest import Deadline, Wrapped
+from tests.agents.conftest import Wrapped
+from tests.deadlines import Deadline
 from tests.proofs import long
 
 RequestFor = Callable[..., AgentRequest]

@@ -20,7 +20,7 @@ from interlock.agents.coding.stream import LINE_LIMIT
 from interlock.agents.coding.trouble import trouble
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Limited, Usage
 from interlock.contracts import Reason
-from tests.agents.conftest import Deadline
+from tests.deadlines import Deadline
 
 RequestFor = Callable[..., AgentRequest]
 KEY = "sk-0123456789abcdef"
