@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import resources
@@ -55,6 +55,8 @@ class FromSettings(Setup):
     """Playbooks that do not ship with interlock."""
     lenient: bool = False
     """Agents that cannot be called are no error before one of them is."""
+    tell: Callable[[str], None] = lambda _text: None
+    """Hears what a person should know while they wait."""
 
     @cached_property
     def settings(self) -> Settings:
@@ -97,6 +99,7 @@ class FromSettings(Setup):
             self.root / HOME,
             documents=(*playbook.documents(inputs), *playbook.state(inputs)),
             watch=self.settings.workspace.watch,
+            tell=self.tell,
         )
         return RealWorld(
             folder,
@@ -264,4 +267,5 @@ def open_runs(root: Path, view: View, *, environ: Mapping[str, str], **more: Any
     root = root.resolve()
     environ = without_our_own(environ, root)
     chosen = {name: more.pop(name) for name in ("runner", "overrides", "playbooks") if name in more}
-    return Runs(root, FromSettings(root, environ, **chosen), view, environ=environ, **more)
+    setup = FromSettings(root, environ, tell=view.remark, **chosen)
+    return Runs(root, setup, view, environ=environ, **more)

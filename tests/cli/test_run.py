@@ -189,7 +189,7 @@ def test_a_reader_that_leaves_is_no_error(workspace: Any) -> None:
     process = workspace.spawn("logs", "latest", "--follow", "--json")
     process.stdout.close()
     process.stdout = None
-    _, stderr = process.communicate(timeout=20)
+    _, stderr = process.communicate(timeout=120)
     assert process.returncode == 141
     assert stderr == b""
 
@@ -200,7 +200,7 @@ def test_a_run_survives_streams_that_nobody_reads(workspace: Any, stream: str) -
     process = workspace.spawn("run", "toy", "a", "--mode", "quick")
     getattr(process, stream).close()
     setattr(process, stream, None)
-    said = process.communicate(timeout=20)
+    said = process.communicate(timeout=120)
     assert process.returncode == 0
     assert workspace.events()[-1] == "run.end"
     assert b"Traceback" not in b"".join(part or b"" for part in said)

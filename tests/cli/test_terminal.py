@@ -223,6 +223,7 @@ def is_free_of_it(got: bytes) -> bool:
     return not any(part in got for part in planted)
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-43")
 def test_no_command_lets_anything_through(evil: Any) -> None:
     """From the first start over the gate to the report: the terminal is told, and not driven."""

@@ -478,7 +478,7 @@ def write(root: Path, path: str, content: str | bytes | None) -> None:
 
 async def until(condition: Callable[[], object]) -> None:
     """Waits for what another task or process does; fails when it never comes."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 - files and processes set no event
             await asyncio.sleep(0.01)
 

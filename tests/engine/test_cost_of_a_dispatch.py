@@ -21,7 +21,7 @@ from interlock.workspace.layers import layer as layer_module
 from tests.engine.test_people import command_runs
 from tests.engine.toys import Work, toy
 
-CODER = Dispatch("coder", "Write code.", writes=("area0/**",), timeout_s=60.0)
+CODER = Dispatch("coder", "Write code.", writes=("area0/**",), timeout_s=600.0)
 STARTS = ("subprocess.Popen", "os.posix_spawn", "os.fork")
 LOOKS = ("open", "os.scandir", "os.listdir")
 

@@ -26,11 +26,12 @@ from interlock.engine.playing import Finished
 from interlock.engine.runs import Quiet
 from interlock.errors import ConfigInvalid
 from interlock.workspace import UNPROMISED, open_layers
+from tests import own_python
 from tests.conformance.harness import until
 from tests.engine.test_people import command_runs, marked
 from tests.engine.toys import GATED, ONCE, Work, single, toy
 
-CODER = Dispatch("coder", "Write code.", writes=("src/**",), timeout_s=60.0)
+CODER = Dispatch("coder", "Write code.", writes=("src/**",), timeout_s=600.0)
 JUDGE = replace(CODER, agent="judge", kind=Kind.JUDGE, writes=())
 DONE = "\necho DONE: fine\n"
 
@@ -178,7 +179,7 @@ def test_known_secrets_are_in_no_record(repository: Path) -> None:
     """The environment's, and those of a runner's own: printed, written to files, committed, answered."""
     secret, own = "s3cr3t-value-of-the-shell", "s3cr3t-value-of-the-runner"
     environ = {**os.environ, "API_TOKEN": secret}
-    spec = replace(CODER, timeout_s=60.0)
+    spec = replace(CODER, timeout_s=600.0)
     script = (
         'echo "$API_TOKEN $OWN_KEY"; echo "$API_TOKEN" >&2; echo "$OWN_KEY" > elsewhere.txt; '
         'echo "key = $API_TOKEN" > src/key.py; '
@@ -345,13 +346,14 @@ def test_the_network_lets_through_what_the_settings_say(
         "import sys, urllib.request\n"
         "for name, port in zip(('model', 'other'), sys.argv[1:]):\n"
         "    try:\n"
-        "        text = urllib.request.urlopen(f'http://127.0.0.1:{port}/', timeout=20).read().decode()\n"
+        "        text = urllib.request.urlopen(f'http://127.0.0.1:{port}/', timeout=120).read().decode()\n"
         "        open(f'src/{name}.txt', 'w').write(text)\n"
         "    except OSError as error:\n"
         "        print(error)\n"
     )
     (repository / "fetch.py").write_text(fetch)
-    overrides = {"sandbox": {"network": network, "hosts": [f"127.0.0.1:{model}"]}}
+    shown = list(map(str, own_python.PLACES))
+    overrides = {"sandbox": {"network": network, "hosts": [f"127.0.0.1:{model}"], "home": shown}}
     report = called(repository, CODER, f"{sys.executable} fetch.py {model} {other}", overrides=overrides)
     found = {"both": ["src/model.txt", "src/other.txt"], "the model": ["src/model.txt"], "nothing": []}
     assert report["changes"] == found[reached]

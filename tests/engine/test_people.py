@@ -214,7 +214,7 @@ def test_of_twenty_people_who_decide_at_once_exactly_one_counts(real: Start, tmp
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     codes = json.loads(done.stdout)

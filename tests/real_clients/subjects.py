@@ -120,7 +120,7 @@ class Bench:
             "folder": self.place / "records",
             "brief": f"{ROLE}\n\n{task}",
             "instructions": ROLE,
-            "timeout_s": 120.0,
+            "timeout_s": 600.0,
             "marker": self.marker,
         }
         return AgentRequest(**{**facts, **more})
@@ -215,7 +215,7 @@ def scenario(task: str) -> str:
     return json.dumps({"reactions": [{"agent": "tester", **reaction}]})
 
 
-async def until(seen: Callable[[], bool], seconds: float = 60.0) -> None:
+async def until(seen: Callable[[], bool], seconds: float = 300.0) -> None:
     """Waits for something to become true; an error when it does not."""
     async with asyncio.timeout(seconds):
         while not seen():  # noqa: ASYNC110 - what is waited for happens in other processes

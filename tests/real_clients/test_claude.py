@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.agents import Allowance
+from tests.deadlines import Deadline
 from tests.real_clients.subjects import ROLE, Bench, Subject, text
 from tools.model_server import Serving
 
@@ -102,9 +103,10 @@ async def test_its_list_of_tasks_can_be_watched(bench: Bench) -> None:
     assert plans == [[["Write it", state]] for state in ("pending", "in_progress", "completed")]
 
 
-async def test_a_deadline_keeps_the_tokens_so_far(bench: Bench) -> None:
+async def test_a_deadline_keeps_the_tokens_so_far(bench: Bench, deadline: Deadline) -> None:
     """What its answers took until then; what it wrote and what it cost, nobody knows."""
-    exit_ = await bench.call("@usage 700 50\n@write docs/a.md :: x\n@sleep 300\n@say late", timeout_s=8.0)
+    deadline((bench.workspace / "docs/a.md").exists)
+    exit_ = await bench.call("@usage 700 50\n@write docs/a.md :: x\n@sleep 300\n@say late")
     assert exit_.timed_out
     assert exit_.usage is not None
     assert (exit_.usage.input_tokens, exit_.usage.output_tokens, exit_.usage.cost_usd) == (700, None, None)

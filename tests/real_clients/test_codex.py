@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.contracts import Reason
+from tests.deadlines import Deadline
 from tests.real_clients.subjects import Bench, Subject, text
 from tools.model_server import Serving
 
@@ -52,9 +53,10 @@ async def test_a_request_that_the_service_refuses_is_told_in_its_words(bench: Be
     assert "the model is unknown" in exit_.fault.text
 
 
-async def test_a_deadline_leaves_no_process_and_no_trace_of_the_sandbox(bench: Bench) -> None:
+async def test_a_deadline_leaves_no_process_and_no_trace_of_the_sandbox(bench: Bench, deadline: Deadline) -> None:
     """In the middle of a command: codex puts placeholders into the folders that it guards while one runs."""
-    exit_ = await bench.call("@shell sleep 300\n@say late", timeout_s=5.0)
+    deadline(lambda: any("sleep" in one for one in bench.processes()))
+    exit_ = await bench.call("@shell sleep 300\n@say late")
     assert exit_.timed_out
     assert bench.processes() == []
     assert bench.files() == {"docs/keep.md": "kept", "code.py": "old"}

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from interlock.errors import PathRefused, WorkspaceFailed
-from interlock.workspace import Entry, Snapshot, Work, Workspace, bring_in, bringing_in, work_patch
+from interlock.workspace import Entry, Snapshot, Work, Workspace, bring_in, bringing_in, turns, work_patch
 from interlock.workspace.objects import store_bytes
 from interlock.workspace.three_ways import CONFLICT_BYTES
 
@@ -343,8 +343,8 @@ async def test_a_file_that_never_rests_is_said(meeting: Meeting, monkeypatch: py
 
 
 @pytest.mark.req("LY-06", "LY-30")
-async def test_results_come_in_one_after_the_other(meeting: Meeting) -> None:
-    """Imports asked for at once, also by another process, each see what the one before wrote: nothing is lost."""
+async def test_results_come_in_one_after_the_other(meeting: Meeting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Imports asked for at once each see what the one before wrote; who waits for another process says for which."""
     works = []
     for number in range(4):
         meeting.entries = []
@@ -366,11 +366,15 @@ async def test_results_come_in_one_after_the_other(meeting: Meeting) -> None:
     await other.stdout.readline()
     meeting.entries = []
     meeting.theirs("late", "late")
+    monkeypatch.setattr(turns, "PATIENCE_S", 0.0)
+    told: asyncio.Queue[str] = asyncio.Queue()
+    meeting.workspace.tell = told.put_nowait
     waiting = asyncio.ensure_future(meeting.bring())
-    await asyncio.wait([waiting], timeout=0.05)
+    assert f"Waiting for the import: process {other.pid} (" in await told.get()
     assert not waiting.done()
     other.stdin.close()
     assert (await waiting).paths == ("late",)
+    assert told.empty(), "said once"
     await other.wait()
 
 

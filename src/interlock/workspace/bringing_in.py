@@ -9,12 +9,10 @@ written before.  One import at a time writes, of all processes that work in the 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -31,10 +29,10 @@ from interlock.workspace.objects import Objects, copy_out, open_plain, reading
 from interlock.workspace.paths import file_parts
 from interlock.workspace.snapshots import Workspace
 from interlock.workspace.three_ways import Now, Step, ThreeWays
+from interlock.workspace.turns import turn
 
 T = TypeVar("T")
 _TRIES = 5
-_PAUSE_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,9 @@ async def bring_in(workspace: Workspace, work: Work, *, label: str) -> BroughtIn
         _check(entry)
     if not work.entries:
         return BroughtIn()
-    async with workspace.merging, _alone(workspace), reading(workspace.shadow, workspace.trees) as objects:
+    _ = workspace.shadow.plain
+    lock = turn(workspace.shadow.path / "import.lock", "the import", workspace.tell)
+    async with workspace.merging, lock, reading(workspace.shadow, workspace.trees) as objects:
         return await _Import(workspace, objects, work, label).run()
 
 
@@ -249,23 +249,6 @@ def _check(entry: Entry) -> None:
         raise PathRefused(entry.path, "it is neither a file nor a link")
     if stat.S_ISREG(entry.mode) and entry.mode & (stat.S_ISUID | stat.S_ISGID):
         raise PathRefused(entry.path, "it has a set-uid or set-gid bit")
-
-
-@asynccontextmanager
-async def _alone(workspace: Workspace) -> AsyncIterator[None]:
-    """Held by one process at a time; other runs in this workspace import too."""
-    _ = workspace.shadow.plain
-    handle = os.open(workspace.shadow.path / "import.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                await asyncio.sleep(_PAUSE_S)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _write_note(note: Path, steps: Iterable[Step]) -> None:

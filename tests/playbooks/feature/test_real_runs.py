@@ -110,6 +110,7 @@ def test_parallel_tasks_change_real_code_in_layers_and_are_merged(place: Place) 
     assert list((place.root / ".interlock/layers").glob("feature-*")) == []
 
 
+@pytest.mark.long
 def test_a_real_conflict_is_the_second_tasks_failure(place: Place) -> None:
     """The tree keeps the first; the second is planned again and then meets the new state."""
     base = (place.root / "src/app.py").read_text()
@@ -138,6 +139,7 @@ def test_a_real_conflict_is_the_second_tasks_failure(place: Place) -> None:
     assert "line_5 = 'one'" in text and text.endswith("line_40 = 40\n")
 
 
+@pytest.mark.long
 def test_a_folder_without_git_is_warned_of_and_works(tmp_path: Path) -> None:
     """Snapshots serve as diff context."""
     place = Place(tmp_path / "plain")
@@ -150,6 +152,7 @@ def test_a_folder_without_git_is_warned_of_and_works(tmp_path: Path) -> None:
     assert events(finished, "review.tier")[0]["files"] == 1
 
 
+@pytest.mark.long
 @pytest.mark.req("EN-18", "EN-17")
 def test_what_follows_a_complete_run(place: Place) -> None:
     """Refused with the exact words; with --new-run it runs again and keeps what lives on."""
@@ -253,6 +256,7 @@ def interlock(root: Path, *words: str, **env: str) -> subprocess.CompletedProces
     return subprocess.run(command, cwd=root, env={**known, **env}, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.req("FT-17", "FT-125", "FT-134")
 def test_the_door_waits_for_a_person_and_goes_on(place: Place) -> None:
     """Exit 4 with the gate; approve, resume, approve, resume; then DONE."""
@@ -286,6 +290,7 @@ def test_bad_input_is_exit_2_and_leaves_nothing(
     assert {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.long
 def test_the_door_hands_over_every_option(place: Place) -> None:
     """Options over the variable over settings; all of them are inputs of the run."""
     place.write(
@@ -317,6 +322,7 @@ def test_a_dry_run_shows_the_first_brief_and_changes_nothing(place: Place) -> No
     assert {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.long
 def test_the_example_scenario_revises_and_replans(tmp_path: Path) -> None:
     """What `init` writes for a try without agents goes through a design revision and one replan."""
     place = Place(tmp_path / "demo")
@@ -330,6 +336,7 @@ def test_the_example_scenario_revises_and_replans(tmp_path: Path) -> None:
     assert "Hello" in (place.root / "greeting.py").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-20", "EV-21", "CM-19")
 def test_a_rejected_plan_is_made_again_by_the_command_that_the_gate_prints(place: Place) -> None:
     """`reject`, then a plain `resume`: the planner is called again with the note, nobody else, and the gate waits."""

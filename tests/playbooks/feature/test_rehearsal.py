@@ -45,6 +45,7 @@ def tell(capsys: pytest.CaptureFixture[str]) -> Callable[[str, Counter[str]], No
     return told
 
 
+@pytest.mark.long
 def test_every_invariant_holds_with_one_deviation(tell: Callable[[str, Counter[str]], None]) -> None:
     """Whatever one agent does wrong once, at whatever call, the run completes, at worst degraded."""
     setup = rehearsal()

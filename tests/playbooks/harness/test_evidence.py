@@ -30,6 +30,7 @@ from tests.playbooks.harness.conftest import (
     writing,
 )
 from tests.playbooks.harness.place import Place
+from tests.proofs import long
 
 TEST = "make test"
 Ends = Callable[[CommandCall], CommandResult]
@@ -335,7 +336,7 @@ OLD = f"check: {CHECK} (with setup.cfg as before): ended with exit status 1"
 
 
 @pytest.mark.req("EV-04")
-@pytest.mark.parametrize("more", [{}, {"from_stage": "build"}, {"from_stage": "specification"}])
+@pytest.mark.parametrize("more", [{}, *long({"from_stage": "build"}, {"from_stage": "specification"})])
 def test_a_run_that_begins_behind_build_compares_with_the_tree_before_it(easy: Place, more: dict[str, str]) -> None:
     """Build's definitions do not become the old ones by a stop, nor by a stop after that."""
     for _ in range(2):
@@ -346,6 +347,7 @@ def test_a_run_that_begins_behind_build_compares_with_the_tree_before_it(easy: P
         assert UNCOMPARED not in str(easy.report.rows)
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-04")
 def test_a_resume_that_was_refused_changes_nothing_about_what_was_before(easy: Place) -> None:
     """A red command keeps a resume from calling anybody; the next one still compares with the tree before Build."""
@@ -358,6 +360,7 @@ def test_a_resume_that_was_refused_changes_nothing_about_what_was_before(easy: P
     assert shown[-1] == OLD
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-04", "EV-29")
 def test_a_person_can_let_the_new_definitions_hold(easy: Place) -> None:
     """By a word of theirs, with which the run goes on; in another workspace nobody knows what was before."""

@@ -241,6 +241,7 @@ def test_an_edit_of_run_state_is_not_taken_for_the_agents(bench: Bench) -> None:
     assert "mine" not in bench.text(RUN_STATE)
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-05", "HN-112")
 def test_a_person_and_a_crash_at_every_point(bench: Bench) -> None:
     """Wherever the engine dies while a person edits documents and code, every edit is there, and so is the end."""

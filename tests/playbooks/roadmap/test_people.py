@@ -139,6 +139,7 @@ def test_code_that_both_change_again_and_again_leaves_the_run_open(bench: Bench)
     assert "its work is not in the tree; to take it over: git apply '.interlock/runs/" in said
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-05", "EN-10", "CM-22")
 def test_a_person_and_a_crash_at_every_point() -> None:
     """Wherever the engine dies while a person edits roadmap and code, the end is the same and both edits are there."""

@@ -24,6 +24,7 @@ from interlock.engine.runs import Quiet, Runs
 from interlock.errors import AgentFailed, InterlockError
 from interlock.playbooks.router import RouterInputs, example_files, router
 from interlock.playbooks.router.problems import TASK_LIST, RouterError
+from tests import own_python
 
 PROLOGUE = """
 import json, os, sys, time
@@ -60,7 +61,7 @@ class Place:
         (self.root / path).write_text(text, "utf-8")
 
     def app(self, view: Quiet | None = None) -> Runs:
-        environ = {"PATH": "/usr/bin:/bin", "HOME": str(self.root.parent)}
+        environ = {"PATH": "/usr/bin:/bin", "HOME": str(self.root.parent), **own_python.SHOWN}
         return open_runs(self.root, view or Quiet(), environ=environ)
 
     def run(self, line: str, agent: str, view: Quiet | None = None) -> Finished:
@@ -200,6 +201,8 @@ time.sleep(600)
 @pytest.mark.req("RT-66")
 def test_partial_results_are_asked_for_and_relayed(place: Place) -> None:
     """An agent that sees the request and answers in time is relayed as partial."""
+    settings = (place.root / "interlock.toml").read_text("utf-8")
+    place.write("interlock.toml", settings.replace("partial_grace_s = 1.5", "partial_grace_s = 120"))
     place.command("plan", "timeout: 1\nrouting:\n  default: planner")
     finished = place.run(
         "/plan 196",
@@ -300,7 +303,7 @@ def test_the_command_line_prints_answers_and_refusals_as_they_are(place: Place) 
     def interlock(line: str) -> subprocess.CompletedProcess[bytes]:
         argv = [sys.executable, "-m", "interlock", "run", "router", line]
         env = {"PATH": "/usr/bin:/bin", "HOME": str(place.root.parent)}
-        return subprocess.run(argv, cwd=place.root, env=env, capture_output=True, timeout=60, check=False)
+        return subprocess.run(argv, cwd=place.root, env=env, capture_output=True, timeout=300, check=False)
 
     place.write(
         "agent.py", PROLOGUE + "out.write(b'a\\x00\\xff' + given['user_prompt'].encode() + b'\\nStatus: completed')"

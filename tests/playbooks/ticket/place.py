@@ -18,6 +18,7 @@ from interlock.engine.journal import Line
 from interlock.engine.playing import Finished
 from interlock.engine.runs import Call, Quiet, Runs
 from interlock.playbooks.ticket import TicketInputs, ticket
+from tests import own_python
 from tests.playbooks.person import WAITS
 
 REQUEST = "ABC-12 fix the login error so that users can sign in"
@@ -137,6 +138,7 @@ class Place:
         return {
             "PATH": f"{self._programs()}:/usr/bin:/bin:/usr/local/bin",
             "HOME": str(self.root.parent / "home"),
+            **own_python.SHOWN,
         }
 
     def _programs(self) -> Path:

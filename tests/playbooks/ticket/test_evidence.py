@@ -419,6 +419,7 @@ def test_the_work_of_a_refused_attempt_is_there_for_the_next_one(bench: Bench) -
     assert bench.git.files["src/long.txt"] == b"500 good lines\n"
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-44")
 def test_the_work_of_the_last_attempt_outlives_the_run(place: Place) -> None:
     """A paused ticket that gets new attempts goes on with it."""

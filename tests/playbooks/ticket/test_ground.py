@@ -40,7 +40,7 @@ def decide(place: Place, choice: str) -> Any:
 
 
 @pytest.mark.req("EV-43")
-@pytest.mark.parametrize(("choice", "stacked"), [("base", False), ("here", True)])
+@pytest.mark.parametrize(("choice", "stacked"), [("base", False), pytest.param("here", True, marks=pytest.mark.long)])
 def test_standing_on_another_tickets_branch_is_asked_about(place: Place, choice: str, stacked: bool) -> None:
     """Before the first agent; the work begins where the person says."""
     on_another_branch(place)
@@ -65,6 +65,7 @@ def test_a_question_about_the_base_can_be_declined(bench: Bench) -> None:
     assert (simulation.go().exit_code, bench.called, bench.git.branch) == (3, [], OTHER)
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-43")
 @pytest.mark.parametrize(("base", "stacked"), [("main", False), (OTHER, True)])
 def test_a_base_that_is_named_is_not_asked_about(place: Place, base: str, stacked: bool) -> None:
@@ -74,6 +75,7 @@ def test_a_base_that_is_named_is_not_asked_about(place: Place, base: str, stacke
     assert ("of another ticket" in place.git("log", "--format=%s").splitlines()) is stacked
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-43")
 def test_the_remotes_default_branch_is_the_base(place: Place, tmp_path: Path) -> None:
     """Whatever it is called: standing on it, nothing is asked; standing on `main`, that is."""
@@ -101,6 +103,18 @@ def test_a_base_with_uncommitted_changes_in_the_way_stops_before_anything(place:
     assert (finished.exit_code, place.calls) == (3, [])
     assert "src/t2.txt" in finished.reason
     assert (place.git("stash", "list"), place.git("rev-parse", "--abbrev-ref", "HEAD")) == ("", OTHER)
+
+
+@pytest.mark.req("EV-05", "EV-43")
+def test_a_start_that_is_refused_leaves_what_was_checked_out(place: Place) -> None:
+    """The base is looked at, and left again where its checks are red; a later start begins there."""
+    on_another_branch(place)
+    refused = place.run(base="main", test="false")
+    assert (refused.exit_code, place.calls) == (3, [])
+    assert place.git("rev-parse", "--abbrev-ref", "HEAD") == OTHER
+    finished = place.run(base="main")
+    assert finished.status is Status.COMPLETE, finished
+    assert "of another ticket" not in place.git("log", "--format=%s").splitlines()
 
 
 @pytest.mark.req("EV-43")

@@ -24,6 +24,7 @@ def progress(place: Place) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-40", "TK-46")
 def test_the_analysis_sees_every_file(place: Place) -> None:
     """The first file of all is found by its name and by its content; the fingerprint covers all names."""
@@ -46,6 +47,7 @@ def test_the_analysis_sees_every_file(place: Place) -> None:
     assert said == fingerprint(listing(tracked), {"Makefile": sha256_of(place.root / "Makefile")})
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-103")
 def test_many_uncommitted_files_are_all_carried(place: Place) -> None:
     """The question names twenty and counts the rest; the state document has all of them, none is committed."""

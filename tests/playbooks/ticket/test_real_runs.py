@@ -56,6 +56,7 @@ def test_a_ticket_in_a_project_with_make(place: Place) -> None:
     assert f"accepted on branch {BRANCH}" in str(again.output)
 
 
+@pytest.mark.long
 def test_a_ticket_in_a_python_project_with_pytest(place: Place) -> None:
     """A failing test names the file; caches of compiler and test runner are neither violations nor committed."""
     place.begin(
@@ -88,6 +89,7 @@ def test_a_ticket_in_a_python_project_with_pytest(place: Place) -> None:
     assert [data["what"] for data in red] == ["test"]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_a_ticket_in_a_node_project(place: Place) -> None:
     """Commands from package.json, where there is no build script: then there is nothing to build."""
@@ -143,6 +145,7 @@ def test_a_dry_run_shows_the_planners_brief(place: Place) -> None:
 # -- the repository in all its states
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-102")
 def test_documentation_and_other_stashes(place: Place) -> None:
     """The user's own stash stays where it is; changed and new documents arrive on the branch."""
@@ -159,6 +162,7 @@ def test_documentation_and_other_stashes(place: Place) -> None:
     assert place.git("diff", "--name-only", "main", "HEAD").splitlines()[:1] == [".gitignore"]
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-103")
 def test_dirty_code_waits_and_is_answered(place: Place) -> None:
     """Parked with exit 4; the same command with --dirty goes on; staged and new files of the user stay out."""
@@ -222,6 +226,7 @@ def test_a_repository_in_a_bad_state_is_left_alone(place: Place, state: str) -> 
     assert place.calls == []
 
 
+@pytest.mark.long
 def test_a_detached_head_without_changes_is_a_base(place: Place) -> None:
     """The branch is made from that commit."""
     place.begin(MAKE)
@@ -231,6 +236,7 @@ def test_a_detached_head_without_changes_is_a_base(place: Place) -> None:
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == BRANCH
 
 
+@pytest.mark.long
 def test_an_existing_branch_with_our_gitignore(place: Place) -> None:
     """A branch of an earlier try, which has our lines already, is switched to."""
     place.begin(MAKE)
@@ -257,6 +263,7 @@ def test_a_branch_that_is_checked_out_elsewhere_stops_the_run(place: Place, tmp_
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
 
 
+@pytest.mark.long
 def test_a_workspace_that_is_a_linked_worktree(place: Place, tmp_path: Path) -> None:
     """The user works in a worktree: branch and commit are made there, the main one is untouched."""
     main = Place(tmp_path / "main")
@@ -271,6 +278,7 @@ def test_a_workspace_that_is_a_linked_worktree(place: Place, tmp_path: Path) -> 
     assert main.git("worktree", "list", "--porcelain").count("worktree ") == 2
 
 
+@pytest.mark.long
 def test_a_repository_without_a_commit(place: Place) -> None:
     """Everything is uncommitted: it can be carried, not stashed; the first commit is the ticket's."""
     place.begin({**MAKE, "src/t1.txt": "ok\n"}, commit=False)
@@ -285,6 +293,7 @@ def test_a_repository_without_a_commit(place: Place) -> None:
     assert "src/t1.txt" not in place.git("ls-files").splitlines()
 
 
+@pytest.mark.long
 def test_a_repository_with_a_submodule(place: Place, tmp_path: Path) -> None:
     """A submodule is neither looked into nor committed."""
     inner = Place(tmp_path / "inner")
@@ -298,6 +307,7 @@ def test_a_repository_with_a_submodule(place: Place, tmp_path: Path) -> None:
     assert place.git("diff", "--name-only", "main", "HEAD", "--", "lib") == ""
 
 
+@pytest.mark.long
 def test_a_workspace_below_the_top_of_its_repository(tmp_path: Path) -> None:
     """Paths are the workspace's; the commit has them where they are."""
     top = tmp_path / "top"
@@ -321,6 +331,7 @@ def test_a_workspace_below_the_top_of_its_repository(tmp_path: Path) -> None:
 # -- commits and hooks
 
 
+@pytest.mark.long
 @pytest.mark.req("EN-46")
 def test_the_users_hooks_run_for_the_commit(place: Place) -> None:
     """A hook that refuses stops the run; when it is mended, resume makes the commit and nothing else."""
@@ -343,6 +354,7 @@ def test_the_users_hooks_run_for_the_commit(place: Place) -> None:
     assert place.git("log", "--format=%s").splitlines()[-2].startswith("fix(ABC-12)")
 
 
+@pytest.mark.long
 @pytest.mark.req("EN-46", "LY-07", "LY-36")
 def test_a_hook_that_an_agent_planted_is_not_there_for_the_commit(place: Place) -> None:
     """Neither hook nor setting leaves the agent's layer; an event tells of them, and the commit is made without."""
@@ -364,6 +376,7 @@ def test_a_hook_that_an_agent_planted_is_not_there_for_the_commit(place: Place) 
     assert not (place.root / "planted-ran").exists()
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-07", "TK-153")
 def test_what_an_agent_commits_is_its_change_and_not_a_commit_of_the_repository(place: Place) -> None:
     """Commits, a branch and a stash stay in the layer; what it committed is built, accepted, and in the one commit."""
@@ -390,6 +403,7 @@ def documents(place: Place) -> dict[str, bytes]:
     return {str(path.relative_to(place.root)): path.read_bytes() for path in found if path.is_file()}
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-05", "EV-23")
 def test_a_fresh_start_that_is_refused_moves_nothing(place: Place) -> None:
     """The tests are red now: exit 3, and the documents are where they were. Mended, a resume starts over as it was
@@ -417,6 +431,7 @@ def test_a_fresh_start_that_is_refused_moves_nothing(place: Place) -> None:
     assert len(list((place.root / ".interlock/attic").rglob("progress.yaml"))) == 1
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-05", "EN-09")
 def test_a_fresh_start_that_waits_has_moved_nothing_and_goes_nowhere_else(place: Place) -> None:
     """Asked where to begin, and answered: what is there of the ticket does not steer the run that puts it aside."""
@@ -439,6 +454,7 @@ def test_a_fresh_start_that_waits_has_moved_nothing_and_goes_nowhere_else(place:
 # -- people
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-138", "EN-19", "EN-22")
 def test_a_paused_ticket_is_retried_and_an_edited_one_starts_from_its_document(place: Place) -> None:
     """Five red attempts pause it; plain resume explains; --retry goes on from the documents."""
@@ -462,6 +478,7 @@ def test_a_paused_ticket_is_retried_and_an_edited_one_starts_from_its_document(p
         assert event in log
 
 
+@pytest.mark.long
 @pytest.mark.req("EN-22")
 def test_a_persons_edit_of_the_tasks_counts(place: Place) -> None:
     """A waiting run whose tasks.yaml was edited ends, and a new one goes on from the document."""

@@ -179,6 +179,7 @@ def test_an_acceptance_without_its_work_is_not_the_end(bench: Bench) -> None:
 # -- in real repositories
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-153", "EN-46")
 def test_the_advice_of_a_refused_commit_leads_to_all_of_the_work(place: Place) -> None:
     """A real hook complains of one file; mended and resumed, both files are in the commit."""
@@ -198,6 +199,7 @@ def test_the_advice_of_a_refused_commit_leads_to_all_of_the_work(place: Place) -
     assert [call[1] for call in place.calls].count("task-executor-T1") == 1
 
 
+@pytest.mark.long
 def test_what_a_person_mended_and_committed_by_hand_is_not_done_again(place: Place) -> None:
     """The ticket goes on behind the commit, once build and tests are green."""
     place.begin(MAKE)
@@ -214,6 +216,7 @@ def test_what_a_person_mended_and_committed_by_hand_is_not_done_again(place: Pla
     assert place.git("status", "--porcelain", "--", "src") == ""
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-31")
 def test_the_machine_is_lost_while_the_hook_runs(place: Place) -> None:
     """The disk as it is in the middle of the commit, without `.interlock/`: run again, and the commit is there."""
@@ -231,6 +234,7 @@ def test_the_machine_is_lost_while_the_hook_runs(place: Place) -> None:
     assert lost.run().exit_code == 0
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-22", "TK-23", "TK-27")
 def test_another_clone_after_a_refused_commit_does_the_work_again(place: Place, tmp_path: Path) -> None:
     """Neither branch nor changes came along, only `prompts/`: gate, tasks and review once more, one commit."""

@@ -65,6 +65,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_tickets_hold_with_one_fault(name: str) -> None:
     """The short cut, a sequential group, two groups, and documentation that is refreshed alongside."""

@@ -17,6 +17,10 @@ from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, task
 from tests.playbooks.ticket.place import REQUEST, Place, events, git
 from tests.playbooks.ticket.test_real_runs import MAKE, ONE
 
+pytestmark = (
+    pytest.mark.long
+)  # whole runs; test_gate.py asks the same of a simulated git, test_real_runs.py of a real one
+
 WORK = "fix(ABC-12): fix the login error so that users can sign in"
 BOTH = {
     "tasks": graph(task("T1"), task("T2")),

@@ -101,7 +101,7 @@ async def test_it_is_a_child_of_the_engine_in_a_session_of_its_own(bench: Bench,
     inside = psutil.Process(one.pid).children(recursive=True)
     os.kill(one.pid, signal.SIGKILL)
     assert ended(one)[0] == -signal.SIGKILL
-    psutil.wait_procs(inside, timeout=30)
+    psutil.wait_procs(inside, timeout=120)
     assert not any(process.is_running() for process in inside)
 
 
@@ -139,7 +139,7 @@ def test_nothing_of_it_outlives_the_engine(bench: Bench, running: str) -> None:
     engine.wait()
     engine.stdin.close()
     engine.stdout.close()
-    assert psutil.wait_procs(below, timeout=30)[1] == []
+    assert psutil.wait_procs(below, timeout=120)[1] == []
 
 
 @pytest.mark.req("LY-22", "LY-39")

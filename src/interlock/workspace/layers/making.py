@@ -105,7 +105,7 @@ class AllLayers:
         return names
 
     def _around(self) -> Surroundings:
-        return look_around(self._environ)
+        return look_around(self._environ, self._workspace.root)
 
     def _make_confined(
         self,
