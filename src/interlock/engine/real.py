@@ -20,7 +20,7 @@ from interlock.agents import end_leftovers
 from interlock.agents.book import Bound
 from interlock.agents.environment import Redaction, agent_environment
 from interlock.agents.process import run_process
-from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Observer, Runner, Started
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Launched, Observer, Runner
 from interlock.documents import FileFacts, Store
 from interlock.documents.files import open_plain
 from interlock.engine.folder import RunFolder
@@ -112,7 +112,7 @@ class RealLayer:
     def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
         return self._layer.command_line(argv, cwd=cwd, env=env)
 
-    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Started | None:
+    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Launched | None:
         return self._layer.fork(command_line, env=env, stdin=stdin)
 
     def connected(self, environ: Mapping[str, str]) -> AbstractAsyncContextManager[Mapping[str, int]]:
@@ -151,6 +151,7 @@ class RealLayer:
         await self._base.allows_start()
 
     async def rest(self) -> None:
+        await self._layer.settled()
         await self._base.rest()
 
     async def close(self) -> None:
@@ -328,6 +329,8 @@ class RealWorld:
             clean=self._redaction.bytes if self._redaction.needed else None,
             within=within,
         )
+        if isinstance(within, RealLayer):
+            await within.rest()
         return CommandResult(
             exit=exit_.code,
             stdout=self.redact(tail(stdout, call.keep)),

@@ -17,6 +17,7 @@ import pytest
 from interlock.agents import process_tree
 from interlock.workspace import Layer
 from interlock.workspace.layers import nursery
+from interlock.workspace.layers.launcher import telling
 from interlock.workspace.layers.nursery import Forked, Nursery
 
 from .conftest import Bench
@@ -84,7 +85,7 @@ async def test_a_forked_launcher_gives_its_program_what_a_started_one_does(bench
 async def test_an_order_that_was_cut_is_not_carried_out(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever could not say all of it starts the program another way: it must not run twice, with half of its words."""
     layer = await bench.layer()
-    monkeypatch.setattr(nursery, "END", b"")
+    monkeypatch.setattr(telling, "END", b"")
     cut = forked(layer, ["sh", "-c", "echo ran"], bench.env)
     assert ended(cut) == (125, b"", b"")
 
@@ -182,4 +183,4 @@ async def test_without_it_launchers_are_started_the_ordinary_way(
     monkeypatch.setattr(nursery.sys, "executable", "/nonexistent/python")
     assert layer.fork(words, env=bench.env, stdin=subprocess.DEVNULL) is None
     monkeypatch.undo()
-    assert own.fork(Path(words[-1]), bench.env, -1, -1, -1) is None, "it is not tried again and again"
+    assert own.fork(Path(words[-1]), bench.env, -1) is None, "it is not tried again and again"

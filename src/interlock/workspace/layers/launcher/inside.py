@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 
 from . import kernel
-from .mounts import Mounts
+
+TYPE_CHECKING = False  # as `typing` has it, which takes long to import
+if TYPE_CHECKING:
+    from .mounts import Mounts
 
 STEPS = ("tmpfs", "bind", "overlay", "mask")
 
@@ -13,15 +16,13 @@ NOT_FOUND, NOT_EXECUTABLE, NOT_ENTERED = 127, 126, 125
 """Exit statuses of a program that could not be started, as shells have them."""
 
 
-def enter(records: list[tuple[str, list[str]]], *, keep: tuple[int, ...]) -> bool:
-    """Make this process, the first of its namespaces, one that is confined for good; whether /proc is a new one."""
+def enter(mounts: Mounts, records: list[tuple[str, list[str]]], *, keep: tuple[int, ...]) -> None:
+    """Make this process, the first of its namespaces, one that is confined for good."""
     steps = [(word, fields) for word, fields in records if word in STEPS]
-    mounts = Mounts()
     mounts.prepare(steps)
     for word, fields in steps:
         mounts.step(word, fields)
     mounts.devices()
-    new_proc = mounts.processes()
     # Before /proc/sys is read-only: from here on nobody gets capabilities by a user namespace of their own.
     _write("/proc/sys/user/max_user_namespaces", "0")
     mounts.seal()
@@ -29,11 +30,11 @@ def enter(records: list[tuple[str, list[str]]], *, keep: tuple[int, ...]) -> boo
     kernel.keep_capabilities(keep)
     kernel.no_new_privileges()
     kernel.fence_off()
-    return new_proc
 
 
 def keep_house(argv: list[str], environment: dict[bytes, bytes], cwd: str, report: int) -> None:
-    """Start the program and collect everything that ends, until the program does; its wait status is reported."""
+    """Start the program and collect everything that ends, until the program does; then all else is ended, and the
+    program's exit reported."""
     kernel.hide_from_neighbours()
     program = os.fork()
     if not program:
@@ -41,11 +42,18 @@ def keep_house(argv: list[str], environment: dict[bytes, bytes], cwd: str, repor
         start(argv, environment, cwd)
     os.chdir("/")
     close_all_but(report)
-    while True:
+    os.closerange(0, 3)  # The program's streams end with what it started.
+    ended = status = 0
+    while ended != program:
         ended, status = os.wait()
-        if ended == program:
-            os.write(report, f"exit {os.waitstatus_to_exitcode(status)}".encode())
-            os._exit(0)
+    # Not left to the end of this process: its report says that nobody writes any more.
+    try:
+        os.kill(-1, 9)
+        while True:
+            os.wait()
+    except (ProcessLookupError, ChildProcessError):
+        os.write(report, f"exit {os.waitstatus_to_exitcode(status)}".encode())
+        os._exit(0)
 
 
 def start(argv: list[str], environment: dict[bytes, bytes], cwd: str) -> None:

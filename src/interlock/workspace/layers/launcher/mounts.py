@@ -33,6 +33,7 @@ class Mounts:
         # Nothing mounted here goes anywhere else, nothing mounted elsewhere comes here.
         kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
         self._open(*(f"/dev/{name}" for name in _DEVICES if os.path.exists(f"/dev/{name}")))  # noqa: PTH110
+        self.new_proc = self._processes()
 
     def _open(self, *paths: str) -> None:
         for path in paths:
@@ -84,7 +85,7 @@ class Mounts:
         self._writable.append("/dev/pts")
         self._devices.append("/dev/pts")
 
-    def processes(self) -> bool:
+    def _processes(self) -> bool:
         """A /proc of the new process namespace, without what could steer the machine; False when that is refused.
 
         Where a container hides parts of its /proc, the kernel refuses a new one; then the old one is read-only: other
