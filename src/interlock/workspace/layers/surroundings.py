@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -46,6 +47,7 @@ _CREDENTIALS = (
 """Keys that tool chains keep beside themselves: not to be seen although their folder is."""
 _SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes", ".gitignore_global")
 _MANY_LINKS = 400
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
@@ -108,12 +110,12 @@ def look_around(environ: Mapping[str, str]) -> Surroundings:
     own = list(dict.fromkeys(home for home in (users_home, _home({})) if home is not None))
     tools = tuple(path for home in own for path in _of_home(home))
     path = environ.get("PATH", "")
-    keys = [Path(key) for home in own for name in _CREDENTIALS if _is_file(key := f"{home}/{name}")]
+    keys = [Path(key) for home in own for key in _in(home, _CREDENTIALS) if _is_file(key)]
     return replace(
         around,
         shown=_shown(around, tools, path, tuple(_changed(folder) for folder in path.split(":"))),
         masked=(*keys, *_sockets()),
-        mounts=tuple(_mounts()),
+        mounts=_mounts(),
     )
 
 
@@ -161,9 +163,14 @@ def _home(environ: Mapping[str, str]) -> Path | None:
 
 
 def _of_home(home: Path) -> Iterator[Path]:
-    # As text, for it is done for each layer.
-    yield from (Path(place) for name in _TOOL_CHAINS if _is_folder(place := f"{home}/{name}"))
-    yield from (Path(place) for name in _SETTINGS if _is_file(place := f"{home}/{name}"))
+    yield from (Path(place) for place in _in(home, _TOOL_CHAINS) if _is_folder(place))
+    yield from (Path(place) for place in _in(home, _SETTINGS) if _is_file(place))
+
+
+def _in(home: Path, names: Iterable[str]) -> Iterator[str]:
+    """Places that may be there, as text, for it is done for each layer: of most, one look at the folder tells."""
+    there = set(os.listdir(home))  # noqa: PTH208
+    yield from (f"{home}/{name}" for name in names if name.partition("/")[0] in there)
 
 
 def _of_path(path: str, around: Surroundings) -> Iterator[Path]:
@@ -221,13 +228,17 @@ def _is_folder(path: Path | str) -> bool:
     return os.path.isdir(path)  # noqa: PTH112
 
 
-def _mounts() -> Iterator[Path]:
+def _mounts() -> tuple[Path, ...]:
     try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            for line in file:
-                yield Path(line.split(" ")[4].encode("latin-1", "surrogateescape").decode("unicode_escape"))
-    except (OSError, ValueError, IndexError):
-        return
+        return _targets(Path("/proc/self/mountinfo").read_bytes())
+    except OSError:
+        return ()
+
+
+@lru_cache(maxsize=1)
+def _targets(mounts: bytes) -> tuple[Path, ...]:
+    places = (line.split(b" ")[4] for line in mounts.split(b"\n") if line)
+    return tuple(Path(os.fsdecode(_ESCAPED.sub(lambda one: bytes((int(one[1], 8),)), place))) for place in places)
 
 
 def _sockets() -> Iterator[Path]:

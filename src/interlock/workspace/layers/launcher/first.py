@@ -40,10 +40,13 @@ class First:
         except OSError:
             return None
 
-    def run(self, file_of_order: str, environment: dict[bytes, bytes], engine: Engine) -> int:
-        """The exit code of the order's program; when the engine ends first, all of it is killed and there is none."""
+    def tell(self, file_of_order: str, environment: dict[bytes, bytes]) -> None:
+        """Have it start the program of an order, with the streams of this process."""
         with suppress(BrokenPipeError):  # It has failed, and says why.
             telling.tell(self._line, file_of_order, environment, (0, 1, 2))
+
+    def heard(self, engine: Engine) -> int:
+        """The exit code of its program; when the engine ends first, all of it is killed and there is none."""
         if engine.handle is not None:
             poll = select.poll()
             poll.register(engine.handle, select.POLLIN)
@@ -52,7 +55,7 @@ class First:
                 end_all(self._pid)
         word, _, rest = os.read(self._report, _LONGEST_REPORT).decode(errors="surrogateescape").partition(" ")
         if word == "exit" and engine.line is not None:
-            os.closerange(0, 3)
+            inside.let_go_of_streams()
             with suppress(OSError):
                 engine.line.send(rest.encode())
         status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])

@@ -42,7 +42,7 @@ def keep_house(argv: list[str], environment: dict[bytes, bytes], cwd: str, repor
         start(argv, environment, cwd)
     os.chdir("/")
     close_all_but(report)
-    os.closerange(0, 3)  # The program's streams end with what it started.
+    let_go_of_streams()
     ended = status = 0
     while ended != program:
         ended, status = os.wait()
@@ -92,6 +92,14 @@ def close_all_but(kept: int | None = None) -> None:
         return
     os.closerange(3, kept)
     os.closerange(kept + 1, _highest() + 1)
+
+
+def let_go_of_streams() -> None:
+    """The program's streams are to end with what it started, and not with this process."""
+    nothing = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    for stream in range(3):
+        os.dup2(nothing, stream)
+    os.close(nothing)
 
 
 def complain(text: str) -> None:

@@ -41,6 +41,8 @@ def _supervise(line: socket.socket, engine: int, wanted: bytes) -> None:
         if (told := telling.heard(line)) is not None:
             # Only now: what is in another session, and unknown to the engine, is taken for a program's orphan.
             os.setsid()
+            if ready is not None:
+                ready.tell(*told)
             supervise.carry_out(*told, supervise.Engine(engine, line), ready)
     finally:
         os._exit(supervise.NOT_ENTERED)

@@ -74,7 +74,11 @@ def main(arguments: list[str]) -> None:
 
 
 def carry_out(file_of_order: str, environment: dict[bytes, bytes], engine: Engine, first: First | None = None) -> None:
-    """Do what an order says, for the process that is the parent of this one. Does not return."""
+    """Do what an order says, for the process that is the parent of this one. Does not return.
+
+    Args:
+        first: one that has been told of it.
+    """
     given = Order.of(file_of_order)
     if given.has("probe"):
         _probe(given)
@@ -84,8 +88,10 @@ def carry_out(file_of_order: str, environment: dict[bytes, bytes], engine: Engin
             case "namespaces":
                 from .first import First  # with sockets, which take long to import
 
-                first = first or First(cut_off=given.has("no_network"))
-                code = first.run(file_of_order, environment, engine)
+                if first is None:
+                    first = First(cut_off=given.has("no_network"))
+                    first.tell(file_of_order, environment)
+                code = first.heard(engine)
             case "bubblewrap":
                 code = _in_bubblewrap(given, environment, engine)
             case _:
