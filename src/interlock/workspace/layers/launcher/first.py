@@ -8,10 +8,8 @@ import socket
 from contextlib import suppress
 
 from . import inside, kernel, telling
-from .mounts import Mounts
 from .supervise import ALL, Engine, Failed, Order, bound, end_all, map_users
 
-_OTHERS_FILES = (kernel.CAP_CHOWN, kernel.CAP_DAC_OVERRIDE, kernel.CAP_FOWNER)
 _MAPPED = b"m"
 _LONGEST_REPORT = 4096
 """Bytes that a pipe takes and gives at once."""
@@ -74,11 +72,11 @@ def _be_first(line: socket.socket, report: int, *, cut_off: bool) -> None:
         os.setsid()
         if cut_off:
             kernel.loopback_up()
-        mounts = Mounts()
+        mounts = inside.ready()
         if (told := telling.heard(line)) is not None:
             given = Order.of(told[0])
             bound(given)
-            inside.enter(mounts, given.records, keep=_OTHERS_FILES if given.has("others_files") else ())
+            inside.enter(mounts, given.records, others_files=given.has("others_files"))
             inside.keep_house(given.fields("argv"), told[1], given.word("cwd"), report)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the engine has to learn of it
         os.write(report, f"fail {error}".encode(errors="surrogateescape")[:_LONGEST_REPORT])

@@ -13,7 +13,6 @@ import sys
 import time
 
 from . import inside, kernel, order
-from .mounts import Mounts
 
 TYPE_CHECKING = False  # as `typing` has it, which takes long to import
 if TYPE_CHECKING:
@@ -230,8 +229,8 @@ def _probe(given: Order) -> None:
         if not first:
             os.close(go)
             os.read(ready, 1)
-            mounts = Mounts()
-            inside.enter(mounts, words, keep=())
+            mounts = inside.ready()
+            inside.enter(mounts, words, others_files=False)
             os.write(told, b"ok" if mounts.new_proc else b"ok, with the old /proc")
             os._exit(0)
         os.close(told)
