@@ -182,6 +182,7 @@ class RealWorld:
         self._environ = environ
         self._redaction = redaction or Redaction(environ)
         self._layers = open_layers(workspace, environ=environ)
+        self._maker: str | None = None
         self._confine = confine
         self._open: dict[str, RealLayer] = {}
 
@@ -266,8 +267,9 @@ class RealWorld:
 
     async def layer(self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None) -> RealLayer:
         confinement = self._confinement(binding)
-        maker = (await asyncio.to_thread(self._layers.probe)).maker
-        live = confinement.mode is not Mode.OFF and maker != "copy"
+        if self._maker is None:
+            self._maker = (await asyncio.to_thread(self._layers.probe)).maker
+        live = confinement.mode is not Mode.OFF and self._maker != "copy"
         base = await Base.before(self._workspace, self._base_file(name), live=live)
         made = await self._layers.make(name, confinement, parent=parent_file(outer))
         return self._opened(name, made, base)

@@ -6,8 +6,8 @@ import asyncio
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -232,14 +232,20 @@ class OneLayer:
 
     async def drop(self) -> None:
         await self.settled()
-        left = await self._in_thread(self._holding.set_aside, f"layer {self.name!r} could not be removed")
+        with self._failing(f"layer {self.name!r} could not be removed"):
+            left = self._holding.set_aside()
         # Nobody waits for the disk; the loop does, before it ends. What fails is tried again by the next `sweep`.
         removal = asyncio.get_running_loop().run_in_executor(None, remove_folders, left)
         removal.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def _in_thread(self, work: Callable[[], T], failed: str) -> T:
-        try:
+        with self._failing(failed):
             return await asyncio.to_thread(work)
+
+    @contextmanager
+    def _failing(self, failed: str) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise WorkspaceFailed(
                 f"{failed}: {error.strerror}",

@@ -168,9 +168,17 @@ def _of_home(home: Path) -> Iterator[Path]:
 
 
 def _in(home: Path, names: Iterable[str]) -> Iterator[str]:
-    """Places that may be there, as text, for it is done for each layer: of most, one look at the folder tells."""
-    there = set(os.listdir(home))  # noqa: PTH208
-    yield from (f"{home}/{name}" for name in names if name.partition("/")[0] in there)
+    """Places that are there, as text, for it is done for each layer: of many, one look at their folder tells."""
+    listed: dict[str, list[str]] = {}
+    for name in names:
+        folder, _, last = f"{home}/{name}".rpartition("/")
+        if folder not in listed:
+            try:
+                listed[folder] = os.listdir(folder)  # noqa: PTH208
+            except OSError:
+                listed[folder] = []
+        if last in listed[folder]:
+            yield f"{folder}/{last}"
 
 
 def _of_path(path: str, around: Surroundings) -> Iterator[Path]:
