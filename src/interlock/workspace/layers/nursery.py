@@ -70,9 +70,9 @@ class Forked:
     def dismiss(self) -> None:
         """There will be no order."""
         with self._line, suppress(OSError, ValueError):
-            pid = int(self._line.recv(32))
+            self.pid = self.pid or int(self._line.recv(32))
             self._line.close()
-            os.waitpid(pid, 0)
+            os.waitpid(self.pid, 0)
 
     @property
     def word(self) -> int:

@@ -43,6 +43,10 @@ class First:
         with suppress(BrokenPipeError):  # It has failed, and says why.
             telling.tell(self._line, file_of_order, environment, (0, 1, 2))
 
+    def end(self) -> None:
+        """There is nothing for it to do. Does not return."""
+        end_all(self._pid)
+
     def heard(self, engine: Engine) -> int:
         """The exit code of its program; when the engine ends first, all of it is killed and there is none."""
         if engine.handle is not None:

@@ -44,5 +44,7 @@ def _supervise(line: socket.socket, engine: int, wanted: bytes) -> None:
             if ready is not None:
                 ready.tell(*told)
             supervise.carry_out(*told, supervise.Engine(engine, line), ready)
+        elif ready is not None:
+            ready.end()
     finally:
         os._exit(supervise.NOT_ENTERED)

@@ -162,7 +162,7 @@ def _until_end(child: int, engine: Engine) -> int:
 
 
 def end_all(child: int) -> None:
-    """The engine is gone, and nobody wants an exit. Does not return."""
+    """Nobody wants an exit: the engine is gone, or has no use for it. Does not return."""
     os.kill(child, 9)
     _collect_all()
     os._exit(inside.NOT_ENTERED)
