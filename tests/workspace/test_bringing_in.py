@@ -98,8 +98,6 @@ async def test_changes_of_both_sides_meet(meeting: Meeting) -> None:
     assert not (root / "bin").exists()
     assert not (root / "old").exists()
     assert (root / "link").readlink() == Path("text.txt")
-    assert result.digests["bin"] is None
-    assert len(result.digests["text.txt"] or "") == 64
 
 
 @pytest.mark.req("LY-05")
@@ -110,7 +108,7 @@ async def test_a_conflict_writes_nothing_and_is_the_evidence(meeting: Meeting, g
     meeting.theirs("other.txt", "would be clean")
     before = await meeting.workspace.snapshot()
     result = await meeting.bring()
-    assert (result.paths, result.digests) == ((), {})
+    assert result.paths == ()
     assert list(result.conflicts) == ["text.txt"]
     text = result.conflicts["text.txt"]
     assert "<<<<<<< the tree\nours\n=======\ntheirs\n>>>>>>> implementer-T1\n" in text

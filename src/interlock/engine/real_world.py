@@ -20,7 +20,7 @@ from interlock.agents import end_leftovers
 from interlock.agents.book import Bound
 from interlock.agents.environment import Redaction, agent_environment
 from interlock.agents.process import run_process
-from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Observer, Runner, Started
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Launched, Observer, Runner
 from interlock.documents import FileFacts, Store
 from interlock.documents.files import open_plain
 from interlock.engine.folder import RunFolder
@@ -113,7 +113,7 @@ class RealLayer:
     def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
         return self._layer.command_line(argv, cwd=cwd, env=env)
 
-    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Started | None:
+    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Launched | None:
         return self._layer.fork(command_line, env=env, stdin=stdin)
 
     def connected(self, environ: Mapping[str, str]) -> AbstractAsyncContextManager[Mapping[str, int]]:
@@ -152,6 +152,7 @@ class RealLayer:
         await self._base.allows_start()
 
     async def rest(self) -> None:
+        await self._layer.settled()
         await self._base.rest()
 
     async def close(self) -> None:
@@ -183,6 +184,7 @@ class RealWorld:
         self._environ = environ
         self._redaction = redaction or Redaction(environ)
         self._layers = open_layers(workspace, environ=environ)
+        self._maker: str | None = None
         self._confine = confine
         self._open: dict[str, RealLayer] = {}
 
@@ -267,8 +269,9 @@ class RealWorld:
 
     async def layer(self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None) -> RealLayer:
         confinement = self._confinement(binding)
-        maker = (await asyncio.to_thread(self._layers.probe)).maker
-        live = confinement.mode is not Mode.OFF and maker != "copy"
+        if self._maker is None:
+            self._maker = (await asyncio.to_thread(self._layers.probe)).maker
+        live = confinement.mode is not Mode.OFF and self._maker != "copy"
         base = await Base.before(self._workspace, self._base_file(name), live=live)
         made = await self._layers.make(name, confinement, parent=parent_file(outer))
         return self._opened(name, made, base)
@@ -330,6 +333,8 @@ class RealWorld:
             clean=self._redaction.bytes if self._redaction.needed else None,
             within=within,
         )
+        if isinstance(within, RealLayer):
+            await within.rest()
         return CommandResult(
             exit=exit_.code,
             stdout=self.redact(tail(stdout, call.keep)),

@@ -25,7 +25,7 @@ from interlock.workspace.clone import remove_folder
 from interlock.workspace.files import place_file, remove_file, status_of
 from interlock.workspace.git import seen_through
 from interlock.workspace.layers.seam import Entry, Work
-from interlock.workspace.objects import Objects, copy_out, open_plain, reading
+from interlock.workspace.objects import Objects, copy_out, reading
 from interlock.workspace.paths import file_parts
 from interlock.workspace.snapshots import Workspace
 from interlock.workspace.three_ways import Now, Step, ThreeWays
@@ -44,8 +44,6 @@ class BroughtIn:
     conflicts: Mapping[str, str] = field(default_factory=dict)
     """Path to what is in conflict: a sentence, the names of both versions in the shadow repository, and for text the
     merged file with its marks. Not empty: nothing was written."""
-    digests: Mapping[str, str | None] = field(default_factory=dict)
-    """SHA-256 of what is at each of the paths now (of a link: its target); None where nothing is."""
 
 
 class _ChangedMeanwhile(Exception):
@@ -73,7 +71,6 @@ class _Import:
         self._workspace = workspace
         self._root = workspace.root
         self._objects = objects
-        self._paths = [entry.path for entry in work.entries]
         self._ways = ThreeWays(workspace, objects, work, label)
         content = json.dumps(work.to_json()).encode()
         self._note = workspace.shadow.path / "tmp" / f"{sha256(content).hexdigest()[:32]}.note"
@@ -91,9 +88,8 @@ class _Import:
                 await self._carry_out(steps, noted.values())
             except _ChangedMeanwhile:
                 continue
-            digests = await asyncio.to_thread(_digests, self._root, self._paths)
             self._note.unlink(missing_ok=True)
-            return BroughtIn(tuple(sorted(digests)), {}, digests)
+            return BroughtIn(tuple(sorted(noted)))
         raise WorkspaceFailed(
             "files are changed again and again while they are brought in",
             where=str(self._root),
@@ -114,7 +110,6 @@ class _Import:
         def copy_and_write() -> list[tuple[Step, Path]]:
             if note:
                 _write_note(self._note, note)
-            coming[:] = self._not_done(coming)
             if not (left := self._not_copied(coming)):
                 _write(self._workspace, going, coming)
             return left
@@ -133,9 +128,6 @@ class _Import:
                 where=str(error.filename or self._root),
                 remedy="Make the folder writable and see that the disk has room, then resume.",
             ) from error
-
-    def _not_done(self, coming: Iterable[tuple[Step, Path]]) -> list[tuple[Step, Path]]:
-        return [(step, place) for step, place in coming if not _is_done(self._root, step)]
 
     def _not_copied(self, coming: Iterable[tuple[Step, Path]]) -> list[tuple[Step, Path]]:
         """Make files for what is to come; what is left are links, and what only git can read."""
@@ -170,10 +162,13 @@ async def _whole(work: Callable[[], T]) -> T:
 def _write(workspace: Workspace, going: Iterable[Step], coming: Iterable[tuple[Step, Path]]) -> None:
     root = workspace.root
     for step in sorted(going, key=lambda step: step.path, reverse=True):
-        _check_unchanged(root, step)
+        _still_there(root, step)
         remove_file(root, step.path)
     for step, place in coming:
-        there = _check_unchanged(root, step)
+        there, now = _still_there(root, step)
+        if step.fits(now):
+            place.unlink()
+            continue
         if stat.S_ISREG(step.mode):
             if os.geteuid() == 0 and there is not None:
                 # A file of another user stays theirs.
@@ -197,17 +192,13 @@ def _clear_folder(workspace: Workspace, path: str) -> None:
         remove_folder(workspace.root / path)
 
 
-def _check_unchanged(root: Path, step: Step) -> os.stat_result | None:
-    """What stands there, as it did when it was decided."""
+def _still_there(root: Path, step: Step) -> tuple[os.stat_result | None, Now]:
+    """What stands there: what did when it was decided, or what should."""
     status = status_of(root, step.path)
     now = Now.of(root / step.path, status)
     if now.blob != step.was and not step.fits(now):
         raise _ChangedMeanwhile
-    return status
-
-
-def _is_done(root: Path, step: Step) -> bool:
-    return step.fits(Now.at(root, step.path))
+    return status, now
 
 
 def _is_undone(root: Path, step: Step) -> bool:
@@ -221,23 +212,6 @@ def _since_first(step: Step, noted: Mapping[str, Step]) -> Step:
     if before is None or step.was != before.blob:
         return step
     return Step(step.path, step.mode, step.blob, before.was_mode, before.was)
-
-
-def _digests(root: Path, paths: Iterable[str]) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for path in sorted(paths):
-        status = status_of(root, path)
-        if status is None or stat.S_ISDIR(status.st_mode):
-            found[path] = None
-        elif stat.S_ISLNK(status.st_mode):
-            found[path] = sha256(os.fsencode(os.readlink(root / path))).hexdigest()  # noqa: PTH115
-        else:
-            with os.fdopen(open_plain(root / path), "rb") as file:
-                digest = sha256()
-                while part := file.read(1 << 20):
-                    digest.update(part)
-                found[path] = digest.hexdigest()
-    return found
 
 
 def _check(entry: Entry) -> None:

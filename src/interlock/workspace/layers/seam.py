@@ -172,6 +172,11 @@ class Layer(Protocol):
         """Start what `command_line` gave, without a new Python for it; None when that is not possible here."""
         ...
 
+    async def settled(self) -> None:
+        """When this returns, what programs that have ended wrote is on disk, and so is the exit of the last one. Until
+        then it can be read, and nothing more is written; only another program has to wait for that."""
+        ...
+
     def connected(self, environ: Mapping[str, str]) -> AbstractAsyncContextManager[Mapping[str, int]]:
         """Meanwhile the way to the model's hosts is open, where the network is cut (`Network.MODEL`); what was asked
         for in vain, and how often."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -49,6 +50,7 @@ _SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore", ".config/
 _ENVIRONMENTS = (".venv", "venv", "env")
 """What the workspace's own environment for Python is called."""
 _MANY_LINKS = 400
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
@@ -114,12 +116,12 @@ def look_around(environ: Mapping[str, str], root: Path) -> Surroundings:
     outside = tuple(folder for folder in path if not _is_in(root, folder))
     for folder in {*(root / name / "bin" for name in _ENVIRONMENTS), *path} - {*outside}:
         tools += _python_parts(folder / "python", root)
-    keys = [Path(key) for home in own for name in _CREDENTIALS if _is_file(key := f"{home}/{name}")]
+    keys = [Path(key) for home in own for key in _in(home, _CREDENTIALS) if _is_file(key)]
     return replace(
         around,
         shown=_shown(around, tools, outside, tuple(map(_changed, outside))),
         masked=(*keys, *_sockets()),
-        mounts=tuple(_mounts()),
+        mounts=_mounts(),
     )
 
 
@@ -173,9 +175,22 @@ def _home(environ: Mapping[str, str]) -> Path | None:
 
 
 def _of_home(home: Path) -> Iterator[Path]:
-    # As text, for it is done for each layer.
-    yield from (Path(place) for name in _TOOL_CHAINS if _is_folder(place := f"{home}/{name}"))
-    yield from (Path(place) for name in _SETTINGS if _is_file(place := f"{home}/{name}"))
+    yield from (Path(place) for place in _in(home, _TOOL_CHAINS) if _is_folder(place))
+    yield from (Path(place) for place in _in(home, _SETTINGS) if _is_file(place))
+
+
+def _in(home: Path, names: Iterable[str]) -> Iterator[str]:
+    """Places that are there, as text, for it is done for each layer: of many, one look at their folder tells."""
+    listed: dict[str, list[str]] = {}
+    for name in names:
+        folder, _, last = f"{home}/{name}".rpartition("/")
+        if folder not in listed:
+            try:
+                listed[folder] = os.listdir(folder)  # noqa: PTH208
+            except OSError:
+                listed[folder] = []
+        if last in listed[folder]:
+            yield f"{folder}/{last}"
 
 
 def _of_path(path: Iterable[Path], around: Surroundings) -> Iterator[Path]:
@@ -241,13 +256,17 @@ def _is_folder(path: Path | str) -> bool:
     return os.path.isdir(path)  # noqa: PTH112
 
 
-def _mounts() -> Iterator[Path]:
+def _mounts() -> tuple[Path, ...]:
     try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            for line in file:
-                yield Path(line.split(" ")[4].encode("latin-1", "surrogateescape").decode("unicode_escape"))
-    except (OSError, ValueError, IndexError):
-        return
+        return _targets(Path("/proc/self/mountinfo").read_bytes())
+    except OSError:
+        return ()
+
+
+@lru_cache(maxsize=1)
+def _targets(mounts: bytes) -> tuple[Path, ...]:
+    places = (line.split(b" ")[4] for line in mounts.split(b"\n") if line)
+    return tuple(Path(os.fsdecode(_ESCAPED.sub(lambda one: bytes((int(one[1], 8),)), place))) for place in places)
 
 
 def _sockets() -> Iterator[Path]:
