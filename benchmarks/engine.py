@@ -25,13 +25,13 @@ from interlock.agents import Bound, CommandRunner, Runner
 from interlock.contracts import Artifact, Contract
 from interlock.engine import Dispatch, Ending, Playbook, Run, SimulatedWorld, Simulation, playbook
 from interlock.engine.folder import HOME, RunFolder, known_runs
-from interlock.engine.host import Host, Quiet
 from interlock.engine.identity import Identity
 from interlock.engine.journal import Journal
 from interlock.engine.journal_file import FileMedium, sync_data
 from interlock.engine.keys import sha256
 from interlock.engine.options import Options
-from interlock.engine.real import RealWorld
+from interlock.engine.real_world import RealWorld
+from interlock.engine.runs import Quiet, Runs, Setup
 from interlock.engine.simulation import Crash
 from interlock.workspace import Workspace
 
@@ -104,7 +104,7 @@ class OneRunner:
 
 
 @dataclass(frozen=True)
-class BenchSetup:
+class BenchSetup(Setup):
     root: Path
     runner: Runner
     environ: Mapping[str, str]
@@ -123,9 +123,9 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def host(root: Path) -> Host:
+def runs(root: Path) -> Runs:
     runner = CommandRunner("echo", ["echo", "DONE: yes"], {}, os.environ)
-    return Host(root, BenchSetup(root, runner, os.environ), Quiet(), environ={}, version="bench")
+    return Runs(root, BenchSetup(root, runner, os.environ), Quiet(), environ={})
 
 
 def journaled_verb(folder: Path, count: int) -> None:
@@ -171,7 +171,7 @@ def resume(folder: Path, sizes: Sequence[int]) -> None:
 
 
 def resume_one(root: Path, count: int) -> None:
-    asyncio.run(host(root).run(verbs, Size(count)))
+    asyncio.run(runs(root).run(verbs, Size(count)))
 
 
 def write_run(root: Path, count: int) -> None:
@@ -219,8 +219,8 @@ def dispatch(folder: Path, count: int) -> None:
             snapshots.append(time.perf_counter() - started)
 
     asyncio.run(baseline())
-    asyncio.run(host(root).run(trivial, Size(1)))
-    seconds = timed(lambda: asyncio.run(host(root).run(trivial, Size(count)))) / count
+    asyncio.run(runs(root).run(trivial, Size(1)))
+    seconds = timed(lambda: asyncio.run(runs(root).run(trivial, Size(count)))) / count
     base = statistics.median(bare) + statistics.median(snapshots)
     print(
         f"dispatch: {seconds * 1e3:.1f} ms; bare subprocess and one snapshot {base * 1e3:.1f} ms; "

@@ -20,8 +20,8 @@ from engine import BenchSetup, Size, size_key
 from interlock.agents import CommandRunner
 from interlock.engine import Dispatch, Ending, Run, playbook
 from interlock.engine.definition import Playbook
-from interlock.engine.host import Host, Quiet
 from interlock.engine.options import Options
+from interlock.engine.runs import Quiet, Runs
 
 LIMIT_MB = 80
 QUICK = "--quick"
@@ -60,9 +60,9 @@ def one(count: int, script: str) -> None:
         started = time.perf_counter()
         if count:
             runner = CommandRunner("sh", ["sh", "-c", script], {}, os.environ)
-            host = Host(root, WideSetup(root, runner, os.environ), Quiet(), environ={}, version="bench")
-            finished = asyncio.run(host.run(wide, Size(count)))
-            assert finished.close.exit_code == 0, finished.close
+            runs = Runs(root, WideSetup(root, runner, os.environ), Quiet(), environ={})
+            finished = asyncio.run(runs.run(wide, Size(count)))
+            assert finished.exit_code == 0, finished
         seconds = time.perf_counter() - started
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB, {seconds:.1f} s")
 

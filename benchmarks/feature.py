@@ -45,10 +45,11 @@ from interlock.agents import (
 from interlock.agents.runner import Needs
 from interlock.engine import Playbook, best
 from interlock.engine.folder import HOME, RunFolder
-from interlock.engine.host import Finished, Host, Quiet
 from interlock.engine.journal import Line
 from interlock.engine.options import Options
-from interlock.engine.real import RealWorld
+from interlock.engine.playing import Finished
+from interlock.engine.real_world import RealWorld
+from interlock.engine.runs import Quiet, Runs, Setup
 from interlock.playbooks.feature import FeatureInputs, feature
 from interlock.playbooks.feature.layout import Layout
 from interlock.playbooks.feature.shared_memory import LESSONS, TEMPLATE
@@ -214,7 +215,7 @@ class AtOnce:
 
 
 @dataclass(frozen=True)
-class BenchSetup:
+class BenchSetup(Setup):
     root: Path
     one: Runner
 
@@ -237,10 +238,10 @@ class BenchSetup:
 
 
 def carried_out(root: Path, runner: Runner, scheduling: Any, view: Quiet | None = None) -> Finished:
-    host = Host(root, BenchSetup(root, runner), view or Quiet(), environ={}, version="bench")
+    runs = Runs(root, BenchSetup(root, runner), view or Quiet(), environ={})
     inputs = FeatureInputs("Measure it", slug=AT.slug, scheduling=scheduling)
-    finished = asyncio.run(host.run(feature, inputs))
-    assert finished.close.exit_code == 0, finished.close
+    finished = asyncio.run(runs.run(feature, inputs))
+    assert finished.exit_code == 0, finished
     return finished
 
 

@@ -29,8 +29,8 @@ from engine import BenchSetup, OneRunner, Size, size_key
 from interlock.agents import CommandRunner, run_process
 from interlock.engine import Dispatch, Ending, Playbook, Run, playbook
 from interlock.engine.folder import HOME, RunFolder
-from interlock.engine.host import Call, Host, Quiet
-from interlock.engine.real import RealWorld
+from interlock.engine.real_world import RealWorld
+from interlock.engine.runs import Call, Quiet, Runs
 from interlock.workspace import Confinement, Layer, Mode, Workspace, bring_in, open_layers
 
 FILES = (5_000, 50_000)
@@ -218,9 +218,9 @@ def dispatches(root: Path, env: Mapping[str, str], mode: Mode, script: str, roun
         return Ending.complete()
 
     setup = LayerSetup(root, CommandRunner("bench", words, {}, env), env, mode)
-    host = Host(root, setup, Quiet(), environ={}, version="bench")
-    finished = asyncio.run(host.run(measured, Size(rounds + 1), Call(new_run=True)))
-    assert finished.close.exit_code == 0, finished.close
+    runs = Runs(root, setup, Quiet(), environ={})
+    finished = asyncio.run(runs.run(measured, Size(rounds + 1), Call(new_run=True)))
+    assert finished.exit_code == 0, finished
     return statistics.median(alone[1:]), statistics.median(within[1:])  # the first one looks at the tree
 
 

@@ -25,9 +25,9 @@ from interlock.contracts import sample
 from interlock.documents import Store
 from interlock.engine import Playbook
 from interlock.engine.folder import HOME, RunFolder, known_runs
-from interlock.engine.host import Host, Quiet
 from interlock.engine.options import Options
-from interlock.engine.real import RealWorld
+from interlock.engine.real_world import RealWorld
+from interlock.engine.runs import Quiet, Runs, Setup
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
 from interlock.playbooks.roadmap.documents import Item
 from interlock.playbooks.roadmap.ledger import Survey, survey, transition
@@ -132,7 +132,7 @@ class AtOnce:
         return self
 
 
-class BenchSetup:
+class BenchSetup(Setup):
     def __init__(self, root: Path, environ: Mapping[str, str]) -> None:
         self.root, self.environ = root, environ
 
@@ -151,11 +151,11 @@ def size_of(folder: Path) -> int:
 def whole_run(root: Path) -> None:
     """Many iterations over the large file: what the run folder holds afterwards, beside briefs and answers."""
     lay_out(root, done=ITEMS - ITERATIONS)
-    host = Host(root, BenchSetup(root, os.environ), Quiet(), environ={}, version="bench")
+    runs = Runs(root, BenchSetup(root, os.environ), Quiet(), environ={})
     started = time.perf_counter()
-    finished = asyncio.run(host.run(roadmap, RoadmapInputs()))
+    finished = asyncio.run(runs.run(roadmap, RoadmapInputs()))
     seconds = time.perf_counter() - started
-    assert finished.close.exit_code == 0, finished.close
+    assert finished.exit_code == 0, finished
     (known,) = known_runs(root)
     parts = {name: size_of(known.folder.path / name) for name in ("objects", "dispatches")}
     journal = (known.folder.path / "journal.jsonl").stat().st_size

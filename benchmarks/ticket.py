@@ -18,9 +18,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from interlock.app import Application
-from interlock.engine.host import Quiet
+from interlock.app import open_runs
 from interlock.engine.journal import Line
+from interlock.engine.runs import Quiet
 from interlock.playbooks.ticket import TicketInputs, ticket
 
 FILES = (100, 5_000, 50_000)
@@ -67,7 +67,7 @@ class Watch(Quiet):
 def one(root: Path) -> None:
     """One analysis in this process: its seconds, and the peak of its memory in MB."""
     watch = Watch()
-    app = Application(root, watch, environ=os.environ)
+    app = open_runs(root, watch, environ=os.environ)
     try:
         asyncio.run(app.run(ticket, TicketInputs(REQUEST)))
     except Analysed:

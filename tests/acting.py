@@ -45,7 +45,7 @@ async def write_within(request: AgentRequest, files: Mapping[str, str | bytes | 
             stdin=json.dumps({path: encoded(content) for path, content in files.items()}).encode(),
             stdout=Path(folder, "stdout"),
             stderr=said,
-            timeout_s=60,
+            timeout_s=600,
             marker=request.marker,
             within=request.within,
         )

@@ -52,7 +52,7 @@ FIGURES = {
 }
 """By script, the lines that it prints; ``#`` stands for a number."""
 
-LONG = ("feature",)
+LONG = ("feature", "layers", "engine_memory", "snapshots")
 ELSEWHERE = {"agents": "needs real clients", "escapes": "takes its own time"}
 
 

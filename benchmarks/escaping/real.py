@@ -30,11 +30,13 @@ from escaping.evidence import (
 )
 from escaping.simulated import Outcome, against_itself
 from escaping.traces import Fingerprint, Place, reached, text_of
-from interlock.app import Application
+from interlock.app import open_runs
+from interlock.engine import people
 from interlock.engine.folder import RunFolder, known_runs
-from interlock.engine.host import Finished, Quiet
 from interlock.engine.journal import Line
 from interlock.engine.model import Status
+from interlock.engine.playing import Finished
+from interlock.engine.runs import Quiet, Runs
 from interlock.errors import InterlockError
 from interlock.playbooks import load
 from interlock.playbooks.feature import FeatureInputs
@@ -240,7 +242,7 @@ def play(playbook: str, seed: str, base: Path, *, most: int = MOST_DEEDS) -> Out
     changed = {path for path in before.differences(after, "work/") if not path.startswith(".git/")}
     evidence = Evidence(
         playbook=playbook,
-        status=finished.close.status if finished is not None else None,
+        status=finished.status if finished is not None else None,
         lines=lines,
         calls=list(called(playbook, lines, rules, place.token)),
         changed={path for path in changed if not path.endswith("/")} | commits(place),
@@ -253,13 +255,13 @@ def play(playbook: str, seed: str, base: Path, *, most: int = MOST_DEEDS) -> Out
     found += [Finding("escape", text) for text in reached(playbook, place, before, after)]
     found += broken_work(evidence, place)
     found += [Finding("error", text) for text in (*untried(evidence, folders), *filter(None, [error]))]
-    status = finished.close.status.value if finished is not None else "refused"
+    status = finished.status.value if finished is not None else "refused"
     return Outcome(status, Counter(call.deed for call in evidence.calls if call.deed), found)
 
 
-def application(place: Place) -> Application:
+def runs(place: Place) -> Runs:
     environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(place.home), "ESCAPES": place.token}
-    return Application(place.root, Quiet(), environ=environ, runner="play")
+    return open_runs(place.root, Quiet(), environ=environ, runner="play")
 
 
 @dataclass
@@ -272,15 +274,15 @@ class Company:
 
     def run(self, playbook: str, inputs: Any) -> tuple[Finished | None, str]:
         try:
-            finished = asyncio.run(application(self.place).run(load(playbook), inputs))
+            finished = asyncio.run(runs(self.place).run(load(playbook), inputs))
             for _ in range(GATES):
-                if finished.close.gate is None or (chance := self.draw.random()) < 0.1:
+                if finished.gate is None or (chance := self.draw.random()) < 0.1:
                     break
-                names = [choice["name"] for choice in finished.close.gate["choices"]]
+                names = [choice["name"] for choice in finished.gate["choices"]]
                 choice = "reject" if chance < 0.2 and "reject" in names else names[0]
-                asyncio.run(application(self.place).decide("latest", choice, who=PERSON))
+                asyncio.run(people.decide(runs(self.place), "latest", choice, who=PERSON))
                 self.decisions += 1
-                finished = asyncio.run(application(self.place).resume("latest"))
+                finished = asyncio.run(runs(self.place).resume("latest"))
             return finished, ""
         except InterlockError as error:
             return None, f"{type(error).__name__}: {error.what}"

@@ -25,10 +25,10 @@ from escaping.evidence import (
 )
 from interlock.agents.runner import AgentRequest
 from interlock.engine import ALWAYS, CRASH, STANDARD, Act, Options, Played, Rehearsal, Simulation
-from interlock.engine.drive import Close
 from interlock.engine.exploration import PEOPLES_WORDS
-from interlock.engine.people import waiting_gate
+from interlock.engine.playing import Finished
 from interlock.engine.simulation import Crash, MemoryLayer
+from interlock.engine.standing import waiting_gate
 from interlock.playbooks.harness.rehearsing import Attended
 from interlock.playbooks.ticket.rehearsing import BRANCH
 
@@ -161,7 +161,7 @@ class Company(Attended):
     decisions: int = 0
     away: bool = False
 
-    def go(self, **how: Any) -> Close:
+    def go(self, **how: Any) -> Finished:
         close = Simulation.go(self, **how)
         while close.gate is not None and not self.away:
             waiting, chance = waiting_gate(self.lines), self.draw.random()
@@ -293,7 +293,7 @@ def judged(
     changed = {path for path in {**before, **after} if before.get(path) != after.get(path)}
     evidence = Evidence(
         playbook=playbook,
-        status=played.close.status,
+        status=played.finished.status,
         lines=whole_lines(company.lines, world.records.objects),
         calls=agents.calls,
         changed={path for path in changed if not path.startswith(".interlock/attic/")},

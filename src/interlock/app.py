@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from interlock import __version__
 from interlock.agents import Book, CommandRunner, RoleLibrary, Runner, Scenario, ScriptedRunner
 from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.catalogue import KNOWN, make_runner, on_path
@@ -22,18 +19,16 @@ from interlock.documents import Store
 from interlock.engine import prompts
 from interlock.engine.asking import Asking
 from interlock.engine.definition import Playbook
-from interlock.engine.dry_run import Plan, dry_run
-from interlock.engine.folder import HOME, Known, RunFolder, find_run, known_runs
-from interlock.engine.host import NOTHING_SPECIAL, Again, Call, Finished, Host, View
-from interlock.engine.journal import Tripwire, no_tripwire
-from interlock.engine.lifecycle import ended_as
+from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.options import Options
-from interlock.engine.people import Waiting
-from interlock.engine.real import RealWorld
+from interlock.engine.people import person
+from interlock.engine.real_world import RealWorld
+from interlock.engine.runs import Runs, Setup, View
 from interlock.engine.world import World
-from interlock.errors import BadInput, ConfigInvalid, InterlockError
+from interlock.errors import ConfigInvalid, InterlockError
 from interlock.playbooks import load, settings_model
 from interlock.settings import AcpAgent, CodingAgent, Command, Scripted, Settings, load_settings
+from interlock.settings.location import FILE_NAME
 from interlock.workspace import (
     UNPROMISED,
     Bounds,
@@ -48,16 +43,52 @@ from interlock.workspace import (
 
 
 @dataclass(frozen=True)
-class Setup:
-    """Makes worlds and options from settings."""
+class FromSettings(Setup):
+    """What runs need, as the settings of their workspace say."""
 
     root: Path
-    settings: Settings
     environ: Mapping[str, str]
     runner: str | None = None
     """The runner that this process was told to use for all agents."""
+    overrides: Mapping[str, object] = field(default_factory=dict)
+    playbooks: tuple[Playbook, ...] = ()
+    """Playbooks that do not ship with interlock."""
     lenient: bool = False
     """Agents that cannot be called are no error before one of them is."""
+    tell: Callable[[str], None] = lambda _text: None
+    """Hears what a person should know while they wait."""
+
+    @cached_property
+    def settings(self) -> Settings:
+        return load_settings(self.root, self.environ, self.overrides, settings_model())
+
+    def playbook(self, name: str) -> Playbook:
+        return next((one for one in self.playbooks if one.name == name), None) or load(name)
+
+    def leniently(self) -> FromSettings:
+        return replace(self, lenient=True)
+
+    def remarks(self) -> Iterator[str]:
+        """Who pays for an agent that nobody named is told which one it is; and who is not protected, so (LY-12)."""
+        if self.configured_runner is None and (name := self.found_runner):
+            yield f'agents are called with {name}, found on PATH (to choose: runner = "..." in interlock.toml)'
+        if self.settings.sandbox.mode == "off":
+            yield f"agents are not confined, since [sandbox] mode is off: {UNPROMISED}."
+        elif not (probe := self.probe).confined:
+            yield f"agents are not confined here ({probe.why}): {UNPROMISED}. {probe.remedy}".rstrip()
+
+    def caution(self) -> str:
+        if self.settings.sandbox.mode != "off" and self.probe.confined:
+            return ""
+        return f"before you decide: agents were not confined; {UNPROMISED}."
+
+    def asking(self, playbook: Playbook) -> Asking:
+        """This place, for a playbook that looks at it before it knows its inputs."""
+        return Asking(self.documents, self.options(playbook).settings, self.environ, person())
+
+    @property
+    def documents(self) -> Store:
+        return Store(self.root, self.root / HOME / "attic")
 
     def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> World:
         book = self.book(playbook)
@@ -68,6 +99,7 @@ class Setup:
             self.root / HOME,
             documents=(*playbook.documents(inputs), *playbook.state(inputs)),
             watch=self.settings.workspace.watch,
+            tell=self.tell,
         )
         return RealWorld(
             folder,
@@ -84,7 +116,7 @@ class Setup:
         for look in (
             partial(self.check_agents, playbook),
             partial(book.bind_all, playbook.agents),
-            partial(prompts.check, playbook, Store(self.root, self.root / HOME / "attic")),
+            partial(prompts.check, playbook, self.documents),
             self.check_confinement,
         ):
             try:
@@ -111,15 +143,8 @@ class Setup:
     def check_confinement(self) -> None:
         """`ConfigInvalid` where the settings ask for confinement and this machine cannot give it (LY-12)."""
         asked = {self.settings.sandbox.mode, *(table.sandbox.mode for table in self.settings.runners.values())}
-        if Mode.STRICT not in asked or self.probe.confined:
-            return
-        raise ConfigInvalid(
-            "agents cannot be confined here, and the settings ask for it",
-            where="[sandbox] mode",
-            expected='confinement, since mode is "strict"',
-            found=self.probe.why,
-            remedy=self.probe.remedy or 'Set mode = "auto".',
-        )
+        if Mode.STRICT in asked:
+            self.probe.check(Mode.STRICT)
 
     @property
     def probe(self) -> Probe:
@@ -210,8 +235,9 @@ class Setup:
             case Scripted() as table:
                 return ScriptedRunner(self._scenario(table.scenario), name=name, inherit=self.environ)
             case CodingAgent() as table:
+                mode = known_agent(table.type).mode_of(table.mode, f"{FILE_NAME}: runners.{name}.mode")
                 configured = Configured(name, self.program_of(table), table.args, table.model, table.env)
-                return make_runner(table.type, configured, self.environ, table.mode)
+                return make_runner(table.type, configured, self.environ, mode)
             case AcpAgent() as table:
                 configured = Configured(name, self.program_of(table), table.args, table.model, table.env)
                 return make_runner("acp", configured, self.environ)
@@ -221,137 +247,25 @@ class Setup:
         if isinstance(table, AcpAgent):
             program = table.program
         else:
-            program = table.program or known_agent(table.type).program_for(table.mode)
+            agent = known_agent(table.type)
+            program = table.program or agent.program_for(table.mode or agent.mode)
         # Calls start in layers, questions of `doctor` in folders of their own: all must find the same file.
         return str(self.root / program) if "/" in program else program
 
     def _scenario(self, path: str | None) -> Scenario | None:
         if path is None:
             return None
-        document = Store(self.root, self.root / HOME / "attic").read(path)
-        return Scenario.parse(document.require("Scenario").text, path)
+        return Scenario.parse(self.documents.read(path).require("Scenario").text, path)
 
 
-class Application:
-    """What the doors can ask for, in one workspace."""
+def open_runs(root: Path, view: View, *, environ: Mapping[str, str], **more: Any) -> Runs:
+    """The runs of a workspace, for a door.
 
-    def __init__(
-        self,
-        root: Path,
-        view: View,
-        *,
-        environ: Mapping[str, str],
-        runner: str | None = None,
-        overrides: Mapping[str, object] | None = None,
-        tripwire: Tripwire = no_tripwire,
-        again: Again | None = None,
-    ) -> None:
-        self.root = root.resolve()
-        self.view = view
-        self.environ = without_our_own(environ, self.root)
-        self._runner = runner
-        self._overrides = overrides or {}
-        self._tripwire = tripwire
-        self._again = again
-
-    @cached_property
-    def settings(self) -> Settings:
-        return load_settings(self.root, self.environ, self._overrides, settings_model())
-
-    @cached_property
-    def setup(self) -> Setup:
-        return Setup(self.root, self.settings, self.environ, self._runner)
-
-    @cached_property
-    def host(self) -> Host:
-        return Host(
-            self.root,
-            self.setup,
-            self.view,
-            environ=self.environ,
-            version=__version__,
-            tripwire=self._tripwire,
-            again=self._again,
-        )
-
-    async def run(self, playbook: Playbook, inputs: Any, call: Call = NOTHING_SPECIAL) -> Finished:
-        self._say_found_runner()
-        self._say_what_is_not_promised()
-        try:
-            return self._with_caution(await self.host.run(playbook, inputs, call))
-        except ConfigInvalid as problem:
-            problem.also += tuple(await self._others(playbook, inputs))
-            raise
-
-    async def resume(self, name: str, call: Call = NOTHING_SPECIAL) -> Finished:
-        known = self.find(name)
-        self._say_found_runner()
-        if ended_as(known.folder.lines()) is None:
-            self._say_what_is_not_promised()
-        return self._with_caution(await self.host.resume(known, self.playbook_of(known), call))
-
-    async def decide(self, name: str, choice: str, *, note: str = "", who: str | None = None) -> Waiting:
-        known = self.find(name)
-        return await self.host.decide(known, self.playbook_of(known), choice, who=who or person(), note=note)
-
-    async def cancel(self, name: str) -> None:
-        known = self.find(name)
-        await self.host.cancel(known, self.playbook_of(known))
-
-    async def plan(self, playbook: Playbook, inputs: Any) -> Plan:
-        """What would happen next, without doing it."""
-        return await dry_run(self.host, self.setup, playbook, inputs, version=__version__)
-
-    def asking(self, playbook: Playbook, who: str) -> Asking:
-        """This place, for a playbook that looks at it before it knows its inputs."""
-        documents = Store(self.root, self.root / HOME / "attic")
-        return Asking(documents, self.setup.options(playbook).settings, self.environ, who)
-
-    async def _others(self, playbook: Playbook, inputs: Any) -> list[InterlockError]:
-        """What else would keep the playbook from starting, once its agents can be called (EV-27)."""
-        setup = replace(self.setup, lenient=True)
-        try:
-            await dry_run(self.host, setup, playbook, inputs, version=__version__)
-        except ConfigInvalid:  # the same once more, where the first agent would have been called
-            return []
-        except BadInput as other:
-            return [other, *other.also]
-        except InterlockError:
-            return []
-        return []
-
-    def _say_found_runner(self) -> None:
-        """Nobody named a runner: whoever pays for the agent is told which one is used."""
-        if self.setup.configured_runner is None and (name := self.setup.found_runner):
-            self.view.remark(
-                f'agents are called with {name}, found on PATH (to choose: runner = "..." in interlock.toml)'
-            )
-
-    def _say_what_is_not_promised(self) -> None:
-        """Once, at the start: where the kernel does not confine agents, people should know (LY-12)."""
-        if self.settings.sandbox.mode == "off":
-            self.view.remark(f"agents are not confined, since [sandbox] mode is off: {UNPROMISED}.")
-        elif not (probe := self.setup.probe).confined:
-            self.view.remark(f"agents are not confined here ({probe.why}): {UNPROMISED}. {probe.remedy}".rstrip())
-
-    def _with_caution(self, finished: Finished) -> Finished:
-        """Whoever decides at a gate is told when what it shows was made without confinement."""
-        if finished.close.gate is None:
-            return finished
-        if self.settings.sandbox.mode == "off" or not self.setup.probe.confined:
-            self.view.remark(f"before you decide: agents were not confined; {UNPROMISED}.")
-        return finished
-
-    def find(self, name: str) -> Known:
-        return find_run(self.root, name)
-
-    def runs(self) -> list[Known]:
-        return known_runs(self.root)
-
-    def playbook_of(self, known: Known) -> Playbook:
-        return load(known.identity.playbook)
-
-
-def person() -> str:
-    """Who decides: the user of this process."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+    Args:
+        more: `runner`, `overrides` and `playbooks` of `FromSettings`; `tripwire` and `again` of `Runs`.
+    """
+    root = root.resolve()
+    environ = without_our_own(environ, root)
+    chosen = {name: more.pop(name) for name in ("runner", "overrides", "playbooks") if name in more}
+    setup = FromSettings(root, environ, tell=view.remark, **chosen)
+    return Runs(root, setup, view, environ=environ, **more)

@@ -16,6 +16,9 @@ import pytest
 from interlock.agents import process_table
 from interlock.agents.process import ProcessExit, run_process
 from interlock.agents.runner import AgentRequest
+from tests.deadlines import deadline
+
+__all__ = ["deadline"]
 
 LAUNCHER = """\
 import os, signal, subprocess, sys
@@ -82,7 +85,7 @@ def execute(tmp_path: Path, marker: str) -> Callable[..., Any]:
             "stdin": None,
             "stdout": tmp_path / "out",
             "stderr": tmp_path / "err",
-            "timeout_s": 20.0,
+            "timeout_s": 600.0,
             "grace_s": 0.3,
             "marker": marker,
         }
@@ -117,7 +120,7 @@ def request_for(tmp_path: Path, marker: str) -> Callable[..., AgentRequest]:
             workspace=workspace,
             folder=folder,
             brief="# Implement\n\n- Attempt: 1\n\n## Task\n\nAdd the login page.\n\n## Rules\n\nNone.\n",
-            timeout_s=20.0,
+            timeout_s=600.0,
             marker=marker,
             token="t0ken",
         )

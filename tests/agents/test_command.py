@@ -16,6 +16,7 @@ from interlock.agents import process_table
 from interlock.agents.command import PLACEHOLDERS, CommandRunner
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Usage
 from interlock.errors import ConfigInvalid
+from tests.deadlines import Deadline, says
 
 RequestFor = Callable[..., AgentRequest]
 Program = Callable[[str], list[str]]
@@ -169,10 +170,13 @@ async def test_a_program_that_cannot_be_started(request_for: RequestFor) -> None
 
 
 @pytest.mark.req("CM-09")
-async def test_a_hanging_agent_ends_by_its_deadline_with_what_it_wrote(request_for: RequestFor) -> None:
+async def test_a_hanging_agent_ends_by_its_deadline_with_what_it_wrote(
+    request_for: RequestFor, deadline: Deadline
+) -> None:
     """Timed out, process gone, output kept."""
-    news: list[AgentNews] = []
-    ended = await call(["sh", "-c", "echo begun; exec sleep 60"], request_for(timeout_s=0.3), news)
+    request, news = request_for(), list[AgentNews]()
+    deadline(says(request.output_path, b"begun"))
+    ended = await call(["sh", "-c", "echo begun; exec sleep 60"], request, news)
     assert (ended.code, ended.timed_out, ended.partial) == (-signal.SIGTERM, True, False)
     assert ended.output.read() == b"begun\n"
     assert process_table.started(int(str(news[0].data["pid"]))) is None
@@ -181,7 +185,7 @@ async def test_a_hanging_agent_ends_by_its_deadline_with_what_it_wrote(request_f
 async def test_partial_results_are_asked_for_by_a_file(request_for: RequestFor) -> None:
     """The file named in the environment appears whole at the deadline, and the answer counts as partial."""
     news: list[AgentNews] = []
-    request = request_for(timeout_s=0.2, partial_grace_s=10)
+    request = request_for(timeout_s=0.2, partial_grace_s=120)
     script = "while ! [ -e $INTERLOCK_PARTIAL ]; do sleep 0.02; done; wc -l < $INTERLOCK_PARTIAL"
     ended = await call(["sh", "-c", script], request, news)
     assert (ended.code, ended.timed_out, ended.partial) == (0, True, True)

@@ -16,6 +16,7 @@ import pytest
 from interlock.agents import AgentNews, AgentRequest, CommandRunner, Runner, Scenario, ScriptedRunner, process_table
 from interlock.workspace import Confinement, Layer, Workspace, open_layers
 from tests.agents.conftest import Wrapped
+from tests.deadlines import Deadline, says
 
 Execute = Callable[..., Any]
 Program = Callable[[str], list[str]]
@@ -58,7 +59,7 @@ async def test_a_program_that_is_not_there_is_told_as_that(execute: Execute, tmp
 
 @pytest.mark.req("LY-11")
 async def test_at_the_deadline_the_program_is_asked_to_end_and_not_its_launcher(
-    execute: Execute, program: Program, tmp_path: Path
+    execute: Execute, program: Program, tmp_path: Path, deadline: Deadline
 ) -> None:
     """Who would take everything with it, before the program could leave its last words."""
     argv = program(
@@ -72,7 +73,8 @@ async def test_at_the_deadline_the_program_is_asked_to_end_and_not_its_launcher(
         time.sleep(600)
         """
     )
-    ended = await execute(argv, within=Wrapped(tmp_path), timeout_s=2.0, grace_s=5.0)
+    deadline(says(tmp_path / "out", b"began"))
+    ended = await execute(argv, within=Wrapped(tmp_path), grace_s=120)
     assert (ended.timed_out, ended.code) == (True, 4)
     assert (tmp_path / "out").read_text() == "began\nlast words\n"
     assert not (tmp_path / "launcher-was-told").exists()
@@ -181,7 +183,7 @@ async def test_a_program_s_work_stays_in_its_layer(
 
 @pytest.mark.req("LY-11")
 async def test_an_agent_that_is_cut_off_in_a_layer_can_say_goodbye(
-    place: Place, request_for: RequestFor, program: Program, tmp_path: Path
+    place: Place, request_for: RequestFor, program: Program, tmp_path: Path, deadline: Deadline
 ) -> None:
     """The request to end reaches the agent itself, through the launcher that does not end of it."""
     argv = program(
@@ -191,12 +193,15 @@ async def test_an_agent_that_is_cut_off_in_a_layer_can_say_goodbye(
             pathlib.Path("goodbye.md").write_text("left")
             sys.exit(4)
         signal.signal(signal.SIGTERM, leave)
+        print("began", flush=True)
         time.sleep(600)
         """
     )
     runner = CommandRunner("mine", argv, {}, {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")})
     layer = await place.layer(runner)
-    ended = await runner.call(place.request(request_for, layer, timeout_s=3.0), lambda _news: None)
+    request = place.request(request_for, layer)
+    deadline(says(request.output_path, b"began"))
+    ended = await runner.call(request, lambda _news: None)
     assert (ended.timed_out, ended.code) == (True, 4)
     assert layer.facts("goodbye.md").content == b"left"
 

@@ -26,6 +26,7 @@ from interlock.contracts import (
     parse_answer,
 )
 from interlock.errors import DocumentInvalid
+from tests.deadlines import Deadline
 from tests.playbooks.answer_words import ALL, ROADMAP, SAID
 
 RequestFor = Callable[..., AgentRequest]
@@ -278,9 +279,10 @@ async def test_without_a_second_verdict_the_programs_exit_is_the_agents(request_
 
 
 @pytest.mark.req("CM-09")
-async def test_hang_is_ended_by_the_deadline_with_its_work_written(request_for: RequestFor) -> None:
+async def test_hang_is_ended_by_the_deadline_with_its_work_written(request_for: RequestFor, deadline: Deadline) -> None:
     """The runner keeps the deadline."""
-    request = request_for(contract=CONTRACT, timeout_s=0.1)
+    request = request_for(contract=CONTRACT)
+    deadline((request.workspace / "docs/a.md").exists)
     ended = await play("reactions:\n  - misbehave: hang", request)
     assert (ended.code, ended.timed_out, ended.partial) == (-signal.SIGTERM, True, False)
     assert (request.workspace / "docs/a.md").exists()
@@ -300,7 +302,7 @@ async def test_hang_ends_when_it_is_cancelled(request_for: RequestFor) -> None:
 async def test_a_late_answer_in_the_grace_is_partial(request_for: RequestFor) -> None:
     """Asked for at the deadline, like of any agent."""
     news: list[AgentNews] = []
-    request = request_for(timeout_s=0.05, partial_grace_s=5)
+    request = request_for(timeout_s=0.05, partial_grace_s=120)
     ended = await play("reactions:\n  - {delay_s: 0.2, message: half}", request, news)
     assert (ended.code, ended.timed_out, ended.partial, ended.output.read()) == (0, True, True, b"half")
     assert "partial.requested" in [one.kind for one in news]

@@ -12,14 +12,13 @@ from escaping import simulated
 from escaping.evidence import CONTRADICTION, UNPROVEN, WRONG, Called, Evidence, Finding, findings, in_scope
 
 from interlock.contracts import Judgement, Outcome
-from interlock.engine import dispatch, examination
+from interlock.engine import dispatch, examination, simulation
 from interlock.engine.examination import Sorted
 from interlock.engine.journal import Line
 from interlock.engine.model import GateDecision, Report, Status
 from interlock.engine.simulation import MemoryTree, SimulatedWorld
 from interlock.engine.world import Imported
 from interlock.playbooks import NAMES
-from interlock.playbooks.harness import rehearsing
 
 SEED = 20
 SAMPLE = 25
@@ -90,7 +89,7 @@ def somebody_else_decides(journal: Any, waiting: Any, decision: GateDecision, ob
     record_decision(journal, waiting, replace(decision, who="an agent"), objects)
 
 
-record_decision = rehearsing.record_decision
+record_decision = simulation.record_decision
 
 
 def work_is_lost(tree: MemoryTree, path: str, content: bytes | None) -> None:
@@ -108,7 +107,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any], str, str]] = {
     "a failing verdict counts": (examination, "judge", everything_is_good, "ticket", "false accept"),
     "an exit does not count": (examination, "parse_answer", exit_codes_are_ignored, "roadmap", "false accept"),
     "a breach of scope counts": (examination, "within_scope", scope_is_forgiven, "ticket", "false accept"),
-    "agents approve": (rehearsing, "record_decision", somebody_else_decides, "harness", "false accept"),
+    "agents approve": (simulation, "record_decision", somebody_else_decides, "harness", "false accept"),
     "people are overrun": (SimulatedWorld, "bring_in", people_are_overrun, "feature", "invariant"),
 }
 

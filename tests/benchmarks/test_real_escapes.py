@@ -21,6 +21,7 @@ from interlock.engine.examination import Sorted
 from interlock.engine.folder import HOME
 from interlock.engine.model import Status
 from interlock.playbooks.ticket.rehearsing import BRANCH
+from tests.proofs import long
 
 pytestmark = pytest.mark.req("LY-21")
 SEED = 20
@@ -38,7 +39,7 @@ def plays(playbook: str, agent: str, deed: str, base: Path, monkeypatch: pytest.
     return real.play(playbook, "0", base / "place", most=1)
 
 
-@pytest.mark.parametrize("name", ["real:harness:1", "real:roadmap:3", "real:router:0", "real:ticket:3"])
+@pytest.mark.parametrize("name", ["real:router:0", *long("real:harness:1", "real:roadmap:3", "real:ticket:3")])
 def test_misbehaving_agents_get_nowhere_in_real_runs(name: str, tmp_path: Path) -> None:
     """Some of the published runs: no escape, no false accept, and the misdeeds took place."""
     outcome = real.play(name.split(":")[1], f"{SEED}:{name}", tmp_path / "place")
@@ -46,7 +47,7 @@ def test_misbehaving_agents_get_nowhere_in_real_runs(name: str, tmp_path: Path) 
     assert outcome.deeds
 
 
-@pytest.mark.parametrize("playbook", ["harness", "roadmap", "router", "ticket"])
+@pytest.mark.parametrize("playbook", ["router", *long("harness", "roadmap", "ticket")])
 def test_without_misdeeds_a_run_is_complete(playbook: str, tmp_path: Path) -> None:
     """Whatever stops a run in the benchmark is the misdeed, and the judges have nothing to say."""
     assert real.play(playbook, "1", tmp_path / "place", most=0) == Outcome("complete", real.Counter(), [])
@@ -59,12 +60,14 @@ def test_daemons_and_wiping_get_nowhere(tmp_path: Path, monkeypatch: pytest.Monk
         assert (wrong(outcome), outcome.deeds[deed] > 0) == ([], True)
 
 
+@pytest.mark.long
 def test_broken_work_behind_weakened_tests_is_not_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The user's own test runs, and not what an executor made of it."""
     outcome = plays("ticket", "task-executor", "weakens tests", tmp_path, monkeypatch)
     assert (wrong(outcome), outcome.deeds["weakens tests"] > 0) == ([], True)
 
 
+@pytest.mark.long
 def test_ignored_files_of_an_agent_that_writes_documents_only_do_not_come_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,7 +41,7 @@ class Process:
     def __init__(self, door: str, arguments: tuple[str, ...], cwd: Path, env: dict[str, str]) -> None:
         self._files = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # noqa: SIM115 - closed by `wait`
         self._connection = socket.socket(socket.AF_UNIX)
-        self._connection.settimeout(60)
+        self._connection.settimeout(300)
         self._connection.connect(door)
         call = {"arguments": arguments, "cwd": str(cwd), "env": env}
         socket.send_fds(self._connection, [json.dumps(call).encode()], [file.fileno() for file in self._files])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from interlock.agents.coding.probing import Failure, probe
+from interlock.agents.coding.probing import NoAnswer, probe
 from interlock.agents.runner import (
     AgentExit,
     AgentRequest,
@@ -21,10 +21,9 @@ from interlock.agents.runner import (
     MemoryOutput,
     Observer,
 )
-from interlock.app import Application
+from interlock.app import FromSettings
 from interlock.cli.doctor import unanswered
 from interlock.contracts import Reason
-from interlock.engine.host import Quiet
 from interlock.settings import AcpAgent, CodingAgent
 
 CLAUDE = """\
@@ -205,23 +204,23 @@ FAULT = Fault(Reason.CRASHED, "the agent ended with exit status 3 without report
     [
         (
             AgentExit(None, spawn_error="exec format"),
-            Failure.START,
+            NoAnswer.START,
             "Run it by hand and see what it says: x -y. Or name",
         ),
-        (AgentExit(-9, timed_out=True), Failure.TIME, "Check the network. Run it by hand and see what it says: x -y"),
-        (AgentExit(-9, timed_out=True, limited=LIMITED), Failure.LIMIT, "Nothing: it will answer again later."),
-        (AgentExit(3, fault=FAULT), Failure.OTHER, "Check the network. Run it by hand"),
-        (AgentExit(3, MemoryOutput(b"READY")), Failure.OTHER, "Check the network. Run it by hand"),
+        (AgentExit(-9, timed_out=True), NoAnswer.TIME, "Check the network. Run it by hand and see what it says: x -y"),
+        (AgentExit(-9, timed_out=True, limited=LIMITED), NoAnswer.LIMIT, "Nothing: it will answer again later."),
+        (AgentExit(3, fault=FAULT), NoAnswer.OTHER, "Check the network. Run it by hand"),
+        (AgentExit(3, MemoryOutput(b"READY")), NoAnswer.OTHER, "Check the network. Run it by hand"),
         (
             AgentExit(1, fault=Fault(Reason.AGENT_ERROR, "please log in")),
-            Failure.ACCESS,
+            NoAnswer.ACCESS,
             "Sign in with its own program.",
         ),
-        (AgentExit(1, fault=Fault(Reason.AGENT_ERROR, "unknown model")), Failure.REQUEST, "Run it by hand"),
+        (AgentExit(1, fault=Fault(Reason.AGENT_ERROR, "unknown model")), NoAnswer.REQUEST, "Run it by hand"),
         (AgentExit(0, MemoryOutput(b"I am ready")), None, ""),
     ],
 )
-async def test_every_end_of_a_question_has_a_remedy(exit_: AgentExit, failure: Failure | None, remedy: str) -> None:
+async def test_every_end_of_a_question_has_a_remedy(exit_: AgentExit, failure: NoAnswer | None, remedy: str) -> None:
     """One for each kind of failure, also where the agent is none that interlock knows, and no model is set."""
     asked = await probe(Ends(exit_), limit_s=5.0)
     assert (asked.ok, asked.failure) == (failure is None, failure)
@@ -259,7 +258,7 @@ def test_a_program_given_as_a_path_counts_from_the_workspace(tmp_path: Path, mod
         '[runners.far]\ntype = "codex"\nprogram = "/opt/codex"\n'
         '[runners.named]\ntype = "codex"\nprogram = "codex-nightly"\n'
     )
-    setup = Application(tmp_path, Quiet(), environ={}).setup
+    setup = FromSettings(tmp_path, {})
     found = {}
     for name, table in setup.settings.runners.items():
         assert isinstance(table, CodingAgent | AcpAgent)
@@ -271,6 +270,18 @@ def test_a_program_given_as_a_path_counts_from_the_workspace(tmp_path: Path, mod
         "far": "/opt/codex",
         "named": "codex-nightly",
     }
+
+
+def test_a_way_of_speaking_that_was_given_up_stops_a_run_before_it_begins(workspace: Any) -> None:
+    """With the setting, what is expected, and what to do; `doctor` says the same."""
+    (workspace.root / "interlock.toml").write_text('[runners.mine]\ntype = "gemini"\nmode = "acp"\n')
+    ran = workspace("run", "toy", "a", "--mode", "quick")
+    assert ran.code == 2
+    for words in ("Gemini CLI is not spoken to in mode 'acp'", "runners.mine.mode", "'headless'", "Remove the line"):
+        assert words in ran.stderr
+    said = workspace("doctor", "--no-ask").stdout.decode()
+    assert "Gemini CLI is not spoken to in mode 'acp'" in said
+    assert "Remove the line" in said
 
 
 def test_a_program_in_the_workspace_is_found_by_doctor_and_by_runs(workspace: Any, on_path: Callable[..., str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from interlock.cli.desk import Occasion
+from interlock.cli.door import Occasion
 from interlock.cli.live import LiveView
 from interlock.engine.journal import Line
 from interlock.telemetry import Narrator, Told, Weight, markdown, read_report, tell

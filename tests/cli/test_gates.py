@@ -195,8 +195,8 @@ def test_what_comes_too_late_is_refused_and_never_ignored(planned: Any) -> None:
 @pytest.mark.req("EV-23")
 def test_an_option_for_the_start_is_refused_after_the_start() -> None:
     """--accept-baseline means nothing to a run that has looked at its commands already, and says so."""
-    from interlock.engine.host import Call, check_options
     from interlock.engine.journal import Line
+    from interlock.engine.runs import Call, check_options
     from interlock.errors import Refused
 
     looked = Line(1, "", "r", "preflight", "preflight/note#1", None, None, None, None, {}, "", "")
@@ -210,8 +210,8 @@ def test_an_option_for_the_start_is_refused_after_the_start() -> None:
 @pytest.mark.req("EV-05")
 def test_the_options_of_the_look_reach_the_run() -> None:
     """As flags, and only those that were given."""
-    from interlock.cli.desk import Desk, Occasion
+    from interlock.cli.door import Door, Occasion
 
-    given = Desk.of(Occasion(), {"accept_baseline": True, "no_preflight": False})
+    given = Door.of(Occasion(), {"accept_baseline": True, "no_preflight": False})
     assert given.call(flags={"once": True}).flags == {"accept_baseline": True, "once": True}
-    assert Desk.of(Occasion(), {"no_preflight": True}).call().flags == {"no_preflight": True}
+    assert Door.of(Occasion(), {"no_preflight": True}).call().flags == {"no_preflight": True}

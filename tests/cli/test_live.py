@@ -16,8 +16,8 @@ import pytest
 from rich.console import Console
 
 from interlock.agents import AgentNews
-from interlock.cli.board import Board, doing
 from interlock.cli.live import Picture, minutes
+from interlock.cli.progress import Board, doing
 from interlock.engine.journal import Line
 
 TOY = str(Path(__file__).parent / "toy_cli.py")

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from interlock.cli.failures import guarded
+from tests.proofs import long
 
 TOY = Path(__file__).parent / "toy_cli.py"
 LIMITED = """
@@ -49,8 +50,11 @@ def started(workspace: Any, command: list[str]) -> subprocess.CompletedProcess[s
 @pytest.mark.req("LY-42", "EN-25")
 @pytest.mark.parametrize(
     ("kind", "limit"),
-    [("RLIMIT_FSIZE", limit) for limit in (0, 100, 300, 400, 600, 1000, 2000, 3500, 6000)]
-    + [("RLIMIT_NOFILE", limit) for limit in (6, 8, 10, 14, 20)],
+    [
+        *(("RLIMIT_FSIZE", 400), ("RLIMIT_FSIZE", 2000), ("RLIMIT_NOFILE", 10)),
+        *long(*(("RLIMIT_FSIZE", limit) for limit in (0, 100, 300, 600, 1000, 3500, 6000))),
+        *long(*(("RLIMIT_NOFILE", limit) for limit in (6, 8, 14, 20))),
+    ],
 )
 def test_no_room_anywhere_is_exit_5_with_what_to_do_and_the_run_goes_on(workspace: Any, kind: str, limit: int) -> None:
     """Wherever it strikes: nothing is damaged, no temporary file stays, and with room again the run completes."""
@@ -79,7 +83,9 @@ def test_no_room_at_a_gate_loses_no_decision(workspace: Any) -> None:
 
 
 @pytest.mark.req("LY-42")
-@pytest.mark.parametrize("words", ["runs", "runs --json", "show latest", "logs latest", "report latest", "--help"])
+@pytest.mark.parametrize(
+    "words", ["runs", *long("runs --json", "show latest", "logs latest", "report latest", "--help")]
+)
 def test_an_answer_that_cannot_be_written_is_said_on_stderr(workspace: Any, words: str) -> None:
     """stdout is a full disk: exit 5; stdout is closed: nothing to say; both without a traceback."""
     workspace("run", "toy", "a", "--mode", "quick")
@@ -180,9 +186,8 @@ def test_something_in_the_place_of_our_folder(workspace: Any, in_the_way: str) -
         (["show", ""], "there is no run ''"),
         (["show", "../../etc"], "there is no run '../../etc'"),
         (["show", "x" * 5000], "there is no run"),
-        (["show", "a\nb"], "there is no run"),
-        (["logs", "*"], "there is no run '*'"),
-        (["recover", "none"], "there is no run 'none'"),
+        *long((["show", "a\nb"], "there is no run"), (["logs", "*"], "there is no run '*'")),
+        *long((["recover", "none"], "there is no run 'none'")),
         (["run", "toy", "a", "--budget", "nan"], "budget"),
         (["run", "toy", "a", "--budget", "1e999"], "a budget is a number"),
         (["answer", "latest", "\udcff"], "CHOICE is not valid UTF-8"),
@@ -261,7 +266,7 @@ def test_what_the_system_says_is_no_fault_of_ours(
     def glances(_root: Path) -> None:
         raise error
 
-    monkeypatch.setattr("interlock.cli.looking.glances", glances)
+    monkeypatch.setattr("interlock.cli.runs.glances", glances)
     assert guarded(["runs", "-C", str(tmp_path)]) == code
     told = capsys.readouterr().err
     assert said in told

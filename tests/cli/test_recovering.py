@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli.looking import _fresh as fresh
+from interlock.cli.history import _fresh as fresh
 from interlock.errors import JournalDamaged
 
 

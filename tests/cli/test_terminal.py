@@ -20,10 +20,10 @@ from rich.console import Console
 
 from interlock.agents import AgentNews
 from interlock.cli import output
-from interlock.cli.board import Board
-from interlock.cli.desk import Occasion
+from interlock.cli.door import Occasion
 from interlock.cli.live import LiveView, Picture
 from interlock.cli.output import complain, escaped_json, print_json, print_lines, write_output
+from interlock.cli.progress import Board
 from interlock.engine.journal import Line
 from interlock.telemetry import Told, harmless
 
@@ -223,6 +223,7 @@ def is_free_of_it(got: bytes) -> bool:
     return not any(part in got for part in planted)
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-43")
 def test_no_command_lets_anything_through(evil: Any) -> None:
     """From the first start over the gate to the report: the terminal is told, and not driven."""
@@ -273,7 +274,7 @@ def test_a_planted_run_folder_does_not_drive_the_terminal(workspace: Any) -> Non
 
 ASIDES = """
 import asyncio, sys, threading, warnings
-from interlock.cli.asides import keep_asides
+from interlock.cli.main import keep_asides
 keep_asides()
 
 class Dying:

@@ -100,7 +100,7 @@ def rehearsal() -> Rehearsal:
     return Rehearsal(
         simulate,
         deviations=(Deviation("fails", lambda _request, act: replace(act, code=1)),),
-        invariants=(Invariant("all is well", lambda played: None if played.close.exit_code == 0 else "it is not"),),
+        invariants=(Invariant("all is well", lambda played: None if played.finished.exit_code == 0 else "it is not"),),
         most=1,
     )
 

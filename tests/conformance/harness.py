@@ -13,22 +13,22 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Health, MemoryOutput, Needs, Observer, Runner
-from interlock.app import Application, Setup
-from interlock.engine import Act, CommandResult, GateDecision, Playbook, SimulatedWorld, Simulation, best
-from interlock.engine.drive import Close
+from interlock.app import FromSettings
+from interlock.engine import Act, CommandResult, GateDecision, Playbook, SimulatedWorld, Simulation, best, people
 from interlock.engine.folder import Known, known_runs
-from interlock.engine.host import Call, Finished, Quiet
 from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, no_tripwire
 from interlock.engine.keys import sha256
 from interlock.engine.lifecycle import ended_as
 from interlock.engine.options import Options
-from interlock.engine.people import Waiting, check_decision, record_decision
+from interlock.engine.people import check_decision, record_decision
+from interlock.engine.playing import Finished
+from interlock.engine.runs import Call, Quiet, Runs
 from interlock.engine.simulation import Crash
+from interlock.engine.standing import Waiting
 from interlock.engine.world import CommandCall, World
 from tests.acting import write_within
 
@@ -114,7 +114,7 @@ class Engine(ABC):
         self.calls.append(request)
         return self.agent(request)
 
-    def go(self, *, death: Death | None = None, **how: Any) -> Close:
+    def go(self, *, death: Death | None = None, **how: Any) -> Finished:
         """Start the run, or resume it, until the process ends. `how`: fields of a `Call`."""
         return self._go(self._tripwire(death) if death else no_tripwire, Call(**how))
 
@@ -156,7 +156,7 @@ class Engine(ABC):
         return [request.member for request in self.calls]
 
     @abstractmethod
-    def _go(self, tripwire: Tripwire, call: Call) -> Close: ...
+    def _go(self, tripwire: Tripwire, call: Call) -> Finished: ...
 
     @abstractmethod
     def decide(self, choice: str, *, note: str = "", who: str = "ann") -> Waiting: ...
@@ -213,7 +213,7 @@ class Simulated(Engine):
             self.playbook, self.inputs, self.world, caps=self.playbook.caps, medium=MemoryMedium(), said=self.said
         )
 
-    def _go(self, tripwire: Tripwire, call: Call) -> Close:
+    def _go(self, tripwire: Tripwire, call: Call) -> Finished:
         options = Options(accept_recorded=call.accept_recorded, flags=call.flags, **self.options)
         if call.budget_usd is not None:
             options = replace(options, budget_usd=call.budget_usd)
@@ -340,7 +340,9 @@ class PlayedRunner:
 
 
 @dataclass(frozen=True)
-class PlayedSetup(Setup):
+class PlayedSetup(FromSettings):
+    """Agents that are a function."""
+
     react: Agent = best
     slept: Any = None
     chosen: Any = None
@@ -363,24 +365,13 @@ class PlayedSetup(Setup):
         await asyncio.sleep(0)
 
 
-class PlayedApplication(Application):
-    """The application as the doors use it, with agents that are a function and a playbook of the test."""
-
-    def __init__(self, root: Path, playbook: Playbook, react: Agent, **more: Any) -> None:
-        self.chosen = more.pop("chosen", None)
-        self.slept = more.pop("slept", [])
-        given = {"environ": environment(root), "overrides": {"runner": "scripted"}}
-        super().__init__(root, more.pop("view", None) or Quiet(), **{**given, **more})
-        self.playbook = playbook
-        self.react = react
-
-    @cached_property
-    def setup(self) -> Setup:
-        given = {"react": self.react, "slept": self.slept, "chosen": self.chosen}
-        return PlayedSetup(self.root, self.settings, self.environ, **given)
-
-    def playbook_of(self, known: Known) -> Playbook:
-        return self.playbook
+def played_runs(root: Path, playbook: Playbook, react: Agent, **more: Any) -> Runs:
+    """The runs of a workspace as the doors have them, with agents that are a function and a playbook of the test."""
+    facts = {"slept": more.pop("slept", []), "chosen": more.pop("chosen", None)}
+    environ, view = more.pop("environ", None) or environment(root), more.pop("view", None) or Quiet()
+    overrides = more.pop("overrides", {"runner": "scripted"})
+    setup = PlayedSetup(root.resolve(), environ, overrides=overrides, playbooks=(playbook,), react=react, **facts)
+    return Runs(root.resolve(), setup, view, environ=environ, **more)
 
 
 def environment(root: Path) -> dict[str, str]:
@@ -402,27 +393,27 @@ class Real(Engine):
         for path, content in given[2].items():
             self.edit(path, content)
 
-    def application(self, tripwire: Tripwire = no_tripwire, **more: Any) -> PlayedApplication:
+    def runs(self, tripwire: Tripwire = no_tripwire, **more: Any) -> Runs:
         """A new process, so to speak."""
-        return PlayedApplication(
+        return played_runs(
             self.root,
             self.playbook,
             self.react,
             **{"view": self.view, "tripwire": tripwire, "chosen": self.options, "slept": self._slept, **more},
         )
 
-    def _go(self, tripwire: Tripwire, call: Call) -> Close:
-        application = self.application(tripwire)
+    def _go(self, tripwire: Tripwire, call: Call) -> Finished:
+        runs = self.runs(tripwire)
         known = known_runs(self.root)
         if known and ended_as(known[-1].folder.lines()) is None:
-            work = application.resume("latest", call)
+            work = runs.resume("latest", call)
         else:
-            work = application.run(self.playbook, self.inputs, call)
+            work = runs.run(self.playbook, self.inputs, call)
         self.finished = asyncio.run(work)
-        return self.finished.close
+        return self.finished
 
     def decide(self, choice: str, *, note: str = "", who: str = "ann") -> Waiting:
-        return asyncio.run(self.application().decide("latest", choice, note=note, who=who))
+        return asyncio.run(people.decide(self.runs(), "latest", choice, note=note, who=who))
 
     @property
     def run(self) -> Known:
@@ -487,7 +478,7 @@ def write(root: Path, path: str, content: str | bytes | None) -> None:
 
 async def until(condition: Callable[[], object]) -> None:
     """Waits for what another task or process does; fails when it never comes."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 - files and processes set no event
             await asyncio.sleep(0.01)
 
@@ -506,7 +497,6 @@ __all__ = [
     "Crash",
     "Death",
     "Engine",
-    "PlayedApplication",
     "PlayedSetup",
     "Real",
     "Simulated",
@@ -514,6 +504,7 @@ __all__ = [
     "environment",
     "in_turn",
     "instead",
+    "played_runs",
     "reacting",
     "until",
 ]

@@ -26,7 +26,8 @@ from interlock.documents import Document
 from interlock.engine import Choice, Dispatch, Ending, Kind, Playbook, Retries, Run, playbook
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.options import Options
-from interlock.engine.real import RealWorld
+from interlock.engine.real_world import RealWorld
+from interlock.engine.runs import Setup
 from interlock.workspace import Confinement, Workspace
 from tests.acting import write_within
 
@@ -151,7 +152,7 @@ class OneRunner:
 
 
 @dataclass(frozen=True)
-class TestSetup:
+class TestSetup(Setup):
     """Worlds for the sweep: real files, real git, real commands."""
 
     __test__ = False

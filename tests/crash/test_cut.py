@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Host, Quiet
+from interlock.engine.runs import Quiet, Runs
 from tests.crash.process import InProcess, Inputs, TestSetup, documents, lay_out, sweep
 
 pytestmark = pytest.mark.long
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.long
 POINTS = ("before-sync", "after-sync", "effect")
 
 
-def host(root: Path, runner: InProcess, tripwire=lambda _point: None) -> Host:
-    return Host(root, TestSetup(root, runner, os.environ), Quiet(), environ={}, version="1", tripwire=tripwire)
+def runs(root: Path, runner: InProcess, tripwire=lambda _point: None) -> Runs:
+    return Runs(root, TestSetup(root, runner, os.environ), Quiet(), environ={}, tripwire=tripwire)
 
 
 def journal(root: Path) -> Path:
@@ -49,8 +49,8 @@ def recording(tmp_path_factory):
         copies.append((point, place))
 
     runner = InProcess()
-    finished = asyncio.run(host(root, runner, copy).run(sweep, Inputs()))
-    assert finished.close.status == "complete"
+    finished = asyncio.run(runs(root, runner, copy).run(sweep, Inputs()))
+    assert finished.status == "complete"
     return root, copies, Counter(runner.calls)
 
 
@@ -58,8 +58,8 @@ def resumed(place: Path, expected: Path) -> None:
     """Resume the copy and hold it to what an uninterrupted run gives."""
     ended = {line.key for known in known_runs(place) for line in known.folder.lines() if line.event == "dispatch.end"}
     runner = InProcess()
-    finished = asyncio.run(host(place, runner).run(sweep, Inputs()))
-    assert finished.close.status == "complete"
+    finished = asyncio.run(runs(place, runner).run(sweep, Inputs()))
+    assert finished.status == "complete"
     assert documents(place) == documents(expected)
     assert not ended & set(runner.calls), "a dispatch with a recorded end ran again"
     assert all(count == 1 for count in Counter(runner.calls).values())

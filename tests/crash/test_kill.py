@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Host, Quiet
+from interlock.engine.runs import Quiet, Runs
 from tests.crash.process import Inputs, TestSetup, documents, lay_out, shell_agent, sweep
 
 pytestmark = pytest.mark.long
@@ -31,10 +31,10 @@ class Point:
     event: str
 
 
-def host(root: Path, calls: Path, tripwire=lambda _point: None) -> Host:
+def runs(root: Path, calls: Path, tripwire=lambda _point: None) -> Runs:
     environ = {**os.environ, "SWEEP_CALLS": str(calls)}
     setup = TestSetup(root, shell_agent(environ), environ)
-    return Host(root, setup, Quiet(), environ={}, version="1", tripwire=tripwire)
+    return Runs(root, setup, Quiet(), environ={}, tripwire=tripwire)
 
 
 def last_event(root: Path) -> str:
@@ -51,8 +51,8 @@ def uninterrupted(tmp_path_factory):
     lay_out(root)
     points: list[Point] = []
     note = lambda kind: points.append(Point(len(points), kind, last_event(root)))  # noqa: E731
-    finished = asyncio.run(host(root, base / "calls", note).run(sweep, Inputs()))
-    assert finished.close.status == "complete"
+    finished = asyncio.run(runs(root, base / "calls", note).run(sweep, Inputs()))
+    assert finished.status == "complete"
     return points, documents(root)
 
 
@@ -85,7 +85,7 @@ def killed_at(root: Path, calls: Path, number: int) -> None:
             seen += 1
 
         try:
-            asyncio.run(host(root, calls, tripwire).run(sweep, Inputs()))
+            asyncio.run(runs(root, calls, tripwire).run(sweep, Inputs()))
         finally:
             os._exit(3)
     _, status = os.waitpid(child, 0)
@@ -119,8 +119,8 @@ def test_a_killed_run_goes_on_where_it_was(uninterrupted, tmp_path, part):
         lay_out(root)
         killed_at(root, calls, point.number)
         ended = recorded_ends(root)
-        finished = asyncio.run(host(root, calls).run(sweep, Inputs()))
-        assert finished.close.status == "complete", point
+        finished = asyncio.run(runs(root, calls).run(sweep, Inputs()))
+        assert finished.status == "complete", point
         assert documents(root) == expected, point
         counts = Counter(calls.read_text().split("\n")[:-1])
         assert all(counts[key] == 1 for key in ended), point

@@ -77,6 +77,7 @@ def suite(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_the_tour_tells_what_happened_and_how_to_go_on(shown: Shown) -> None:
     """Request, account, proof, report and next commands are printed; the rows are those of the journal."""
     assert 'interlock run feature "Export the expenses of a month as CSV, for use in a spreadsheet"' in shown.out
@@ -99,6 +100,7 @@ def test_the_tour_tells_what_happened_and_how_to_go_on(shown: Shown) -> None:
         assert fact in told, fact
 
 
+@pytest.mark.long
 def test_every_path_that_the_tour_names_is_there(shown: Shown) -> None:
     """Report, documents, the patch that was not taken over, the answer with the failed test."""
     named = [word.rstrip(",") for word in shown.out.split() if word.startswith("demo/") and word != "demo/"]
@@ -109,6 +111,7 @@ def test_every_path_that_the_tour_names_is_there(shown: Shown) -> None:
         assert (shown.folder.parent / one).exists(), one
 
 
+@pytest.mark.long
 def test_the_feature_really_works(shown: Shown) -> None:
     """The sample's tests pass, and so does the command that was asked for."""
     done = suite(shown.folder)
@@ -119,6 +122,7 @@ def test_the_feature_really_works(shown: Shown) -> None:
     assert text in shown.out and text in (shown.folder / "README.md").read_text("utf-8")
 
 
+@pytest.mark.long
 def test_without_the_replanned_task_a_test_really_fails(shown: Shown, tmp_path: Path) -> None:
     """Taking back what T05 changed brings the failure back that the verification saw."""
     before = shutil.copytree(shown.folder, tmp_path / "before")
@@ -130,6 +134,7 @@ def test_without_the_replanned_task_a_test_really_fails(shown: Shown, tmp_path: 
     assert "FAIL: test_a_refund_comes_back_as_a_number" in done.stderr
 
 
+@pytest.mark.long
 def test_exactly_one_revision_and_one_replan(shown: Shown) -> None:
     """By the rows in the journal: two decisions each of CT and V, one turn of each loop, one review."""
     severities = [[one["severity"] for one in row["inputs"][0]] for row in shown.decisions("ct_cluster")]
@@ -145,6 +150,7 @@ def test_exactly_one_revision_and_one_replan(shown: Shown) -> None:
     assert steps.count("CT NEEDS_REVISION, first time") == steps.count("V not DONE, replans left") == 1
 
 
+@pytest.mark.long
 def test_waves_run_side_by_side(shown: Shown) -> None:
     """All tasks of a wave are started before the first of them ends."""
     waves = {number: tasks for line in shown.events("waves") for number, tasks in line.data["waves"].items()}
@@ -159,6 +165,7 @@ def test_waves_run_side_by_side(shown: Shown) -> None:
     assert most_at_once(shown.run.lines()) == 4
 
 
+@pytest.mark.long
 def test_what_an_agent_wrote_outside_its_task_is_kept_and_not_taken_over(shown: Shown) -> None:
     """The documentation writer's edit of the program is in a patch, not in the program; its second try counts."""
     (violation,) = shown.events("scope.violation")
@@ -169,6 +176,7 @@ def test_what_an_agent_wrote_outside_its_task_is_kept_and_not_taken_over(shown: 
     assert (ended.data["outcome"], ended.data["tries"]) == ("OK", 2)
 
 
+@pytest.mark.long
 def test_nothing_is_left_to_chance_or_behind(shown: Shown) -> None:
     """No agent failed or was filled in for, no warning was given, the records are whole, the tree is as shown."""
     assert {line.data["outcome"] for line in shown.events("dispatch.end")} == {"OK", "REVISE"}
@@ -181,6 +189,7 @@ def test_nothing_is_left_to_chance_or_behind(shown: Shown) -> None:
     assert status.stdout in shown.out
 
 
+@pytest.mark.long
 def test_every_scene_is_played(shown: Shown) -> None:
     """No scene is left over, and no agent was without one."""
     members = {line.data["member"] for line in shown.events("dispatch.start")}
@@ -189,6 +198,7 @@ def test_every_scene_is_played(shown: Shown) -> None:
         assert scene.name in members or re.search(rf"play\.py, {scene.name}\]", scenario), scene.name
 
 
+@pytest.mark.long
 def test_the_demo_can_be_run_again(shown: Shown, tmp_path: Path) -> None:
     """The second time the folder is made anew, and everything happens once more."""
     folder = shutil.copytree(shown.folder, tmp_path / "demo")

@@ -11,9 +11,10 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests import own_python
 from tests.docs.pages import DOCS, Block, files_of
 
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 
 
 class Reader:
@@ -106,6 +107,7 @@ def surroundings(programs: Path, home: Path) -> dict[str, str]:
     return {
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(home),
+        **own_python.SHOWN,
         "LANG": "C.UTF-8",
         "NO_COLOR": "1",
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -22,6 +22,7 @@ def fix(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_the_example_playbook_can_be_simulated_and_explored_as_the_page_shows(fix: ModuleType) -> None:
     """All blocks that are not files run in one namespace; their assertions are the page's claims."""
     told = [block for block in blocks(PAGE) if block.language == "python" and "file" not in block.marks]

@@ -9,11 +9,12 @@ import pytest
 
 from tests.docs.pages import DOCS, PAGES, ROOT, blocks
 from tests.docs.session import Reader
+from tests.proofs import long
 
 TYPED = (ROOT / "README.md", DOCS / "quickstart.md")
 
 
-@pytest.mark.parametrize("page", TYPED, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [TYPED[0], *long(*TYPED[1:])], ids=lambda page: page.name)
 def test_every_command_of_the_page_does_what_the_page_says(page: Path, tmp_path: Path) -> None:
     """The marked blocks, typed one after the other into an empty folder, end and print as written."""
     folder = tmp_path / "workspace"

@@ -18,10 +18,10 @@ import pytest
 from interlock.engine import Dispatch, Ending, Playbook, Run
 from interlock.workspace import Confinement, Workspace, open_layers
 from interlock.workspace.layers import layer as layer_module
-from tests.engine.test_people import CommandApplication
+from tests.engine.test_people import command_runs
 from tests.engine.toys import Work, toy
 
-CODER = Dispatch("coder", "Write code.", writes=("area0/**",), timeout_s=60.0)
+CODER = Dispatch("coder", "Write code.", writes=("area0/**",), timeout_s=600.0)
 STARTS = ("subprocess.Popen", "os.posix_spawn", "os.fork")
 LOOKS = ("open", "os.scandir", "os.listdir")
 
@@ -114,8 +114,8 @@ echo DONE: fine
 def dispatched(root: Path, watched: Watched, files: int) -> Watched:
     lay_out(root, files)
     playbook = third_of_three(watched)
-    finished = asyncio.run(CommandApplication(root, playbook, WRITES).run(playbook, Work()))
-    assert finished.close.exit_code == 0, finished.close
+    finished = asyncio.run(command_runs(root, playbook, WRITES).run(playbook, Work()))
+    assert finished.exit_code == 0, finished
     return watched
 
 

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from interlock.engine import Ending, Run, Status
 from interlock.engine.folder import RunFolder, known_runs, next_order, unreadable_runs
 from interlock.engine.head import SIZE, Head, HeadFile, Mark, disagreements
-from interlock.engine.host import stamp_now
 from interlock.engine.identity import Identity, identity_bytes
-from interlock.engine.journal import Journal
+from interlock.engine.journal import Journal, stamp_now
 from interlock.engine.keys import sha256
 from interlock.engine.salvage import put_back_identity, salvage
 from interlock.errors import DocumentInvalid, JournalDamaged, WorkspaceFailed
@@ -467,7 +466,7 @@ def test_the_last_run_is_the_one_that_began_last(real: Start, monkeypatch: pytes
         def now(cls, tz=None):
             return clock.datetime.fromtimestamp(1_800_000_000 + next(times), tz)
 
-    monkeypatch.setattr("interlock.engine.host.datetime", Backwards)
+    monkeypatch.setattr("interlock.engine.runs.datetime", Backwards)
 
     async def body(run: Run, _work: Work) -> Ending:
         await run.dispatch(producing("one.md", "one"))
@@ -517,7 +516,7 @@ def test_after_a_power_loss_an_older_note_is_no_damage(tmp_path: Path, monkeypat
 def test_a_note_that_was_closed_holds_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was synced: on another machine, or after a restart, a line more is still one too many."""
     folder, journal = born(tmp_path, lines=2)
-    folder.remember_head(journal)
+    journal.close()
     monkeypatch.setattr("interlock.engine.head.boot_id", lambda: "another")
     place = folder.path / "journal.jsonl"
     place.write_bytes(forged(place.read_bytes()))

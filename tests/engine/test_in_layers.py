@@ -21,15 +21,17 @@ import pytest
 from interlock import app
 from interlock.engine import Dispatch, Ending, Kind, Playbook, Run, Status, real
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Finished, Quiet
 from interlock.engine.journal import Line
+from interlock.engine.playing import Finished
+from interlock.engine.runs import Quiet
 from interlock.errors import ConfigInvalid
 from interlock.workspace import UNPROMISED, open_layers
+from tests import own_python
 from tests.conformance.harness import until
-from tests.engine.test_people import CommandApplication, marked
+from tests.engine.test_people import command_runs, marked
 from tests.engine.toys import GATED, ONCE, Work, single, toy
 
-CODER = Dispatch("coder", "Write code.", writes=("src/**",), timeout_s=60.0)
+CODER = Dispatch("coder", "Write code.", writes=("src/**",), timeout_s=600.0)
 JUDGE = replace(CODER, agent="judge", kind=Kind.JUDGE, writes=())
 DONE = "\necho DONE: fine\n"
 
@@ -53,13 +55,13 @@ def git(root: Path, *args: str) -> str:
 
 
 def ran(root: Path, playbook: Playbook, script: str, **more: Any) -> Finished:
-    application = CommandApplication(root, playbook, f"cat > /dev/null\n{script}", **more)
-    return asyncio.run(application.run(playbook, Work(f"run {len(known_runs(root))}")))
+    runs = command_runs(root, playbook, f"cat > /dev/null\n{script}", **more)
+    return asyncio.run(runs.run(playbook, Work(f"run {len(known_runs(root))}")))
 
 
 def called(root: Path, spec: Dispatch, script: str, **more: Any) -> dict[str, Any]:
     """The report of one dispatch whose agent is this script."""
-    return json.loads(str(ran(root, single(spec), script + DONE, **more).close.output))
+    return json.loads(str(ran(root, single(spec), script + DONE, **more).output))
 
 
 def lines(root: Path, event: str) -> list[Line]:
@@ -177,16 +179,16 @@ def test_known_secrets_are_in_no_record(repository: Path) -> None:
     """The environment's, and those of a runner's own: printed, written to files, committed, answered."""
     secret, own = "s3cr3t-value-of-the-shell", "s3cr3t-value-of-the-runner"
     environ = {**os.environ, "API_TOKEN": secret}
-    spec = replace(CODER, timeout_s=60.0)
+    spec = replace(CODER, timeout_s=600.0)
     script = (
         'echo "$API_TOKEN $OWN_KEY"; echo "$API_TOKEN" >&2; echo "$OWN_KEY" > elsewhere.txt; '
         'echo "key = $API_TOKEN" > src/key.py; '
         'printf \'{"status": "DONE", "summary": "%s"}\' "$OWN_KEY" > "$INTERLOCK_RESULT"'
     )
-    application = CommandApplication(repository, single(spec), f"cat > /dev/null\n{script}{DONE}", environ=environ)
+    runs = command_runs(repository, single(spec), f"cat > /dev/null\n{script}{DONE}", environ=environ)
     settings = (repository / "interlock.toml").read_text() + f'env = {{ OWN_KEY = "{own}" }}\n'
     (repository / "interlock.toml").write_text(settings)
-    asyncio.run(application.run(application.playbook, Work()))
+    asyncio.run(runs.run(runs.setup.playbooks[0], Work()))
     runs = repository / ".interlock" / "runs"
     found = [
         str(path.relative_to(runs))
@@ -210,7 +212,7 @@ def test_a_pipe_where_a_file_is_expected_blocks_nothing(repository: Path, place:
 def test_signals_end_a_run_whose_agent_only_waits(repository: Path, number: signal.Signals) -> None:
     """A program that ignores requests to end, with a pipe that nobody reads, is ended all the same."""
     script = "trap '' TERM INT HUP\nmkfifo src/pipe\necho started > src/started\ncat src/pipe"
-    application = CommandApplication(repository, single(CODER), f"cat > /dev/null\n{script}{DONE}")
+    runs = command_runs(repository, single(CODER), f"cat > /dev/null\n{script}{DONE}")
 
     async def main() -> Finished:
         async def strike() -> None:
@@ -218,12 +220,12 @@ def test_signals_end_a_run_whose_agent_only_waits(repository: Path, number: sign
             os.kill(os.getpid(), number)
 
         striking = asyncio.ensure_future(strike())
-        finished = await application.run(application.playbook, Work())
+        finished = await runs.run(runs.setup.playbooks[0], Work())
         await striking
         return finished
 
     finished = asyncio.run(main())
-    assert finished.close.status is Status.INTERRUPTED
+    assert finished.status is Status.INTERRUPTED
     assert marked(str(finished.run_id)) == []
 
 
@@ -243,7 +245,7 @@ def test_a_command_keeps_its_ignored_outputs_and_other_changes_are_reported_and_
     """A second build finds what the first one left; a file that it rewrote on the way is as it was."""
     build = "mkdir -p build; ls build; echo object > build/app.o; echo broken > src/app.py; echo mine > new.txt"
     finished = ran(repository, commanding(build), "")
-    assert json.loads(str(finished.close.output)) == [0, ["new.txt", "src/app.py"]]
+    assert json.loads(str(finished.output)) == [0, ["new.txt", "src/app.py"]]
     assert (repository / "build" / "app.o").read_text() == "object\n"
     assert (repository / "src" / "app.py").read_text() == "first\n"
     assert not (repository / "new.txt").exists()
@@ -256,7 +258,7 @@ def test_a_command_that_is_declared_to_write_brings_its_files_in(repository: Pat
     """A formatter's changes are taken over, but not those of what steers tools."""
     script = "echo formatted > src/app.py; echo planted > CLAUDE.md"
     finished = ran(repository, commanding(script, writes=True), "")
-    assert json.loads(str(finished.close.output)) == [0, ["src/app.py"]]
+    assert json.loads(str(finished.output)) == [0, ["src/app.py"]]
     assert (repository / "src" / "app.py").read_text() == "formatted\n"
     assert not (repository / "CLAUDE.md").exists()
 
@@ -271,7 +273,7 @@ def test_a_command_cannot_leave_its_layer(repository: Path, tmp_path: Path) -> N
     )
     head = git(repository, "rev-parse", "HEAD")
     finished = ran(repository, commanding(script), "")
-    assert finished.close.status is Status.COMPLETE
+    assert finished.status is Status.COMPLETE
     assert not outside.exists()
     assert not (tmp_path / "also").exists()
     assert git(repository, "rev-parse", "HEAD") == head
@@ -287,9 +289,9 @@ def test_strict_refuses_to_run_where_nothing_can_confine(repository: Path, monke
     with pytest.raises(ConfigInvalid, match="confined"):
         called(repository, CODER, "echo a > src/a.py", overrides={"sandbox": {"mode": "strict"}})
     assert known_runs(repository) == []
-    application = CommandApplication(repository, GATED, "cat > /dev/null; echo p > plan.md; echo DONE: fine")
-    asyncio.run(application.run(GATED, Work()))
-    view = application.view
+    runs = command_runs(repository, GATED, "cat > /dev/null; echo p > plan.md; echo DONE: fine")
+    asyncio.run(runs.run(GATED, Work()))
+    view = runs.view
     assert isinstance(view, Quiet)
     assert [text for text in view.remarks if UNPROMISED in text and "not confined here" in text]
     assert [text for text in view.remarks if UNPROMISED in text and "before you decide" in text]
@@ -344,13 +346,14 @@ def test_the_network_lets_through_what_the_settings_say(
         "import sys, urllib.request\n"
         "for name, port in zip(('model', 'other'), sys.argv[1:]):\n"
         "    try:\n"
-        "        text = urllib.request.urlopen(f'http://127.0.0.1:{port}/', timeout=20).read().decode()\n"
+        "        text = urllib.request.urlopen(f'http://127.0.0.1:{port}/', timeout=120).read().decode()\n"
         "        open(f'src/{name}.txt', 'w').write(text)\n"
         "    except OSError as error:\n"
         "        print(error)\n"
     )
     (repository / "fetch.py").write_text(fetch)
-    overrides = {"sandbox": {"network": network, "hosts": [f"127.0.0.1:{model}"]}}
+    shown = list(map(str, own_python.PLACES))
+    overrides = {"sandbox": {"network": network, "hosts": [f"127.0.0.1:{model}"], "home": shown}}
     report = called(repository, CODER, f"{sys.executable} fetch.py {model} {other}", overrides=overrides)
     found = {"both": ["src/model.txt", "src/other.txt"], "the model": ["src/model.txt"], "nothing": []}
     assert report["changes"] == found[reached]

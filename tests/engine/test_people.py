@@ -18,33 +18,38 @@ import psutil
 import pytest
 
 from interlock.agents.runner import Usage
-from interlock.app import Application
+from interlock.app import open_runs
 from interlock.engine import Delegation, Dispatch, Ending, Quoted, Run, Status
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Call, Quiet, lock_name
 from interlock.engine.keys import sha256
-from interlock.engine.locks import Lock
+from interlock.engine.lifecycle import ended_as
+from interlock.engine.locks import Lock, run_lock
+from interlock.engine.people import cancel, decide, reopen_gate
+from interlock.engine.runs import Call, Quiet, Runs
 from interlock.errors import Locked, Refused
-from tests.conformance.harness import Death, PlayedApplication, Real, best, environment, instead, reacting, until
+from tests.conformance.harness import (
+    Death,
+    Real,
+    best,
+    environment,
+    instead,
+    played_runs,
+    reacting,
+    until,
+)
 from tests.engine.toys import CHAINED, GATED, Work, producing, single, toy
 
 Start = Callable[..., Real]
 ROOT = Path(__file__).parents[2]
 
 
-class CommandApplication(Application):
-    """The application with one playbook of the test and the real command runner."""
-
-    def __init__(self, root: Path, playbook, script: str, **more) -> None:
-        (root / "agent.sh").write_text(script)
-        (root / "interlock.toml").write_text(
-            'runner = "mine"\n[runners.mine]\ntype = "command"\nargv = ["sh", "agent.sh"]\n'
-        )
-        super().__init__(root, Quiet(), **{"environ": environment(root), **more})
-        self.playbook = playbook
-
-    def playbook_of(self, known):
-        return self.playbook
+def command_runs(root: Path, playbook, script: str, **more) -> Runs:
+    """The runs of a workspace with one playbook of the test and the real command runner."""
+    (root / "agent.sh").write_text(script)
+    (root / "interlock.toml").write_text(
+        'runner = "mine"\n[runners.mine]\ntype = "command"\nargv = ["sh", "agent.sh"]\n'
+    )
+    return open_runs(root, Quiet(), playbooks=(playbook,), **{"environ": environment(root), **more})
 
 
 def marked(run_id: str) -> list[int]:
@@ -70,12 +75,12 @@ def test_a_second_start_of_the_same_key_is_refused_while_the_first_works(real: S
     async def both() -> None:
         async def second() -> None:
             await until(lambda: played.agents)
-            for attempt in (played.application().run(CHAINED, Work()), played.application().resume("latest")):
+            for attempt in (played.runs().run(CHAINED, Work()), played.runs().resume("latest")):
                 with pytest.raises(Locked) as caught:
                     await attempt
                 refused.append(caught.value)
 
-        await asyncio.gather(played.application().run(CHAINED, Work()), second())
+        await asyncio.gather(played.runs().run(CHAINED, Work()), second())
 
     played = real(CHAINED, Work(), {}, reacting(one=instead(seconds=60.0)))
     asyncio.run(both())
@@ -123,7 +128,7 @@ def test_the_lock_of_another_host_needs_a_persons_word(real: Start) -> None:
 def leave_note(played: Real, *, host: str, name: str | None = None) -> None:
     folder = played.root / ".interlock" / "locks"
     folder.mkdir(parents=True, exist_ok=True)
-    name = name or lock_name(played.playbook.name, "x")
+    name = name or run_lock(folder.parent, played.playbook.name, "x").name
     note = {"pid": 999999, "host": host, "started": "2026-01-04T12:00:00+00:00", "run": "toy-1"}
     (folder / f"{name}.json").write_text(json.dumps(note))
 
@@ -163,11 +168,9 @@ def test_two_runs_in_one_tree_work_side_by_side_and_leave_each_others_work_alone
 
     async def both() -> list[str]:
         playbook = toy(body)
-        applications = [PlayedApplication(workspace, playbook, agent) for _ in range(2)]
-        ends = await asyncio.gather(
-            *(app.run(playbook, Work(name)) for app, name in zip(applications, "ab", strict=True))
-        )
-        return [str(end.close.output) for end in ends]
+        processes = [played_runs(workspace, playbook, agent) for _ in range(2)]
+        ends = await asyncio.gather(*(app.run(playbook, Work(name)) for app, name in zip(processes, "ab", strict=True)))
+        return [str(end.output) for end in ends]
 
     assert asyncio.run(both()) == ["OK OK", "OK OK"]
     assert {"a.md", "a-2.md", "b.md", "b-2.md"} <= {path.name for path in workspace.iterdir()}
@@ -178,7 +181,8 @@ def test_two_runs_in_one_tree_work_side_by_side_and_leave_each_others_work_alone
 APPROVERS = """
 import asyncio, os, sys, time
 from pathlib import Path
-from tests.conformance.harness import PlayedApplication, best
+from interlock.engine.people import decide
+from tests.conformance.harness import best, played_runs
 from tests.engine.toys import GATED
 
 root, ready = Path(sys.argv[1]), Path(sys.argv[2])
@@ -189,7 +193,7 @@ for number in range(20):
         while not ready.exists():
             time.sleep(0.001)
         try:
-            asyncio.run(PlayedApplication(root, GATED, best).decide("latest", "approve", who=f"person-{number}"))
+            asyncio.run(decide(played_runs(root, GATED, best), "latest", "approve", who=f"person-{number}"))
             os._exit(0)
         except Exception as error:
             os._exit(7 if type(error).__name__ == "Refused" else 1)
@@ -210,7 +214,7 @@ def test_of_twenty_people_who_decide_at_once_exactly_one_counts(real: Start, tmp
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     codes = json.loads(done.stdout)
@@ -241,11 +245,11 @@ def test_a_decision_sent_while_the_run_works_is_journaled_by_its_process(real: S
         return Ending.complete(str(found["ask"]))
 
     async def both() -> str:
-        application = played.application()
-        work = asyncio.ensure_future(application.run(played.playbook, Work()))
+        runs = played.runs()
+        work = asyncio.ensure_future(runs.run(played.playbook, Work()))
         await until(lambda: known_runs(played.root) and played.events("gate.opened"))
-        await played.application().decide("latest", "approve", who="ann")
-        return str((await work).close.output)
+        await decide(played.runs(), "latest", "approve", who="ann")
+        return str((await work).output)
 
     played = real(toy(body), Work(), {}, reacting(slow=instead(seconds=60.0)))
     assert asyncio.run(both()) == "approve"
@@ -272,11 +276,11 @@ def test_looking_at_a_gate_whose_files_changed_opens_it_anew(real: Start) -> Non
     played = real(GATED, Work(), {})
     played.go()
     played.edit("plan.md", "# Better\n")
-    application = played.application()
-    waiting = application.host.reopen_gate(application.find("latest"), GATED)
+    runs = played.runs()
+    waiting = reopen_gate(runs, runs.find("latest"))
     assert waiting is not None
     assert (waiting.opening, dict(waiting.digests)) == (2, {"plan.md": sha256(b"# Better\n")})
-    same = application.host.reopen_gate(application.find("latest"), GATED)
+    same = reopen_gate(runs, runs.find("latest"))
     assert same is not None
     assert same.opening == 2
     played.decide("approve")
@@ -296,13 +300,32 @@ def test_a_question_too_long_for_a_line_is_shown_in_full(real: Start) -> None:
     close = played.go()
     assert close.gate is not None
     assert close.gate["question"] == question
-    application = played.application()
-    waiting = application.host.reopen_gate(application.find("latest"), played.playbook)
+    runs = played.runs()
+    waiting = reopen_gate(runs, runs.find("latest"))
     assert waiting is not None
     assert waiting.question == question
 
 
 # -- cancel and interrupt
+
+
+@pytest.mark.parametrize("how", ["its playbook", "a rejection", "cancel"])
+def test_whoever_ends_a_run_leaves_its_report(real: Start, how: str) -> None:
+    """Whichever way people came in: the report says the end, not how the run stood before."""
+    played = real(GATED, Work(), {})
+    played.go()
+    report = played.run.folder.path / "report.md"
+    assert "waiting" in report.read_text()
+    if how == "cancel":
+        asyncio.run(cancel(played.runs(), "latest"))
+    else:
+        played.decide("approve" if how == "its playbook" else "reject", note="no")
+    if how == "its playbook":
+        played.go()
+    status = ended_as(played.lines)
+    assert status is not None
+    assert f"{status}" in report.read_text()
+    assert "waiting" not in report.read_text().splitlines()[2]
 
 
 @pytest.mark.req("EN-26")
@@ -311,12 +334,12 @@ def test_cancelling_a_run_that_waits_writes_its_end_and_leaves_the_documents(rea
     played = real(GATED, Work(), {})
     played.go()
     first = played.run.identity.run_id
-    asyncio.run(played.application().cancel("latest"))
+    asyncio.run(cancel(played.runs(), "latest"))
     end = played.lines[-1]
     assert (end.event, end.data["status"], end.data["reason"]) == ("run.end", "stopped", "cancelled")
     assert played.files["state.json"] == '{"stage": "waiting"}'
     with pytest.raises(Refused):
-        asyncio.run(played.application().cancel("latest"))
+        asyncio.run(cancel(played.runs(), "latest"))
     played.go()
     assert played.run.identity.continues == first
 
@@ -331,7 +354,7 @@ def test_cancelling_a_crashed_run_ends_what_it_left_running(real: Start) -> None
         subprocess.Popen(["sleep", "600"], env={**os.environ, "INTERLOCK_MARKER": one}) for one in (mark, "other:x:1")
     )
     with left, others:
-        asyncio.run(played.application().cancel("latest"))
+        asyncio.run(cancel(played.runs(), "latest"))
         assert left.wait(10) != 0
         assert others.poll() is None
         others.kill()
@@ -342,10 +365,10 @@ def test_cancelling_a_run_that_works_interrupts_it_first(real: Start) -> None:
     """The agent is stopped, then the end is written, once, by the process that held the run."""
 
     async def both():
-        work = asyncio.ensure_future(played.application().run(CHAINED, Work()))
+        work = asyncio.ensure_future(played.runs().run(CHAINED, Work()))
         await until(lambda: played.agents)
-        await played.application().cancel("latest")
-        return (await work).close
+        await cancel(played.runs(), "latest")
+        return await work
 
     played = real(CHAINED, Work(), {}, reacting(one=instead(seconds=1500.0)))
     close = asyncio.run(both())
@@ -373,7 +396,7 @@ def test_an_interrupt_ends_the_agents_and_saves_the_state(workspace: Path) -> No
     """Exit 130, no process left, `run.interrupted` in the journal; resuming works."""
     spec = producing("made.md", timeout_s=60.0)
     slow = "touch started; sleep 100 & sleep 100"
-    application = CommandApplication(workspace, single(spec), slow)
+    runs = command_runs(workspace, single(spec), slow)
 
     async def main():
         async def strike() -> None:
@@ -381,25 +404,25 @@ def test_an_interrupt_ends_the_agents_and_saves_the_state(workspace: Path) -> No
             os.kill(os.getpid(), signal.SIGINT)
 
         striking = asyncio.ensure_future(strike())
-        finished = await application.run(application.playbook, Work())
+        finished = await runs.run(runs.setup.playbooks[0], Work())
         await striking
         return finished
 
     finished = asyncio.run(main())
-    assert (finished.close.status, finished.close.exit_code) == (Status.INTERRUPTED, 130)
+    assert (finished.status, finished.exit_code) == (Status.INTERRUPTED, 130)
     assert finished.lines[-1].event == "run.interrupted"
     assert marked(str(finished.run_id)) == []
-    again = CommandApplication(workspace, single(spec), "cat > /dev/null; echo made > made.md; echo DONE: fine")
-    assert asyncio.run(again.resume("latest")).close.status is Status.COMPLETE
+    again = command_runs(workspace, single(spec), "cat > /dev/null; echo made > made.md; echo DONE: fine")
+    assert asyncio.run(again.resume("latest")).status is Status.COMPLETE
 
 
 @pytest.mark.req("CM-09")
 def test_a_hanging_agent_is_ended_at_its_deadline_with_all_that_it_started(workspace: Path) -> None:
     """FAIL `timeout`, and no process of the call is left."""
     spec = producing("made.md", timeout_s=0.5, timeout_fixed=True)
-    application = CommandApplication(workspace, single(spec), "sleep 100 & sleep 100")
-    finished = asyncio.run(application.run(application.playbook, Work()))
-    assert finished.close.reason == "timeout"
+    runs = command_runs(workspace, single(spec), "sleep 100 & sleep 100")
+    finished = asyncio.run(runs.run(runs.setup.playbooks[0], Work()))
+    assert finished.reason == "timeout"
     assert marked(str(finished.run_id)) == []
 
 
@@ -417,11 +440,9 @@ def test_secrets_of_the_environment_stand_in_no_brief_and_no_log(workspace: Path
         return Ending.complete()
 
     environ = {**environment(workspace), "MY_API_TOKEN": secret}
-    application = CommandApplication(
-        workspace, toy(body), f"cat > /dev/null; echo DONE: said {secret}", environ=environ
-    )
-    finished = asyncio.run(application.run(application.playbook, Work()))
-    assert finished.close.status is Status.COMPLETE
+    runs = command_runs(workspace, toy(body), f"cat > /dev/null; echo DONE: said {secret}", environ=environ)
+    finished = asyncio.run(runs.run(runs.setup.playbooks[0], Work()))
+    assert finished.status is Status.COMPLETE
     folder = known_runs(workspace)[0].folder.path
     assert "[redacted:MY_API_TOKEN]" in (folder / "dispatches" / "maker#1" / "brief.md").read_text()
     (result,) = (line for line in finished.lines if line.event == "command")
@@ -439,8 +460,8 @@ def nested_start(played: Real, inner, outcome: list, **change):
 
     def agent(request):
         environ = {**environment(played.root), **request.environment(), **change}
-        application = PlayedApplication(played.root, inner, best, environ=environ)
-        outcome.append((application, request))
+        runs = played_runs(played.root, inner, best, environ=environ)
+        outcome.append((runs, request))
         return best(request)
 
     return agent
@@ -453,10 +474,10 @@ def test_an_agent_cannot_start_a_run_of_its_own_key_nor_decide(real: Start) -> N
     played = real(CHAINED, Work(), {})
     played.agent = nested_start(played, CHAINED, made)
     played.go()
-    application, _request = made[0]
+    runs, _request = made[0]
     with pytest.raises(Refused, match="may not start a run of the same key"):
-        asyncio.run(application.run(CHAINED, Work()))
-    for attempt in (application.cancel("latest"), application.decide("latest", "approve")):
+        asyncio.run(runs.run(CHAINED, Work()))
+    for attempt in (cancel(runs, "latest"), decide(runs, "latest", "approve")):
         with pytest.raises(Refused, match="only a person"):
             asyncio.run(attempt)
 
@@ -471,9 +492,11 @@ def test_a_nested_run_is_one_deeper_and_has_no_wider_scope_than_its_parent(real:
     inner = single(inner_spec, name="inner")
     played.agent = nested_start(played, inner, made)
     played.go()
-    application, request = made[0]
-    application.react = reacting(inside=lambda _r, act: replace(act, files={**act.files, "outside.md": "no\n"}))
-    finished = asyncio.run(application.run(inner, Work("other")))
+    runs, request = made[0]
+    runs.setup = replace(
+        runs.setup, react=reacting(inside=lambda _r, act: replace(act, files={**act.files, "outside.md": "no\n"}))
+    )
+    finished = asyncio.run(runs.run(inner, Work("other")))
     (first, end) = (
         next(line for line in finished.lines if line.event == event) for event in ("dispatch.start", "dispatch.end")
     )
@@ -523,8 +546,8 @@ def test_the_budget_can_be_raised_for_one_resume(real: Start) -> None:
     costly = instead(usage=Usage(cost_usd=3.0))
     played = real(CHAINED, Work(), {}, reacting(one=costly, two=costly, three=costly), budget_usd=2.0)
     assert played.go().status is Status.WAITING
-    finished = asyncio.run(played.application().resume("latest", Call(budget_usd=5.0)))
-    assert finished.close.status is Status.WAITING
+    finished = asyncio.run(played.runs().resume("latest", Call(budget_usd=5.0)))
+    assert finished.status is Status.WAITING
     assert played.agents == ["one", "two"]
 
 

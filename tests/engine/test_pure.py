@@ -17,7 +17,7 @@ from interlock.engine import DEADLINE, SESSION, AfterComplete, Dispatch, Kind, Q
 from interlock.engine.brief import SAID_TO_BE_DATA, Heading, quoted, render
 from interlock.engine.examination import sort_changes
 from interlock.engine.keys import Keys, canonical, checked_name, difference, digest_of, shown
-from interlock.engine.lifecycle import START, Standing, Start, standing
+from interlock.engine.lifecycle import START, Last, Start, last_of
 from interlock.engine.model import EXIT_CODES
 from interlock.engine.retry import Move, Used, delay_s, next_move
 from interlock.errors import EngineFault, NameRefused
@@ -128,14 +128,14 @@ def test_what_a_start_means_is_total_and_as_written() -> None:
     """Every standing of the last run under every playbook's rule has exactly one move."""
     assert list(START.missing()) == []
     for after in AfterComplete:
-        assert START(Standing.NONE, after) is Start.NEW
-        assert START(Standing.OPEN_SAME, after) is Start.RESUME
-        assert START(Standing.OPEN_OTHER, after) is Start.REFUSE_INPUTS
-        assert START(Standing.ENDED, after) is Start.SUCCESSOR
-    assert START(Standing.COMPLETE, AfterComplete.SAY_SO) is Start.SAY_COMPLETE
-    assert START(Standing.COMPLETE, AfterComplete.NEW_ON_REQUEST) is Start.REFUSE_COMPLETE
-    assert START(Standing.COMPLETE, AfterComplete.ALWAYS_NEW) is Start.NEW
-    assert standing(None, {}, {}) is Standing.NONE
+        assert START(Last.NONE, after) is Start.NEW
+        assert START(Last.OPEN_SAME, after) is Start.RESUME
+        assert START(Last.OPEN_OTHER, after) is Start.REFUSE_INPUTS
+        assert START(Last.ENDED, after) is Start.SUCCESSOR
+    assert START(Last.COMPLETE, AfterComplete.SAY_SO) is Start.SAY_COMPLETE
+    assert START(Last.COMPLETE, AfterComplete.NEW_ON_REQUEST) is Start.REFUSE_COMPLETE
+    assert START(Last.COMPLETE, AfterComplete.ALWAYS_NEW) is Start.NEW
+    assert last_of(None, {}, {}) is Last.NONE
 
 
 @pytest.mark.req("EN-25")

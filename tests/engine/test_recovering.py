@@ -16,7 +16,7 @@ from interlock.engine.journal import Journal, MemoryMedium
 from interlock.engine.keys import sha256
 from interlock.engine.simulation import Crash
 from tests.conformance.harness import Death, Simulated
-from tests.engine.test_people import CommandApplication
+from tests.engine.test_people import command_runs
 from tests.engine.toys import Work, producing, single
 
 SPEC = replace(producing("made.md", timeout_s=600.0), writes=("src/**",))
@@ -27,12 +27,12 @@ SPEC = replace(producing("made.md", timeout_s=600.0), writes=("src/**",))
 def test_an_agent_that_had_ended_is_not_called_again(workspace: Path, lost: str) -> None:
     """Its launcher left its exit, its answer and its files are there: resume examines them."""
     agent = "cat > /dev/null; mkdir -p src; echo work > src/app.py; echo made > made.md; echo DONE: fine"
-    dying = CommandApplication(workspace, single(SPEC), agent, tripwire=dies_before(workspace, lost))
+    dying = command_runs(workspace, single(SPEC), agent, tripwire=dies_before(workspace, lost))
     with pytest.raises(Crash):
-        asyncio.run(dying.run(dying.playbook, Work()))
-    wreck = CommandApplication(workspace, single(SPEC), "exit 9")
+        asyncio.run(dying.run(dying.setup.playbooks[0], Work()))
+    wreck = command_runs(workspace, single(SPEC), "exit 9")
     finished = asyncio.run(wreck.resume("latest"))
-    assert finished.close.status is Status.COMPLETE
+    assert finished.status is Status.COMPLETE
     lines = known_runs(workspace)[-1].folder.lines()
     assert len([line for line in lines if line.event == "dispatch.start"]) == 1
     assert (workspace / "src" / "app.py").read_text() == "work\n"

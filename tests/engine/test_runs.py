@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app import Application
+from interlock.app import open_runs
 from interlock.engine import AfterComplete, Ending, Run, Status
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Call, Quiet
 from interlock.engine.lifecycle import ended_as
+from interlock.engine.runs import Call, Quiet
 from interlock.errors import AgentFailed, ConfigInvalid, Refused, WorkspaceFailed
-from tests.conformance.harness import Death, PlayedApplication, Real, environment, in_turn, instead, reacting, until
+from tests.conformance.harness import Death, Real, environment, in_turn, instead, played_runs, reacting, until
 from tests.engine.toys import CHAINED, COUNTED, EDITED, GATED, REOPENED, Work, producing, toy
 
 Start = Callable[..., Real]
@@ -30,8 +30,8 @@ def contents(root: Path) -> dict[str, bytes]:
 
 def start(played: Real, inputs: Work | None = None, **call):
     """`interlock run`: not a resume of whatever is there, but a start with these inputs."""
-    application = played.application()
-    return asyncio.run(application.run(played.playbook, inputs or played.inputs, Call(**call)))
+    runs = played.runs()
+    return asyncio.run(runs.run(played.playbook, inputs or played.inputs, Call(**call)))
 
 
 @pytest.mark.req("EN-16")
@@ -56,7 +56,7 @@ def test_a_run_is_open_until_its_journal_has_an_end(real: Start, how: str) -> No
     else:
         assert played.go(flags={"bounded": True}).exit_code == 4
     assert ended_as(played.lines) is None
-    assert [known.identity.key for known in played.application().runs()] == ["x"]
+    assert [known.identity.key for known in known_runs(played.root)] == ["x"]
     if how == "waiting":
         played.decide("approve")
     assert played.go().status is Status.COMPLETE
@@ -67,7 +67,7 @@ def test_a_run_is_open_until_its_journal_has_an_end(real: Start, how: str) -> No
 async def interrupted(played: Real) -> None:
     """A process that is interrupted while the second agent works."""
     played.agent = reacting(two=instead(seconds=1000.0))
-    work = asyncio.ensure_future(played.application().run(played.playbook, played.inputs))
+    work = asyncio.ensure_future(played.runs().run(played.playbook, played.inputs))
     await until(lambda: "two" in played.agents)
     work.cancel()
     await asyncio.wait([work])
@@ -92,7 +92,7 @@ def test_a_start_with_the_inputs_of_an_open_run_goes_on_with_it_and_says_so(real
     played = real(CHAINED, Work(), {})
     played.dies(Death("dispatch.start", key="two#1", lost=False))
     finished = start(played)
-    assert finished.close.status is Status.COMPLETE
+    assert finished.status is Status.COMPLETE
     assert len(known_runs(played.root)) == 1
     assert any(finished.run_id in remark and "goes on" in remark for remark in played.view.remarks)
     assert played.agents.count("one") == 1
@@ -119,13 +119,13 @@ def test_a_start_after_an_ended_run_is_a_new_run_that_continues_it(real: Start) 
     """It begins from the documents, with `continues` in run.json, and replays nothing."""
     played = real(COUNTED, Work(), {}, reacting())
     stopping = real(toy(stopped_after_counting, name="counted", state=COUNTED.state), Work(), {})
-    assert start(stopping).close.status is Status.STOPPED
+    assert start(stopping).status is Status.STOPPED
     first = played.run.identity
     finished = start(played)
-    assert finished.close.status is Status.COMPLETE
+    assert finished.status is Status.COMPLETE
     assert played.run.identity.continues == first.run_id
     assert json.loads((played.run.folder.path / "run.json").read_text())["continues"] == first.run_id
-    assert json.loads(str(finished.close.output)) == {"count": 3}
+    assert json.loads(str(finished.output)) == {"count": 3}
 
 
 async def stopped_after_counting(run: Run, _work: Work) -> Ending:
@@ -140,10 +140,10 @@ def test_a_complete_run_is_said_to_be_complete_and_nothing_changes(real: Start) 
     start(played)
     before, calls = contents(played.root), len(played.calls)
     finished = start(played)
-    assert (finished.close.exit_code, finished.close.output) == (0, "chain done")
+    assert (finished.exit_code, finished.output) == (0, "chain done")
     assert any("already ended: complete" in remark for remark in played.view.remarks)
-    resumed = asyncio.run(played.application().resume("latest"))
-    assert (resumed.close.exit_code, resumed.close.output) == (0, "chain done")
+    resumed = asyncio.run(played.runs().resume("latest"))
+    assert (resumed.exit_code, resumed.output) == (0, "chain done")
     assert contents(played.root) == before
     assert len(played.calls) == calls
 
@@ -158,7 +158,7 @@ def test_a_new_run_of_a_complete_one_is_made_on_request_or_always(real: Start) -
     assert caught.value.exit_code == 2
     assert "--new-run" in str(caught.value.remedy)
     assert len(known_runs(asked.root)) == 1
-    assert start(asked, new_run=True).close.status is Status.COMPLETE
+    assert start(asked, new_run=True).status is Status.COMPLETE
     always = real(replace(CHAINED, after_complete=AfterComplete.ALWAYS_NEW), Work(), {})
     start(always)
     assert len(known_runs(asked.root)) == 3
@@ -176,7 +176,7 @@ def test_resuming_a_stopped_or_failed_run_starts_its_successor(real: Start, endi
     played = real(toy(body), Work(), {})
     start(played)
     first = played.run.identity.run_id
-    finished = asyncio.run(played.application().resume(first))
+    finished = asyncio.run(played.runs().resume(first))
     assert finished.run_id != first
     assert played.run.identity.continues == first
     assert played.agents == ["one", "one"]
@@ -186,10 +186,10 @@ def test_resuming_a_stopped_or_failed_run_starts_its_successor(real: Start, endi
 def test_a_retry_of_an_ended_run_forgets_what_failed_and_all_after_it(real: Start) -> None:
     """`run.reopened` names the forgotten keys; finished work before stands and is not paid again."""
     played = real(REOPENED, Work(), {}, reacting(two=in_turn(FAIL, None)))
-    assert start(played).close.status is Status.FAILED
+    assert start(played).status is Status.FAILED
     run_id = played.run.identity.run_id
-    finished = asyncio.run(played.application().resume(run_id, Call(retry=True)))
-    assert (finished.run_id, finished.close.status) == (run_id, Status.COMPLETE)
+    finished = asyncio.run(played.runs().resume(run_id, Call(retry=True)))
+    assert (finished.run_id, finished.status) == (run_id, Status.COMPLETE)
     assert played.agents == ["one", "two", "two", "three"]
     (line,) = played.events("run.reopened")
     assert line.data["forgotten"] == ["after#2", "two#1"]
@@ -201,7 +201,7 @@ def test_a_retry_may_fail_and_be_tried_again(real: Start) -> None:
     played = real(REOPENED, Work(), {}, reacting(two=in_turn(FAIL, FAIL, None), three=in_turn(FAIL, None)))
     start(played)
     for status in (Status.FAILED, Status.FAILED, Status.COMPLETE):
-        assert asyncio.run(played.application().resume("latest", Call(retry=True))).close.status is status
+        assert asyncio.run(played.runs().resume("latest", Call(retry=True))).status is status
     assert played.agents == ["one", "two", "two", "two", "three", "three"]
     assert played.run.folder.verify() == []
 
@@ -253,7 +253,7 @@ def test_how_a_playbook_ends_is_the_exit_code(real: Start, ending: Ending | Exce
         return ending
 
     played = real(toy(body), Work(), {})
-    assert start(played).close.exit_code == code
+    assert start(played).exit_code == code
     assert played.lines[-1].event == "run.end"
 
 
@@ -326,9 +326,9 @@ def test_agents_that_are_not_bound_are_all_named_before_anything_happens(workspa
     (workspace / ".interlock" / "agents").mkdir(parents=True)
     (workspace / ".interlock" / "agents" / "one.md").write_text("---\nname: one\n---\nYou are one.\n")
     before = contents(workspace)
-    application = PlayedApplication(workspace, playbook, reacting())
+    runs = played_runs(workspace, playbook, reacting())
     with pytest.raises(ConfigInvalid) as caught:
-        asyncio.run(application.run(playbook, Work()))
+        asyncio.run(runs.run(playbook, Work()))
     assert caught.value.exit_code == 2
     assert "two" in caught.value.what
     assert "three" in caught.value.what
@@ -340,18 +340,14 @@ def test_agents_that_are_not_bound_are_all_named_before_anything_happens(workspa
 def test_an_unknown_runner_is_exit_2_and_a_missing_program_is_a_failed_dispatch(workspace: Path) -> None:
     """The name must be bound at the start; whether its program can be started shows at the dispatch."""
 
-    class App(Application):
-        def playbook_of(self, known):
-            return CHAINED
-
     with pytest.raises(ConfigInvalid, match="no runner"):
-        asyncio.run(App(workspace, Quiet(), environ=environment(workspace)).run(CHAINED, Work()))
+        asyncio.run(open_runs(workspace, Quiet(), environ=environment(workspace)).run(CHAINED, Work()))
     assert list(workspace.iterdir()) == []
     (workspace / "interlock.toml").write_text(
         'runner = "mine"\n[runners.mine]\ntype = "command"\nargv = ["./no-such-program"]\n'
     )
-    finished = asyncio.run(App(workspace, Quiet(), environ=environment(workspace)).run(CHAINED, Work()))
-    assert (finished.close.status, finished.close.exit_code) == (Status.FAILED, 5)
+    finished = asyncio.run(open_runs(workspace, Quiet(), environ=environment(workspace)).run(CHAINED, Work()))
+    assert (finished.status, finished.exit_code) == (Status.FAILED, 5)
     (end,) = (line for line in finished.lines if line.event == "dispatch.end")
     assert end.data["reason"] == "spawn_failed"
 
@@ -361,18 +357,18 @@ def test_a_dry_run_shows_the_next_step_and_its_brief_and_changes_nothing(real: S
     """Before the first start, and in the middle of an open run: the tree is as it was, nobody was called."""
     played = real(GATED, Work(), {"a.txt": "a\n"})
     before = contents(played.root)
-    plan = asyncio.run(played.application().plan(GATED, Work()))
+    plan = asyncio.run(played.runs().plan(GATED, Work()))
     assert plan.run_id is None
-    assert plan.close.before is not None
-    assert (plan.close.before.key, plan.close.before.verb) == ("planner#1", "dispatch")
-    assert "Write plan.md." in plan.close.before.detail.brief
+    assert plan.before is not None
+    assert (plan.before.key, plan.before.verb) == ("planner#1", "dispatch")
+    assert "Write plan.md." in plan.before.detail.brief
     assert contents(played.root) == before
     played.go()
     played.decide("approve")
     before = contents(played.root)
-    plan = asyncio.run(played.application().plan(GATED, Work()))
+    plan = asyncio.run(played.runs().plan(GATED, Work()))
     assert plan.run_id == played.run.identity.run_id
-    assert plan.close.before is not None
-    assert plan.close.before.key == "builder#1"
+    assert plan.before is not None
+    assert plan.before.key == "builder#1"
     assert contents(played.root) == before
     assert played.agents == ["planner"]

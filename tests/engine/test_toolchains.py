@@ -189,8 +189,8 @@ def test_the_commands_of_a_project_are_found(place: Place, kind: str) -> None:
     project = PROJECTS[kind]
     place.begin(project.files)
     plan = asyncio.run(place.app().plan(ticket, TicketInputs(REQUEST)))
-    assert plan.close.before is not None
-    brief = plan.close.before.detail.brief
+    assert plan.before is not None
+    brief = plan.before.detail.brief
     assert f"\nBuild command: {project.build}\nTest command: {project.test}\n" in brief
 
 

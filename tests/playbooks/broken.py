@@ -55,7 +55,9 @@ def broken(setup: Rehearsal, options: Options, fault: Fault) -> Iterator[Rehears
 
     def make(agent: Agent, options: Options) -> Simulation:
         simulation = setup.make(agent, options)
+        function = simulation.playbook.function
         simulation.playbook = fault.copy(simulation.playbook)
+        simulation.playbook.function.__module__ = function.__module__  # roles and prompts are found beside it
         return simulation
 
     room = setup.make(best, options).playbook.function.__module__.rpartition(".")[0]

@@ -19,6 +19,7 @@ from interlock.playbooks.ticket.rehearsing import BRANCH, graph, task
 from tests.playbooks.person import WAITS, person
 from tests.playbooks.ticket.place import AGENT as TICKET
 from tests.playbooks.ticket.place import git
+from tests.proofs import long
 
 REQUEST = "ABC-12 fix the login error so that users can sign in"
 OTHERS = """
@@ -121,7 +122,7 @@ ROADMAP, ROUTER = ("roadmap",), ("router", "/implement 196")
 
 
 @pytest.mark.req("LY-30", "LY-05", "EN-39")
-@pytest.mark.parametrize("waiting", ["roadmap implement", "roadmap testing", "router stage-3"])
+@pytest.mark.parametrize("waiting", ["roadmap implement", *long("roadmap testing", "router stage-3")])
 def test_roadmap_and_router_beside_each_other(shop: Shop, waiting: str) -> None:
     """One runs from beginning to end while an agent of the other works, and both changed the same file."""
     outer, inner = (ROUTER, ROADMAP) if waiting.startswith("router") else (ROADMAP, ROUTER)
@@ -140,6 +141,7 @@ def test_roadmap_and_router_beside_each_other(shop: Shop, waiting: str) -> None:
     assert {"scope.violation", "foreign_write", "dispatch.conflict"}.isdisjoint(shop.events)
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-30", "LY-05", "EN-39")
 def test_a_roadmap_beside_a_ticket(shop: Shop) -> None:
     """While the ticket's Reviewer works a whole roadmap is worked through: the ticket commits its own work only."""
@@ -160,6 +162,7 @@ def test_a_roadmap_beside_a_ticket(shop: Shop) -> None:
     assert (done["status"], done["passes"]) == ("done", True)
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-30", "LY-05", "EN-39")
 def test_a_ticket_beside_a_roadmap(shop: Shop) -> None:
     """While Implement works a whole ticket is begun, committed and ended on a branch of its own; both works stand."""

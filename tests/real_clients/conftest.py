@@ -16,9 +16,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.deadlines import deadline
 from tools import clients
 from tools.clients import Client
 from tools.model_server import Script, Serving, serving
+
+__all__ = ["deadline"]
 
 pytest.register_assert_rewrite("tests.real_clients.house", "tests.real_clients.stories")
 

@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interlock.app import Application
+from interlock.app import open_runs
 from interlock.engine import Status
-from interlock.engine.host import Call, Finished, Quiet
+from interlock.engine.people import decide
+from interlock.engine.playing import Finished
+from interlock.engine.runs import Call, Quiet
 from interlock.playbooks import load
 from tests.real_clients import person
 from tests.real_clients.person import Person, Remark
@@ -122,11 +124,11 @@ class House:
 
     def run(self) -> Finished:
         """The whole run; its owner knows of the red tests, and approves whatever they are asked."""
-        app = Application(self.root, Quiet(), environ=self.environ)
+        app = open_runs(self.root, Quiet(), environ=self.environ)
         call = Call(flags={"accept_baseline": True})
         self.finished = asyncio.run(app.run(load(self.story.playbook), self.story.inputs, call))
-        while self.finished.close.gate is not None:
-            asyncio.run(app.decide("latest", "approve", who="A Person"))
+        while self.finished.gate is not None:
+            asyncio.run(decide(app, "latest", "approve", who="A Person"))
             self.finished = asyncio.run(app.resume("latest"))
         return self.finished
 
@@ -149,7 +151,7 @@ class House:
         """What holds after every whole run, and what holds after this one."""
         assert self.person.failures == []
         assert self.finished is not None
-        assert self.finished.close.status is Status.COMPLETE, self.finished.close
+        assert self.finished.status is Status.COMPLETE, self.finished
         assert sorted(self.person.moments) == [person.CODES.name, person.REMARKS.name]
         assert list(self.person.missed()) == []
         for edit in (LOGIN, SESSION):

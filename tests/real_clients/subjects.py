@@ -41,8 +41,10 @@ class Subject:
     """Bytes of a final message that surely come back."""
     role: Literal["system", "prompt"] = "system"
     """Where the model finds the role."""
-    keeps: bool = True
-    """It can go on with a session that was cut off in its first turn."""
+    held: bool = True
+    """Without a layer it edits in its folder alone."""
+    counts: Literal["usd", "tokens", ""] = ""
+    """What it tells, or bounds itself, while it works; the others say at the end alone what they took."""
 
     @property
     def label(self) -> str:
@@ -64,18 +66,14 @@ SUBJECTS = (
     Subject("command", tokens=False, role="prompt"),
     Subject("scripted", tokens=False, role="prompt"),
     # It exits without waiting until its output is read: what does not fit into the pipe is lost (and is no success).
-    Subject("headless", "claude", cost=True, longest=400_000),
-    Subject("headless", "codex"),
-    Subject("headless", "copilot"),
-    Subject("headless", "opencode"),
+    Subject("headless", "claude", cost=True, longest=400_000, counts="usd"),
+    Subject("headless", "codex", counts="tokens"),
+    Subject("headless", "copilot", held=False),
+    Subject("headless", "opencode", counts="tokens"),
     Subject("headless", "gemini"),
-    Subject("headless", "qwen"),
-    Subject("acp", "claude", cost=True),
-    Subject("acp", "codex"),
-    Subject("acp", "opencode"),
-    Subject("acp", "gemini", role="prompt", keeps=False),
-    Subject("acp", "qwen"),
-    Subject("acp", "copilot"),
+    Subject("acp", "qwen", counts="tokens"),
+    Subject("acp", "claude", cost=True, counts="usd"),
+    Subject("acp", "codex", counts="tokens"),
 )
 
 
@@ -122,7 +120,7 @@ class Bench:
             "folder": self.place / "records",
             "brief": f"{ROLE}\n\n{task}",
             "instructions": ROLE,
-            "timeout_s": 120.0,
+            "timeout_s": 600.0,
             "marker": self.marker,
         }
         return AgentRequest(**{**facts, **more})
@@ -217,7 +215,7 @@ def scenario(task: str) -> str:
     return json.dumps({"reactions": [{"agent": "tester", **reaction}]})
 
 
-async def until(seen: Callable[[], bool], seconds: float = 60.0) -> None:
+async def until(seen: Callable[[], bool], seconds: float = 300.0) -> None:
     """Waits for something to become true; an error when it does not."""
     async with asyncio.timeout(seconds):
         while not seen():  # noqa: ASYNC110 - what is waited for happens in other processes

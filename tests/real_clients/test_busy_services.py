@@ -55,7 +55,7 @@ async def test_work_after_a_short_limit_that_takes_too_long_is_slow(
 @pytest.mark.agents("qwen")
 async def test_qwen_gives_up_after_its_own_tries(tmp_path: Path, model_server: Serving) -> None:
     """It says nothing while it waits, but it does not wait for long: a good minute, which no setting shortens."""
-    bench = Bench(Subject("headless", "qwen"), tmp_path / "bench", model_server)
+    bench = Bench(Subject("acp", "qwen"), tmp_path / "bench", model_server)
     task = "@retry_after 600\n@http 429 too many requests"
     runner = bench.runner(task)
     (bench.home / ".qwen" / "settings.json").unlink()  # it has what our own settings of the call are to say

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.agents import Allowance
+from tests.deadlines import Deadline
 from tests.real_clients.subjects import ROLE, Bench, Subject, text
 from tools.model_server import Serving
 
@@ -18,19 +19,6 @@ pytestmark = pytest.mark.agents("claude")
 @pytest.fixture
 def bench(tmp_path: Path, model_server: Serving) -> Bench:
     return Bench(Subject("headless", "claude"), tmp_path / "a bench", model_server).furnish()
-
-
-async def test_the_role_arrives_as_instructions_and_the_brief_as_the_task(bench: Bench) -> None:
-    """300 KB of brief to the letter, 100 KB of role that escapes would make too long, the model that was chosen."""
-    task = "# Task\n\n" + "A line with “quotes”, $HOME, a@keep.org and @code.py in it.\n" * 5000 + "\n@say OK: read"
-    role = f"{ROLE}\n" + "ü" * 50_000
-    exit_ = await bench.call(task, model="claude-opus-4-5", instructions=role, brief=f"{role}\n\n{task}")
-    turn = bench.model.turns()[0]
-    assert text(exit_) == "OK: read"
-    assert task in turn.human
-    assert role in turn.system
-    assert ROLE not in turn.human
-    assert turn.model == "claude-opus-4-5"
 
 
 async def test_a_role_too_long_for_the_command_line_stands_in_the_prompt(bench: Bench) -> None:
@@ -115,9 +103,10 @@ async def test_its_list_of_tasks_can_be_watched(bench: Bench) -> None:
     assert plans == [[["Write it", state]] for state in ("pending", "in_progress", "completed")]
 
 
-async def test_a_deadline_keeps_the_tokens_so_far(bench: Bench) -> None:
+async def test_a_deadline_keeps_the_tokens_so_far(bench: Bench, deadline: Deadline) -> None:
     """What its answers took until then; what it wrote and what it cost, nobody knows."""
-    exit_ = await bench.call("@usage 700 50\n@write docs/a.md :: x\n@sleep 300\n@say late", timeout_s=8.0)
+    deadline((bench.workspace / "docs/a.md").exists)
+    exit_ = await bench.call("@usage 700 50\n@write docs/a.md :: x\n@sleep 300\n@say late")
     assert exit_.timed_out
     assert exit_.usage is not None
     assert (exit_.usage.input_tokens, exit_.usage.output_tokens, exit_.usage.cost_usd) == (700, None, None)
@@ -135,16 +124,3 @@ async def test_it_stops_by_itself_at_its_limit_of_cost(bench: Bench) -> None:
     assert 0.005 <= exit_.usage.cost_usd <= 0.0075
     assert exit_.fault is not None
     assert "used up" in exit_.fault.text
-
-
-@pytest.mark.req("LY-16")
-async def test_it_is_stopped_at_its_limit_of_tokens(bench: Bench) -> None:
-    """By what it says of each answer."""
-    steps = "".join(f"@write docs/{number}.md :: x\n" for number in range(99))
-    exit_ = await bench.call(f"@usage 1000 50\n{steps}@say late", allowance=Allowance(tokens=3000))
-    assert exit_.exhausted
-    assert exit_.usage is not None
-    assert exit_.usage.input_tokens is not None
-    assert exit_.usage.input_tokens >= 3000
-    assert "docs/98.md" not in bench.files()
-    assert bench.processes() == []

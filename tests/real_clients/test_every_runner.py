@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from interlock.agents import Allowance
+from interlock.contracts import Reason
 from tests.real_clients.subjects import ROLE, SUBJECTS, Bench, Subject, marked, text, until
+from tools.clients import MODELS
 from tools.model_server import Serving
 
 EACH = [pytest.param(one, id=one.label, marks=[pytest.mark.agents(name) for name in one.packages]) for one in SUBJECTS]
@@ -42,26 +45,58 @@ async def test_work_is_done_in_the_workspace_and_the_last_words_are_the_answer(b
 
 
 async def test_the_brief_arrives_whole(bench: Bench) -> None:
-    """Longer than any command line holds: nothing is cut, and the role stands where this agent takes it, once."""
-    filler = "".join(
-        f"Line {number} of a long brief, with “quotes”, $HOME, `ticks` and \\ signs.\n" for number in range(4000)
-    )
+    """Longer than any command line holds, to the letter; the role stands where this agent takes it, once."""
+    words = "“quotes”, $HOME, {env:HOME}, `ticks`, \\ signs, a@keep.org, @code and @code.py"
+    filler = "".join(f"Line {number} of a long brief, with {words}.\n" for number in range(3000))
     task = f"# Task\n\nBRIEF-BEGINS\n{filler}BRIEF-ENDS\n\n@say OK: read"
     assert len(task) > 250_000
-    exit_ = await bench.call(task)
+    model = CHOSEN.get(bench.subject.client)
+    exit_ = await bench.furnish().call(task, model=model)
     assert text(exit_).strip() == "OK: read"
     if bench.subject.kind == "scripted":
         return  # nobody receives anything: the scenario knows what to do
     instructions, human = bench.received()
-    assert filler in human
-    assert "BRIEF-BEGINS" in human
-    assert "BRIEF-ENDS" in human
+    # Gemini pastes in a file that it is not told to leave alone.
+    assert task.strip() in human.replace("\\@code.py", "@code.py")
     assert (instructions.count(ROLE), human.count(ROLE)) == ((1, 0) if bench.subject.role == "system" else (0, 1))
+    if model is not None:
+        assert bench.model.turns()[0].model == model.rpartition("/")[2]
+
+
+CHOSEN = {**MODELS, "gemini": "gemini-2.5-flash", "copilot": "gpt-5.4", "claude": "claude-opus-4-5"}
+"""Models that clients take on their command line."""
+
+
+async def test_without_a_layer_it_edits_in_its_folder(bench: Bench, elsewhere: Path) -> None:
+    """By its own rules, or by our answer to its question; commands are free."""
+    if not bench.subject.real:
+        pytest.skip("is held by nobody but the kernel")
+    here = bench.furnish().workspace
+    task = f"@write {here}/docs/a.md :: in\n@shell echo x > by-shell.txt\n@write {elsewhere}/out.md :: out\n@say tried"
+    await bench.call(task)
+    assert bench.files() == {"docs/a.md": "in", "docs/keep.md": "kept", "code.py": "old", "by-shell.txt": "x"}
+    assert list(elsewhere.iterdir()) == [] or not bench.subject.held
+    assert bench.processes() == []
+
+
+@pytest.mark.req("LY-16")
+async def test_it_ends_at_its_limit_of_cost(bench: Bench) -> None:
+    """By itself or by us, where it says while it works what that takes; at most one answer too late."""
+    if not bench.subject.counts:
+        pytest.skip("says what it took at the end alone")
+    allowance = Allowance(usd=0.005) if bench.subject.counts == "usd" else Allowance(tokens=1500)
+    steps = "".join(f"@write {bench.workspace}/docs/{number}.md :: x\n@shell echo {number}\n" for number in range(40))
+    exit_ = await bench.call(f"@usage 1000 50\n{steps}@say late", allowance=allowance)
+    assert exit_.exhausted
+    assert exit_.fault is not None
+    assert "used up" in exit_.fault.text
+    assert len(bench.model.turns()) < 40
+    assert bench.processes() == []
 
 
 async def test_what_it_did_can_be_watched_and_looked_up(bench: Bench) -> None:
     """Tools and text as they happen; session, tokens and cost where the agent says them, never a made-up zero."""
-    exit_ = await bench.call("@write docs/note.md :: x\n@usage 1000 50\n@say OK: all is done")
+    exit_ = await bench.call("@usage 1000 50\n@write docs/note.md :: x\n@say OK: all is done")
     assert bench.news[0].kind == "started"
     if not bench.subject.real:
         assert (exit_.session, exit_.usage) == (None, None)
@@ -71,8 +106,8 @@ async def test_what_it_did_can_be_watched_and_looked_up(bench: Bench) -> None:
     assert exit_.session
     if bench.subject.tokens:
         assert exit_.usage is not None
-        assert exit_.usage.input_tokens
-        assert exit_.usage.output_tokens
+        answers = len(bench.model.turns())
+        assert (exit_.usage.input_tokens, exit_.usage.output_tokens) == (answers * 1000, answers * 50)
     cost = exit_.usage.cost_usd if exit_.usage else None
     assert cost is None or cost > 0
     assert (cost is not None) or not bench.subject.cost
@@ -84,7 +119,8 @@ async def test_an_error_of_the_model_service_is_no_success(bench: Bench) -> None
     assert exit_.fault is not None or exit_.code != 0
     if bench.subject.real:
         assert exit_.fault is not None
-        assert exit_.limited is None
+        assert exit_.fault.reason is Reason.AGENT_ERROR
+        assert (exit_.limited, exit_.usage) == (None, None)
     assert bench.processes() == []
 
 

@@ -24,8 +24,6 @@ EACH = [
     for one in SUBJECTS
     if one.real
 ]
-KEEPING = [one for one in EACH if isinstance(one.values[0], Subject) and one.values[0].keeps]
-"""Gemini by protocol keeps a session only when a turn of it has ended."""
 Open = Callable[..., Awaitable[Layer]]
 WORK = """\
 @write {here}/docs/note.md :: in scope
@@ -87,8 +85,8 @@ GOES_ON = Script(
 )
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-15")
-@pytest.mark.parametrize("bench", KEEPING, indirect=True)
 @pytest.mark.parametrize("model_server", [GOES_ON], indirect=True, ids=["goes-on"])
 async def test_a_session_goes_on_in_a_second_process_in_its_layer(bench: Bench, open_layer: Open) -> None:
     """Cut off in the middle of a command; the new process has the files, the brief and all that was said."""
@@ -120,6 +118,7 @@ def commands(bench: Bench) -> str:
     return "\n".join(line.read_bytes().replace(b"\0", b" ").decode(errors="replace") for line in lines if line.exists())
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-15")
 async def test_a_session_that_is_lost_begins_anew(bench: Bench, open_layer: Open) -> None:
     """In the same call, with the whole brief."""
@@ -134,6 +133,7 @@ async def test_a_session_that_is_lost_begins_anew(bench: Bench, open_layer: Open
 UNKNOWN = "00000000-0000-4000-8000-000000000009"
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-11")
 async def test_the_model_is_reached_where_nothing_else_is(
     bench: Bench, open_layer: Open, serve: Callable[[None], Serving]
@@ -155,6 +155,7 @@ def said(bench: Bench) -> str:
     return "\n".join(path.read_text(errors="replace")[-3000:] for path in ends if path.exists())
 
 
+@pytest.mark.long
 async def test_a_recalled_call_is_the_call(bench: Bench, open_layer: Open) -> None:
     """Session, answer and tokens, from the stream that was kept."""
     layer = await open_layer()

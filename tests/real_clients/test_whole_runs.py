@@ -20,19 +20,13 @@ from tools.model_server import Script, serving
 
 STORIES = (ROADMAP, HARNESS, FEATURE, ROUTER, TICKET)
 CLIENTS = ("claude", "codex", "claude-acp", "codex-acp")
-OFTEN = {"roadmap": ("claude", "codex"), "ticket": ("claude", "codex"), "harness": ("claude",), "feature": ("claude",)}
-"""What an ordinary run has time for: by playbook, the clients.  The others are long."""
 EACH = [
-    pytest.param(
-        story,
-        name,
-        id=f"{story.playbook}-{name}",
-        marks=[pytest.mark.agents(name), *([] if name in OFTEN.get(story.playbook, ()) else [pytest.mark.long])],
-    )
+    pytest.param(story, name, id=f"{story.playbook}-{name}", marks=pytest.mark.agents(name))
     for story, name in product(STORIES, CLIENTS)
 ]
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-23", "EV-47", "LY-01", "LY-05", "LY-07", "LY-11", "LY-13")
 @pytest.mark.parametrize(("story", "name"), EACH)
 def test_a_whole_run_beside_a_person(story: Story, name: str, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def post(url: str, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], str
     """Status, headers and text of the answer, whatever the status."""
     request = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             return answer.status, answer.headers, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

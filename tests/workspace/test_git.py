@@ -40,7 +40,7 @@ async def cut(git: Git, steps: int, *, times: int) -> None:
 @pytest.mark.parametrize("steps", range(1, MOST_STEPS, 2))
 async def test_a_start_can_be_cancelled_at_every_moment_more_than_once(repository: Git, steps: int, times: int) -> None:
     """Nobody waits for ever for a git that was cancelled while it started, and none is left."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         await cut(repository, steps, times=times)
 
 
@@ -62,7 +62,7 @@ for steps in range(1, int(sys.argv[2])):
 def test_the_end_of_everything_does_not_wait_for_ever_for_a_git_that_starts(repository: Git) -> None:
     """An event loop that closes cancels every task, also those that somebody shields."""
     words = [sys.executable, "-c", BREAKS_OFF, str(repository.work_tree), str(MOST_STEPS)]
-    subprocess.run(words, check=True, timeout=120)
+    subprocess.run(words, check=True, timeout=300)
 
 
 FORKS = """
@@ -95,7 +95,7 @@ def test_a_process_that_was_forked_has_git_too(repository: Git) -> None:
 async def test_questions_and_answers_may_be_more_than_pipes_hold(repository: Git) -> None:
     """While git waits until somebody takes its answers, it takes no question."""
     names = [f"{number:05}-{'n' * 200}" for number in range(2000)]
-    async with asyncio.timeout(60), repository.talk("check-ignore", "-z", "-v", "-n", "--stdin", globs=True) as talk:
+    async with asyncio.timeout(300), repository.talk("check-ignore", "-z", "-v", "-n", "--stdin", globs=True) as talk:
         for stream in (talk._stdin, talk._stdout):
             fcntl.fcntl(stream, fcntl.F_SETPIPE_SZ, 4096)  # as much as there is where many agents have large ones
         for name in names:

@@ -80,7 +80,7 @@ async def test_a_git_that_died_while_it_waited_is_replaced(repository: Path) -> 
     workspace, base = await ready(repository)
     for process in gits(repository):
         process.kill()
-        psutil.wait_procs([process], timeout=30)
+        psutil.wait_procs([process], timeout=120)
     assert await ignored(workspace, "a.log") == {"a.log"}
     assert await work_patch(workspace, Work(base, (Entry("README.md", 0, ""),)))
 
@@ -91,7 +91,7 @@ async def test_git_that_waits_ends_with_its_workspace(repository: Path) -> None:
     waiting = gits(repository)
     del workspace
     gc.collect()
-    _, left = psutil.wait_procs(waiting, timeout=30)
+    _, left = psutil.wait_procs(waiting, timeout=120)
     assert not left
 
 

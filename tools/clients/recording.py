@@ -6,6 +6,7 @@ has the exit statuses.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -16,6 +17,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.agents import AgentRequest
+from interlock.agents.coding.asking import Configured
+from interlock.agents.coding.catalogue import known, make_runner
+from tools.clients.catalogue import client
 from tools.clients.headless import headless
 from tools.clients.homes import environment
 from tools.model_server import serving
@@ -62,8 +67,13 @@ def _taken(name: str, prompt: str, root: Path, *, confined: bool) -> Sample:
     (workspace / "docs").mkdir(parents=True)
     subprocess.run(["git", "init", "--quiet"], cwd=workspace, check=True)
     with serving() as server:
-        called = headless(name, prompt, workspace)
         surroundings = environment(name, server.url, home)
+        places = {str(workspace): "/workspace", str(home): "/home/user", server.url: _URL, str(root): "/elsewhere"}
+        if known(name).mode == "acp":
+            asked = prompt.replace("secret.md", f"{root}/secret.md")  # outside: we do not allow that
+            sample = asyncio.run(_spoken(name, asked, root, surroundings))
+            return Sample(neutral(sample.text, places), sample.exit)
+        called = headless(name, prompt, workspace)
         argv = _CONFINED[name](called.argv, surroundings, home) if confined else called.argv
         client = subprocess.Popen(
             argv,
@@ -82,9 +92,28 @@ def _taken(name: str, prompt: str, root: Path, *, confined: bool) -> Sample:
             os.killpg(client.pid, signal.SIGKILL)
             printed, _ = client.communicate()
             status = None
-        return Sample(
-            neutral(printed, {str(workspace): "/workspace", str(home): "/home/user", server.url: _URL}), status
-        )
+        return Sample(neutral(printed, places), status)
+
+
+async def _spoken(name: str, prompt: str, root: Path, surroundings: Mapping[str, str]) -> Sample:
+    """What a client says that is spoken to by a protocol: here a runner has to be the other side."""
+    request = AgentRequest(
+        run_id="sample",
+        playbook="sample",
+        step="sample",
+        agent="sample",
+        member="sample",
+        attempt=1,
+        dispatch="sample#1",
+        session="sample",
+        workspace=root / "workspace",
+        folder=root / "records",
+        brief=prompt,
+        timeout_s=DEADLINE_S,
+    )
+    runner = make_runner(name, Configured(name, str(client(name).path())), surroundings, "acp")
+    ended = await runner.call(request, lambda _news: None)
+    return Sample((request.folder / "stream.jsonl").read_text("utf-8"), None if ended.timed_out else ended.code)
 
 
 _Confine = Callable[[tuple[str, ...], dict[str, str], Path], tuple[str, ...]]
@@ -121,17 +150,12 @@ def _gemini(argv: tuple[str, ...], surroundings: dict[str, str], home: Path) -> 
     return (*argv, "--policy", str(policy))
 
 
-def _qwen(argv: tuple[str, ...], surroundings: dict[str, str], home: Path) -> tuple[str, ...]:
-    return tuple("default" if word == "yolo" else word for word in argv)
-
-
 _CONFINED: Mapping[str, _Confine] = {
     "claude": _claude,
     "codex": _codex,
     "opencode": _opencode,
     "copilot": _copilot,
     "gemini": _gemini,
-    "qwen": _qwen,
 }
 
 _URL = "http://127.0.0.1:8000"

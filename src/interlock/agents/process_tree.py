@@ -36,7 +36,7 @@ from typing import IO, Final, Protocol
 
 from interlock.agents import process_table
 from interlock.agents.process_table import MARKER, Listed
-from interlock.agents.runner import Started
+from interlock.agents.runner import Launched, Started
 from interlock.errors import EngineFault
 
 _KILL_PAUSES: Final = (0.001, 0.002, 0.005, 0.01, 0.02, *(0.05,) * 40)
@@ -51,7 +51,7 @@ _COLLECT_S: Final = 2.0
 class Fork(Protocol):
     """What `Enclosure.fork` is."""
 
-    def __call__(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Started | None: ...
+    def __call__(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Launched | None: ...
 
 
 _live: dict[int, ProcessTree] = {}
@@ -63,9 +63,17 @@ class ProcessTree:
     """One started program with all its descendants; `close` it whatever happens."""
 
     def __init__(
-        self, popen: Started, marker: str, since: float, *, wrapped: bool = False, sealed: bool = False
+        self,
+        popen: Started,
+        marker: str,
+        since: float,
+        *,
+        launched: Launched | None = None,
+        wrapped: bool = False,
+        sealed: bool = False,
     ) -> None:
         self.popen = popen
+        self._launched = launched
         self.wrapped: Final = wrapped
         """What was started is a launcher, and the program its descendant."""
         self._sealed = sealed
@@ -73,7 +81,7 @@ class ProcessTree:
         """Also the number of its process group and session."""
         self.marker: Final = marker
         self.since: Final = since
-        self._ended = False
+        self._ended = self._closed = False
         self._forget_exit: Callable[[], None] = lambda: None
 
     @classmethod
@@ -104,6 +112,7 @@ class ProcessTree:
             raise ValueError("no program is named")
         _prepare_engine()
         with _lock:
+            _forget_closed()
             since = process_table.now()
             forked = fork(argv, env={**env, MARKER: marker}, stdin=stdin) if fork and isinstance(stdin, int) else None
             popen: Started = forked or subprocess.Popen(
@@ -116,7 +125,10 @@ class ProcessTree:
                 bufsize=0,
                 start_new_session=True,
             )
-            tree = _live[popen.pid] = cls(popen, marker, since, wrapped=wrapped, sealed=sealed)
+            if forked is not None:  # It may have waited for a while.
+                since = min(since, process_table.started(forked.pid) or since)
+            tree = cls(popen, marker, since, launched=forked, wrapped=wrapped, sealed=sealed)
+            _live[popen.pid] = tree
         return tree
 
     def exited(self) -> asyncio.Future[None]:
@@ -133,18 +145,29 @@ class ProcessTree:
         except (AttributeError, OSError):
             threading.Thread(target=_wait_uncollected, args=(self.pid, loop, settle), daemon=True).start()
             return future
+        launched = self._launched
 
         def forget() -> None:
+            self._forget_exit = lambda: None
             loop.remove_reader(handle)
             os.close(handle)
-            self._forget_exit = lambda: None
+            if launched is not None:
+                loop.remove_reader(launched.word)
 
         def notice() -> None:
             forget()
             settle()
 
+        def listen() -> None:
+            assert launched is not None
+            loop.remove_reader(launched.word)
+            if launched.over():
+                notice()
+
         self._forget_exit = forget
         loop.add_reader(handle, notice)
+        if launched is not None:
+            loop.add_reader(launched.word, listen)
         return future
 
     async def end(self, patience: float) -> tuple[int, ...]:
@@ -178,6 +201,8 @@ class ProcessTree:
 
     def _took_all_along(self) -> bool:
         """Whether a launcher has ended in order, and with it the namespace in which everything was."""
+        if self._launched is not None and self._launched.over():
+            return True
         if not self._sealed:
             return False
         try:
@@ -196,7 +221,7 @@ class ProcessTree:
 
         May be called again for the status.
         """
-        if not self._ended:
+        if not self._ended and not self._took_all_along():
             self.kill()
         self._forget_exit()
         for pipe in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
@@ -207,9 +232,16 @@ class ProcessTree:
             self.popen.wait(_COLLECT_S)
         with _lock:
             code = self.popen.poll()
-            # Only then: a number that is not known any more is taken for an orphan's.
-            _live.pop(self.pid, None)
+            self._closed = True
+            _forget_closed()
         return -signal.SIGKILL if code is None else code
+
+
+def _forget_closed() -> None:
+    """Only what is collected: a number that is not known any more is taken for an orphan's."""
+    for tree in list(_live.values()):
+        if tree._closed and (tree._launched is None or tree._launched.collect()):
+            del _live[tree.pid]
 
 
 def kill_everything() -> None:
@@ -259,6 +291,7 @@ def _find(trees: Collection[ProcessTree]) -> list[Listed]:
     if not trees:
         return []
     with _lock:
+        _forget_closed()
         since = min(tree.since for tree in trees)
         table = [process for process in process_table.processes() if process.started >= since]
         wanted = {tree.pid for tree in trees}

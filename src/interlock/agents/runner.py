@@ -135,6 +135,23 @@ class Started(Protocol):
     def wait(self, timeout: float) -> int: ...
 
 
+class Launched(Started, Protocol):
+    """A launcher, which knows the end of its program before its own."""
+
+    @property
+    def word(self) -> int:
+        """A descriptor that can be read when the program is over, or the launcher gone without a word of it."""
+        ...
+
+    def over(self) -> bool:
+        """Whether nothing of the program is left; `poll` knows its exit then. The launcher may still have to finish."""
+        ...
+
+    def collect(self) -> bool:
+        """Whether the launcher is gone; its number is free then."""
+        ...
+
+
 class Enclosure(Protocol):
     """A place in which a program runs so that its writes stay apart from everything else."""
 
@@ -157,7 +174,7 @@ class Enclosure(Protocol):
         """What to start instead of `argv`, with the same environment, so that it runs there, in that folder."""
         ...
 
-    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Started | None:
+    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Launched | None:
         """That command line, started faster than by a new process of its own: in a session of its own, a child of this
         process, its output in pipes; None when it has to be started the ordinary way."""
         ...

@@ -8,16 +8,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-_SYSTEM: Final = tuple(
-    map(
-        Path,
-        (
-            *("/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/nix", "/opt", "/proc", "/sbin", "/snap", "/sys"),
-            "/usr",
-        ),
-    )
+_SYSTEM: Final = frozenset(
+    ["bin", "dev", "etc", "lib", "lib32", "lib64", "nix", "opt", "proc", "sbin", "snap", "sys", "usr"]
 )
-"""What is never hidden."""
+"""Folders at the top that are never hidden."""
 _CERTIFICATES: Final = (
     "CURL_CA_BUNDLE",
     "GIT_SSL_CAINFO",
@@ -55,8 +49,8 @@ def real_start(program: str, env: Mapping[str, str]) -> str:
 
 def beyond_system(places: Iterable[Path]) -> tuple[Path, ...]:
     """Those that exist and that are not part of the system, each once."""
-    absolute = (place for place in places if place.is_absolute() and place.exists())
-    return tuple(dict.fromkeys(place for place in absolute if not any(map(place.is_relative_to, _SYSTEM))))
+    beyond = (place for place in places if place.is_absolute() and _SYSTEM.isdisjoint(place.parts[1:2]))
+    return tuple(dict.fromkeys(place for place in beyond if place.exists()))
 
 
 def named_places(env: Mapping[str, str], variables: Iterable[str]) -> tuple[Path, ...]:
@@ -103,7 +97,7 @@ def _prefix(program: Path, env: Mapping[str, str]) -> Path | None:
     """The folder of an interpreter with its library, or of a virtual environment, that a program belongs to."""
     prefix, home = program.parent.parent, home_of(env)
     too_much = prefix == Path("/") or (home is not None and (home / ".local").is_relative_to(prefix))
-    if program.parent.name != "bin" or too_much:
+    if program.parent.name != "bin" or too_much or not beyond_system((prefix,)):
         return None
     library = prefix / "lib"
     whole = (prefix / "pyvenv.cfg").exists() or (library / "node_modules").exists() or any(library.glob("python3*"))

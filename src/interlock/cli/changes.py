@@ -1,4 +1,4 @@
-"""What a run changed: code with lines added and removed, the playbook's documents apart, branch and commits."""
+"""`diff`: what a run changed: code with lines added and removed, the playbook's documents apart, branch and commits."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from interlock.cli.commands import LOOK, RunName, command
+from interlock.cli.door import Door
+from interlock.cli.output import complain, print_json, print_lines, write_output
 from interlock.engine.folder import HOME, Known
-from interlock.errors import InterlockError
+from interlock.errors import InterlockError, Refused
 from interlock.telemetry import printable
 from interlock.workspace import Scope, Work
 
@@ -56,6 +61,45 @@ class Made:
     agent: str
     member: str
     work: Work
+
+
+@command("diff", example="interlock diff latest", panel=LOOK)
+def diff(
+    door: Door,
+    run: RunName,
+    agent: Annotated[
+        str, typer.Argument(metavar="[AGENT]", help="Only the work of this agent.", show_default=False)
+    ] = "",
+    stat: Annotated[bool, typer.Option("--stat", help="Only the files, with lines added and removed.")] = False,
+) -> int:
+    """Print what the work of a run changed, as a patch: each file against how the run found it."""
+    known = door.find(run)
+    lines = known.folder.lines()
+    if agent:
+        _check_agent(known, lines, agent)
+    found = changes_of(known, lines, agent or None)
+    if door.json:
+        files = [{"path": one.path, "added": one.added, "removed": one.removed} for one in found.code]
+        patch = found.patch.decode("utf-8", "replace")
+        facts = {"run_id": known.identity.run_id, "code": files, "documents": list(found.documents)}
+        print_json({**facts, "patch": patch})
+    elif stat:
+        print_lines([*(one.shown for one in found.code), *(f"{path} (document)" for path in found.documents)])
+    elif found.patch:
+        write_output(found.patch)
+    else:
+        complain(f"Run {known.identity.run_id} has changed no file.")
+    return 0
+
+
+def _check_agent(known: Known, lines: Sequence[Line], agent: str) -> None:
+    made = accepted_work(known, lines)
+    if not any(agent in (one.agent, one.member, one.key) for one in made):
+        names = list(dict.fromkeys(one.member for one in made))
+        raise Refused(
+            f"{agent!r} has changed nothing in run {known.identity.run_id}",
+            expected=f"one of {', '.join(names)}" if names else "an agent whose work was accepted; there is none",
+        )
 
 
 def accepted_work(known: Known, lines: Sequence[Line], agent: str | None = None) -> list[Made]:

@@ -1,4 +1,4 @@
-"""`doctor`: what interlock finds here, and what would keep a run from working."""
+"""`doctor` and `recover`: what interlock finds here, what would keep a run from working, and damaged records."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlock.cli.desk import Desk, finish
-from interlock.cli.options import command
-from interlock.cli.output import complain, print_json, print_lines
-from interlock.cli.overview import is_dead, lock_notes
-from interlock.cli.panels import WORKSHOP
-from interlock.errors import ConfigInvalid, InterlockError
+from interlock.cli.commands import WORKSHOP, RunName, command
+from interlock.cli.door import Door, finish
+from interlock.cli.output import complain
+from interlock.engine.folder import HOME, RunFolder, known_runs, run_folders, unreadable_runs
+from interlock.errors import ConfigInvalid, InterlockError, Locked
 from interlock.settings.location import is_repository
 from interlock.telemetry import printable
 
 if TYPE_CHECKING:
-    from interlock.agents.coding.catalogue import Known
-    from interlock.agents.coding.probing import Failure
-    from interlock.app import Application
+    from interlock.agents.coding.catalogue import KnownAgent
+    from interlock.agents.coding.probing import NoAnswer
+    from interlock.app import FromSettings
+    from interlock.engine.salvage import Salvaged
     from interlock.settings import SandboxSettings, Settings
     from interlock.workspace import Probe
 
@@ -52,43 +52,48 @@ class Check:
     remedy: str | None = None
 
 
-def add(app: typer.Typer) -> None:
-    @command(app, "doctor", example="interlock doctor", honours=("runner",), panel=WORKSHOP)
-    def doctor(
-        desk: Desk,
-        ask: Annotated[
-            bool, typer.Option("--ask/--no-ask", help="Ask each coding agent that runs would use a one-line question.")
-        ] = True,
-    ) -> int:
-        """Check Python, git, settings, sandbox, agents, roles, snapshots, locks and journals of this workspace."""
-        checks = finish(examine(desk, ask=ask))
-        broken = any(check.state is State.BROKEN for check in checks)
-        if desk.json:
-            print_json({"ok": not broken, "workspace": str(desk.root), "checks": [asdict(check) for check in checks]})
-        else:
-            print_lines(_lines(checks))
-        return BROKEN if broken else 0
+@command("doctor", example="interlock doctor", honours=("runner",), panel=WORKSHOP)
+def doctor(
+    door: Door,
+    ask: Annotated[
+        bool, typer.Option("--ask/--no-ask", help="Ask each coding agent that runs would use a one-line question.")
+    ] = True,
+) -> int:
+    """Check Python, git, settings, sandbox, agents, roles, snapshots, locks and journals of this workspace."""
+    checks = finish(examine(door, ask=ask))
+    broken = any(check.state is State.BROKEN for check in checks)
+    facts = {"ok": not broken, "workspace": str(door.root), "checks": [asdict(check) for check in checks]}
+    door.answer(facts, _lines(checks))
+    return BROKEN if broken else 0
 
 
-async def examine(desk: Desk, *, ask: bool) -> list[Check]:
+@command("recover", example="interlock recover latest", panel=WORKSHOP)
+def recover(door: Door, run: RunName) -> int:
+    """Put the damaged records of a run back as far as they are whole; what was found is kept beside them."""
+    exactly = [folder for folder in run_folders(door.root) if folder.run_id == run]
+    folder = exactly[0] if exactly else door.find(run).folder  # also one whose ``run.json`` cannot be read
+    said = mend(door, folder)
+    door.answer({"run_id": folder.run_id, **asdict(said)}, _told(door, folder, said))
+    return 0
+
+
+async def examine(door: Door, *, ask: bool) -> list[Check]:
     """Everything that can be looked at without changing anything; `ask`: the agents are called too."""
-    from interlock.engine.host import Quiet
-
-    application = desk.application(Quiet())
-    checks = [python(), git(), *workspace(desk.root)]
+    setup = door.setup
+    checks = [python(), git(), *workspace(door.root)]
     try:
-        settings = application.settings
+        settings = setup.settings
     except ConfigInvalid as error:
         checks += settings_problems(error)
     else:
-        place = desk.root / "interlock.toml"
+        place = door.root / "interlock.toml"
         found = "interlock.toml" if place.exists() else "no interlock.toml: all defaults"
         checks.append(Check("settings", State.OK, found))
-        checks += sandbox(probed(desk), settings, Path(desk.environ.get("HOME") or Path.home()))
-        checks += await runners(application, ask=ask)
-        checks += roles(application)
-        checks.append(await uncovered(desk.root, settings))
-    return [*checks, *locks(desk.root), *journals(desk.root)]
+        checks += sandbox(setup.probe, settings, Path(door.environ.get("HOME") or Path.home()))
+        checks += await runners(setup, ask=ask)
+        checks += roles(setup)
+        checks.append(await uncovered(door.root, settings))
+    return [*checks, *locks(door.root), *journals(door.root)]
 
 
 def python() -> Check:
@@ -127,14 +132,6 @@ def settings_problems(error: ConfigInvalid) -> Iterator[Check]:
         yield Check("settings", State.BROKEN, f"{where}{error.what}", error.remedy)
     for problem in problems or ():
         yield Check("settings", State.BROKEN, str(problem))
-
-
-def probed(desk: Desk) -> Probe:
-    """Which maker of layers is used here."""
-    from interlock.engine.folder import HOME
-    from interlock.workspace import Workspace, open_layers
-
-    return open_layers(Workspace(desk.root, desk.root / HOME), environ=desk.environ).probe()
 
 
 def sandbox(probe: Probe, settings: Settings, home: Path) -> Iterator[Check]:
@@ -187,39 +184,39 @@ def limits(probe: Probe, table: SandboxSettings, home: Path, *, runner: str) -> 
             yield Check("sandbox", State.NOTE, f"{key}.home: {printable(place, 60)} is not there", "Correct the path.")
 
 
-async def runners(application: Application, *, ask: bool) -> list[Check]:
+async def runners(setup: FromSettings, *, ask: bool) -> list[Check]:
     """Each runner that an agent can get here, and whether it works; then the coding agents that nobody uses here."""
     import asyncio
 
     from interlock.agents.coding.finding import installed_agents
 
-    settings, checks = application.settings, list[Check]()
+    settings, checks = setup.settings, list[Check]()
     names = dict.fromkeys(settings.runners)
     names |= dict.fromkeys(one.runner for one in settings.agents.values() if one.runner)
     try:
-        default = application.setup.default_runner()
+        default = setup.default_runner()
         names = {default: None, **names}
     except ConfigInvalid as error:
         default = None
         checks.append(Check("runner", State.BROKEN, error.what, error.remedy))
     labels = {name: f"{name} (default)" if name == default else name for name in names}
-    checks += await asyncio.gather(*(runner(application, name, label, ask=ask) for name, label in labels.items()))
+    checks += await asyncio.gather(*(runner(setup, name, label, ask=ask) for name, label in labels.items()))
     used = {getattr(settings.runners.get(name), "type", name) for name in names}
-    for found in await installed_agents(application.environ):
+    for found in await installed_agents(setup.environ):
         if found.agent.name not in used:
             text = f"{found.agent.name}: {found.text}; not used here"
             checks.append(Check("agent", State.OK, text, f"interlock doctor --runner {found.agent.name}"))
     return checks
 
 
-async def runner(application: Application, name: str, label: str, *, ask: bool) -> Check:
+async def runner(setup: FromSettings, name: str, label: str, *, ask: bool) -> Check:
     """One runner: found, version and mode of a coding agent, and its answer to a one-line question."""
     from interlock.agents.coding.catalogue import known
-    from interlock.agents.coding.probing import Failure, probe
+    from interlock.agents.coding.probing import NoAnswer, probe
     from interlock.settings import AcpAgent, CodingAgent
 
     try:
-        table, made = application.settings.runner_named(name), application.setup.make_runner(name)
+        table, made = setup.settings.runner_named(name), setup.make_runner(name)
         health = await made.health()
     except InterlockError as error:
         return Check("runner", State.BROKEN, f"{label}: {error.what}", error.remedy)
@@ -227,7 +224,7 @@ async def runner(application: Application, name: str, label: str, *, ask: bool) 
     if not isinstance(table, CodingAgent | AcpAgent):
         return Check("runner", State.OK if health.ok else State.BROKEN, text, health.remedy)
     agent = known(table.type) if isinstance(table, CodingAgent) else None
-    mode = table.mode if isinstance(table, CodingAgent) else "acp"
+    mode = (table.mode if isinstance(table, CodingAgent) else None) or (agent.mode if agent else "acp")
     if not health.ok:
         remedy = f"{agent.install}, or name its program: runners.{name}.program" if agent else health.remedy
         return Check("runner", State.BROKEN, text, remedy)
@@ -239,33 +236,33 @@ async def runner(application: Application, name: str, label: str, *, ask: bool) 
     if answer.ok:
         return Check("runner", State.OK, f"{text}; mode {mode}; answers in {answer.seconds:.1f} s")
     text = f"{text}; mode {mode}; does not answer: {printable(answer.text, 300)}"
-    state = State.NOTE if answer.failure is Failure.LIMIT else State.BROKEN
-    by_hand = shlex.join([application.setup.program_of(table), *table.args])
+    state = State.NOTE if answer.failure is NoAnswer.LIMIT else State.BROKEN
+    by_hand = shlex.join([setup.program_of(table), *table.args])
     return Check("runner", state, text, unanswered(answer.failure, name, table.model, agent, by_hand))
 
 
-def unanswered(failure: Failure | None, name: str, model: str | None, agent: Known | None, command: str) -> str:
+def unanswered(failure: NoAnswer | None, name: str, model: str | None, agent: KnownAgent | None, command: str) -> str:
     """What a person can do about an agent that is there and does not answer."""
-    from interlock.agents.coding.probing import Failure
+    from interlock.agents.coding.probing import NoAnswer
 
     by_hand = f"Run it by hand and see what it says: {command}"
     match failure:
-        case Failure.LIMIT:
+        case NoAnswer.LIMIT:
             return "Nothing: it will answer again later."
-        case Failure.ACCESS:
+        case NoAnswer.ACCESS:
             return agent.sign_in if agent else f"Sign in with its own program. {by_hand}"
-        case Failure.REQUEST:
+        case NoAnswer.REQUEST:
             return f"Correct runners.{name}.model, which is {model!r}. {by_hand}" if model else by_hand
-        case Failure.START:
+        case NoAnswer.START:
             return f"{by_hand}. Or name another program: runners.{name}.program"
     return f"Check the network. {by_hand}"
 
 
-def roles(application: Application) -> Iterator[Check]:
+def roles(setup: FromSettings) -> Iterator[Check]:
     """Where each role comes from: the team's one by one, the shipped ones counted."""
     shipped: Counter[str] = Counter()
     listed: set[str] = set()
-    for source in reversed(application.setup.library.sources()):  # a file may count under two names: the bare one is it
+    for source in reversed(setup.library.sources()):  # a file may count under two names: the bare one is it
         if source.place == "shipped":
             shipped[source.playbook or ""] += 1
             continue
@@ -302,7 +299,9 @@ async def uncovered(root: Path, settings: Settings) -> Check:
 
 
 def locks(root: Path) -> Iterator[Check]:
-    dead = [run for run, (note, _) in lock_notes(root).items() if is_dead(note)]
+    from interlock.engine.locks import holders
+
+    dead = [run for run, (lock, _) in holders(root / HOME).items() if lock.is_free()]
     if not dead:
         yield Check("locks", State.OK, "no lock of a dead process")
     for run in dead:
@@ -311,8 +310,6 @@ def locks(root: Path) -> Iterator[Check]:
 
 
 def journals(root: Path) -> Iterator[Check]:
-    from interlock.engine.folder import known_runs, unreadable_runs
-
     try:
         runs = known_runs(root)
     except InterlockError as error:
@@ -339,3 +336,46 @@ def _lines(checks: Iterable[Check]) -> Iterator[str]:
         yield f"{marks[check.state]}  {check.subject:<10}  {check.text}"
         if check.remedy and check.state is not State.OK:
             yield f"{'':20}to do: {check.remedy}"
+
+
+# -- putting records back
+
+
+def mend(door: Door, folder: RunFolder) -> Salvaged:
+    """Recover the run, with its lock held."""
+    from interlock.engine.journal import stamp_now
+    from interlock.engine.locks import holders, run_lock
+    from interlock.engine.nesting import only_people
+    from interlock.engine.salvage import put_back_identity, salvage
+
+    only_people(door.environ, door.root, "recover a run")
+    _, holder = holders(door.root / HOME).get(folder.run_id, (None, None))
+    if holder is not None and holder.lives:
+        raise Locked(
+            f"{folder.run_id} is being worked on by {holder}",
+            holder=holder.to_json(),
+            remedy=f"Wait until it has stopped, or end it: {door.spoken(f'cancel {folder.run_id}')}",
+        )
+    wrong = put_back_identity(folder)
+    identity = folder.identity()
+    lock = run_lock(door.root / HOME, identity.playbook, identity.key)
+    lock.acquire(folder.run_id)
+    try:
+        said = salvage(folder, stamp_now)
+    finally:
+        lock.release()
+    if wrong is None:
+        return said
+    return replace(said, findings=(wrong, *said.findings), mended=("run.json", *said.mended))
+
+
+def _told(door: Door, folder: RunFolder, said: Salvaged) -> list[str]:
+    if not said.findings:
+        return [f"{folder.run_id}: nothing is damaged; nothing was changed."]
+    lines = [f"{folder.run_id}: {said.lines} lines of its journal are whole."]
+    lines += [f"  was wrong: {finding}" for finding in said.findings]
+    if said.dropped:
+        lines.append(f"  gone: {said.dropped} lines; what they stood for happens again")
+    lines += [f"  put back: {name}" for name in said.mended]
+    lines += [f"  kept as it was found: {folder.shown(folder.path / name)}" for name in said.aside]
+    return [*lines, f"  go on with: {door.spoken(f'resume {folder.run_id}')}"]

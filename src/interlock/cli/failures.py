@@ -17,9 +17,8 @@ from typing import Any
 import typer
 
 from interlock import __version__
-from interlock.cli.desk import Occasion
-from interlock.cli.envelope import envelope
-from interlock.cli.output import complain, fill_standard_streams, print_json, quiet
+from interlock.cli.door import Occasion
+from interlock.cli.output import complain, envelope, fill_standard_streams, print_json, quiet
 from interlock.errors import BadInput, EngineFault, InterlockError, Locked, WorkspaceFailed
 from interlock.telemetry.lines import harmless, indented
 

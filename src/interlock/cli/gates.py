@@ -1,8 +1,12 @@
-"""A gate as a person meets it: question, summary, documents, choices; answered in place on a terminal (EV-22)."""
+"""`approve`, `reject`, `answer`, `cancel`: a gate as a person meets it, and what they say to a run.
+
+Question, summary, documents, choices; answered in place on a terminal (EV-22), or by a command from anywhere.
+"""
 
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import pydoc
 import shlex
@@ -10,17 +14,23 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from interlock.cli.changes import change_lines, changes_of
-from interlock.cli.desk import Desk
-from interlock.cli.output import complain, put_beside, ring
+from interlock.cli.commands import DECIDE, Note, RunName, command, complete_run
+from interlock.cli.door import Door, finish
+from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, ring, write_output
+from interlock.cli.progress import PlainView
 from interlock.documents.files import read_plain
-from interlock.engine.folder import Known, find_run
-from interlock.errors import InterlockError
-from interlock.telemetry import harmless, indented, is_good, lined, printable, verdict_word
+from interlock.engine.folder import Known, known_runs
+from interlock.engine.standing import waiting_gate
+from interlock.errors import ConfigInvalid, InterlockError, Refused
+from interlock.telemetry import harmless, indented, is_good, lined, printable, totals, verdict_word
 
 if TYPE_CHECKING:
+    from interlock.engine import Ending
     from interlock.engine.journal import Line
 
 FIRST_LINES = 2
@@ -40,24 +50,24 @@ class Answered:
 # -- presenting
 
 
-def gate_lines(desk: Desk, run_id: str, gate: Mapping[str, Any], *, commands: bool = True) -> list[str]:
+def gate_lines(door: Door, run_id: str, gate: Mapping[str, Any], *, commands: bool = True) -> list[str]:
     """A gate for people: the question, what led to it, what it shows, the choices and the exact commands."""
-    known = find_run(desk.root, run_id)
+    known = door.find(run_id)
     lines = [f"  question: {indented(lined(gate['question']), '    ')}", *_summary(known)]
     for path in gate["digests"]:
         lines += _document(known, gate, path)
     choices = [(str(choice["name"]), str(choice["leads_to"])) for choice in gate["choices"]]
     lines += [f"  choice: {printable(name)} - {printable(leads)}" for name, leads in choices]
-    return [*lines, *command_lines(desk, run_id, gate)] if commands else lines
+    return [*lines, *command_lines(door, run_id, gate)] if commands else lines
 
 
-def command_lines(desk: Desk, run_id: str, gate: Mapping[str, Any]) -> list[str]:
+def command_lines(door: Door, run_id: str, gate: Mapping[str, Any]) -> list[str]:
     """How to decide at a gate from anywhere, and how to see more of what it is about."""
-    if not can_go_on_here(find_run(desk.root, run_id)):
+    if not can_go_on_here(door.find(run_id)):
         return ["  decide in the program that runs this playbook: the command line does not have it"]
     names = [str(choice["name"]) for choice in gate["choices"]]
-    lines = [f"  decide with: {desk.spoken(command)}" for command in _commands(run_id, names)]
-    return [*lines, f"  see more: {desk.spoken(f'diff {run_id}')}   {desk.spoken(f'why {run_id}')}"]
+    lines = [f"  decide with: {door.spoken(command)}" for command in _commands(run_id, names)]
+    return [*lines, f"  see more: {door.spoken(f'diff {run_id}')}   {door.spoken(f'why {run_id}')}"]
 
 
 def can_go_on_here(known: Known) -> bool:
@@ -162,13 +172,13 @@ def _text_of(known: Known, path: str) -> str | None:
 # -- asking
 
 
-def can_ask(desk: Desk) -> bool:
+def can_ask(door: Door) -> bool:
     """Whether somebody sits at a terminal who can be asked here and now."""
     streams = (sys.stdin, sys.stderr)
-    return not desk.json and all(stream.isatty() for stream in streams) and os.environ.get("TERM", "") != "dumb"
+    return not door.json and all(stream.isatty() for stream in streams) and os.environ.get("TERM", "") != "dumb"
 
 
-def ask(desk: Desk, run_id: str, gate: Mapping[str, Any]) -> Answered | None:
+def ask(door: Door, run_id: str, gate: Mapping[str, Any]) -> Answered | None:
     """The answer of the person at the terminal; None when they would rather decide later."""
     names = [str(choice["name"]) for choice in gate["choices"]]
     keys = _keys(names)
@@ -177,10 +187,10 @@ def ask(desk: Desk, run_id: str, gate: Mapping[str, Any]) -> Answered | None:
             menu = "  ".join([*(_marked(name, key) for key, name in keys.items()), "[v]iew", "[q]uit"])
             said = _read(f"{menu}: " if names else "Your answer, or [v]iew, [q]uit: ")
             if said in ("q", "quit"):
-                complain(*command_lines(desk, run_id, gate))
+                complain(*command_lines(door, run_id, gate))
                 return None
             if said in ("v", "view"):
-                _view(desk, run_id, gate)
+                _view(door, run_id, gate)
             elif not names and said:
                 return Answered(said)
             elif (choice := keys.get(said) or next((name for name in names if name == said), None)) is not None:
@@ -189,7 +199,7 @@ def ask(desk: Desk, run_id: str, gate: Mapping[str, Any]) -> Answered | None:
                 if note or not must:
                     return Answered(choice, note)
     except (EOFError, KeyboardInterrupt):
-        complain("", *command_lines(desk, run_id, gate))
+        complain("", *command_lines(door, run_id, gate))
         return None
 
 
@@ -215,9 +225,9 @@ def _read(prompt: str) -> str:
     return line.strip()
 
 
-def _view(desk: Desk, run_id: str, gate: Mapping[str, Any]) -> None:
+def _view(door: Door, run_id: str, gate: Mapping[str, Any]) -> None:
     """Everything that the decision is about: what changed in each document, the documents, the patch."""
-    known = find_run(desk.root, run_id)
+    known = door.find(run_id)
     parts = []
     for path in gate["digests"]:
         text, before = _text_of(known, path) or "(no such file)\n", _earlier(known, gate, path)
@@ -234,25 +244,197 @@ def _view(desk: Desk, run_id: str, gate: Mapping[str, Any]) -> None:
         complain(whole)
 
 
+# -- deciding
+
+
+WaitingRun = Annotated[
+    str,
+    typer.Argument(
+        metavar="[RUN]",
+        help="The run: its id, the beginning of it, or 'latest'. Default: the only one that waits.",
+        autocompletion=complete_run,
+        show_default=False,
+    ),
+]
+GoOn = Annotated[bool, typer.Option("--resume", help="Go on with the run at once, in this process.")]
+
+
+@command("approve", example='interlock approve latest --note "looks good" --resume', honours=("runner",), panel=DECIDE)
+def approve(
+    door: Door,
+    run: WaitingRun = "",
+    note: Note = "",
+    resume: GoOn = False,
+    record_in_task: Annotated[
+        bool, typer.Option("--record-in-task", help="Also fill in the approval field of the task's own file.")
+    ] = False,
+) -> int:
+    """Approve what a waiting run shows; it is recorded at once, and the run can go on."""
+    return decide(door, run, "record" if record_in_task else "approve", note, go_on=resume)
+
+
+@command(
+    "reject",
+    example='interlock reject latest --note "the plan forgets the tests"',
+    honours=("runner",),
+    panel=DECIDE,
+)
+def reject(door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = False) -> int:
+    """Reject what a waiting run shows, and say why."""
+    if not note.strip():
+        raise ConfigInvalid(
+            "a rejection needs a reason",
+            where="option --note",
+            expected="--note TEXT",
+            remedy=f'For example: {door.spoken(f"reject {run}".rstrip())} --note "the plan forgets the tests"',
+        )
+    return decide(door, run, "reject", note, go_on=resume)
+
+
+@command("answer", example="interlock answer latest stash", honours=("runner",), panel=DECIDE)
+def answer(
+    door: Door,
+    choice: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[RUN] CHOICE",
+            help="The run, if several wait; then one of the gate's choices, or a text.",
+            autocompletion=complete_run,
+            show_default=False,
+        ),
+    ],
+    note: Note = "",
+    resume: GoOn = False,
+) -> int:
+    """Answer the question at which a run waits."""
+    if len(choice) > 2:
+        raise ConfigInvalid(
+            "an answer is one word or one text in quotes",
+            where="command line",
+            found=printable(" ".join(choice)),
+            remedy=f"For example: {door.spoken(shlex.join(('answer', choice[0], ' '.join(choice[1:]))))}",
+        )
+    return decide(door, choice[0] if len(choice) == 2 else "", choice[-1], note, go_on=resume)
+
+
+@command("cancel", example="interlock cancel latest", panel=DECIDE)
+def cancel(door: Door, run: RunName) -> int:
+    """End a run for good: whoever works on it is interrupted; documents stay as they are."""
+    from interlock.engine import people
+
+    known = _find(door, run)
+    view = PlainView(door.occasion, keep_output=True)
+    finish(people.cancel(door.runs(view), known.identity.run_id))
+    if door.json:
+        print_json(_object(known, "stopped", "cancelled"))
+    complain(f"Run {known.identity.run_id} is cancelled.")
+    return 0
+
+
+def decide(door: Door, name: str, choice: str, note: str, *, go_on: bool) -> int:
+    """Record a decision, say how it goes on and, if asked for, go on."""
+    from interlock.cli.run import carry
+    from interlock.engine import people
+    from interlock.engine.lifecycle import ending_of
+
+    known = _find(door, name)
+    run_id = known.identity.run_id
+    view = PlainView(door.occasion, keep_output=door.json)
+    gate = finish(people.decide(door.runs(view), run_id, choice, note=note))
+    lines = known.folder.lines()
+    recorded = any(line.event == "gate.decided" and line.key == gate.key for line in lines)
+    verb = {"approve": "approved", "record": "approved", "reject": "rejected"}.get(
+        choice, f"answered with {printable(choice, 60)}"
+    )
+    if not recorded:
+        complain(f"Gate {gate.gate} of {run_id}: {verb}; handed over to the process that works on the run.")
+        if door.json:
+            print_json(_object(known, "running", "handed over"))
+        return 0
+    complain(f"Gate {gate.gate} of {run_id}: {verb}, recorded.")
+    ending = ending_of(known.folder.lines(), known.folder.objects)
+    if go_on and ending is None:
+        call = door.call()
+        return carry(door, lambda runs: runs.resume(run_id, call))
+    if ending is not None:
+        return _ended(door, known, ending, view.said, go_on=go_on)
+    complain(f"  go on with: {door.spoken(f'resume {run_id}')}")
+    if door.json:
+        print_json(_object(known, "waiting", f"{verb}; resume goes on"))
+    return 0
+
+
+def _ended(door: Door, known: Known, ending: Ending, said: list[str | bytes], *, go_on: bool) -> int:
+    """Nothing was left to do behind the decision: the run has ended with it."""
+    code = ending.status.exit_code if go_on else 0
+    reason = f": {indented(lined(ending.reason), '  ')}" if ending.reason else ""
+    if door.json:
+        output = "".join(map(as_text, (*said, ending.output)))
+        print_json(_object(known, ending.status.value, ending.reason, output=output, exit_code=code))
+    else:
+        write_output(ending.output)
+    complain(f"With that the run has ended: {ending.status.value}{reason}")
+    return code
+
+
+def _find(door: Door, name: str) -> Known:
+    """The run that is meant; without a name, the only one that waits."""
+    known = door.find(name) if name else only_waiting(door)
+    identity, occasion = known.identity, door.occasion
+    occasion.playbook, occasion.key = identity.playbook, identity.key
+    occasion.run_id, occasion.started_at = identity.run_id, identity.started_at
+    return known
+
+
+def only_waiting(door: Door) -> Known:
+    """The one run of the workspace that waits for a decision; `Refused` where there is none, or more than one."""
+    waiting = [known for known in known_runs(door.root) if waiting_gate(known.folder.lines()) is not None]
+    if len(waiting) == 1:
+        return waiting[0]
+    if not waiting:
+        raise Refused("no run waits for a decision", remedy=f"See how they stand with: {door.spoken('runs')}")
+    ids = [known.identity.run_id for known in waiting]
+    raise Refused(
+        f"{len(ids)} runs wait for a decision",
+        expected=f"one of {', '.join(ids)}",
+        remedy=f"Say which one, for example: {door.spoken(f'show {ids[-1]}')}",
+    )
+
+
+def _object(known: Known, status: str, reason: str, *, output: str = "", exit_code: int = 0) -> dict[str, Any]:
+    """The one object of ``--json``: how the run stands after what was said to it."""
+    identity, lines = known.identity, known.folder.lines()
+    return envelope(
+        status=status,
+        exit_code=exit_code,
+        reason=reason,
+        run_id=identity.run_id,
+        playbook=identity.playbook,
+        key=identity.key,
+        output=output,
+        sums=totals(lines),
+        started_at=identity.started_at,
+        finished_at=lines[-1].ts if lines else None,
+    )
+
+
 # -- elsewhere
 
 
-def notify(desk: Desk, command: str | None, text: str, facts: Mapping[str, Any]) -> None:
+def notify(door: Door, command: str | None, text: str, facts: Mapping[str, Any]) -> None:
     """Call somebody: the bell of the terminal, and the command of the settings, which gets the facts as JSON."""
-    import json
-
     from interlock.agents.environment import agent_environment, without_our_own
 
-    if sys.stderr.isatty() and not desk.json:
+    if sys.stderr.isatty() and not door.json:
         ring()
     if not command:
         return
-    environ = agent_environment(without_our_own(desk.environ, desk.root), {"NOTICE": text}, {})
+    environ = agent_environment(without_our_own(door.environ, door.root), {"NOTICE": text}, {})
     try:
         subprocess.run(
             ["sh", "-c", command],
             input=json.dumps(facts, default=str).encode(),
-            cwd=desk.root,
+            cwd=door.root,
             env=environ,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

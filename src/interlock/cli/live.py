@@ -15,16 +15,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from interlock.cli.board import Board, Working
-from interlock.cli.overview import typical_seconds
-from interlock.cli.pipeline import Stand
-from interlock.cli.views import PlainView, title
+from interlock.cli.progress import Board, PlainView, Stand, Working, title
+from interlock.cli.runs import typical_seconds
 from interlock.playbooks import load
 from interlock.telemetry import INDENT, Told, Weight, printable, spent
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
-    from interlock.cli.desk import Occasion
+    from interlock.cli.door import Occasion
     from interlock.engine.identity import Identity
     from interlock.engine.journal import Line
 

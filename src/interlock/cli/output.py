@@ -11,9 +11,12 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from interlock.telemetry.lines import harmless
+
+if TYPE_CHECKING:
+    from interlock.telemetry import Totals
 
 
 def write_output(text: str | bytes) -> None:
@@ -134,3 +137,52 @@ def columns(rows: Sequence[Sequence[str]], *, gap: str = "  ") -> list[str]:
     """Rows as lines in which the cells of a column stand below each other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
     return [gap.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def envelope(
+    *,
+    status: str,
+    exit_code: int,
+    reason: str = "",
+    run_id: str | None = None,
+    playbook: str | None = None,
+    key: str | None = None,
+    output: str = "",
+    gate: Mapping[str, Any] | None = None,
+    sums: Totals | None = None,
+    started_at: str | None = None,
+    finished_at: str | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """The one JSON object of a command about a run, always with the same keys (DESIGN 4); `more` stands after them."""
+    return {
+        "run_id": run_id,
+        "playbook": playbook,
+        "key": key,
+        "status": status,
+        "exit_code": exit_code,
+        "reason": reason,
+        "output": output,
+        "gate": None if gate is None else gate_json(gate),
+        "dispatches": 0 if sums is None else sums.dispatches,
+        "usage": {
+            "input_tokens": None if sums is None else sums.input_tokens,
+            "output_tokens": None if sums is None else sums.output_tokens,
+            "cost_usd": None if sums is None else sums.cost_usd,
+        },
+        "started_at": started_at,
+        "finished_at": finished_at,
+        **more,
+    }
+
+
+def gate_json(gate: Mapping[str, Any]) -> dict[str, Any]:
+    """A gate for programs: what it asks, what it shows, how it can be answered."""
+    return {
+        "key": gate["key"],
+        "name": gate["gate"],
+        "question": gate["question"],
+        "choices": [dict(choice) for choice in gate["choices"]],
+        "shows": list(gate["digests"]),
+        "opening": gate["opening"],
+    }

@@ -160,12 +160,6 @@ class Store:
             sync_folder(source.parent)
         return destination
 
-    def clean_leftovers(self, folder: str) -> tuple[str, ...]:
-        """Remove the temporary files that killed writes left in the folder, nothing else; returns their paths."""
-        start = paths.inside(self.root, folder)
-        with _failing(f"cannot clean {folder}", folder):
-            return tuple(place.relative_to(self.root).as_posix() for place in remove_leftovers(start))
-
     def _tidy(self, folder: Path) -> None:
         """Once for each folder: whoever was killed while writing there left a temporary file."""
         if folder not in self._tidied:

@@ -240,6 +240,8 @@ class Dispatcher:
 
     async def _examined(self, trial: Try, exit_: AgentExit, ended: datetime | None = None) -> Tried:
         report, size = await self.examiner.examine(trial, exit_, ended or self._world.now())
+        # What was found is on disk, and so is how the call ended, before anything is concluded from it.
+        await trial.layer.rest()
         limited = exit_.limited if not report.ok else None
         return Tried(trial, report, size, limited, exit_.exhausted and not report.ok)
 

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from interlock import __version__
 from interlock.documents import Document, FileFacts, Written
 from interlock.engine.definition import Playbook
-from interlock.engine.drive import Close, drive
-from interlock.engine.folder import RunFolder
-from interlock.engine.host import Host, Setup, stamp_now
+from interlock.engine.folder import RunFolder, last_run
 from interlock.engine.identity import Identity, identity_bytes
-from interlock.engine.journal import Journal, MemoryMedium
+from interlock.engine.journal import Journal, MemoryMedium, stamp_now
 from interlock.engine.keys import sha256
 from interlock.engine.lifecycle import ended_as
+from interlock.engine.playing import Finished, play
 from interlock.engine.run import Run
+from interlock.engine.runs import Setup
 from interlock.engine.simulation import MemoryDocuments, MemoryRecords, MemoryTree
 from interlock.engine.world import Documents, World
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What comes next: a verb with its details, or the end."""
-
-    run_id: str | None
-    close: Close
 
 
 class Overlay:
@@ -96,9 +89,12 @@ class _ReadThrough:
         return self._memory[digest] if digest in self._memory else self._below.get(digest)
 
 
-async def dry_run(host: Host, setup: Setup, playbook: Playbook, inputs: Any, *, version: str) -> Plan:
-    """Play the playbook, or its open run, up to the first dispatch, command or gate; the workspace stays as it is."""
-    last = host.last_run(playbook.name, playbook.key(inputs))
+async def dry_run(root: Path, setup: Setup, playbook: Playbook, inputs: Any) -> Finished:
+    """Play the playbook, or its open run, up to the first dispatch, command or gate; the workspace stays as it is.
+
+    `Finished.before` is what would come next; its run is the open one, if there is one.
+    """
+    last = last_run(root, playbook.name, playbook.key(inputs))
     if last is not None and ended_as(last.folder.lines()) is not None:
         last = None
     if last is not None:
@@ -106,17 +102,8 @@ async def dry_run(host: Host, setup: Setup, playbook: Playbook, inputs: Any, *, 
         medium = MemoryMedium(folder.medium().load())
         genesis = folder.genesis()
     else:
-        now = stamp_now()
-        identity = Identity(
-            "dry-run",
-            playbook.name,
-            playbook.key(inputs),
-            playbook.inputs_json(inputs),
-            dict(playbook.caps),
-            version,
-            now,
-        )
-        folder = RunFolder(host.root, identity.run_id)
+        identity = Identity.of(playbook, inputs, run_id="dry-run", version=__version__, started_at=stamp_now())
+        folder = RunFolder(root, identity.run_id)
         medium = MemoryMedium()
         genesis = sha256(identity_bytes(identity))
     world: Any = setup.world(folder, playbook, inputs)
@@ -124,10 +111,8 @@ async def dry_run(host: Host, setup: Setup, playbook: Playbook, inputs: Any, *, 
     world.records = OverlayRecords(folder)
     journal = Journal(medium, run_id=identity.run_id, genesis=genesis, clock=stamp_now, held=last is None)
     options = replace(setup.options(playbook), stop_before_work=True, flags={"no_preflight": True})
-    said: list[str | bytes] = []
-    run = Run(playbook, identity, journal, _typed(world), options=options, say=said.append)
-    close = await drive(run)
-    return Plan(last.identity.run_id if last else None, close)
+    finished = await play(Run(playbook, identity, journal, _typed(world), options=options))
+    return replace(finished, run_id=last.identity.run_id if last else None)
 
 
 def _typed(world: Any) -> World:

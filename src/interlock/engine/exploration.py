@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from interlock.agents.runner import AgentRequest
 from interlock.contracts import Contract, Evidence
-from interlock.engine.drive import Close
 from interlock.engine.journal import verify
 from interlock.engine.keys import sha256
 from interlock.engine.model import Status
 from interlock.engine.objects import unpack
 from interlock.engine.options import Options
+from interlock.engine.playing import Finished
 from interlock.engine.simulated_repository import Trouble
 from interlock.engine.simulation import Act, Agent, Crash, Simulation, best
 
@@ -39,7 +39,7 @@ class Played:
     """One explored run: where it deviated, and how it went."""
 
     schedule: Mapping[int, str]
-    close: Close
+    finished: Finished
     simulation: Simulation
 
 
@@ -204,8 +204,8 @@ ALWAYS: tuple[Invariant, ...] = (
 
 
 def comes_to_an_end(played: Played) -> str | None:
-    close = played.close
-    return close.reason if close.status in (Status.WAITING, Status.INTERRUPTED) else None
+    finished = played.finished
+    return finished.reason if finished.status in (Status.WAITING, Status.INTERRUPTED) else None
 
 
 ENDS = Invariant("every path comes to an end", comes_to_an_end)
@@ -320,6 +320,6 @@ def _play(
         try:
             return Played(schedule, simulation.go(tripwire=brake), simulation)
         except Endless:
-            return Played(schedule, Close(Status.INTERRUPTED, f"no end after {longest} calls"), simulation)
+            return Played(schedule, Finished(Status.INTERRUPTED, f"no end after {longest} calls"), simulation)
         except Crash:
             continue

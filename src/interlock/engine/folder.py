@@ -261,10 +261,6 @@ class RunFolder:
             for digest in filter(None, (*out.get("artifacts", {}).values(), out.get("answer_digest"))):
                 self.objects.get(digest)
 
-    def remember_head(self, journal: Journal) -> None:
-        """Note for good how far the journal went: no more lines come from this process for now."""
-        journal.close()
-
     # -- dispatches
 
     def folder(self, key: str) -> Path:
@@ -392,6 +388,12 @@ def run_folders(root: Path) -> list[RunFolder]:
         return []
     except OSError as error:
         raise WorkspaceFailed.of(error, "the runs of this workspace cannot be listed", where=str(runs)) from error
+
+
+def last_run(root: Path, playbook: str, key: str) -> Known | None:
+    """The run of this playbook and key that began last."""
+    runs = [k for k in known_runs(root) if k.identity.playbook == playbook and k.identity.key == key]
+    return runs[-1] if runs else None
 
 
 def next_order(root: Path) -> int:

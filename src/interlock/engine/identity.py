@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from interlock.engine.definition import Playbook
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,22 @@ class Identity:
     nobody counted."""
     before: Sequence[str] = ()
     """All runs that it goes on from, the nearest first."""
+
+    @classmethod
+    def of(cls, playbook: Playbook, inputs: Any, *, caps: Mapping[str, int] | None = None, **more: Any) -> Self:
+        """That of a run of this playbook for these inputs."""
+        return cls(
+            playbook=playbook.name,
+            key=playbook.key(inputs),
+            inputs=playbook.inputs_json(inputs),
+            caps=dict(playbook.caps if caps is None else caps),
+            **more,
+        )
+
+    @property
+    def first_facts(self) -> dict[str, Any]:
+        """What the first line of the journal says of it."""
+        return {"playbook": self.playbook, "key": self.key, "version": self.version}
 
 
 def identity_bytes(identity: Identity) -> bytes:

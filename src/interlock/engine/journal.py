@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 from interlock.engine.head import Mark
@@ -31,6 +32,11 @@ Tripwire = Callable[[str], None]
 
 def no_tripwire(_point: str) -> None:
     return None
+
+
+def stamp_now() -> str:
+    """The time of a line that is written now."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 LONG = 4096

@@ -1,19 +1,22 @@
-"""What a start means for a key that may have runs already (EN-16..20). Pure."""
+"""What a start means for a key that may have runs already, and what going on with one means (EN-16..20). Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from interlock.engine.definition import AfterComplete, Past
 from interlock.engine.journal import Line
-from interlock.engine.model import Status
+from interlock.engine.model import Ending, Status
+from interlock.engine.objects import Objects, unpack
+from interlock.engine.standing import State, decided_gates, standing
 from interlock.engine.tables import Table
 
 
-class Standing(StrEnum):
-    """The last run of a key."""
+class Last(StrEnum):
+    """The last run of a key, seen from the inputs that are asked for now."""
 
     NONE = "none"
     OPEN_SAME = "open, with the same inputs"
@@ -32,10 +35,10 @@ class Start(StrEnum):
 
 
 _always = {
-    Standing.NONE: Start.NEW,
-    Standing.OPEN_SAME: Start.RESUME,
-    Standing.OPEN_OTHER: Start.REFUSE_INPUTS,
-    Standing.ENDED: Start.SUCCESSOR,
+    Last.NONE: Start.NEW,
+    Last.OPEN_SAME: Start.RESUME,
+    Last.OPEN_OTHER: Start.REFUSE_INPUTS,
+    Last.ENDED: Start.SUCCESSOR,
 }
 _complete = {
     AfterComplete.SAY_SO: Start.SAY_COMPLETE,
@@ -45,31 +48,66 @@ _complete = {
 START: Table[Start] = Table(
     "start",
     {
-        (standing, after): _complete[after] if standing is Standing.COMPLETE else _always[standing]
-        for standing in Standing
+        (last, after): _complete[after] if last is Last.COMPLETE else _always[last]
+        for last in Last
         for after in AfterComplete
     },
 )
 
 
-def ended_as(lines: Sequence[Line]) -> Status | None:
-    """How a run ended; None while it is open. `run.reopened` opens it again."""
-    for line in reversed(lines):
-        if line.event == "run.end":
-            return Status(line.data["status"])
-        if line.event == "run.reopened":
-            return None
-    return None
-
-
-def standing(lines: Sequence[Line] | None, inputs: Mapping[str, Any], recorded: Mapping[str, Any]) -> Standing:
-    """How the last run of a key stands, seen from the inputs that are asked for now."""
+def last_of(lines: Sequence[Line] | None, inputs: Mapping[str, Any], recorded: Mapping[str, Any]) -> Last:
+    """What the last run of a key is to somebody who asks for these inputs."""
     if lines is None:
-        return Standing.NONE
+        return Last.NONE
     status = ended_as(lines)
     if status is None:
-        return Standing.OPEN_SAME if dict(inputs) == dict(recorded) else Standing.OPEN_OTHER
-    return Standing.COMPLETE if status in (Status.COMPLETE, Status.DEGRADED) else Standing.ENDED
+        return Last.OPEN_SAME if dict(inputs) == dict(recorded) else Last.OPEN_OTHER
+    return Last.COMPLETE if status in (Status.COMPLETE, Status.DEGRADED) else Last.ENDED
+
+
+def ended_as(lines: Sequence[Line]) -> Status | None:
+    """How a run ended; None while it is open. `run.reopened` opens it again."""
+    now = standing(lines)
+    return Status(now.status) if now.state is State.ENDED else None
+
+
+WORK = frozenset(("dispatch.start", "command.intent"))
+"""With one of these a decision has begun to be carried out."""
+
+
+@dataclass(frozen=True)
+class Overtaken:
+    """A decision that nothing has followed yet, and whose documents are not any more what was decided about."""
+
+    path: str
+    keys: tuple[str, ...]
+    """What is to be forgotten: the decision, and what was recorded after it."""
+
+
+def overtaken(lines: Sequence[Line], digest_now: Callable[[str], str]) -> Overtaken | None:
+    """What was approved is what is carried out (LY-32): a document changed in between opens its gate anew."""
+    at = next((number for number, line in reversed(list(enumerate(lines))) if line.event == "gate.decided"), None)
+    if at is None or lines[at].key not in decided_gates(lines) or any(line.event in WORK for line in lines[at:]):
+        return None
+    opened = next(line for line in reversed(lines[:at]) if line.event == "gate.opened" and line.key == lines[at].key)
+    ours = {line.data.get("path") for line in lines[at:] if line.event == "write.intent"}
+    changed = [path for path, seen in opened.data["digests"].items() if path not in ours and digest_now(path) != seen]
+    if not changed:
+        return None
+    return Overtaken(changed[0], tuple(dict.fromkeys(str(line.key) for line in lines[at:] if line.key is not None)))
+
+
+def ending_of(lines: Sequence[Line], objects: Objects) -> Ending | None:
+    """The end of a run, whole; None while it is open."""
+    if ended_as(lines) is None:
+        return None
+    last = next(line for line in reversed(lines) if line.event == "run.end")
+    return Ending.from_json(unpack(last.data, objects))
+
+
+def resumes(lines: Iterable[Line]) -> int:
+    """How often a run was taken up again."""
+    return sum(line.event == "run.resumed" for line in lines)
 
 
 def past_of(lines: Sequence[Line]) -> Past:

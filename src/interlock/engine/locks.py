@@ -22,6 +22,7 @@ from typing import Any, Self
 from filelock import FileLock, Timeout
 
 from interlock.documents.files import read_plain, remove_leftovers, replace_file
+from interlock.engine.keys import sha256
 from interlock.engine.processes import Process, boot_id, seen, this_process
 from interlock.errors import Locked, WorkspaceFailed
 
@@ -160,6 +161,20 @@ class Lock:
             holder=holder.to_json() if holder else None,
             remedy=remedy or _end_it(holder),
         )
+
+
+def holders(home: Path) -> dict[str, tuple[Lock, Holder]]:
+    """Who says to hold the lock of a run key in the engine's folder: by run, with that lock."""
+    found = {}
+    for note in sorted((home / "locks").glob("*.json")):
+        if note.stem != "workspace" and (holder := Holder.read(note)) is not None:
+            found[holder.run] = (Lock(note.parent, note.stem), holder)
+    return found
+
+
+def run_lock(home: Path, playbook: str, key: str) -> Lock:
+    """The lock of a run key, in the engine's folder."""
+    return Lock(home / "locks", f"{playbook}-{sha256(key.encode())[:16]}")
 
 
 def _end_it(holder: Holder | None) -> str:

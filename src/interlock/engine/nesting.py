@@ -23,11 +23,12 @@ from interlock.documents.files import read_plain
 from interlock.engine import processes
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.keys import sha256
-from interlock.engine.locks import Holder
+from interlock.engine.locks import holders
 from interlock.engine.model import Delegation
 from interlock.engine.objects import unpack
 from interlock.errors import InterlockError, Refused
 
+DEEPEST = 3
 MARK = "INTERLOCK_DISPATCH"
 OUTER = "parent.json"
 
@@ -52,6 +53,31 @@ def is_nested(environ: Mapping[str, str], root: Path) -> bool:
     """Whether anything says that an agent started us; enough to refuse what only a person may do."""
     named = MARK in environ or any(MARK in other for other in ancestors())
     return told(root) is not None or named or bool(engines_above(root))
+
+
+def only_people(environ: Mapping[str, str], root: Path, what: str) -> None:
+    """`Refused` when an agent started us."""
+    if is_nested(environ, root):
+        raise Refused(f"only a person may {what}: this program was started inside a dispatch")
+
+
+def starting_parent(environ: Mapping[str, str], root: Path, playbook: str, key: str, last: str | None) -> Parent | None:
+    """The dispatch that starts a run of this playbook and key, of which `last` is the last one; None for a person.
+
+    `Refused` where the delegation would come back to a run that it began with, or go too deep.
+    """
+    parent = find_parent(environ, root)
+    if parent is None:
+        return None
+    same = parent.is_around(root) and (parent.playbook, parent.run_key) == (playbook, key)
+    if same or (last is not None and last in engines_above(root)):
+        trail = " -> ".join((*parent.delegation.path, f"{playbook} {key}"))
+        raise Refused(f"delegation cycle: {trail}; an agent of run {parent.run_id} may not start a run of the same key")
+    depth = parent.delegation.depth + 1
+    if depth > DEEPEST:
+        path = " -> ".join(parent.delegation.path)
+        raise Refused(f"delegation depth {depth} exceeds the maximum of {DEEPEST} (path: {path})")
+    return parent
 
 
 def find_parent(environ: Mapping[str, str], root: Path) -> Parent | None:
@@ -145,6 +171,6 @@ def ancestors() -> Iterator[dict[str, str]]:
 
 def engines_above(root: Path) -> list[str]:
     """Runs of this workspace whose engine is an ancestor of ours; the number of a process alone proves nothing."""
-    holders = [holder for note in (root / HOME / "locks").glob("*.json") if (holder := Holder.read(note)) is not None]
-    above = set(processes.ancestors()) if holders else set()
-    return [holder.run for holder in holders if holder.process in above]
+    found = [holder for _, holder in holders(root / HOME).values()]
+    above = set(processes.ancestors()) if found else set()
+    return [holder.run for holder in found if holder.process in above]

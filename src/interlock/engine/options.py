@@ -30,21 +30,28 @@ class Options:
     flags: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Before:
+    """The verb before which a process was to stop (dry run; bringing a document up to date after an approval)."""
+
+    key: str
+    verb: str
+    detail: Any
+
+
 class Halted(BaseException):
     """The run's process ends here although the run is still open. Not an error: `except Exception` lets it pass."""
 
-    def __init__(self, reason: str, *, gate: Mapping[str, Any] | None = None, status: Status = Status.WAITING) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        gate: Mapping[str, Any] | None = None,
+        status: Status = Status.WAITING,
+        before: Before | None = None,
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.gate = gate
         self.status = status
-
-
-class Before(Halted):
-    """The process was to stop before this verb (dry run; bringing a document up to date after an approval)."""
-
-    def __init__(self, key: str, verb: str, detail: Any) -> None:
-        super().__init__(f"stopped before {key}")
-        self.key = key
-        self.verb = verb
-        self.detail = detail
+        self.before = before

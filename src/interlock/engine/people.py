@@ -1,65 +1,139 @@
-"""What people say to a run: decisions at gates, and cancelling (EN-15, EN-29, CM-19, CM-20)."""
+"""What people say to a run: a decision at its gate, or that it is to end (EN-15, EN-26, EN-29, CM-19, CM-20).
+
+Whoever holds the run's lock writes it into the journal; what is said while a process works on the run is left in its
+inbox, and that process writes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import asyncio
+import getpass
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from interlock.engine.journal import Journal, Line
-from interlock.engine.model import GateDecision
+from interlock.engine.folder import Known, RunFolder
+from interlock.engine.journal import Journal, Line, stamp_now
+from interlock.engine.lifecycle import ended_as
+from interlock.engine.model import Ending, GateDecision
+from interlock.engine.nesting import is_nested, only_people
 from interlock.engine.objects import Objects, pack
-from interlock.errors import Refused
+from interlock.engine.standing import Waiting, standing, waiting_gate
+from interlock.errors import Locked, Refused
+
+if TYPE_CHECKING:
+    from interlock.engine.runs import Runs
+
+CANCELLED = {**Ending.stopped("cancelled").to_json(), "cancelled": True}
+"""The end of a run that a person ended for good."""
+POLL_S = 0.3
+PATIENCE_S = 30.0
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """A gate that waits for its answer, as last opened."""
-
-    key: str
-    gate: str
-    question: str
-    choices: tuple[Mapping[str, str], ...]
-    digests: Mapping[str, str]
-    opening: int
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(choice["name"] for choice in self.choices)
+def person() -> str:
+    """Who speaks: the user of this process."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
-def decided_gates(lines: Sequence[Line]) -> set[str | None]:
-    """The keys of gates that have their answer; a run that was opened again may have forgotten some (EN-20)."""
-    decided: set[str | None] = set()
-    for line in lines:
-        if line.event == "gate.decided":
-            decided.add(line.key)
-        elif line.event == "run.reopened":
-            decided -= set(line.data["forgotten"])
-    return decided
+async def decide(runs: Runs, name: str, choice: str, *, note: str = "", who: str | None = None) -> Waiting:
+    """Record a person's decision where the run waits, or hand it to the process that works on the run.
+
+    The state documents are brought up to date at once: the playbook is played up to its next piece of work.
+    """
+    known = runs.find(name)
+    playbook = runs.playbook_of(known)
+    only_people(runs.environ, runs.root, "decide at a gate")
+    identity, folder = known.identity, known.folder
+    lines = folder.lines()
+    if playbook.standing is not None and waiting_gate(lines) is None:
+        said = playbook.standing(playbook.parse_inputs(identity.inputs), runs.documents)
+        remedy = f"See how it stands with: interlock show {identity.run_id}"
+        raise Refused(f"No approval is pending ({said})", found=str(standing(lines)), remedy=remedy)
+    waiting = check_decision(lines, choice, runs.digest, run_id=identity.run_id)
+    decision = GateDecision(choice, who or person(), stamp_now(), note, waiting.digests)
+    try:
+        with runs.holding(known) as journal:
+            waiting = check_decision(journal.lines, choice, runs.digest, run_id=identity.run_id, gate=waiting.key)
+            journal.listen(runs.view.line)
+            record_decision(journal, waiting, decision, folder.objects)
+            take_messages(folder, journal, runs.digest)
+            await runs.bring_up_to_date(known, playbook, journal)
+    except Locked:
+        folder.send({"kind": "decision", "gate": waiting.key, **asdict(decision)})
+    return waiting
 
 
-def waiting_gate(lines: Sequence[Line]) -> Waiting | None:
-    """The gate at which a run is parked."""
-    decided = decided_gates(lines)
-    for line in reversed(lines):
-        if line.event == "run.end":
-            return None
-        if line.event == "gate.opened" and line.key not in decided:
-            data = line.data
-            return Waiting(
-                str(line.key),
-                data["gate"],
-                data["question"],
-                tuple(data["choices"]),
-                data["digests"],
-                data["opening"],
-            )
-    return None
+async def cancel(runs: Runs, name: str, *, patience_s: float = PATIENCE_S) -> None:
+    """End a run for good: interrupt whoever works on it, then write its end."""
+    known = runs.find(name)
+    only_people(runs.environ, runs.root, "cancel a run")
+    identity, folder = known.identity, known.folder
+    if (status := ended_as(folder.lines())) is not None:
+        raise Refused(f"run {identity.run_id} has already ended ({status})")
+    asked = False
+    for _ in range(max(1, int(patience_s / POLL_S))):
+        try:
+            with runs.holding(known) as journal:
+                if ended_as(journal.lines) is None:
+                    take_messages(folder, journal, runs.digest)
+                    await runs.clear_up(identity.run_id)
+                    journal.append("run.end", data=CANCELLED)
+                return
+        except Locked:
+            if not asked:
+                folder.send({"kind": "cancel"})
+                asked = True
+            await asyncio.sleep(POLL_S)
+    raise Locked(f"run {identity.run_id} was asked to stop, but its process still works on it")
 
 
-def is_cancelled(lines: Sequence[Line]) -> bool:
-    """Whether a person ended the run for good (EV-24)."""
-    return bool(lines) and lines[-1].event == "run.end" and bool(lines[-1].data.get("cancelled"))
+def reopen_gate(runs: Runs, known: Known) -> Waiting | None:
+    """The gate at which the run waits; opened anew when what it shows has changed (EN-29)."""
+    waiting = waiting_gate(known.folder.lines())
+    if waiting is None or all(runs.digest(path) == seen for path, seen in waiting.digests.items()):
+        return waiting
+    if is_nested(runs.environ, runs.root):
+        return waiting
+    try:
+        with runs.holding(known) as journal:
+            opened = next(line for line in reversed(journal.lines) if line.event == "gate.opened")
+            digests = {path: runs.digest(path) for path in waiting.digests}
+            data = {**opened.data, "digests": digests, "opening": waiting.opening + 1}
+            journal.append("gate.opened", key=opened.key, data=data)
+            return waiting_gate(journal.lines)
+    except Locked:
+        return waiting
+
+
+def take_messages(folder: RunFolder, journal: Journal, digest_now: Callable[[str], str]) -> bool:
+    """Journal what people left in the inbox; whether one of them ended the run."""
+    cancelled = False
+    for path, message in folder.messages():
+        match message:
+            case {"kind": "cancel"}:
+                cancelled = True
+            case {
+                "kind": "decision",
+                "gate": str(gate),
+                "choice": str(choice),
+                "who": str(who),
+                "at": str(at),
+                "note": str(note),
+            }:
+                try:
+                    waiting = check_decision(journal.lines, choice, digest_now, gate=gate, run_id=folder.run_id)
+                except Refused as refusal:
+                    journal.append("gate.refused", data={"gate": gate, "choice": choice, "why": refusal.what})
+                else:
+                    decision = GateDecision(choice, who, at, note, waiting.digests)
+                    record_decision(journal, waiting, decision, folder.objects)
+            case _:
+                journal.append("message.refused", data={"file": path.name})
+        archive = folder.inbox / "taken"
+        archive.mkdir(exist_ok=True)
+        path.rename(archive / path.name)
+    return cancelled
 
 
 def check_decision(
@@ -70,7 +144,7 @@ def check_decision(
     if waiting is None or (gate is not None and waiting.key != gate):
         raise Refused(
             f"nothing waits for a decision in run {run_id}",
-            found=f"gate {waiting.key} is open" if waiting else how_it_stands(lines),
+            found=f"gate {waiting.key} is open" if waiting else str(standing(lines)),
             remedy=f"See how it stands with: interlock show {run_id}",
         )
     if waiting.names and choice not in waiting.names:
@@ -93,32 +167,6 @@ def check_decision(
     return waiting
 
 
-WORK = frozenset(("dispatch.start", "command.intent"))
-"""With one of these a decision has begun to be carried out."""
-
-
-@dataclass(frozen=True)
-class Overtaken:
-    """A decision that nothing has followed yet, and whose documents are not any more what was decided about."""
-
-    path: str
-    keys: tuple[str, ...]
-    """What is to be forgotten: the decision, and what was recorded after it."""
-
-
-def overtaken(lines: Sequence[Line], digest_now: Callable[[str], str]) -> Overtaken | None:
-    """What was approved is what is carried out (LY-32): a document changed in between opens its gate anew."""
-    at = next((number for number, line in reversed(list(enumerate(lines))) if line.event == "gate.decided"), None)
-    if at is None or lines[at].key not in decided_gates(lines) or any(line.event in WORK for line in lines[at:]):
-        return None
-    opened = next(line for line in reversed(lines[:at]) if line.event == "gate.opened" and line.key == lines[at].key)
-    ours = {line.data.get("path") for line in lines[at:] if line.event == "write.intent"}
-    changed = [path for path, seen in opened.data["digests"].items() if path not in ours and digest_now(path) != seen]
-    if not changed:
-        return None
-    return Overtaken(changed[0], tuple(dict.fromkeys(str(line.key) for line in lines[at:] if line.key is not None)))
-
-
 def record_decision(journal: Journal, waiting: Waiting, decision: GateDecision, objects: Objects) -> Line:
     """The line that lets the run leave its gate."""
     opened = next(line for line in reversed(journal.lines) if line.event == "gate.opened" and line.key == waiting.key)
@@ -136,23 +184,3 @@ def record_decision(journal: Journal, waiting: Waiting, decision: GateDecision, 
             "out": pack(asdict(decision), objects),
         },
     )
-
-
-def how_it_stands(lines: Sequence[Line]) -> str:
-    """The state of a run in a few words, from its journal alone.
-
-    What stopped it need not be its last line: members of a cluster that work beside a stop still come to their ends.
-    """
-    for line in reversed(lines):
-        match line.event:
-            case "run.end":
-                return f"ended: {line.data.get('status', 'complete')}"
-            case "run.paused":
-                return f"paused: {line.data['reason']}"
-            case "run.interrupted":
-                return "interrupted"
-            case "run.fault":
-                return f"stopped by a fault: {line.data['what']}"
-            case "run.start" | "run.resumed" | "run.reopened":
-                return "open"
-    return "open" if lines else "not started"

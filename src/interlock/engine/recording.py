@@ -24,8 +24,8 @@ from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line
 from interlock.engine.keys import Keys, checked_name, difference, digest_of, shown
 from interlock.engine.model import Delegation
-from interlock.engine.options import Before, Options
-from interlock.engine.past import RESUME, Record
+from interlock.engine.options import Before, Halted, Options
+from interlock.engine.replay import RESUME, Replay
 from interlock.engine.scopes import Scope, current
 from interlock.engine.slot import Slot
 from interlock.engine.world import World
@@ -53,7 +53,7 @@ class Recording:
         self.options = options = options or Options()
         self.world = world
         self.journal = journal
-        self.record = Record(journal.lines)
+        self.record = Replay(journal.lines)
         self._keys = Keys()
         self._say = say
         self._open_members: set[str] = set()
@@ -205,7 +205,7 @@ class Recording:
 
     def stop_here(self, key: str, verb: str, detail: Callable[[], Any]) -> None:
         if self.options.stop_before_work:
-            raise Before(key, verb, detail())
+            raise Halted(f"stopped before {key}", before=Before(key, verb, detail()))
 
 
 def under(key: str, member: str) -> bool:

@@ -209,8 +209,7 @@ def _tell(folder: RunFolder, said: Salvaged, clock: Callable[[], str]) -> None:
     if journal.lines and journal.lines[-1].event == "run.end":  # its end stays its last word
         return
     if not journal.lines:
-        facts = {"playbook": identity.playbook, "key": identity.key, "version": identity.version}
-        journal.append("run.start", data=facts)
+        journal.append("run.start", data=identity.first_facts)
     journal.append(
         "journal.recovered",
         data={

@@ -24,17 +24,20 @@ from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Fault, L
 from interlock.contracts import Reason, sample
 from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
 from interlock.engine.definition import Playbook
-from interlock.engine.drive import Close, drive
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, no_tripwire
 from interlock.engine.keys import sha256
-from interlock.engine.model import CommandResult
+from interlock.engine.lifecycle import resumes
+from interlock.engine.model import CommandResult, GateDecision
 from interlock.engine.objects import MemoryObjects, Objects
 from interlock.engine.options import Options
+from interlock.engine.people import record_decision
+from interlock.engine.playing import Finished, play
 from interlock.engine.run import Run
 from interlock.engine.simulated_repository import SimulatedRepository, Trouble
+from interlock.engine.standing import waiting_gate
 from interlock.engine.world import CommandCall, Imported, Layer
-from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault
+from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault, Refused
 from interlock.workspace import Change, ChangeKind, Exit, Found, Scope
 
 T = TypeVar("T")
@@ -578,7 +581,7 @@ class Simulation:
     clock: float = 0.0
     """Seconds since `EPOCH` in this simulation: equal runs have equal times, whatever was simulated before."""
 
-    def go(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Close:
+    def go(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Finished:
         """Run, or resume what is there, until the process ends; `Crash` raised by the tripwire passes through."""
         loop = _virtual_loop()
         loop.virtual = self.clock
@@ -587,13 +590,12 @@ class Simulation:
         finally:
             self.clock = loop.virtual
 
-    async def process(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Close:
-        identity = Identity(
+    async def process(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Finished:
+        identity = Identity.of(
+            self.playbook,
+            self.inputs,
             run_id=f"{self.playbook.name}-20260104-120000-0000",
-            playbook=self.playbook.name,
-            key=self.playbook.key(self.inputs),
-            inputs=self.playbook.inputs_json(self.inputs),
-            caps=dict(self.caps),
+            caps=self.caps,
             version="simulated",
             started_at=EPOCH.isoformat(),
         )
@@ -609,12 +611,25 @@ class Simulation:
         run = Run(self.playbook, identity, journal, self.world, options=options or self.options, say=self.said.append)
         resume = 0
         if journal.lines:
-            resume = 1 + sum(line.event == "run.resumed" for line in journal.lines)
+            resume = 1 + resumes(journal.lines)
             journal.append("run.resumed", data={"n": resume})
         else:
             journal.append("run.start", data={"playbook": identity.playbook, "key": identity.key})
         self.processes += 1
-        return await drive(run, resume=resume)
+        return await play(run, resume=resume)
+
+    def decide(self, choice: str, *, who: str = "somebody", note: str = "") -> None:
+        """What a person says at the gate at which the run waits; the next `go` hears it."""
+        instantly(self._decide(choice, who, note))
+
+    async def _decide(self, choice: str, who: str, note: str) -> None:
+        waiting, identity = waiting_gate(self.lines), self.world.records.identity
+        if waiting is None or identity is None:
+            raise Refused("nothing waits for a decision in this simulation")
+        journal = Journal(self.medium, run_id=self.lines[0].run, genesis=sha256(identity), clock=virtual_stamp)
+        decision = GateDecision(choice, who, virtual_stamp(), note, waiting.digests)
+        record_decision(journal, waiting, decision, self.world.records.objects)
+        self.lines = journal.lines
 
 
 def virtual_stamp() -> str:

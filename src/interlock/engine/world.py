@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from interlock.agents.book import Bound
-from interlock.agents.runner import AgentExit, AgentRequest, Observer, Started
+from interlock.agents.runner import AgentExit, AgentRequest, Launched, Observer
 from interlock.documents import Document, FileFacts, Written
 from interlock.engine.model import CommandResult
 from interlock.engine.objects import Objects
@@ -66,7 +66,7 @@ class Layer(Protocol):
 
     def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]: ...
 
-    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Started | None: ...
+    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Launched | None: ...
 
     def exit(self) -> Exit | None:
         """How the program that was started here ended, as its launcher left it; for whoever resumes."""
@@ -93,7 +93,8 @@ class Layer(Protocol):
     async def take_ignored(self, paths: Sequence[str]) -> None: ...
 
     async def rest(self) -> None:
-        """Nothing of ours is at work on it any more; it stays for whoever opens it again."""
+        """Nothing of ours is at work on it any more, and all that it holds is on disk; it stays for whoever opens it
+        again."""
         ...
 
     async def close(self) -> None:

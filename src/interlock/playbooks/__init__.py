@@ -6,13 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from interlock.errors import ConfigInvalid
-from interlock.settings import with_tables
 
 if TYPE_CHECKING:
     from interlock.engine.definition import Playbook
     from interlock.settings import Settings
 
-NAMES = ("feature", "harness", "roadmap", "router", "ticket")
+SHIPPED = ("feature", "harness", "roadmap", "router", "ticket")
+NAMES: tuple[str, ...] = SHIPPED
+"""Those that can be asked for."""
 
 
 def load(name: str) -> Playbook:
@@ -25,7 +26,9 @@ def load(name: str) -> Playbook:
 
 def settings_model() -> type[Settings]:
     """The settings of interlock with the tables of all playbooks; none of them is opened for it."""
-    homes = {name: import_module(f"{__name__}.{name}.settings") for name in NAMES}
+    from interlock.settings import with_tables  # pydantic: not for those who only ask for names
+
+    homes = {name: import_module(f"{__name__}.{name}.settings") for name in SHIPPED}
     return with_tables({name: getattr(home, f"{name.capitalize()}Settings") for name, home in homes.items()})
 
 

@@ -154,8 +154,10 @@ class CodingAgent(Table):
     args: Texts = Field(default=(), description="Further arguments, put after interlock's own.")
     model: Name | None = Field(default=None, description="Model to ask for; unset: the agent's own choice.")
     env: Environment = Field(default_factory=dict, description="Environment variables added for this runner.")
-    mode: Literal["headless", "acp"] = Field(
-        default="headless", description="How the agent is spoken to: one call per dispatch, or a protocol session."
+    mode: Literal["headless", "acp"] | None = Field(
+        default=None,
+        description="How the agent is spoken to: one call per dispatch, or a protocol session. Only `claude` and "
+        "`codex` have both; unset: `headless`, and `acp` for `qwen`.",
     )
     sandbox: RunnerSandbox = Field(default_factory=RunnerSandbox, description=_SANDBOX)
 

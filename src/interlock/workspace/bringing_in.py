@@ -9,12 +9,10 @@ written before.  One import at a time writes, of all processes that work in the 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -27,14 +25,14 @@ from interlock.workspace.clone import remove_folder
 from interlock.workspace.files import place_file, remove_file, status_of
 from interlock.workspace.git import seen_through
 from interlock.workspace.layers.seam import Entry, Work
-from interlock.workspace.objects import Objects, copy_out, open_plain, reading
+from interlock.workspace.objects import Objects, copy_out, reading
 from interlock.workspace.paths import file_parts
 from interlock.workspace.snapshots import Workspace
 from interlock.workspace.three_ways import Now, Step, ThreeWays
+from interlock.workspace.turns import turn
 
 T = TypeVar("T")
 _TRIES = 5
-_PAUSE_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,6 @@ class BroughtIn:
     conflicts: Mapping[str, str] = field(default_factory=dict)
     """Path to what is in conflict: a sentence, the names of both versions in the shadow repository, and for text the
     merged file with its marks. Not empty: nothing was written."""
-    digests: Mapping[str, str | None] = field(default_factory=dict)
-    """SHA-256 of what is at each of the paths now (of a link: its target); None where nothing is."""
 
 
 class _ChangedMeanwhile(Exception):
@@ -64,7 +60,9 @@ async def bring_in(workspace: Workspace, work: Work, *, label: str) -> BroughtIn
         _check(entry)
     if not work.entries:
         return BroughtIn()
-    async with workspace.merging, _alone(workspace), reading(workspace.shadow, workspace.trees) as objects:
+    _ = workspace.shadow.plain
+    lock = turn(workspace.shadow.path / "import.lock", "the import", workspace.tell)
+    async with workspace.merging, lock, reading(workspace.shadow, workspace.trees) as objects:
         return await _Import(workspace, objects, work, label).run()
 
 
@@ -73,7 +71,6 @@ class _Import:
         self._workspace = workspace
         self._root = workspace.root
         self._objects = objects
-        self._paths = [entry.path for entry in work.entries]
         self._ways = ThreeWays(workspace, objects, work, label)
         content = json.dumps(work.to_json()).encode()
         self._note = workspace.shadow.path / "tmp" / f"{sha256(content).hexdigest()[:32]}.note"
@@ -91,9 +88,8 @@ class _Import:
                 await self._carry_out(steps, noted.values())
             except _ChangedMeanwhile:
                 continue
-            digests = await asyncio.to_thread(_digests, self._root, self._paths)
             self._note.unlink(missing_ok=True)
-            return BroughtIn(tuple(sorted(digests)), {}, digests)
+            return BroughtIn(tuple(sorted(noted)))
         raise WorkspaceFailed(
             "files are changed again and again while they are brought in",
             where=str(self._root),
@@ -114,7 +110,6 @@ class _Import:
         def copy_and_write() -> list[tuple[Step, Path]]:
             if note:
                 _write_note(self._note, note)
-            coming[:] = self._not_done(coming)
             if not (left := self._not_copied(coming)):
                 _write(self._workspace, going, coming)
             return left
@@ -133,9 +128,6 @@ class _Import:
                 where=str(error.filename or self._root),
                 remedy="Make the folder writable and see that the disk has room, then resume.",
             ) from error
-
-    def _not_done(self, coming: Iterable[tuple[Step, Path]]) -> list[tuple[Step, Path]]:
-        return [(step, place) for step, place in coming if not _is_done(self._root, step)]
 
     def _not_copied(self, coming: Iterable[tuple[Step, Path]]) -> list[tuple[Step, Path]]:
         """Make files for what is to come; what is left are links, and what only git can read."""
@@ -170,10 +162,13 @@ async def _whole(work: Callable[[], T]) -> T:
 def _write(workspace: Workspace, going: Iterable[Step], coming: Iterable[tuple[Step, Path]]) -> None:
     root = workspace.root
     for step in sorted(going, key=lambda step: step.path, reverse=True):
-        _check_unchanged(root, step)
+        _still_there(root, step)
         remove_file(root, step.path)
     for step, place in coming:
-        there = _check_unchanged(root, step)
+        there, now = _still_there(root, step)
+        if step.fits(now):
+            place.unlink()
+            continue
         if stat.S_ISREG(step.mode):
             if os.geteuid() == 0 and there is not None:
                 # A file of another user stays theirs.
@@ -197,17 +192,13 @@ def _clear_folder(workspace: Workspace, path: str) -> None:
         remove_folder(workspace.root / path)
 
 
-def _check_unchanged(root: Path, step: Step) -> os.stat_result | None:
-    """What stands there, as it did when it was decided."""
+def _still_there(root: Path, step: Step) -> tuple[os.stat_result | None, Now]:
+    """What stands there: what did when it was decided, or what should."""
     status = status_of(root, step.path)
     now = Now.of(root / step.path, status)
     if now.blob != step.was and not step.fits(now):
         raise _ChangedMeanwhile
-    return status
-
-
-def _is_done(root: Path, step: Step) -> bool:
-    return step.fits(Now.at(root, step.path))
+    return status, now
 
 
 def _is_undone(root: Path, step: Step) -> bool:
@@ -223,23 +214,6 @@ def _since_first(step: Step, noted: Mapping[str, Step]) -> Step:
     return Step(step.path, step.mode, step.blob, before.was_mode, before.was)
 
 
-def _digests(root: Path, paths: Iterable[str]) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for path in sorted(paths):
-        status = status_of(root, path)
-        if status is None or stat.S_ISDIR(status.st_mode):
-            found[path] = None
-        elif stat.S_ISLNK(status.st_mode):
-            found[path] = sha256(os.fsencode(os.readlink(root / path))).hexdigest()  # noqa: PTH115
-        else:
-            with os.fdopen(open_plain(root / path), "rb") as file:
-                digest = sha256()
-                while part := file.read(1 << 20):
-                    digest.update(part)
-                found[path] = digest.hexdigest()
-    return found
-
-
 def _check(entry: Entry) -> None:
     """Refuse what is never imported; whoever reads a layer has left it out."""
     parts = file_parts(entry.path)
@@ -249,23 +223,6 @@ def _check(entry: Entry) -> None:
         raise PathRefused(entry.path, "it is neither a file nor a link")
     if stat.S_ISREG(entry.mode) and entry.mode & (stat.S_ISUID | stat.S_ISGID):
         raise PathRefused(entry.path, "it has a set-uid or set-gid bit")
-
-
-@asynccontextmanager
-async def _alone(workspace: Workspace) -> AsyncIterator[None]:
-    """Held by one process at a time; other runs in this workspace import too."""
-    _ = workspace.shadow.plain
-    handle = os.open(workspace.shadow.path / "import.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                await asyncio.sleep(_PAUSE_S)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _write_note(note: Path, steps: Iterable[Step]) -> None:

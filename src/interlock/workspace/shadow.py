@@ -12,13 +12,14 @@ import asyncio
 import os
 import re
 import shutil
+import stat
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from interlock.documents.files import read_plain, remove_leftovers, replace_file
+from interlock.documents.files import open_plain, remove_leftovers, replace_file
 from interlock.errors import WorkspaceFailed
 from interlock.workspace.clone import remove_folder
 from interlock.workspace.git import Git
@@ -66,8 +67,7 @@ class Shadow:
     def __init__(self, home: Path) -> None:
         self.path = home / "snapshots.git"
         # As text, for they are looked at before each use.
-        self._links = [str(self.path / name) for name in ("", "objects", "refs", *_FOLDERS)]
-        self._folders = [str(self.path / name) for name in _FOLDERS]
+        self._folders = [str(self.path / name) for name in ("", "objects", "refs", *_FOLDERS)]
         self._control = {self.path / name: content for name, content in _CONTROL.items()}
         self._foreign = [str(self.path / name) for name in _FOREIGN]
         self._tidied = False
@@ -112,12 +112,11 @@ class Shadow:
 
     def _check(self) -> None:
         try:
-            # A link planted here would lead our writes to wherever it points.
-            for place in self._links:
-                if os.path.islink(place):  # noqa: PTH114
-                    Path(place).unlink()
             for place in self._folders:
-                if not os.path.isdir(place):  # noqa: PTH112
+                if not _is_plain_folder(place):
+                    # A link planted here would lead our writes to wherever it points.
+                    if os.path.islink(place):  # noqa: PTH114
+                        Path(place).unlink()
                     Path(place).mkdir(parents=True, exist_ok=True)
             for file, content in self._control.items():
                 _keep(file, content)
@@ -135,14 +134,29 @@ class Shadow:
             raise WorkspaceFailed.of(error, "the shadow repository cannot be prepared", where=place) from error
 
 
+def _is_plain_folder(place: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(place).st_mode)
+    except FileNotFoundError:
+        return False
+
+
 def _keep(file: Path, content: bytes) -> None:
     try:
-        if read_plain(file) == content:
+        if _beginning(file, len(content) + 1) == content:
             return
     except OSError:
         if file.is_dir() and not file.is_symlink():
             shutil.rmtree(file)
     replace_file(file, content, sync=False)
+
+
+def _beginning(file: Path, size: int) -> bytes:
+    handle = open_plain(file)
+    try:
+        return os.read(handle, size)
+    finally:
+        os.close(handle)
 
 
 def _remove_leftovers(folder: Path) -> None:

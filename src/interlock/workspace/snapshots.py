@@ -17,15 +17,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
-
-from filelock import FileLock, Timeout
 
 from interlock.errors import DocumentInvalid, WorkspaceFailed
 from interlock.workspace.attic import Attic
@@ -35,6 +33,7 @@ from interlock.workspace.paths import normal
 from interlock.workspace.repository import UserRepository, repository_around, repository_at
 from interlock.workspace.scan import Folder, FolderIndex, rerooted
 from interlock.workspace.shadow import Shadow
+from interlock.workspace.turns import turn
 from interlock.workspace.waiting import Waiting
 
 SETTINGS_FILE = "interlock.toml"
@@ -42,7 +41,6 @@ ROOT_INDEX = "root"
 
 _TREE = re.compile("[0-9a-f]{40}")
 _WHOLES = 256
-_POLL_S = 0.005
 _DIFF = ("-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none")
 
 
@@ -110,9 +108,19 @@ class Workspace:
         home: the engine's folder in it, ``<root>/.interlock``.
         documents: paths or globs of the playbook's documents, seen even where the project ignores them.
         watch: further globs to see, from the settings.
+        tell: hears what a person should know meanwhile.
     """
 
-    def __init__(self, root: Path, home: Path, *, documents: Sequence[str] = (), watch: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        root: Path,
+        home: Path,
+        *,
+        documents: Sequence[str] = (),
+        watch: Sequence[str] = (),
+        tell: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        self.tell = tell
         self.root = root.resolve()
         self.home = home.resolve()
         self.shadow = Shadow(self.home)
@@ -223,22 +231,8 @@ class Workspace:
         """One scan at a time in a workspace, whatever runs there: all use the same indexes."""
         if not self.root.is_dir():
             raise WorkspaceFailed(f"folder {str(self.root)!r} is gone", where=str(self.root))
-        place = self.home / "locks" / "snapshots.lock"
-        lock = FileLock(place, thread_local=False)
-        while not lock.is_locked:
-            try:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                lock.acquire(timeout=0)
-            except Timeout:
-                await asyncio.sleep(_POLL_S)
-            except OSError as error:
-                raise WorkspaceFailed.of(
-                    error, "the lock of the snapshots cannot be taken", where=str(place)
-                ) from error
-        try:
+        async with turn(self.home / "locks" / "snapshots.lock", "the snapshots", self.tell):
             yield
-        finally:
-            lock.release()
 
     async def _visit(self, folder: str, trees: dict[str, str]) -> None:
         index = await self.index_of(folder)

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.agents.coding.accounts import ACCOUNTS, coding_needs
 from interlock.agents.coding.asking import Configured
-from interlock.agents.coding.catalogue import KNOWN, make_runner
+from interlock.agents.coding.catalogue import KNOWN, Mode, make_runner
 
 NAMES = [agent.name for agent in KNOWN]
 USUAL = {
@@ -121,16 +121,15 @@ def test_secrets_of_logins_and_of_the_runner_are_known(tmp_path: Path) -> None:
     assert "sk-0123456789abcdef" not in repr(needs)
 
 
-@pytest.mark.parametrize("mode", ["headless", "acp"])
-@pytest.mark.parametrize("name", NAMES)
-def test_every_runner_says_what_it_needs(name: str, mode: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "mode"), [*((name, None) for name in NAMES), ("claude", "acp"), ("codex", "acp")])
+def test_every_runner_says_what_it_needs(name: str, mode: Mode | None, tmp_path: Path) -> None:
     """By the environment that its program will get, its own variables included; the same both ways."""
     files = place(tmp_path / "other", *USUAL[name])
     program = tmp_path / "bin" / "agent"
     place(tmp_path, "bin/agent", text="#!/bin/sh\n")
     program.chmod(0o755)
     configured = Configured("mine", str(program), env={"HOME": str(tmp_path / "other")})
-    runner = make_runner(name, configured, env_of(tmp_path), "acp" if mode == "acp" else "headless")
+    runner = make_runner(name, configured, env_of(tmp_path), mode)
     needs = runner.needs()
     assert set(needs.login) == set(files)
     assert program in needs.shown

@@ -22,8 +22,12 @@ from interlock.agents.coding.asking import Configured
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Allowance, Usage
 from interlock.contracts import Reason
 from tests.agents.conftest import Wrapped
+from tests.deadlines import Deadline
+from tests.proofs import long
 
 RequestFor = Callable[..., AgentRequest]
+THOUGHT = ["think", "x" * 2000]
+"""Long enough to be told at once."""
 AGENT = Path(__file__).parent / "acp_agent.py"
 
 
@@ -163,6 +167,7 @@ async def test_in_a_layer_everything_it_asks_for_is_allowed(request_for: Request
     assert [one["state"] for one in told(news, "tool")] == ["began", "done"]
 
 
+@pytest.mark.long
 async def test_what_we_do_not_offer_is_answered_with_that(request_for: RequestFor) -> None:
     """No terminal, and no question that only a person could answer."""
     request = request_for()
@@ -174,6 +179,7 @@ async def test_what_we_do_not_offer_is_answered_with_that(request_for: RequestFo
 # -- mode, model and role
 
 
+@pytest.mark.long
 async def test_model_and_mode_are_chosen_among_those_offered(request_for: RequestFor) -> None:
     """By the protocol's switches, new or old, where the profile does not hand them over itself."""
     nature = {"options": {"model": ["small", "large"]}, "modes": ["ask", "edit"]}
@@ -184,7 +190,7 @@ async def test_model_and_mode_are_chosen_among_those_offered(request_for: Reques
     assert (ended.fault, seen["model"], seen["mode"]) == (None, "large", "edit")
 
 
-@pytest.mark.parametrize("nature", [{}, {"options": {"model": ["small", "large"]}}])
+@pytest.mark.parametrize("nature", [{}, *long({"options": {"model": ["small", "large"]}})])
 async def test_a_model_that_is_not_taken_is_a_fault(request_for: RequestFor, nature: dict[str, Any]) -> None:
     """Not offered, or quietly replaced: nothing is done with another one."""
     request = request_for(model="large")
@@ -194,6 +200,7 @@ async def test_a_model_that_is_not_taken_is_a_fault(request_for: RequestFor, nat
     assert not (request.workspace / "a.txt").exists()
 
 
+@pytest.mark.long
 async def test_a_role_that_is_not_known_is_a_fault(request_for: RequestFor) -> None:
     """Where the role is a mode of the session, another mode is another role."""
     profile = replace(PLAIN, opening=lambda ask: Opening(args=ask.args, mode="mine", role_given=True))
@@ -203,6 +210,7 @@ async def test_a_role_that_is_not_known_is_a_fault(request_for: RequestFor) -> N
     assert "mode 'mine'" in ended.fault.text
 
 
+@pytest.mark.long
 async def test_what_a_profile_opens_with_reaches_the_agent(request_for: RequestFor) -> None:
     """Arguments, environment, files beside the records, and what the request for a session carries."""
     request = request_for()
@@ -235,7 +243,7 @@ async def test_a_session_that_was_cut_off_goes_on(request_for: RequestFor) -> No
 
 
 @pytest.mark.req("LY-15")
-@pytest.mark.parametrize("nature", [{}, {"loads": []}, {"loads": ["sess-0"], "forgetful": True}], ids=str)
+@pytest.mark.parametrize("nature", [{}, *long({"loads": []}, {"loads": ["sess-0"], "forgetful": True})], ids=str)
 async def test_a_session_that_is_not_known_begins_anew_in_the_same_call(
     request_for: RequestFor, nature: dict[str, Any]
 ) -> None:
@@ -247,6 +255,7 @@ async def test_a_session_that_is_not_known_begins_anew_in_the_same_call(
     assert bool(told(news, "warning")) == (not nature.get("forgetful"))
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-15")
 async def test_a_role_that_stands_in_the_first_prompt_is_not_said_again(request_for: RequestFor) -> None:
     """The session has it."""
@@ -258,6 +267,7 @@ async def test_a_role_that_stands_in_the_first_prompt_is_not_said_again(request_
 # -- an allowance
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-16")
 async def test_an_agent_that_has_used_up_its_allowance_is_told_to_stop(request_for: RequestFor) -> None:
     """As soon as it says so, and with what it said."""
@@ -272,6 +282,7 @@ async def test_an_agent_that_has_used_up_its_allowance_is_told_to_stop(request_f
     assert left(request) == []
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-16")
 async def test_an_agent_that_stopped_by_itself_for_that_reason_is_known(request_for: RequestFor) -> None:
     """By its own words."""
@@ -282,6 +293,7 @@ async def test_an_agent_that_stopped_by_itself_for_that_reason_is_known(request_
 # -- looking at it afterwards
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-38")
 async def test_a_turn_that_ended_can_be_recalled_from_its_records(request_for: RequestFor) -> None:
     """The same answer, session and tokens; not one that was never ended."""
@@ -306,9 +318,11 @@ async def test_a_turn_that_ended_can_be_recalled_from_its_records(request_for: R
         ([["say", "half"], ["stop", "max_tokens"]], Reason.AGENT_ERROR, "limit of tokens"),
         ([["stop", "end_turn"]], Reason.NO_VERDICT, "without a word"),
         ([["say", "half"], ["die", 7, "out of memory"]], Reason.CRASHED, "exit status 7 .*: out of memory"),
-        ([["say", "half"], ["fail", 401, "bad key"]], Reason.AGENT_ERROR, "bad key"),
-        ([["say", "half"], ["close_output"], ["hang"]], Reason.CRASHED, "without reporting the end"),
-        ([["elsewhere", "done"]], Reason.NO_VERDICT, "without a word"),
+        *long(
+            ([["say", "half"], ["fail", 401, "bad key"]], Reason.AGENT_ERROR, "bad key"),
+            ([["say", "half"], ["close_output"], ["hang"]], Reason.CRASHED, "without reporting the end"),
+            ([["elsewhere", "done"]], Reason.NO_VERDICT, "without a word"),
+        ),
     ],
     ids=str,
 )
@@ -378,6 +392,7 @@ async def test_a_program_that_is_not_there_is_said(request_for: RequestFor) -> N
 # -- noise and size
 
 
+@pytest.mark.long
 async def test_noise_between_messages_is_passed_over(request_for: RequestFor) -> None:
     """Banners, broken objects, unknown updates, answers to nothing: the turn goes on."""
     noise = [
@@ -394,6 +409,7 @@ async def test_noise_between_messages_is_passed_over(request_for: RequestFor) ->
     assert (ended.fault, ended.output.read()) == (None, b"done")
 
 
+@pytest.mark.long
 async def test_large_answers_and_a_chatty_stderr_pass(request_for: RequestFor) -> None:
     """Messages beyond the SDK's own limit for a line, and more on standard error than a pipe holds."""
     request = request_for()
@@ -406,11 +422,12 @@ async def test_large_answers_and_a_chatty_stderr_pass(request_for: RequestFor) -
 
 
 async def test_at_the_deadline_the_turn_is_broken_off_and_all_is_ended(
-    request_for: RequestFor, child_of: Callable[[AgentRequest], list[int]]
+    request_for: RequestFor, child_of: Callable[[AgentRequest], list[int]], deadline: Deadline
 ) -> None:
     """It is told to stop first; tools in sessions of their own end with it."""
-    request = request_for(timeout_s=6.0)
-    ended = await call(request, ["start", "sleep", "600"], ["say", "half"], ["hang"])
+    request, news = request_for(), list[AgentNews]()
+    deadline(lambda: told(news, "thought"))
+    ended = await call(request, ["start", "sleep", "600"], ["say", "half"], THOUGHT, ["hang"], news=news)
     assert (ended.timed_out, ended.partial, ended.fault) == (True, False, None)
     assert (request.workspace / "told-to-stop").exists()
     assert ended.output.read() == b"half"
@@ -418,23 +435,28 @@ async def test_at_the_deadline_the_turn_is_broken_off_and_all_is_ended(
 
 
 async def test_an_agent_that_does_not_listen_is_ended(
-    request_for: RequestFor, child_of: Callable[[AgentRequest], list[int]], monkeypatch: pytest.MonkeyPatch
+    request_for: RequestFor,
+    child_of: Callable[[AgentRequest], list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+    deadline: Deadline,
 ) -> None:
     """What is asked of it is not waited for."""
     monkeypatch.setattr(acp_session, "_BREAK_OFF_S", 0.2)
-    request = request_for(timeout_s=6.0)
-    ended = await call(request, ["start", "sleep", "600"], ["hang"], nature={"deaf": True})
+    request, news = request_for(), list[AgentNews]()
+    deadline(lambda: told(news, "thought"))
+    ended = await call(request, ["start", "sleep", "600"], THOUGHT, ["hang"], news=news, nature={"deaf": True})
     assert ended.timed_out
     assert (request.workspace / "told-to-stop").exists()
     assert (left(request), child_of(request)) == ([], [])
 
 
-async def test_partial_results_are_asked_for_and_waited_for(request_for: RequestFor) -> None:
+async def test_partial_results_are_asked_for_and_waited_for(request_for: RequestFor, deadline: Deadline) -> None:
     """A turn that ends in the time after that counts as partial."""
-    request, news = request_for(timeout_s=6.0, partial_grace_s=10.0), list[AgentNews]()
-    ended = await call(request, ["wait_for", str(request.partial_path)], ["say", "this far"], news=news)
+    request, news = request_for(partial_grace_s=120.0), list[AgentNews]()
+    deadline(lambda: told(news, "thought"))
+    ended = await call(request, THOUGHT, ["wait_for", str(request.partial_path)], ["say", "this far"], news=news)
     assert (ended.timed_out, ended.partial, ended.output.read()) == (True, True, b"this far")
-    assert told(news, "partial.requested") == [{"grace_s": 10.0}]
+    assert told(news, "partial.requested") == [{"grace_s": 120.0}]
 
 
 async def test_cancelling_a_call_ends_everything_first(
@@ -445,11 +467,11 @@ async def test_cancelling_a_call_ends_everything_first(
     begun = asyncio.Event()
     task = asyncio.create_task(
         runner().call(
-            replace(request, brief=brief(["start", "sleep", "600"], ["think", "x" * 2000], ["hang"])),
+            replace(request, brief=brief(["start", "sleep", "600"], THOUGHT, ["hang"])),
             lambda news: begun.set() if news.kind == "thought" else None,
         )
     )
-    await asyncio.wait_for(begun.wait(), 20)
+    await asyncio.wait_for(begun.wait(), 120)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -467,6 +489,7 @@ async def test_what_a_finished_turn_left_running_is_ended(
     assert (left(request), child_of(request)) == ([], [])
 
 
+@pytest.mark.long
 async def test_an_observer_that_fails_is_heard(request_for: RequestFor) -> None:
     """A journal that cannot be written is our error, not silence; the agent is ended all the same."""
     request = replace(request_for(), brief=brief(["edit", "a.txt", "x"], ["say", "done"]))

@@ -12,7 +12,7 @@ import pytest
 from interlock.agents.coding.acp_client import AcpClient, Authority
 from interlock.agents.coding.acp_profiles import PLAIN, Profile
 from interlock.agents.coding.acp_stream import AcpStream
-from interlock.agents.coding.events import Event, Said, ToolUsed
+from interlock.agents.coding.events import Event, Spoke, ToolUsed
 
 KINDS = ("allow_always", "allow_once", "reject_once", "reject_always")
 
@@ -123,7 +123,7 @@ async def test_what_is_told_again_was_said_before(tmp_path: Path) -> None:
     side.client.replaying = False
     assert side.events == []
     await side.hear("agent_message_chunk", content={"type": "text", "text": "now"})
-    assert list(side.stream.rest()) == [Said("now")]
+    assert list(side.stream.rest()) == [Spoke("now")]
 
 
 async def test_after_a_stop_every_question_is_answered_with_that(tmp_path: Path) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from interlock.agents.coding.acp_profiles import PLAIN, profile_of
 from interlock.agents.coding.dialect import Ask, RoleText
 from interlock.agents.runner import Allowance
+from tests.agents.coding.tables import TEXTS, holds, starts
 
 ROLE = RoleText("interlock-roadmap-implement", "implements", 'You are "R".\nüñ')
 ASK = Ask("the task", Path("/w"), Path("/records"), role=ROLE, model="large", args=("--own", "1"))
-NAMES = ("claude", "codex", "opencode", "gemini", "qwen", "copilot", "acp")
+NAMES = ("claude", "codex", "qwen", "acp")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -29,9 +29,9 @@ def test_the_settings_arguments_stand_last(name: str) -> None:
 def test_nothing_is_said_of_a_role_and_a_model_that_are_not_given(name: str) -> None:
     """The agent's own choice stays its own."""
     opening = profile_of(name).opening(replace(ASK, role=None, model=None, args=()))
-    assert not (opening.role_given or opening.model_given or opening.files)
+    assert not (opening.role_given or opening.model_given)
     given = json.dumps([opening.args, dict(opening.env), opening.meta], default=dict)
-    assert "model" not in given
+    assert "--model" not in given
     assert "prompt" not in given.lower()
 
 
@@ -39,13 +39,9 @@ def test_nothing_is_said_of_a_role_and_a_model_that_are_not_given(name: str) -> 
 def test_a_profile_that_says_it_hands_over_a_role_does(name: str) -> None:
     """Whole, in arguments, environment, files or the request for a session; others leave it to the prompt."""
     opening = profile_of(name).opening(ASK)
-    places: list[Any] = [*opening.args, *opening.env.values(), *opening.files.values(), json.dumps(dict(opening.meta))]
-    inside = any(ROLE.text in place or json.dumps(ROLE.text)[1:-1] in place or _in_json(place) for place in places)
-    assert inside == opening.role_given == (name not in ("codex", "gemini", "acp"))
-
-
-def _in_json(place: str) -> bool:
-    return json.dumps(ROLE.text, ensure_ascii=False)[1:-1] in place
+    meta = json.dumps(dict(opening.meta), ensure_ascii=False)
+    inside = holds(ROLE.text, [*opening.args, *opening.env.values(), *opening.files.values(), meta])
+    assert inside == opening.role_given == (name in ("claude", "qwen"))
 
 
 def test_files_lie_in_the_folder_of_the_call() -> None:
@@ -61,7 +57,6 @@ def test_files_lie_in_the_folder_of_the_call() -> None:
     [
         ("claude", "bypassPermissions", "acceptEdits"),
         ("codex", "agent-full-access", "workspace-write"),
-        ("gemini", "yolo", "default"),
         ("qwen", "yolo", "default"),
         ("acp", None, None),
     ],
@@ -73,15 +68,10 @@ def test_the_mode_is_free_where_the_kernel_holds_the_agent(name: str, free: str 
 
 
 @pytest.mark.req("LY-13")
-def test_agents_without_such_a_mode_are_freed_in_their_own_way() -> None:
-    """By a permission in its settings, or on its command line; Claude as root only with a word that it is held."""
-    free = replace(ASK, confined=True)
-    assert "--allow-all" in profile_of("copilot").opening(free).args
-    assert "--allow-all" not in profile_of("copilot").opening(ASK).args
-    assert profile_of("claude").opening(free).env["IS_SANDBOX"] == "1"
+def test_claude_is_told_that_it_is_held() -> None:
+    """As root it would not offer the mode."""
+    assert profile_of("claude").opening(replace(ASK, confined=True)).env["IS_SANDBOX"] == "1"
     assert "IS_SANDBOX" not in profile_of("claude").opening(ASK).env
-    settings = json.loads(profile_of("opencode").opening(free).env["OPENCODE_CONFIG_CONTENT"])
-    assert settings["agent"][ROLE.name]["permission"] == {"bash": "allow", "*": "allow"}
 
 
 def test_claude_gets_role_and_model_with_the_request_for_a_session() -> None:
@@ -107,14 +97,27 @@ def test_agents_that_know_a_limit_of_cost_are_given_theirs() -> None:
     assert (budget["limit_tokens"], budget["enforce_limit"]) == (9000, True)
 
 
-def test_opencode_gets_its_role_as_an_agent_of_its_own() -> None:
-    """Which goes on after a refusal, and must be the session's mode."""
-    opening = profile_of("opencode").opening(ASK)
-    config = json.loads(opening.env["OPENCODE_CONFIG_CONTENT"])
-    assert (config["agent"][ROLE.name]["prompt"], opening.mode) == (ROLE.text, ROLE.name)
-    assert config["experimental"]["continue_loop_on_deny"] is True
-    assert config["model"] == "large"
-    assert profile_of("opencode").opening(replace(ASK, role=None)).mode == "interlock"
+def test_what_has_no_option_is_set_below_the_settings_of_the_user_of_qwen() -> None:
+    """No update, no statistics, no long waits, no requests for its memory: unless the user says otherwise."""
+    opening = profile_of("qwen").opening(ASK)
+    (path,) = opening.files
+    assert opening.env == {"QWEN_CODE_SYSTEM_DEFAULTS_PATH": str(path)}
+    found = json.loads(opening.files[path])
+    assert found["general"]["enableAutoUpdate"] is False
+    assert found["privacy"]["usageStatisticsEnabled"] is False
+    assert found["memory"]["enableManagedAutoMemory"] is False
+    assert found["model"]["generationConfig"]["maxRetries"] == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_every_agent_can_be_opened_however_long_its_role_is(name: str, text: str) -> None:
+    """What is not in the opening goes with the prompt."""
+    opening = profile_of(name).opening(replace(ASK, role=replace(ROLE, text=text)))
+    assert starts(opening.args, opening.env)
+    meta = json.dumps(dict(opening.meta), ensure_ascii=False)
+    places = [*opening.args, *opening.env.values(), *opening.files.values(), meta]
+    assert holds(text, places) == opening.role_given
 
 
 def test_an_unknown_agent_is_taken_to_need_nothing() -> None:

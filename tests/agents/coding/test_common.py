@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from interlock.agents.coding.asking import Configured, ask_of, version_of
 from interlock.agents.coding.dialect import Conclusion
-from interlock.agents.coding.events import Event, Planned, Said, SessionBegan, Spent, Thought, ToolUsed, Waits, Warned
+from interlock.agents.coding.events import Event, Planned, SessionBegan, Spent, Spoke, Thought, ToolUsed, Waits, Warned
 from interlock.agents.coding.settling import settle
 from interlock.agents.coding.stream import JsonLines
-from interlock.agents.coding.trouble import Kind, Trouble, reset_in, trouble
+from interlock.agents.coding.trouble import Cause, Trouble, reset_in, trouble
 from interlock.agents.runner import AgentRequest, Usage
 from interlock.contracts import Reason
 
@@ -77,48 +77,48 @@ def test_a_line_beyond_all_measure_is_skipped_and_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "status", "kind"),
+    ("text", "status", "cause"),
     [
-        ("Request rejected", 429, Kind.LIMITED),
-        ("overloaded", 529, Kind.LIMITED),
-        ("no capacity", 503, Kind.LIMITED),
-        ("Overloaded, try again", 500, Kind.LIMITED),
-        ("boom", 500, Kind.SERVICE),
-        ("boom", 502, Kind.SERVICE),
-        ("bad key", 401, Kind.ACCESS),
-        ("not allowed", 403, Kind.ACCESS),
-        ("You exceeded your current quota", 403, Kind.LIMITED),
-        ("prompt is too long", 400, Kind.REQUEST),
-        ("no such model", 404, Kind.REQUEST),
-        ("API Error: Request rejected (429)", None, Kind.LIMITED),
-        ("[API Error: 401 Incorrect key]", None, Kind.ACCESS),
-        ("You've hit your session limit", None, Kind.LIMITED),
-        ("RESOURCE_EXHAUSTED", None, Kind.LIMITED),
-        ("please log in first", None, Kind.ACCESS),
-        ("the model's context window is exceeded", None, Kind.REQUEST),
-        ("connection reset by peer", None, Kind.SERVICE),
-        ("Rate limit reached: Limit 500, Used 500, Requested 1. Please try again in 120ms.", None, Kind.LIMITED),
-        ("Rate limit: please retry after 450 seconds", None, Kind.LIMITED),
-        ("connect ETIMEDOUT 160.79.104.10:443", None, Kind.SERVICE),
-        ("getaddrinfo ENOTFOUND models.example.org:443", None, Kind.SERVICE),
-        ("the catalog index is broken", None, Kind.SERVICE),
-        ("context window limit reached", None, Kind.REQUEST),
-        ("HTTP 503 from upstream", None, Kind.LIMITED),
-        ("status: 500", None, Kind.SERVICE),
-        ("error code 400: bad", None, Kind.REQUEST),
-        ("", None, Kind.SERVICE),
+        ("Request rejected", 429, Cause.LIMITED),
+        ("overloaded", 529, Cause.LIMITED),
+        ("no capacity", 503, Cause.LIMITED),
+        ("Overloaded, try again", 500, Cause.LIMITED),
+        ("boom", 500, Cause.SERVICE),
+        ("boom", 502, Cause.SERVICE),
+        ("bad key", 401, Cause.ACCESS),
+        ("not allowed", 403, Cause.ACCESS),
+        ("You exceeded your current quota", 403, Cause.LIMITED),
+        ("prompt is too long", 400, Cause.REQUEST),
+        ("no such model", 404, Cause.REQUEST),
+        ("API Error: Request rejected (429)", None, Cause.LIMITED),
+        ("[API Error: 401 Incorrect key]", None, Cause.ACCESS),
+        ("You've hit your session limit", None, Cause.LIMITED),
+        ("RESOURCE_EXHAUSTED", None, Cause.LIMITED),
+        ("please log in first", None, Cause.ACCESS),
+        ("the model's context window is exceeded", None, Cause.REQUEST),
+        ("connection reset by peer", None, Cause.SERVICE),
+        ("Rate limit reached: Limit 500, Used 500, Requested 1. Please try again in 120ms.", None, Cause.LIMITED),
+        ("Rate limit: please retry after 450 seconds", None, Cause.LIMITED),
+        ("connect ETIMEDOUT 160.79.104.10:443", None, Cause.SERVICE),
+        ("getaddrinfo ENOTFOUND models.example.org:443", None, Cause.SERVICE),
+        ("the catalog index is broken", None, Cause.SERVICE),
+        ("context window limit reached", None, Cause.REQUEST),
+        ("HTTP 503 from upstream", None, Cause.LIMITED),
+        ("status: 500", None, Cause.SERVICE),
+        ("error code 400: bad", None, Cause.REQUEST),
+        ("", None, Cause.SERVICE),
     ],
 )
-def test_an_error_of_the_service_means_one_thing(text: str, status: int | None, kind: Kind) -> None:
+def test_an_error_of_the_service_means_one_thing(text: str, status: int | None, cause: Cause) -> None:
     """By its status where there is one, else by its words."""
-    assert trouble(text, status=status).kind is kind
+    assert trouble(text, status=status).cause is cause
 
 
 def test_only_what_may_pass_by_itself_is_worth_another_try() -> None:
     """A limit and a failure of the service are transient; a wrong key or a refused request is not."""
-    reasons = {kind: Trouble(kind, "x").fault.reason for kind in Kind}
-    assert {kind for kind, reason in reasons.items() if reason is Reason.CRASHED} == {Kind.LIMITED, Kind.SERVICE}
-    assert [kind for kind in Kind if Trouble(kind, "x").limited] == [Kind.LIMITED]
+    reasons = {cause: Trouble(cause, "x").fault.reason for cause in Cause}
+    assert {cause for cause, reason in reasons.items() if reason is Reason.CRASHED} == {Cause.LIMITED, Cause.SERVICE}
+    assert [cause for cause in Cause if Trouble(cause, "x").limited] == [Cause.LIMITED]
 
 
 @pytest.mark.parametrize(
@@ -168,8 +168,8 @@ SAID = Conclusion(text="OK: done", finished=True)
         (Conclusion(text="OK: done"), 0, Reason.CRASHED),
         (Conclusion(), -15, Reason.CRASHED),
         (Conclusion(finished=True, text=" \n"), 0, Reason.NO_VERDICT),
-        (Conclusion("OK: done", finished=True, trouble=Trouble(Kind.SERVICE, "500")), 0, Reason.CRASHED),
-        (Conclusion("OK: done", finished=True, trouble=Trouble(Kind.ROLE, "other")), 0, Reason.AGENT_ERROR),
+        (Conclusion("OK: done", finished=True, trouble=Trouble(Cause.SERVICE, "500")), 0, Reason.CRASHED),
+        (Conclusion("OK: done", finished=True, trouble=Trouble(Cause.ROLE, "other")), 0, Reason.AGENT_ERROR),
     ],
 )
 def test_exit_status_and_text_are_never_enough(said: Conclusion, code: int, reason: Reason | None) -> None:
@@ -278,7 +278,7 @@ def test_every_event_becomes_news_of_plain_values() -> None:
     """What a transcript keeps is JSON, and long texts are cut."""
     events: list[Event] = [
         SessionBegan("s", "m"),
-        Said("x" * 10_000),
+        Spoke("x" * 10_000),
         Thought("t"),
         ToolUsed("1", "Write", "a\nb"),
         Planned((("one", "pending"),)),

@@ -14,12 +14,13 @@ import pytest
 
 from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.dialect import Ask, Conclusion, Invocation
-from interlock.agents.coding.events import Event, Said, SessionBegan, Waits
+from interlock.agents.coding.events import Event, SessionBegan, Spoke, Waits
 from interlock.agents.coding.headless import HeadlessRunner
 from interlock.agents.coding.stream import LINE_LIMIT
 from interlock.agents.coding.trouble import trouble
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Limited, Usage
 from interlock.contracts import Reason
+from tests.deadlines import Deadline
 
 RequestFor = Callable[..., AgentRequest]
 KEY = "sk-0123456789abcdef"
@@ -50,7 +51,7 @@ class PlainReader:
             case {"session": session}:
                 yield SessionBegan(session)
             case {"text": text}:
-                yield Said(text)
+                yield Spoke(text)
             case {"waits": why}:
                 yield Waits(why)
 
@@ -138,14 +139,18 @@ async def test_a_limit_of_the_service_is_handed_on(agent: Callable[[str], Path],
 
 
 async def test_a_deadline_that_passes_while_the_agent_waits_for_its_service_is_a_limit(
-    agent: Callable[[str], Path], request_for: RequestFor
+    agent: Callable[[str], Path], request_for: RequestFor, deadline: Deadline
 ) -> None:
     """Where that was the last that was heard of it; one that went on to work is slow, nothing else."""
-    ended = await called(agent('say(waits="429"); time.sleep(60)'), request_for(timeout_s=2.0))
+    news: list[AgentNews] = []
+    deadline(lambda: "waiting" in [one.kind for one in news])
+    ended = await called(agent('say(waits="429"); time.sleep(600)'), request_for(), news)
     assert ended.timed_out
     assert ended.limited is not None
     assert "429" in ended.limited.text
-    ended = await called(agent('say(waits="429"); say(text="on"); time.sleep(60)'), request_for(timeout_s=2.0))
+    news.clear()
+    deadline(lambda: "text" in [one.kind for one in news])
+    ended = await called(agent('say(waits="429"); say(text="on"); time.sleep(600)'), request_for(), news)
     assert (ended.timed_out, ended.limited, ended.fault) == (True, None, None)
 
 

@@ -10,19 +10,23 @@ from typing import Any
 import pytest
 
 from interlock.agents.runner import AgentRequest
-from interlock.engine import Act, CommandResult, Options, SimulatedWorld, Simulation, best
-from interlock.engine.drive import Close
+from interlock.engine import Act, CommandResult, Options, Playbook, SimulatedWorld, Simulation, best
 from interlock.engine.journal import Journal, Line
 from interlock.engine.keys import sha256
+from interlock.engine.playing import Finished
 from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
 from interlock.playbooks.feature import FeatureInputs, feature
 from interlock.playbooks.feature.layout import Layout
+from interlock.playbooks.feature.members import CT, MEMBERS, RESEARCH, R, V
 from interlock.playbooks.feature.memory_file import sample_memory
 from interlock.playbooks.feature.plan import parse_task
+from interlock.playbooks.feature.rehearsing import steps_of
 
 Change = Callable[[AgentRequest, Act], Act]
 AT = Layout("login")
+RESEARCHERS, CRITICS, VERIFIERS, REVIEWERS = map(MEMBERS.names, (RESEARCH, CT, V, R))
+AGENTS = MEMBERS.agents
 
 
 def says(message: str) -> Change:
@@ -95,6 +99,7 @@ class Bench:
     always: dict[str, Change] = field(default_factory=dict)
     simulation: Simulation = field(init=False)
     flags: dict[str, Any] = field(default_factory=dict)
+    playbook: Playbook = feature
     seen: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def on(self, member: str, *changes: Change | None) -> Bench:
@@ -130,7 +135,7 @@ class Bench:
         self.seen.clear()
         given = FeatureInputs(**{"request": "Add a login page", "slug": "login", **inputs})
         world = SimulatedWorld(self.files, self.agent, command=self.command)
-        self.simulation = Simulation(feature, given, world, options=Options(flags=self.flags))
+        self.simulation = Simulation(self.playbook, given, world, options=Options(flags=self.flags))
         return self.simulation
 
     def command(self, call: CommandCall) -> CommandResult:
@@ -139,7 +144,7 @@ class Bench:
         red = [text.decode() for path, text in files.items() if path.startswith("src/") and text.startswith(b"RED")]
         return CommandResult(1, stdout="\n".join(red)) if red and "tests" in call.argv[-1] else CommandResult(0)
 
-    def play(self, **inputs: Any) -> Close:
+    def play(self, **inputs: Any) -> Finished:
         return self.simulate(**inputs).go()
 
     def refuse(self, **inputs: Any) -> InterlockError:
@@ -195,7 +200,7 @@ class Bench:
 
     @property
     def steps(self) -> list[str]:
-        return [one["step"] for one in self.events("step")]
+        return steps_of(self.lines)
 
     def position(self, event: str, **facts: Any) -> int:
         """Where the first such line is in the journal."""

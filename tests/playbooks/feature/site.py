@@ -10,21 +10,22 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from interlock.agents import AgentExit, AgentNews, AgentRequest, CommandRunner, Observer
 from interlock.engine import Ending, Options, Playbook, Run
 from interlock.engine.folder import HOME, RunFolder, known_runs
-from interlock.engine.host import Finished, Host, Quiet
 from interlock.engine.journal import Line
-from interlock.engine.real import RealWorld
+from interlock.engine.playing import Finished
+from interlock.engine.real_world import RealWorld
+from interlock.engine.runs import Quiet, Runs, Setup
 from interlock.playbooks.feature import FeatureInputs, feature, shared_memory
-from interlock.playbooks.feature.crew import Crew
 from interlock.playbooks.feature.layout import Layout
 from interlock.playbooks.feature.plan import Plan, Task, Wave
-from interlock.playbooks.feature.stages import Stage
-from interlock.playbooks.feature.tasks import BARRIER, carry_out
+from interlock.playbooks.feature.tasks import carry_out
+from interlock.playbooks.feature.work import BARRIER, Work
 from interlock.workspace import Confinement, Workspace
 from tests.crash.process import OneRunner
 
@@ -67,13 +68,13 @@ class Meeting(CommandRunner):
 
 
 @dataclass(frozen=True)
-class Site:
+class Site(Setup):
     """A workspace with one wave of tasks to be carried out."""
 
     base: Path
     tasks: tuple[str, ...]
     together: int
-    scheduling: str = BARRIER
+    scheduling: Literal["barrier", "eager"] = BARRIER
 
     @property
     def root(self) -> Path:
@@ -86,19 +87,18 @@ class Site:
         subprocess.run(["git", "init", "-q"], cwd=self.root, check=True)
         return self
 
-    async def wave(self, run: Run, _inputs: FeatureInputs) -> Ending:
+    async def wave(self, run: Run, inputs: FeatureInputs) -> Ending:
         """Step 5 as the pipeline has it, and nothing else."""
-        crew = Crew(run, AT)
-        crew.walk.stage = Stage.IMPLEMENT
-        crew.adopt(Plan((Wave(1, tuple(map(Task, self.tasks))),)))
+        work, wave = Work(run, inputs), Wave(1, tuple(map(Task, self.tasks)))
+        work.tasks.adopt(Plan((wave,)))
         with run.step("5"):
-            await carry_out(crew, crew.plan.waves[0], self.scheduling)
-        return Ending.complete(crew.state_of_tasks)
+            await carry_out(work, wave)
+        return Ending.complete(work.tasks.shown)
 
     def run(self, tripwire: Callable[[str], None] = lambda _point: None) -> Finished:
-        host = Host(self.root, self, Quiet(), environ={}, version="1", tripwire=tripwire)
-        playbook = replace(feature, function=self.wave)
-        return asyncio.run(host.run(playbook, FeatureInputs("Add a login page", slug=AT.slug)))
+        runs = Runs(self.root, self, Quiet(), environ={}, tripwire=tripwire)
+        playbook = replace(feature, function=wraps(feature.function)(partial(self.wave)))
+        return asyncio.run(runs.run(playbook, FeatureInputs("Add a login page", AT.slug, scheduling=self.scheduling)))
 
     def killed_at(self, number: int) -> None:
         """Run in a child process that kills itself at the n-th synced line or effect."""
@@ -121,7 +121,7 @@ class Site:
         _, status = os.waitpid(child, 0)
         assert os.WIFSIGNALED(status), "the point was never reached"
 
-    # -- what the host asks for
+    # -- what its runs ask for
 
     def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> RealWorld:
         workspace = Workspace(self.root, self.root / HOME, documents=playbook.documents(inputs))

@@ -135,7 +135,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[range, str]
     site = Site(tmp_path_factory.mktemp("uninterrupted"), NAMES, together=3).lay_out()
     last: list[str] = []
     finished = site.run(lambda point: last.append(site.lines[-1].event) if point != "before-sync" else None)
-    assert finished.close.output == site.all_done
+    assert finished.output == site.all_done
     first, behind = last.index("dispatch.start"), len(last) - last[::-1].index("dispatch.end")
     return range(first, behind), (site.root / AT.memory).read_text("utf-8")
 
@@ -153,7 +153,7 @@ def test_members_killed_in_their_layers_are_done_once_and_come_in_once(
         site = Site(tmp_path / str(number), NAMES, together=3).lay_out()
         site.killed_at(number)
         ended = {line.key for line in site.lines if line.event == "dispatch.end"}
-        assert site.run().close.output == site.all_done, number
+        assert site.run().output == site.all_done, number
         for name in NAMES:
             assert (site.root / f"src/implementer-{name}.txt").read_text("utf-8") == f"implementer-{name}\n"
         assert (site.root / AT.memory).read_text("utf-8") == memory

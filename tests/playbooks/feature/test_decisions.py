@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement, product
+from collections.abc import Iterable
+from itertools import product, zip_longest
 
 import pytest
 from hypothesis import given
@@ -12,98 +13,103 @@ from interlock.playbooks.feature.decisions import (
     AfterReview,
     Concern,
     Concluded,
-    Critic,
-    Grade,
+    Decided,
     Onward,
     Result,
-    Review,
-    Reviewed,
     Said,
-    Severity,
+    Stand,
     Tier,
-    Verified,
+    Vote,
     affected_tasks,
     after_group,
     after_review,
     conclusion,
-    critic,
     ct_cluster,
     groups,
+    judged,
     r_cluster,
     review_tier,
-    reviewer,
     sensitive,
     slug_of,
     standing,
     v_cluster,
     valid_slug,
-    verifier,
 )
+from interlock.playbooks.feature.members import CT, MEMBERS, Blocks, Cluster, Member, R, V
 from interlock.playbooks.feature.memory_file import MemoryFile
 from interlock.playbooks.feature.plan import to_do
 
 ANSWERS = (Said.DONE, Said.NEEDS_REVISION, Said.ERROR)
+AGAINST = (Stand.WANTS_CHANGE, Stand.WORST)
 
 
-# -- CT
+def row(name: str) -> Member:
+    found = MEMBERS.row(name)
+    assert found is not None
+    return found
 
 
-@pytest.mark.req("FT-60", "FT-62", "FT-63", "CM-17")
-def test_the_critics_decide_over_every_combination() -> None:
-    """Fewer than two usable is ERROR; any severity above Low is NEEDS_REVISION; only Low everywhere is DONE."""
-    one = [Critic(usable, severity) for usable in (True, False) for severity in Severity]
-    for four in product(one, repeat=4):
-        usable = [critic.severity for critic in four if critic.usable]
-        if len(usable) < 2:
-            expected = Result.ERROR
-        elif set(usable) == {Severity.LOW}:
-            expected = Result.DONE
-        else:
-            expected = Result.NEEDS_REVISION
-        assert ct_cluster(four) is expected
+def votes(cluster: Cluster, stands: Iterable[Stand]) -> list[Vote]:
+    """The members of a cluster, as they stand; more than it has are votes that count with the others."""
+    rows = [(one.blocks, one.optional) for one in MEMBERS.of(cluster)]
+    pairs = zip_longest(stands, rows, fillvalue=None)
+    return [Vote(stand, *(known or (Blocks.WITH_OTHERS, True))) for stand, known in pairs if stand is not None]
 
 
-@pytest.mark.req("FT-61")
+# -- judges
+
+
+@pytest.mark.req("FT-61", "FT-76")
 @pytest.mark.parametrize(
-    ("highest", "medium", "answer", "expected"),
+    ("name", "status", "word", "medium", "severity", "stand"),
     [
-        ("Low", (), Said.DONE, Severity.LOW),
-        ("low", (), Said.DONE, Severity.LOW),
-        ("Low", ("a queue without a limit",), Said.DONE, Severity.MEDIUM),
-        ("High", ("a queue without a limit",), Said.DONE, Severity.HIGH),
-        ("Low", (), Said.NEEDS_REVISION, Severity.MEDIUM),
-        ("Critical", (), Said.NEEDS_REVISION, Severity.CRITICAL),
+        ("ct-strategy", "DONE", "Low", (), "Low", Stand.CONTENT),
+        ("ct-strategy", "DONE", "low", (), "Low", Stand.CONTENT),
+        ("ct-strategy", "DONE", "Low", ("a queue without a limit",), "Medium", Stand.WANTS_CHANGE),
+        ("ct-strategy", "DONE", "High", ("a queue without a limit",), "High", Stand.WANTS_CHANGE),
+        ("ct-strategy", "NEEDS_REVISION", "Low", (), "Medium", Stand.WANTS_CHANGE),
+        ("ct-strategy", "NEEDS_REVISION", "Critical", (), "Critical", Stand.WORST),
+        ("v-tests", "DONE", "PASS", (), "PASS", Stand.CONTENT),
+        ("v-tests", "DONE", "FAIL", (), "FAIL", Stand.WORST),
+        ("v-tests", "NEEDS_REVISION", "PASS", (), "PASS", Stand.WANTS_CHANGE),
+        ("v-tests", "ERROR", "PASS", (), "PASS", Stand.UNKNOWN),
+        ("v-build", "DONE", "PASS", (), "PASS", Stand.CONTENT),
+        ("v-build", "DONE", "FAIL", (), "FAIL", Stand.UNKNOWN),
+        ("v-build", "NEEDS_REVISION", "PASS", (), "PASS", Stand.UNKNOWN),
+        ("r-quality", "DONE", "Minor", (), "Minor", Stand.CONTENT),
+        ("r-quality", "DONE", "Major", (), "Major", Stand.WANTS_CHANGE),
+        ("r-quality", "NEEDS_REVISION", "None", (), "None", Stand.WANTS_CHANGE),
+        ("r-quality", "DONE", "Blocker", (), "Blocker", Stand.WORST),
     ],
 )
-def test_a_critics_severity_is_the_worst_it_says_anywhere(
-    highest: str, medium: tuple[str, ...], answer: Said, expected: Severity
+def test_how_a_judge_stands(
+    name: str, status: str, word: str, medium: tuple[str, ...], severity: str, stand: Stand
 ) -> None:
-    """A medium finding, or an answer that asks for revision, counts as Medium at least."""
-    found = critic(answer, MemoryFile(status="DONE", severity=highest, medium=medium))
-    assert (found.usable, found.severity, found.malformed) == (True, expected, False)
+    """By the worst that it says anywhere; whatever the gate says but that it is content is an error."""
+    found = judged(row(name), Said.DONE, MemoryFile(status=status, severity=word, medium=medium))
+    assert (found.severity, found.vote.stand, found.malformed) == (severity, stand, False)
+    assert (found.vote.blocks, found.vote.optional) == (row(name).blocks, row(name).optional)
+    assert (found.status is Said.DONE) == (stand is Stand.CONTENT)
+    assert found.status.usable == (stand is not Stand.UNKNOWN) == found.usable
 
 
 @pytest.mark.req("FT-55", "FT-56")
-@pytest.mark.parametrize("word", ["", "Severe", "Blocker", "PASS"])
-def test_a_severity_that_is_absent_or_unknown_is_the_worst(word: str) -> None:
-    """Critical for critics, Blocker for reviewers, FAIL for verifiers; and it is said."""
-    memory = MemoryFile(status="DONE", severity=word)
-    assert critic(Said.DONE, memory) == Critic(True, Severity.CRITICAL, malformed=True)
-    if word not in ("Blocker",):
-        assert reviewer(Said.DONE, memory) == Review(Said.DONE, Grade.BLOCKER, malformed=True)
-    if word != "PASS":
-        assert verifier("v-tests", Said.DONE, memory).said is Said.NEEDS_REVISION
-        assert verifier("v-build", Said.DONE, memory).said is Said.ERROR
-        assert verifier("v-tests", Said.DONE, memory).malformed
-
-
-@pytest.mark.req("FT-55")
-def test_a_missing_memory_is_an_error_of_its_agent() -> None:
-    """Whatever the agent answered."""
+@pytest.mark.parametrize("judge", [one for one in MEMBERS.rows if one.judges], ids=lambda one: one.name)
+def test_what_is_absent_or_unknown_is_the_worst(judge: Member) -> None:
+    """Critical for critics, Blocker for reviewers, FAIL for verifiers, and it is said; no memory is an error."""
+    for word in ("", "Severe", "Fine"):
+        found = judged(judge, Said.DONE, MemoryFile(status="DONE", severity=word))
+        assert (found.severity, found.malformed) == (judge.words.worst, True)
+        assert found.vote.stand is (Stand.UNKNOWN if judge.gate else Stand.WORST)
     for answer in ANSWERS:
-        assert not critic(answer, None).usable
-        assert not verifier("v-tests", answer, None).said.usable
-        assert not reviewer(answer, None).said.usable
+        assert judged(judge, answer, None).vote.stand is Stand.UNKNOWN
+
+
+@pytest.mark.req("FT-94")
+def test_critical_is_a_blocker_in_the_wrong_words() -> None:
+    """It counts as the worst, and the wrong word is noticed."""
+    found = judged(row("r-quality"), Said.DONE, MemoryFile(status="DONE", severity="critical"))
+    assert (found.severity, found.foreign, found.malformed) == ("Blocker", True, False)
 
 
 def test_the_worse_of_answer_and_status_counts() -> None:
@@ -114,123 +120,94 @@ def test_the_worse_of_answer_and_status_counts() -> None:
         assert standing(answer, MemoryFile(status=stated)) is expected
 
 
-# -- V
+# -- clusters
 
 
-@pytest.mark.req("FT-77", "FT-78", "FT-79", "FT-80", "FT-81", "CM-17")
-def test_the_v_table_over_all_256_combinations() -> None:
-    """Precedence: build; two without a verdict; a negative verdict; one without a verdict; all DONE."""
-    seen = 0
-    for build, *others in product(Said, repeat=4):
-        seen += 1
-        lost = sum(one in (Said.ERROR, Said.MISSING) for one in others)
-        if build is not Said.DONE or lost >= 2:
-            expected = Verified.ERROR
-        elif Said.NEEDS_REVISION in others:
-            expected = Verified.NEEDS_REVISION
+@pytest.mark.req("FT-60", "FT-62", "FT-63", "CM-17")
+@pytest.mark.parametrize("size", [4, 5])
+def test_the_critics_decide_over_every_combination(size: int) -> None:
+    """Fewer than two usable is ERROR; any severity above Low is NEEDS_REVISION; only Low everywhere is DONE."""
+    for stands in product(Stand, repeat=size):
+        usable = [one for one in stands if one is not Stand.UNKNOWN]
+        negative = Decided.DONE if set(usable) == {Stand.CONTENT} else Decided.NEEDS_REVISION
+        assert ct_cluster(votes(CT, stands)) is (Decided.TOO_FEW if len(usable) < 2 else negative)
+
+
+@pytest.mark.req("FT-77", "FT-78", "FT-79", "FT-80", "FT-81", "CM-17", "EV-07", "EV-04")
+@pytest.mark.parametrize("size", [4, 5])
+def test_the_verifiers_decide_over_every_combination(size: int) -> None:
+    """Precedence: build; two without a verdict; a negative verdict; one without a verdict; all DONE. With something
+    that the engine knows against the work nothing passes, and what was no pass before is what it was."""
+    for stands in product(Stand, repeat=size):
+        given, (build, *others) = votes(V, stands), stands
+        lost = others.count(Stand.UNKNOWN)
+        if build is Stand.UNKNOWN or lost >= 2:
+            expected = Decided.LACKING if build is Stand.UNKNOWN else Decided.TOO_FEW
+        elif set(stands) & set(AGAINST):
+            expected = Decided.NEEDS_REVISION
         else:
-            expected = Verified.DEGRADED if lost else Verified.DONE
-        assert v_cluster(build, *others) is expected
-        strict = Verified.NEEDS_REVISION if expected is Verified.DEGRADED else expected
-        assert v_cluster(build, *others, strict=True) is strict
-    assert seen == 256
-    assert Verified.DEGRADED.result is Result.DONE
+            expected = Decided.DEGRADED if lost else Decided.DONE
+        assert v_cluster(given) is expected
+        strict = Decided.NEEDS_REVISION if expected is Decided.DEGRADED else expected
+        assert v_cluster(given, strict=True) is strict
+        known = Decided.NEEDS_REVISION if expected.passed else expected
+        assert v_cluster(given, False, ["x"]) is v_cluster(given, True, ["x"]) is known
+    assert [one.result for one in Decided] == [*[Result.DONE] * 2, Result.NEEDS_REVISION, *[Result.ERROR] * 3]
 
 
-@pytest.mark.req("FT-76")
-@pytest.mark.parametrize(
-    ("name", "status", "proof", "expected"),
-    [
-        ("v-tests", "DONE", "PASS", Said.DONE),
-        ("v-tests", "DONE", "FAIL", Said.NEEDS_REVISION),
-        ("v-tests", "NEEDS_REVISION", "PASS", Said.NEEDS_REVISION),
-        ("v-tests", "ERROR", "PASS", Said.ERROR),
-        ("v-build", "DONE", "PASS", Said.DONE),
-        ("v-build", "DONE", "FAIL", Said.ERROR),
-        ("v-build", "NEEDS_REVISION", "PASS", Said.ERROR),
-    ],
-)
-def test_a_verifiers_status_and_proof(name: str, status: str, proof: str, expected: Said) -> None:
-    """FAIL beats DONE; for the build everything but DONE is an error."""
-    assert verifier(name, Said.DONE, MemoryFile(status=status, severity=proof)).said is expected
-
-
-# -- R
-
-
-REVIEWS = [Review(said, grade) for said in Said for grade in Grade]
-
-
-@pytest.mark.req("FT-90", "FT-91", "FT-92", "FT-93", "FT-96", "FT-97", "FT-98", "CM-17")
-def test_the_reviewers_decide_over_every_combination() -> None:
-    """Security first; then the quorum; then Major or worse, or an answer that asks for revision; else DONE."""
-    for security, quality, testing in product(REVIEWS, repeat=3):
-        found = r_cluster(security, quality, testing)
-        usable = [one for one in (security, quality, testing) if one.said in (Said.DONE, Said.NEEDS_REVISION)]
-        if security not in usable:
-            assert found is Reviewed.SECURITY_UNKNOWN
-        elif security.grade is Grade.BLOCKER:
-            assert found is Reviewed.SECURITY_BLOCKER
-        elif len(usable) < 2:
-            assert found is Reviewed.TOO_FEW
-        elif any(one.grade in ("Blocker", "Major") or one.said == "NEEDS_REVISION" for one in usable):
-            assert found is Reviewed.NEEDS_REVISION
+@pytest.mark.req("FT-90", "FT-91", "FT-92", "FT-93", "FT-95", "FT-96", "FT-97", "FT-98", "FT-106", "CM-17", "OW-10")
+@pytest.mark.parametrize("size", [4, 5])
+def test_the_reviewers_decide_over_every_combination(size: int) -> None:
+    """Who blocks alone first; then the quorum; then whoever wants a change; else DONE. Who never blocks is not seen."""
+    for stands in product(Stand, repeat=size):
+        found = r_cluster(votes(R, stands))
+        _quality, security, _testing, _knowledge, *more = stands
+        counted = [*stands[:3], *more]
+        if security is Stand.UNKNOWN:
+            expected = Decided.LACKING
+        elif security is Stand.WORST:
+            expected = Decided.BLOCKED
+        elif len(counted) - counted.count(Stand.UNKNOWN) < 2:
+            expected = Decided.TOO_FEW
         else:
-            assert found is Reviewed.DONE
-        assert found.result in Result
+            expected = Decided.NEEDS_REVISION if set(counted) & set(AGAINST) else Decided.DONE
+        assert found is expected
 
 
-@pytest.mark.req("FT-106")
-@given(st.sampled_from(REVIEWS), st.sampled_from(REVIEWS), st.sampled_from(REVIEWS))
-def test_nothing_passes_a_security_problem(security: Review, quality: Review, testing: Review) -> None:
-    """Whatever the others say."""
-    if security.grade is Grade.BLOCKER or not security.said.usable:
-        assert r_cluster(security, quality, testing).result is Result.ERROR
-
-
-@pytest.mark.req("FT-94")
-def test_critical_is_a_blocker_in_the_wrong_words() -> None:
-    """It counts as the worst, and the wrong word is noticed."""
-    found = reviewer(Said.DONE, MemoryFile(status="DONE", severity="Critical"))
-    assert (found.grade, found.foreign_word, found.malformed) == (Grade.BLOCKER, True, False)
+@given(st.permutations(range(4)), st.lists(st.sampled_from(Stand), min_size=4, max_size=4))
+def test_who_says_it_does_not_matter(order: list[int], stands: list[Stand]) -> None:
+    """A cluster is decided by votes, not by their order."""
+    for cluster, rule in ((CT, ct_cluster), (V, v_cluster), (R, r_cluster)):
+        given = votes(cluster, stands)
+        assert rule([given[place] for place in order]) is rule(given)
 
 
 def test_where_a_review_leads() -> None:
     """Total over results and counters; a reviewer that failed never leads to a replan; DONE is the only finish."""
-    for reviewed, confirms, fixes, escalations in product(Reviewed, (0, 1), (0, 1), (0, 1)):
+    for reviewed, confirms, fixes, escalations in product(Decided, (0, 1), (0, 1), (0, 1)):
         found = after_review(reviewed, confirms, fixes, escalations)
-        assert (found is AfterReview.FINISH) == (reviewed is Reviewed.DONE)
+        assert (found is AfterReview.FINISH) == reviewed.passed
         match reviewed:
-            case Reviewed.SECURITY_BLOCKER:
+            case Decided.BLOCKED:
                 order = [(confirms, AfterReview.CONFIRM), (escalations, AfterReview.ESCALATE)]
-            case Reviewed.NEEDS_REVISION:
+            case Decided.NEEDS_REVISION:
                 order = [(fixes, AfterReview.FIX), (escalations, AfterReview.ESCALATE)]
-            case Reviewed.DONE:
+            case Decided.DONE | Decided.DEGRADED:
                 continue
             case _:
                 order = []
         assert found is next((move for left, move in order if left), AfterReview.GIVE_UP)
 
 
-@pytest.mark.req("EV-07", "EV-04")
-def test_what_the_engine_knows_against_the_work_is_never_passed() -> None:
-    """Over all combinations of verdicts: with it nothing passes, and what was no pass before is what it was."""
-    for statuses in product(Said, repeat=4):
-        for strict in (False, True):
-            alone, against = v_cluster(*statuses, strict), v_cluster(*statuses, strict, ["task T1 failed: x"])
-            assert not against.passed
-            assert against is (Verified.NEEDS_REVISION if alone.passed else alone)
-
-
 @pytest.mark.req("EV-07", "FT-150")
-@pytest.mark.parametrize("reviewed", Reviewed)
+@pytest.mark.parametrize("reviewed", Decided)
 @pytest.mark.parametrize(("against", "flaws"), [([], []), ([], ["x"]), (["y"], []), (["y"], ["x"])])
 def test_the_end_is_done_only_when_nothing_speaks_against_it(
-    reviewed: Reviewed, against: list[str], flaws: list[str]
+    reviewed: Decided, against: list[str], flaws: list[str]
 ) -> None:
     """Every row."""
     found = conclusion(reviewed, against, flaws)
-    assert (found is Concluded.ERROR) == (reviewed is not Reviewed.DONE or bool(against))
+    assert (found is Concluded.ERROR) == (not reviewed.passed or bool(against))
     assert found is Concluded.ERROR or (found is Concluded.DEGRADED) == bool(flaws)
 
 
@@ -372,10 +349,3 @@ def test_slugs_are_made_of_whole_words(request_text: str, slug: str) -> None:
 def test_bad_slugs_are_known(slug: str) -> None:
     """Nothing that could leave the folder of features, or be ambiguous."""
     assert not valid_slug(slug)
-
-
-def test_symmetry_of_the_critics() -> None:
-    """Who says it does not matter."""
-    one = [Critic(True, severity) for severity in Severity] + [Critic(False, Severity.CRITICAL)]
-    for four in combinations_with_replacement(one, 4):
-        assert ct_cluster(four) is ct_cluster(tuple(reversed(four)))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.playbooks.feature.layout import CRITICS, RESEARCHERS
-
-from .conftest import AT, ERROR, Bench, both, leaves_out, remembers, says, writes
+from .conftest import AT, CRITICS, ERROR, RESEARCHERS, Bench, both, leaves_out, remembers, says, writes
 
 HIGH = both(
     remembers("High", finding="No rate limit."),

@@ -14,10 +14,15 @@ from interlock.documents import Sections, load_yaml
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.feature import plan as plans
 from interlock.playbooks.feature import shared_memory as shared
+from interlock.playbooks.feature.calls import ClusterSummary, Returned
+from interlock.playbooks.feature.closing import Telemetry, free_date
+from interlock.playbooks.feature.clusters import grown
 from interlock.playbooks.feature.findings import findings, of_severity
-from interlock.playbooks.feature.layout import AGENTS, OUTPUT, Layout, TaskAgent, phase
+from interlock.playbooks.feature.layout import Layout
+from interlock.playbooks.feature.members import MEMBERS, PRODUCERS, TaskAgent, phase
 from interlock.playbooks.feature.memory_file import MemoryFile, parse_memory, sample_memory
-from interlock.playbooks.feature.run_log import ClusterSummary, Returned, free_date, grown, run_log, telemetry
+
+from .conftest import task
 
 LINE = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp")), min_size=1, max_size=40).map(
     lambda text: " ".join(text.split())
@@ -261,11 +266,6 @@ def test_an_edit_that_changes_what_the_sections_are_is_refused() -> None:
 # -- plans
 
 
-def task(task_id: str, **fields: Any) -> str:
-    lines = "".join(f"{name}: {value}\n" for name, value in {"id": task_id, "title": "t", **fields}.items())
-    return f"---\n{lines}---\nDo it.\n"
-
-
 def plan(*waves: str) -> str:
     parts = [
         f"### Wave {number}\n\n" + "".join(f"- {one}: do {one}\n" for one in wave.split())
@@ -424,12 +424,13 @@ RETURNS = [
 ]
 CLUSTERS = [ClusterSummary("1.1", "research", 4, 0, "DONE")]
 FACTS = [{"key": "1/researcher-impact#1", "ended_at": "2026-01-04T12:00:01Z", "seconds": 1.0}]
+TELEMETRY = Telemetry("login", "2026-01-04", RETURNS, CLUSTERS, FACTS)
 
 
 @pytest.mark.req("FT-146")
 def test_telemetry_has_its_exact_form() -> None:
     """Headings, labels, columns; a dash where nothing failed; a cell cannot break the table."""
-    assert telemetry("login", "2026-01-04", RETURNS, CLUSTERS, FACTS) == (
+    assert TELEMETRY.told == (
         "## Dispatch Telemetry\n"
         "\n"
         "**Feature:** login\n"
@@ -452,7 +453,7 @@ def test_telemetry_has_its_exact_form() -> None:
 
 def test_the_run_log_is_fenced_yaml() -> None:
     """Every row of the telemetry, as data."""
-    text = run_log("login", "2026-01-04", "ERROR", RETURNS, CLUSTERS, FACTS)
+    text = TELEMETRY.log("ERROR")
     (fence,) = Sections(text).fences("yaml")
     data = load_yaml(fence.content, "log")
     assert data["outcome"] == "ERROR"
@@ -513,7 +514,7 @@ def test_additions_go_behind_what_is_there_now(now: str, new: str, expected: str
 def test_everything_is_below_the_folder_of_the_feature() -> None:
     """The paths of the layout."""
     at = Layout("login")
-    assert {at.output(member) for member in OUTPUT} == {
+    assert {at.output(name) for name in (*PRODUCERS, *(row.name for row in MEMBERS.rows))} == {
         f"docs/feature/login/{path}"
         for path in (
             "research/architecture.md", "research/impact.md", "research/dependencies.md", "research/patterns.md",
@@ -532,10 +533,10 @@ def test_everything_is_below_the_folder_of_the_feature() -> None:
 
 
 @pytest.mark.req("FT-154")
-def test_the_crew_has_nineteen_agents_and_none_that_aggregates() -> None:
+def test_there_are_nineteen_agents_and_none_that_aggregates() -> None:
     """The registry of names."""
-    assert len(AGENTS) == len(set(AGENTS)) == 19
-    assert not [name for name in AGENTS if "aggregat" in name or "orchestr" in name or "merge" in name]
+    assert len(MEMBERS.agents) == len(set(MEMBERS.agents)) == 19
+    assert not [name for name in MEMBERS.agents if "aggregat" in name or "orchestr" in name or "merge" in name]
     assert [phase(name) for name in ("researcher-impact", "spec", "designer", "ct-security", "planner")] == [
         "1",
         "2",

@@ -10,11 +10,10 @@ import pytest
 from interlock.agents.runner import AgentRequest
 from interlock.engine import Act, Status
 from interlock.engine.lifecycle import forgotten
-from interlock.playbooks.feature.layout import VERIFIERS
 from interlock.playbooks.feature.memory_file import sample_memory
 from interlock.playbooks.feature.settings import FeatureSettings
 
-from .conftest import AT, ERROR, Bench, Change, both, journal_of, plans, remembers, writes
+from .conftest import AT, ERROR, VERIFIERS, Bench, Change, both, journal_of, plans, remembers, writes
 from .test_end import decide
 
 SHOWN = "# Report\n\n- `make all`: exit 0\n"

@@ -214,6 +214,7 @@ def test_the_planner_is_given_the_work_of_failed_tasks_and_of_no_others(bench: B
     assert "src/one.py" not in bench.paths and "src/two.py" in bench.paths
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-05", "CM-22")
 def test_a_person_and_a_crash_anywhere_in_a_wave() -> None:
     """Wherever the engine dies while a person edits memory and code, every edit is there and nothing is paid twice."""
@@ -271,6 +272,7 @@ def answers(place: Place, run_id: str, member: str) -> list[str]:
     return [path.read_text() for path, brief in briefs.items() if f"- Agent: {member}" in brief]
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-05", "LY-07", "LY-04", "FT-88", "EN-36")
 def test_a_person_edits_documents_and_code_and_commits_while_agents_work(place: Place) -> None:
     """Designer: a remark in memory. T1: another line of its file, a commit. T2: the very line, which is its failure.
@@ -314,7 +316,7 @@ def test_a_person_edits_documents_and_code_and_commits_while_agents_work(place: 
 
     with person(place.root, work_on) as seen:
         finished = place.run()
-    assert finished.close.exit_code == 0, finished.close
+    assert finished.exit_code == 0, finished
     assert sorted(seen) == ["designer", "implementer-T1", "implementer-T2"]
     text = (place.root / "src/app.py").read_text()
     for line in ("line_0 = 'person'\n", "line_20 = 'person'\n", "line_39 = 'agent'\n"):

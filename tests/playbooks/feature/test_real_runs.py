@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 
 from interlock.agents import Book, RoleLibrary, ScriptedRunner
-from interlock.app import Application
+from interlock.app import open_runs
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Call, Finished, Quiet
+from interlock.engine.playing import Finished
+from interlock.engine.runs import Call, Quiet, Runs
 from interlock.errors import ConfigInvalid, Refused
 from interlock.playbooks.feature import FeatureInputs, example_files, feature
-from interlock.playbooks.feature.layout import AGENTS, Layout
+from interlock.playbooks.feature.layout import Layout
+from interlock.playbooks.feature.members import MEMBERS
 
 AT = Layout("login")
 INPUTS = FeatureInputs("Add a login page", slug="login")
@@ -51,9 +53,9 @@ class Place:
         self.write("scenario.json", json.dumps({"reactions": list(reactions)}))
         self.write("interlock.toml", '[runners.play]\ntype = "scripted"\nscenario = "scenario.json"\n')
 
-    def app(self, **how: Any) -> Application:
+    def app(self, **how: Any) -> Runs:
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.root.parent)}
-        return Application(self.root, Quiet(), environ=environ, runner=how.pop("runner", "play"), **how)
+        return open_runs(self.root, Quiet(), environ=environ, runner=how.pop("runner", "play"), **how)
 
     def run(self, inputs: FeatureInputs = INPUTS, call: Call | None = None, **how: Any) -> Finished:
         app = self.app(**how)
@@ -96,7 +98,7 @@ def test_parallel_tasks_change_real_code_in_layers_and_are_merged(place: Place) 
         {"member": "implementer-T2", "files": {"src/app.py": second}},
     )
     finished = place.run()
-    assert finished.close.exit_code == 0, finished.close
+    assert finished.exit_code == 0, finished
     text = (place.root / "src/app.py").read_text()
     assert text.startswith("# by T1\n") and text.endswith("# by T2\n")
     assert place.git("diff", "--cached", "--name-only") == ""
@@ -108,6 +110,7 @@ def test_parallel_tasks_change_real_code_in_layers_and_are_merged(place: Place) 
     assert list((place.root / ".interlock/layers").glob("feature-*")) == []
 
 
+@pytest.mark.long
 def test_a_real_conflict_is_the_second_tasks_failure(place: Place) -> None:
     """The tree keeps the first; the second is planned again and then meets the new state."""
     base = (place.root / "src/app.py").read_text()
@@ -129,29 +132,31 @@ def test_a_real_conflict_is_the_second_tasks_failure(place: Place) -> None:
         },
     )
     finished = place.run()
-    assert finished.close.exit_code == 0, finished.close
+    assert finished.exit_code == 0, finished
     (conflict,) = events(finished, "task.conflict")
     assert (conflict["task"], conflict["paths"]) == ("T2", ["src/app.py"])
     text = (place.root / "src/app.py").read_text()
     assert "line_5 = 'one'" in text and text.endswith("line_40 = 40\n")
 
 
+@pytest.mark.long
 def test_a_folder_without_git_is_warned_of_and_works(tmp_path: Path) -> None:
     """Snapshots serve as diff context."""
     place = Place(tmp_path / "plain")
     place.scenario({"agent": "implementer", "files": {"a.py": "x = 1\n"}})
     finished = place.run()
-    assert finished.close.exit_code == 0
+    assert finished.exit_code == 0
     warning = "git diff context not available: the workspace is not a git repository; snapshots are used instead"
     assert warning in [one["text"] for one in events(finished, "warning")]
     assert (place.root / "a.py").exists()
     assert events(finished, "review.tier")[0]["files"] == 1
 
 
+@pytest.mark.long
 @pytest.mark.req("EN-18", "EN-17")
 def test_what_follows_a_complete_run(place: Place) -> None:
     """Refused with the exact words; with --new-run it runs again and keeps what lives on."""
-    assert place.run().close.exit_code == 0
+    assert place.run().exit_code == 0
     place.write(AT.decisions, "# Decisions\n\n- by a person\n")
     with pytest.raises(Refused) as caught:
         place.run()
@@ -161,7 +166,7 @@ def test_what_follows_a_complete_run(place: Place) -> None:
     )
     assert caught.value.exit_code == 2
     again = place.run(FeatureInputs("Add a logout page", slug="login"), Call(new_run=True))
-    assert again.close.exit_code == 0
+    assert again.exit_code == 0
     assert "by a person" in place.text("decisions.md")
     assert "- [r-security, step-7] Nothing to add." in place.text("memory.md")
     assert len(list((place.root / AT.folder / "agent-metrics").iterdir())) == 2
@@ -172,12 +177,12 @@ def test_a_failed_run_is_retried_where_it_failed(place: Place) -> None:
     """Everything before the failure stands; the person sees a complete run."""
     place.scenario({"agent": "r-security", "status": "ERROR", "message": "no network"})
     finished = place.run()
-    assert finished.close.exit_code == 5
-    assert str(finished.close.output).startswith("ERROR: review: no usable security review")
+    assert finished.exit_code == 5
+    assert str(finished.output).startswith("ERROR: review: a verdict that is needed is not usable")
     place.scenario()
     app = place.app()
     retried = asyncio.run(app.resume(finished.run_id, Call(retry=True)))
-    assert retried.close.exit_code == 0
+    assert retried.exit_code == 0
     starts = Counter(line.data["member"] for line in retried.lines if line.event == "dispatch.start")
     assert starts["spec"] == starts["implementer-T01"] == 1 and starts["r-security"] == 3
 
@@ -185,7 +190,7 @@ def test_a_failed_run_is_retried_where_it_failed(place: Place) -> None:
 def test_an_agent_that_is_not_configured_is_refused_at_the_start(tmp_path: Path) -> None:
     """By its name, before anything is written; several are all named."""
     library = RoleLibrary(tmp_path, [])
-    for name in AGENTS:
+    for name in MEMBERS.agents:
         if name not in ("ct-strategy", "planner"):
             path = tmp_path / ".interlock/agents" / f"{name}.md"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -193,7 +198,7 @@ def test_an_agent_that_is_not_configured_is_refused_at_the_start(tmp_path: Path)
     book = Book(
         "feature",
         library,
-        facts=lambda _agent: Place(tmp_path).app(runner="scripted").settings.agent("feature", _agent),
+        facts=lambda _agent: Place(tmp_path).app(runner="scripted").setup.settings.agent("feature", _agent),
         default_runner=lambda: "scripted",
         make_runner=lambda name: ScriptedRunner(None, name=name, inherit={}),
     )
@@ -220,7 +225,7 @@ def test_a_run_cut_off_anywhere_ends_with_the_same_documents(place: Place, tmp_p
             dropped = shutil.ignore_patterns("*.gone")  # they are being removed
             shutil.copytree(place.root, copies[-1], symlinks=True, ignore=dropped)
 
-    assert place.run(tripwire=copy).close.exit_code == 0
+    assert place.run(tripwire=copy).exit_code == 0
     expected = documents(place.root)
     assert len(copies) >= 3
     for root in copies:
@@ -228,7 +233,7 @@ def test_a_run_cut_off_anywhere_ends_with_the_same_documents(place: Place, tmp_p
             line.key for known in known_runs(root) for line in known.folder.lines() if line.event == "dispatch.end"
         }
         finished = Place(root).run()
-        assert finished.close.exit_code == 0
+        assert finished.exit_code == 0
         assert documents(root) == expected
         starts = Counter(line.key for line in finished.lines if line.event == "dispatch.start")
         assert all(starts[key] == 1 for key in ended)
@@ -251,6 +256,7 @@ def interlock(root: Path, *words: str, **env: str) -> subprocess.CompletedProces
     return subprocess.run(command, cwd=root, env={**known, **env}, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.req("FT-17", "FT-125", "FT-134")
 def test_the_door_waits_for_a_person_and_goes_on(place: Place) -> None:
     """Exit 4 with the gate; approve, resume, approve, resume; then DONE."""
@@ -284,6 +290,7 @@ def test_bad_input_is_exit_2_and_leaves_nothing(
     assert {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.long
 def test_the_door_hands_over_every_option(place: Place) -> None:
     """Options over the variable over settings; all of them are inputs of the run."""
     place.write(
@@ -315,6 +322,7 @@ def test_a_dry_run_shows_the_first_brief_and_changes_nothing(place: Place) -> No
     assert {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.long
 def test_the_example_scenario_revises_and_replans(tmp_path: Path) -> None:
     """What `init` writes for a try without agents goes through a design revision and one replan."""
     place = Place(tmp_path / "demo")
@@ -322,12 +330,13 @@ def test_the_example_scenario_revises_and_replans(tmp_path: Path) -> None:
         place.write(path, text)
     place.write("interlock.toml", '[runners.play]\ntype = "scripted"\nscenario = "feature-scenario.yaml"\n')
     finished = place.run(FeatureInputs("Add a greeting"))
-    assert finished.close.exit_code == 0
+    assert finished.exit_code == 0
     called = Counter(line.data["member"] for line in finished.lines if line.event == "dispatch.start")
     assert (called["designer"], called["ct-strategy"], called["planner"], called["v-build"]) == (2, 2, 2, 2)
     assert "Hello" in (place.root / "greeting.py").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-20", "EV-21", "CM-19")
 def test_a_rejected_plan_is_made_again_by_the_command_that_the_gate_prints(place: Place) -> None:
     """`reject`, then a plain `resume`: the planner is called again with the note, nobody else, and the gate waits."""
@@ -379,5 +388,5 @@ def test_a_check_is_really_run_at_verification(place: Place) -> None:
         {"member": "implementer-T2", "files": {"src/new.py": "x = 1\n"}},
     )
     finished = place.run(FeatureInputs("Add a login page", slug="login", check_commands=[CHECK]))
-    assert finished.close.exit_code == 0, finished.close
+    assert finished.exit_code == 0, finished
     assert [one["exit"] for one in events(finished, "proof")] == [0, 1, 0]

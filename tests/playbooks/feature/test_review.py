@@ -8,9 +8,8 @@ import pytest
 
 from interlock.agents.runner import AgentRequest
 from interlock.engine import Act
-from interlock.playbooks.feature.layout import REVIEWERS, VERIFIERS
 
-from .conftest import AT, ERROR, Bench, both, leaves_out, plans, remembers, says, writes
+from .conftest import AT, ERROR, REVIEWERS, VERIFIERS, Bench, both, leaves_out, plans, remembers, says, writes
 
 MAJOR_TEXT = "# Review\n\n### Major: cache never ends\n\nFiles: src/a.py\nTasks: T01\n\nIt grows.\n"
 MAJOR = both(remembers("Major", status="NEEDS_REVISION"), writes({AT.output("r-quality"): MAJOR_TEXT}))
@@ -70,7 +69,7 @@ def test_reviewers_are_retried_and_two_are_enough(bench: Bench) -> None:
     bench.ever("r-testing", ERROR)
     close = bench.play()
     assert close.exit_code == 5
-    assert "too few usable reviews" in str(close.output)
+    assert "too few usable verdicts" in str(close.output)
     assert bench.called[-1] == "post-mortem" and bench.called.count("planner") == 1
 
 
@@ -80,7 +79,7 @@ def test_no_usable_security_review_ends_the_run(bench: Bench, change: object) ->
     """Retried once where the agent failed; never replanned; never DONE."""
     close = bench.ever("r-security", change).play()  # type: ignore[arg-type]
     assert close.exit_code == 5
-    assert str(close.output).startswith("ERROR: review: no usable security review")
+    assert str(close.output).startswith("ERROR: review: a verdict that is needed is not usable (r-security ")
     assert bench.called.count("planner") == 1
     assert bench.called.count("r-security") <= 2
     assert bench.called[-1] == "post-mortem"
@@ -92,14 +91,14 @@ def test_a_blocker_is_confirmed_then_replanned_then_final(bench: Bench) -> None:
     bench.on("planner", None, plans("T02", first=2)).ever("r-security", BLOCKER)
     close = bench.play()
     assert close.exit_code == 5
-    assert str(close.output).startswith("ERROR: review: security blocker")
+    assert str(close.output).startswith("ERROR: review: blocker (r-security DONE/Blocker)")
     assert bench.called.count("planner") == 2
     assert bench.called.count("r-security") == 3
     assert bench.called.count("r-quality") == 2
     assert [AT.mem(name) for name in ("r-quality", "r-security", "r-testing", *VERIFIERS)] == bench.inputs_of(
         "planner", 1
     )[2:9]
-    assert bench.steps[7:] == ["6", "7", "4", "5", "6", "7", "8", "ERROR"]
+    assert bench.steps[7:] == ["6", "7", "4", "5", "6", "7", "8"]
 
 
 def test_a_blocker_that_vanishes_is_not_forgotten(bench: Bench) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from interlock.agents.runner import AgentRequest
 from interlock.engine import Act
-from interlock.playbooks.feature.tasks import AT_ONCE, BARRIER, EAGER, in_pieces
+from interlock.playbooks.feature.tasks import AT_ONCE, in_pieces
+from interlock.playbooks.feature.work import BARRIER, EAGER
 from interlock.telemetry import Scheduled, dispatch_spans, most_at_once, schedules
 
 from .conftest import Bench, plans, remembers
@@ -22,11 +24,13 @@ from .site import Site
 
 @pytest.mark.req("FT-12", "FT-13")
 @pytest.mark.parametrize("scheduling", [BARRIER, EAGER])
-def test_four_processes_really_work_at_once_and_never_more(tmp_path: Path, scheduling: str) -> None:
+def test_four_processes_really_work_at_once_and_never_more(
+    tmp_path: Path, scheduling: Literal["barrier", "eager"]
+) -> None:
     """Nine tasks whose agents end only when four have started; the journal's times show four at most."""
     names = tuple(f"T{number}" for number in range(1, 10))
     site = Site(tmp_path, names, together=4, scheduling=scheduling).lay_out()
-    assert site.run().close.output == site.all_done
+    assert site.run().output == site.all_done
     assert most_at_once(dispatch_spans(site.lines).values()) == AT_ONCE
     (done,) = schedules(site.lines)
     assert (done.policy, done.most, set(done.spans)) == (scheduling, 4, {f"implementer-{name}" for name in names})
@@ -71,6 +75,29 @@ def test_no_schedule_beats_its_bounds_and_eager_is_never_slower(first: list[int]
         assert done.critical.seconds <= done.least <= done.took + 1e-6
         assert [part.name for part in done.parts] == ["wave 1", "wave 2"]
     assert eager.took <= barrier.took + 1e-6
+
+
+@pytest.mark.req("LY-22")
+@settings(max_examples=25)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=9), st.lists(st.integers(1, 30), min_size=1, max_size=6))
+def test_a_task_starts_at_the_moment_a_place_is_free(first: list[int], second: list[int]) -> None:
+    """In a world where nothing but agents takes time, each wave takes what its order takes at four places."""
+    seconds = {f"T{number}": float(time) for number, time in enumerate(first)}
+    seconds |= {f"U{number}": float(time) for number, time in enumerate(second)}
+    waves = [" ".join(name for name in seconds if name.startswith(letter)) for letter in "TU"]
+    done = scheduled(seconds, waves, {"U0": "T0"}, EAGER)
+    assert done.took == pytest.approx(allowed(first) + allowed(second))
+    ends = {span.end for span in done.spans.values()}
+    began = min(span.start for span in done.spans.values())
+    assert all(span.start == began or span.start in ends for span in done.spans.values())
+
+
+def allowed(times: list[int]) -> float:
+    """What so many tasks take, each begun as soon as one of the places is free."""
+    places = [0.0] * AT_ONCE
+    for time in times:
+        places[places.index(min(places))] += time
+    return max(places)
 
 
 def test_barriers_cost_what_the_slowest_of_each_sub_wave_takes() -> None:

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock.engine import Act, CommandResult, Options, SimulatedWorld, best
-from interlock.engine.drive import Close
+from interlock.engine import CommandResult, Options
 from interlock.engine.journal import Line
 from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
-from interlock.playbooks.harness import HarnessInputs, example_files, harness, run_report, run_state
-from interlock.playbooks.harness.rehearsing import Attended
+from interlock.playbooks.harness import HarnessInputs, example_files, harness_of, run_report, run_state
+from interlock.playbooks.harness.rehearsing import Governed
 from interlock.playbooks.harness.run_report import RunReport, report_path
 from interlock.playbooks.harness.run_state import RunState
 from interlock.playbooks.harness.settings import HarnessSettings
+from interlock.playbooks.harness.stages import LIFECYCLE, Lifecycle
+from interlock.testing import Act, Finished, SimulatedWorld, best
 
 if TYPE_CHECKING:
     from tests.playbooks.harness.place import Place
@@ -37,13 +38,6 @@ CODE = "src/built.py"
 Agent = Callable[[Any], Act]
 Change = Callable[[Any, Act], Act]
 """From the request and the best act to another one."""
-
-
-class Alone(Attended):
-    """A simulated run that stays at its gates until the test decides."""
-
-    def go(self, **how: Any) -> Close:
-        return super(Attended, self).go(**how)
 
 
 ALL_MET = "- [x] AC1\n- [x] AC2\n- [x] AC3"
@@ -135,6 +129,7 @@ class Bench:
 
     files: dict[str, str | bytes] = field(default_factory=lambda: dict(example_files()))
     simulation: Any = None
+    lifecycle: Lifecycle = LIFECYCLE
 
     def set(self, path: str, old: str, new: str) -> None:
         """Change one passage of a file; it must be there."""
@@ -160,24 +155,25 @@ class Bench:
     ) -> Any:
         """A run. `idle`: agents do what they are told to and no more, Build too; `command`: how commands end."""
         options = Options(settings=HarnessSettings(**settings), flags=flags or {})
-        kind = Attended if attended else Alone
         world = SimulatedWorld(
             self.files, agent if idle else working(agent), **({"command": command} if command else {})
         )
-        self.simulation = kind(harness, inputs or HarnessInputs(TASK), world, options=options)
+        process = harness_of(self.lifecycle.stages)
+        given = inputs or HarnessInputs(TASK)
+        self.simulation = Governed(process, given, world, options=options, approves=attended)
         return self.simulation
 
-    def play(self, agent: Agent = best, **how: Any) -> Close:
+    def play(self, agent: Agent = best, **how: Any) -> Finished:
         return self.simulate(agent, **how).go()
 
-    def again(self, agent: Agent = best, **how: Any) -> Close:
+    def again(self, agent: Agent = best, **how: Any) -> Finished:
         """Another run in the workspace as the last one left it: no journal, only documents."""
         self.files = dict(self.tree)
         return self.play(agent, **how)
 
-    def resume(self, agent: Agent = best, *, flags: Mapping[str, Any] | None = None, **how: Any) -> Close:
+    def resume(self, agent: Agent = best, *, flags: Mapping[str, Any] | None = None, **how: Any) -> Finished:
         """The successor of a stopped run, as `interlock resume` starts it."""
-        asked = harness.successor(self.simulation.inputs, flags or {})
+        asked = self.simulation.playbook.successor(self.simulation.inputs, flags or {})
         return self.again(agent, inputs=asked, **how)
 
     def refuse(self, **how: Any) -> InterlockError:
@@ -200,7 +196,7 @@ class Bench:
 
     @property
     def state(self) -> RunState:
-        return run_state.parse_text(self.text(RUN_STATE))
+        return run_state.parse_text(self.text(RUN_STATE), self.lifecycle)
 
     @property
     def report(self) -> RunReport:

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interlock.app import Application
+from interlock.app import open_runs
 from interlock.cli.main import answer
+from interlock.engine import people
 from interlock.engine.folder import known_runs
-from interlock.engine.host import NOTHING_SPECIAL, Call, Finished, Quiet
+from interlock.engine.playing import Finished
+from interlock.engine.runs import NOTHING_SPECIAL, Call, Quiet, Runs
 from interlock.playbooks.harness import HarnessInputs, example_files, harness, run_report, run_state
 from interlock.playbooks.harness.run_state import RunState
+from interlock.playbooks.harness.stages import LIFECYCLE
 from tests.playbooks.harness.conftest import GOOD, REPORT, RUN_STATE, TASK
 
 AGENT = """
@@ -62,9 +65,9 @@ class Place:
     def agent(self, body: str = "write(output, good)") -> None:
         self.write("agent.py", AGENT.format(good=GOOD, body=body))
 
-    def app(self) -> Application:
+    def app(self) -> Runs:
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.root.parent)}
-        return Application(self.root, Quiet(), environ=environ)
+        return open_runs(self.root, Quiet(), environ=environ)
 
     def run(self, inputs: HarnessInputs | None = None, **call: Any) -> Finished:
         return asyncio.run(self.app().run(harness, inputs or HarnessInputs(TASK), Call(**call)))
@@ -73,11 +76,11 @@ class Place:
         return asyncio.run(self.app().resume("latest", call))
 
     def decide(self, choice: str, note: str = "") -> None:
-        asyncio.run(self.app().decide("latest", choice, note=note, who="ann"))
+        asyncio.run(people.decide(self.app(), "latest", choice, note=note, who="ann"))
 
     @property
     def state(self) -> RunState:
-        return run_state.parse_text(self.read(RUN_STATE))
+        return run_state.parse_text(self.read(RUN_STATE), LIFECYCLE)
 
     @property
     def report(self) -> run_report.RunReport:

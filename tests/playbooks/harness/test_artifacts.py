@@ -17,46 +17,43 @@ from interlock.contracts import (
     Judgement,
     Outcome,
     Reason,
+    Structure,
 )
 from interlock.contracts import judge as weigh
 from interlock.documents import Document, DocumentState
-from interlock.playbooks.harness.artifacts import (
-    LEAST_HEADINGS,
-    good_qa,
-    inspect,
-    marked,
-    qa_claim,
-    qa_findings,
-    qa_problem,
-    structure_of,
-)
+from interlock.playbooks.harness import artifacts
+from interlock.playbooks.harness.artifacts import Findings, claim_in, good_judgement, inspect, marked, structure_of
 from interlock.playbooks.harness.briefs import ANSWER
-from interlock.playbooks.harness.decisions import (
-    AFTER_FAILURE,
-    AFTER_QA,
-    QA_VERDICT,
-    Failure,
-    Proven,
-    Verdict,
-    Word,
-    failure_of,
-    proven,
-    word,
-)
-from interlock.playbooks.harness.lifecycle import WORKING, Stage
+from interlock.playbooks.harness.decisions import AFTER_FAILURE, Failure, Move, after_verdict, failure_of
+from interlock.playbooks.harness.stages import LIFECYCLE, PLANNING, QA, Stage, StageContract
 from tests.playbooks.harness.conftest import NEGATIVE, qa
 
+assert QA.judging is not None
+JUDGING = QA.judging
 CRITERIA = ("AC1: It greets by name.", "AC-7: `greet` alone prints *world*")
 
 
 def judged(text: str) -> Judgement:
     """What a QA report comes to, by the rule that all playbooks share."""
-    contract = Contract((Artifact("qa.md"),), ANSWER, claim=qa_claim("qa.md"))
+    contract = Contract((Artifact("qa.md"),), ANSWER, claim=claim_in(JUDGING, "qa.md"))
     return weigh(contract, Answer(Outcome.OK), [ArtifactCheck("qa.md", ArtifactClass.OK)], {"qa.md": text})
 
 
-def verdict_of(text: str) -> Verdict:
-    return QA_VERDICT(word(judged(text).passed), Proven.GREEN)
+def is_positive(text: str) -> bool:
+    return after_verdict(bool(judged(text).passed), False, True) is Move.ADVANCE
+
+
+def qa_problem(text: str, criteria: tuple[str, ...] = ()) -> str | None:
+    return artifacts.judge_problem(JUDGING, text, criteria)
+
+
+def qa_findings(text: str) -> Findings:
+    return artifacts.findings_of(JUDGING, text)
+
+
+def structure(stage: Stage, criteria: tuple[str, ...] = ()) -> Structure:
+    assert stage.contract is not None
+    return structure_of(stage, stage.contract, criteria)
 
 
 def document(text: str = "", state: DocumentState = DocumentState.OK, problem: str | None = None) -> Document:
@@ -86,57 +83,61 @@ def document(text: str = "", state: DocumentState = DocumentState.OK, problem: s
 )
 def test_the_four_checks(found: Document, cls: ArtifactClass, complaint: str, answers: tuple[bool, ...]) -> None:
     """Existing, readable, not empty, structured: the first No gives the class, with the exact path."""
-    inspection = inspect(found, structure_of(Stage.PLANNING, None, ()))
+    inspection = inspect(found, structure(PLANNING))
     assert inspection.cls is cls
     assert inspection.complaint == complaint
     assert tuple(inspection.answers().values()) == answers
     assert list(inspection.answers()) == ["exists", "readable", "non_empty", "structured"]
 
 
-@pytest.mark.parametrize("stage", WORKING)
+@pytest.mark.parametrize("stage", LIFECYCLE.working, ids=lambda stage: stage.name)
 def test_every_least_structure_has_a_sample_that_satisfies_it(stage: Stage) -> None:
     """What the scripted player writes counts; without any one heading it does not."""
-    structure = structure_of(stage, None, CRITERIA)
-    text = structure.sample()
-    assert structure.problem(text) is None
-    for heading in LEAST_HEADINGS[stage]:
-        assert structure.problem(text.replace(heading, "## Other")) is not None
-    assert structure.problem(text.replace("# ", "", 1)) is not None
+    least = structure(stage, CRITERIA)
+    text = least.sample()
+    assert least.problem(text) is None
+    for heading in headings_of(stage):
+        assert least.problem(text.replace(heading, "## Other")) is not None
+    assert least.problem(text.replace("# ", "", 1)) is not None
+
+
+def headings_of(stage: Stage) -> tuple[str, ...]:
+    return stage.judging.headings if stage.judging else stage.contract.headings if stage.contract else ()
 
 
 def test_further_headings_of_a_qa_contract_count_too() -> None:
     """A team's own headings come on top of the marks that are always asked for."""
-    structure = structure_of(Stage.QA, ("## Blocking Issues", "## Views"), ())
-    assert structure.problem(good_qa(())) == "## Views missing"
-    assert structure.problem(structure.sample()) is None
+    more = structure_of(QA, StageContract((), headings=("## Blocking Issues", "## Views")), ())
+    assert more.problem(good_judgement(JUDGING, ())) == "## Views missing"
+    assert more.problem(more.sample()) is None
 
 
 @pytest.mark.req("HN-69", "HN-70", "HN-71", "HN-72", "HN-73")
 @pytest.mark.parametrize(
-    ("text", "verdict"),
+    ("text", "positive"),
     [
-        (qa(), Verdict.POSITIVE),
-        (qa(result="Issues Found"), Verdict.NEGATIVE),
-        (qa(readiness="Back to Build"), Verdict.NEGATIVE),
-        (qa(issues="- It crashes"), Verdict.NEGATIVE),
-        (qa(criteria="- [x] A\n- [ ] B"), Verdict.NEGATIVE),
-        (qa(criteria="- [x] A\n  - [ ] a part of it"), Verdict.NEGATIVE),
-        (qa(criteria="- [~] half"), Verdict.NEGATIVE),
-        (qa(criteria="* [X] A\n+ [x] B"), Verdict.POSITIVE),
-        (qa(issues="- none."), Verdict.POSITIVE),
-        (qa(issues="None found."), Verdict.POSITIVE),
-        (qa(issues="- None\n- It crashes"), Verdict.NEGATIVE),
-        (qa() + "\nValidation Result: Issues Found\n", Verdict.NEGATIVE),
-        (qa() + "\n## Blocking Issues\n\n- Later found\n", Verdict.NEGATIVE),
-        (qa() + "\n```\nValidation Result: Issues Found\n- [ ] x\n```\n", Verdict.POSITIVE),
-        (qa().replace("Validation Result:", "**Validation Result**:"), Verdict.POSITIVE),
-        (NEGATIVE, Verdict.NEGATIVE),
+        (qa(), True),
+        (qa(result="Issues Found"), False),
+        (qa(readiness="Back to Build"), False),
+        (qa(issues="- It crashes"), False),
+        (qa(criteria="- [x] A\n- [ ] B"), False),
+        (qa(criteria="- [x] A\n  - [ ] a part of it"), False),
+        (qa(criteria="- [~] half"), False),
+        (qa(criteria="* [X] A\n+ [x] B"), True),
+        (qa(issues="- none."), True),
+        (qa(issues="None found."), True),
+        (qa(issues="- None\n- It crashes"), False),
+        (qa() + "\nValidation Result: Issues Found\n", False),
+        (qa() + "\n## Blocking Issues\n\n- Later found\n", False),
+        (qa() + "\n```\nValidation Result: Issues Found\n- [ ] x\n```\n", True),
+        (qa().replace("Validation Result:", "**Validation Result**:"), True),
+        (NEGATIVE, False),
     ],
 )
-def test_one_negative_mark_is_enough(text: str, verdict: Verdict) -> None:
+def test_one_negative_mark_is_enough(text: str, positive: bool) -> None:
     """Whatever the other fields say, one of the four marks sends the task back."""
     assert qa_problem(text) is None
-    assert verdict_of(text) is verdict
+    assert is_positive(text) is positive
 
 
 @pytest.mark.parametrize(
@@ -209,7 +210,7 @@ def test_a_pass_shows_a_command_with_its_exit_status(evidence: str, usable: bool
 def test_ways_to_say_that_nothing_blocks(said: str) -> None:
     """None of them is an issue."""
     assert qa_findings(qa(issues=f"- {said}")).issues == ()
-    assert verdict_of(qa(issues=f"- {said}")) is Verdict.POSITIVE
+    assert is_positive(qa(issues=f"- {said}")) is True
 
 
 @pytest.mark.req("EV-09")
@@ -275,18 +276,15 @@ def test_a_positive_result_cannot_be_made_by_adding_text(extra: str, place: int)
         for part in ("Validation Result: Issues Found\n", "Approval Readiness: Back to Build\n", "- [ ] B", "# QA\n")
     )
     if intact and qa_problem(text) is None:
-        assert verdict_of(text) is Verdict.NEGATIVE
+        assert is_positive(text) is False
 
 
 @pytest.mark.req("HN-73")
-def test_the_tables_are_total() -> None:
-    """Every combination has one row, and only the one without any negative mark is positive."""
-    assert list(QA_VERDICT.missing()) == []
-    assert list(AFTER_QA.missing()) == []
-    positive = [row for row, verdict in QA_VERDICT.rows.items() if verdict is Verdict.POSITIVE]
-    assert positive == [(Word.PASS, Proven.GREEN)]
-    assert [word(passed) for passed in (True, False, None)] == [Word.PASS, Word.NOT_PASS, Word.NOT_PASS]
-    assert [proven(red) for red in (False, True)] == [Proven.GREEN, Proven.RED]
+def test_where_a_verdict_leads() -> None:
+    """Only a pass beside which nothing is red goes on; anything else goes back while that is allowed, then blocks."""
+    for passes, red, left in itertools.product((True, False), repeat=3):
+        wanted = Move.ADVANCE if (passes, red) == (True, False) else Move.RETURN if left else Move.BLOCK
+        assert after_verdict(passes, red, left) is wanted
 
 
 @pytest.mark.req("HN-15", "HN-22")

@@ -14,11 +14,13 @@ import pytest
 from interlock.agents import AgentExit, AgentRequest, MemoryOutput, Observer
 from interlock.engine import CommandResult, Playbook
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Finished, Host, Quiet
 from interlock.engine.options import Options
+from interlock.engine.playing import Finished
+from interlock.engine.runs import Quiet, Runs
 from interlock.engine.simulation import Crash
 from interlock.playbooks.harness import HarnessInputs, harness
 from interlock.playbooks.harness.settings import HarnessSettings
+from interlock.playbooks.harness.stages import LIFECYCLE
 from tests.acting import write_within
 from tests.crash.process import InProcess, TestSetup
 from tests.crash.test_cut import copied
@@ -114,8 +116,8 @@ class Setup(TestSetup):
 
 
 def run(root: Path, runner: Stages, tripwire: Callable[[str], None] = lambda _point: None) -> Finished:
-    host = Host(root, Setup(root, runner, os.environ), Quiet(), environ={}, version="1", tripwire=tripwire)
-    return asyncio.run(host.run(harness, HarnessInputs(TASK)))
+    runs = Runs(root, Setup(root, runner, os.environ), Quiet(), environ={}, tripwire=tripwire)
+    return asyncio.run(runs.run(harness, HarnessInputs(TASK)))
 
 
 def last_event(root: Path) -> str:
@@ -128,7 +130,7 @@ def masked(root: Path) -> list[tuple[str, ...]]:
     """What the documents say, but for times."""
     from interlock.playbooks.harness import run_report, run_state
 
-    state = run_state.parse_text((root / RUN_STATE).read_text())
+    state = run_state.parse_text((root / RUN_STATE).read_text(), LIFECYCLE)
     report = run_report.parse_text((root / REPORT).read_text(), REPORT)
     history = [(*row[:4], *row[6:]) for row in report.rows[run_report.Log.HISTORY]]
     return [(state.stage, state.status, state.notes), *history]
@@ -161,7 +163,7 @@ def test_a_killed_write_is_not_taken_for_a_persons_edit(bench: Bench, tmp_path: 
             lose_last_line(place)
         copies.append(place)
 
-    assert run(root, Stages(), copy).close.status == "complete"
+    assert run(root, Stages(), copy).status == "complete"
     expected = masked(root)
     assert len(copies) > 100
     for place in copies:
@@ -169,7 +171,7 @@ def test_a_killed_write_is_not_taken_for_a_persons_edit(bench: Bench, tmp_path: 
             line.key for known in known_runs(place) for line in known.folder.lines() if line.event == "dispatch.end"
         }
         runner = Stages()
-        assert run(place, runner).close.status == "complete"
+        assert run(place, runner).status == "complete"
         assert masked(place) == expected
         assert not ended & set(runner.calls)
         assert len(known_runs(place)) == 1

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from interlock.playbooks import NAMES, load
 from interlock.playbooks.harness import example_files, harness
-from interlock.playbooks.harness.lifecycle import AGENTS
 from interlock.playbooks.harness.settings import HarnessSettings
 from tests.playbooks.harness.conftest import Bench
 
@@ -15,7 +14,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "playbooks" / "harness.md").read_te
 
 def test_the_page_names_every_setting_agent_and_document() -> None:
     """Nothing that a user can set or must have is left out."""
-    for name in (*HarnessSettings.model_fields, *AGENTS.values(), *example_files()):
+    for name in (*HarnessSettings.model_fields, *harness.agents, *example_files()):
         if not name.startswith("harness/tasks/"):
             assert name.rsplit("/", 1)[-1] in PAGE, name
 

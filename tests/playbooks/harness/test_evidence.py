@@ -11,7 +11,7 @@ import pytest
 
 from interlock.engine import Act, CommandResult, Status
 from interlock.engine.checks import UNCOMPARED
-from interlock.engine.host import Call
+from interlock.engine.runs import Call
 from interlock.engine.world import CommandCall
 from interlock.playbooks.harness import HarnessInputs, harness
 from interlock.playbooks.harness.run_report import Log
@@ -30,6 +30,7 @@ from tests.playbooks.harness.conftest import (
     writing,
 )
 from tests.playbooks.harness.place import Place
+from tests.proofs import long
 
 TEST = "make test"
 Ends = Callable[[CommandCall], CommandResult]
@@ -325,7 +326,7 @@ def easy(place: Place) -> Place:
     place.write("interlock.toml", f'{place.read("interlock.toml")}[harness]\ncheck_commands = ["{CHECK}"]\n')
     place.write(TASK_FILE, place.read(TASK_FILE).replace("Workflow Mode: standard", "Workflow Mode: autonomous"))
     place.agent(STOPS)
-    assert place.run().close.exit_code == 5
+    assert place.run().exit_code == 5
     assert (place.state.stage, place.state.status) == ("QA", "Blocked")
     place.agent(EASY)
     return place
@@ -335,37 +336,39 @@ OLD = f"check: {CHECK} (with setup.cfg as before): ended with exit status 1"
 
 
 @pytest.mark.req("EV-04")
-@pytest.mark.parametrize("more", [{}, {"from_stage": "build"}, {"from_stage": "specification"}])
+@pytest.mark.parametrize("more", [{}, *long({"from_stage": "build"}, {"from_stage": "specification"})])
 def test_a_run_that_begins_behind_build_compares_with_the_tree_before_it(easy: Place, more: dict[str, str]) -> None:
     """Build's definitions do not become the old ones by a stop, nor by a stop after that."""
     for _ in range(2):
-        assert easy.resume(Call(flags=more)).close.exit_code == 3
+        assert easy.resume(Call(flags=more)).exit_code == 3
         assert (easy.state.stage, easy.state.status) == ("QA", "Blocked")
         shown = [row[3] for row in easy.report.rows[Log.EVIDENCE] if row[2] == "Command run by interlock"]
         assert shown[-1] == OLD
         assert UNCOMPARED not in str(easy.report.rows)
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-04")
 def test_a_resume_that_was_refused_changes_nothing_about_what_was_before(easy: Place) -> None:
     """A red command keeps a resume from calling anybody; the next one still compares with the tree before Build."""
     tampered = easy.read("setup.cfg")
     easy.write("setup.cfg", "none")
-    assert easy.resume(Call(flags={"from_stage": "build"})).close.exit_code == 3
+    assert easy.resume(Call(flags={"from_stage": "build"})).exit_code == 3
     easy.write("setup.cfg", tampered)
-    assert easy.resume(Call(flags={"from_stage": "build"})).close.exit_code == 3
+    assert easy.resume(Call(flags={"from_stage": "build"})).exit_code == 3
     shown = [row[3] for row in easy.report.rows[Log.EVIDENCE] if row[2] == "Command run by interlock"]
     assert shown[-1] == OLD
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-04", "EV-29")
 def test_a_person_can_let_the_new_definitions_hold(easy: Place) -> None:
     """By a word of theirs, with which the run goes on; in another workspace nobody knows what was before."""
     shutil.copytree(easy.root, easy.root.parent / "other", ignore=shutil.ignore_patterns(".interlock"))
     other = Place(easy.root.parent / "other")
-    assert other.run(HarnessInputs(TASK, resumed=True)).close.exit_code == 0
+    assert other.run(HarnessInputs(TASK, resumed=True)).exit_code == 0
     assert UNCOMPARED in str(other.report.rows)
-    assert easy.resume(Call(flags={"accept_baseline": True})).close.exit_code == 0
+    assert easy.resume(Call(flags={"accept_baseline": True})).exit_code == 0
     assert easy.state.status == "Complete"
 
 

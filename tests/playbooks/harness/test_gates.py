@@ -9,7 +9,6 @@ import pytest
 
 from interlock.engine import Act, Status, best
 from interlock.playbooks.harness import HarnessInputs
-from interlock.playbooks.harness.lifecycle import Stage
 from interlock.playbooks.harness.run_report import Log
 from tests.playbooks.harness.conftest import (
     ARTIFACTS,
@@ -200,7 +199,7 @@ def test_people_who_reject_again_and_again_are_asked_to_look_otherwise(bench: Be
 def test_going_back_before_build_asks_for_approval_again(bench: Bench) -> None:
     """An approval is for the plan that was shown; another plan is another question."""
     bench.play(agents(build=lambda _request, _act: Act(message="Status: error")))
-    assert bench.state.approved(Stage.BUILD)
+    assert [approval.gate for approval in bench.state.approvals] == ["Build"]
     assert bench.resume(attended=False).exit_code == 4
     assert bench.called == ["build", "qa"]
     bench.files = dict(bench.tree)

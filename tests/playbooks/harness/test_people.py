@@ -10,7 +10,7 @@ import pytest
 
 from interlock.engine import Act
 from interlock.engine.simulation import Crash
-from interlock.playbooks.harness.lifecycle import AGENTS
+from interlock.playbooks.harness import harness
 from interlock.playbooks.harness.run_report import Log
 from tests.playbooks.harness.conftest import (
     ARTIFACTS,
@@ -53,7 +53,7 @@ def evidence(bench: Bench, kind: str) -> list[str]:
 
 
 @pytest.mark.req("LY-05", "EN-23")
-@pytest.mark.parametrize("agent", AGENTS.values())
+@pytest.mark.parametrize("agent", harness.agents)
 @pytest.mark.parametrize("path", [RUN_STATE, REPORT, TASK_FILE])
 def test_a_remark_stays_whoever_is_at_work(bench: Bench, path: str, agent: str) -> None:
     """Also among the notes, which the engine rewrites at every step; the task goes on to its end."""
@@ -241,6 +241,7 @@ def test_an_edit_of_run_state_is_not_taken_for_the_agents(bench: Bench) -> None:
     assert "mine" not in bench.text(RUN_STATE)
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-05", "HN-112")
 def test_a_person_and_a_crash_at_every_point(bench: Bench) -> None:
     """Wherever the engine dies while a person edits documents and code, every edit is there, and so is the end."""
@@ -320,7 +321,7 @@ def test_a_person_edits_and_commits_while_build_works(place: Place) -> None:
         git(place, "commit", "--quiet", "-m", "meanwhile")
 
     with beside(place.root, work_on) as seen:
-        assert place.resume().close.exit_code == 4
+        assert place.resume().exit_code == 4
     assert seen == ["build"]
     assert (place.state.stage, place.state.status) == ("Awaiting Approval", "Awaiting Approval")
     assert place.read(RUN_STATE).count(REMARK) == place.read(REPORT).count(REMARK) == 1
@@ -335,14 +336,14 @@ def test_the_same_line_blocks_and_the_next_build_is_shown_what_the_first_one_did
     """The person's line stays; the report names the patch, and its content is in the brief of the resumed run."""
     at_build(place, BUILD)
     with beside(place.root, lambda _agent: replaced(place, "src/code.txt", "line 8", "by a person")):
-        assert place.resume().close.exit_code == 3
+        assert place.resume().exit_code == 3
     assert place.read("src/code.txt").endswith("line 7\nby a person\n")
     assert place.state.stop_reason.startswith("src/code.txt: edited while build worked; ")
     (patch,) = [row[3] for row in place.report.rows[Log.EVIDENCE] if row[2] == "Not taken over"]
     assert "+by the agent" in place.read(patch)
 
     place.agent("write(output, good + brief if name == 'build' else good)")
-    assert place.resume().close.exit_code == 4
+    assert place.resume().exit_code == 4
     told = place.read(f"{ARTIFACTS}/build-report.md")
     assert "Changes of an earlier attempt, which did not count and were not taken over" in told
     assert "+by the agent" in told

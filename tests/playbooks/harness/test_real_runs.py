@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Call
 from interlock.engine.lifecycle import ended_as
+from interlock.engine.runs import Call
 from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.playbooks.harness import HarnessInputs, harness
 from interlock.playbooks.harness.ledger import MISSING
@@ -28,19 +28,19 @@ def governed(place: Place) -> dict[str, bytes]:
 def test_a_task_from_its_start_to_its_end(place: Place) -> None:
     """Two gates, five agents; an approval is in run-state before anybody resumes; standards keep their bytes."""
     before = governed(place)
-    assert place.run().close.exit_code == 4
+    assert place.run().exit_code == 4
     assert place.calls == ["po-spec", "feature-design", "tech-lead"]
     place.decide("approve")
     assert (place.state.stage, place.state.status, place.state.stop_reason) == ("Build", "Active", "")
     assert place.state.approvals[0].who == "ann"
     assert place.report.fields["Status"] == "Active"
-    assert place.resume().close.exit_code == 4
+    assert place.resume().exit_code == 4
     place.decide("approve")
     assert (place.state.stage, place.state.status) == ("Complete", "Complete")
     assert place.calls == ["po-spec", "feature-design", "tech-lead", "build", "qa"]
     assert governed(place) == before
     again = place.run()
-    assert (again.close.exit_code, len(known_runs(place.root))) == (0, 1)
+    assert (again.exit_code, len(known_runs(place.root))) == (0, 1)
 
 
 @pytest.mark.req("EV-05")
@@ -48,8 +48,8 @@ def test_a_program_that_cannot_be_started_is_found_before_the_task_begins(place:
     """Exit 3 with the cure; nothing is written, so that the same command works as soon as it is there."""
     place.write("interlock.toml", place.read("interlock.toml").replace(json.dumps(sys.executable), '"no-such-program"'))
     finished = place.run()
-    assert (finished.close.exit_code, place.calls) == (3, [])
-    assert "'no-such-program' is not found" in finished.close.reason
+    assert (finished.exit_code, place.calls) == (3, [])
+    assert "'no-such-program' is not found" in finished.reason
     assert not (place.root / RUN_STATE).exists()
 
 
@@ -58,7 +58,7 @@ def test_a_program_that_cannot_be_started(place: Place) -> None:
     """Blocked with the reason, stage unchanged, exit 5, nobody else called."""
     place.write("interlock.toml", place.read("interlock.toml").replace(json.dumps(sys.executable), '"no-such-program"'))
     finished = place.run(flags={"no_preflight": True})
-    assert finished.close.exit_code == 5
+    assert finished.exit_code == 5
     assert (place.state.status, place.state.stage) == ("Blocked", "Specification")
     assert place.state.stop_reason.startswith("Stage Specification: agent po-spec cannot be dispatched: ")
     assert place.report.fields["Stop Reason"] == place.state.stop_reason
@@ -99,7 +99,7 @@ def test_an_agent_that_changes_a_standard(place: Place) -> None:
     body = "write(output, good)\nif name == 'tech-lead': write('harness/standards/task-lifecycle.md', 'anything goes')"
     place.agent(body)
     finished = place.run()
-    assert finished.close.exit_code == 3
+    assert finished.exit_code == 3
     assert place.state.stop_reason == "Scope violation by tech-lead: harness/standards/task-lifecycle.md"
     assert governed(place) == before
     patches = list((place.root / ".interlock").rglob("outside-*.patch"))
@@ -115,7 +115,7 @@ def test_a_person_who_edits_run_state_is_heard(place: Place) -> None:
     text = text.replace("Current Stage: Build", "Current Stage: Design")
     place.write(RUN_STATE, text.replace("- Design\n- Implementation Planning\n", "", 1))
     finished = place.run()
-    assert finished.close.exit_code == 4
+    assert finished.exit_code == 4
     assert place.calls == ["po-spec", "feature-design", "tech-lead", "feature-design", "tech-lead"]
     first, second = known_runs(place.root)
     assert first.folder.lines()[-1].data["reason"] == f"state document edited: {RUN_STATE}"
@@ -126,14 +126,14 @@ def test_a_person_who_edits_run_state_is_heard(place: Place) -> None:
 def test_an_edit_after_a_resume_is_not_undone_by_its_options(place: Place) -> None:
     """A run that was resumed with `--from` and then edited starts anew from the document alone."""
     place.agent("write(output, good) if name != 'tech-lead' else print('Status: error')")
-    assert place.run().close.exit_code == 3
+    assert place.run().exit_code == 3
     place.agent()
-    assert place.resume(Call(flags={"from_stage": "Specification"})).close.exit_code == 4
+    assert place.resume(Call(flags={"from_stage": "Specification"})).exit_code == 4
     inputs = known_runs(place.root)[-1].identity.inputs
     assert (inputs["resumed"], inputs["from_stage"]) == (True, "Specification")
     place.write(RUN_STATE, place.read(RUN_STATE) + "\nA remark.\n")
     calls = len(place.calls)
-    assert place.resume().close.exit_code == 4
+    assert place.resume().exit_code == 4
     assert len(place.calls) == calls
     assert not known_runs(place.root)[-1].identity.inputs["resumed"]
 
@@ -156,12 +156,12 @@ def test_a_new_clone_waits_at_the_same_gate(place: Place) -> None:
     before = place.read(RUN_STATE)
     shutil.rmtree(place.root / ".interlock")
     finished = place.run()
-    assert finished.close.exit_code == 4
-    assert finished.close.gate is not None
+    assert finished.exit_code == 4
+    assert finished.gate is not None
     assert place.read(RUN_STATE) == before
     place.decide("approve")
     assert place.state.status == "Active"
-    assert place.resume().close.exit_code == 4
+    assert place.resume().exit_code == 4
     assert place.calls[-2:] == ["build", "qa"]
 
 
@@ -193,7 +193,7 @@ def test_artifacts_that_are_no_text(place: Place, body: str, cls: str) -> None:
     """A folder, bytes that are not UTF-8, nothing: one re-dispatch, then Blocked."""
     place.agent(f"if not output.is_dir(): {body}")
     finished = place.run()
-    assert finished.close.exit_code == 5
+    assert finished.exit_code == 5
     assert place.calls == ["po-spec", "po-spec"]
     assert place.state.stop_reason.startswith(f"{ARTIFACTS}/spec.md: {cls}")
 
@@ -206,7 +206,7 @@ def test_an_approval_of_an_older_plan_is_refused(place: Place) -> None:
     with pytest.raises(Refused, match="changed since the gate showed it") as caught:
         place.decide("approve")
     assert caught.value.expected != caught.value.found
-    assert place.run().close.exit_code == 4
+    assert place.run().exit_code == 4
     place.decide("approve")
     assert place.state.status == "Active"
 
@@ -218,7 +218,7 @@ def test_a_negative_qa_three_times(place: Place) -> None:
     body = "n = os.environ['INTERLOCK_ATTEMPT']\nwrite(output, good.replace('Passed', 'Issues Found') + n)"
     place.agent(body)
     finished = place.run()
-    assert finished.close.exit_code == 3
+    assert finished.exit_code == 3
     assert place.calls == ["po-spec", "feature-design", "tech-lead", *["build", "qa"] * 3]
     assert place.state.stop_reason == "QA remediation retry limit reached"
     assert [row[3] for row in place.report.rows[Log.HISTORY]][-5:] == [
@@ -229,14 +229,14 @@ def test_a_negative_qa_three_times(place: Place) -> None:
 def test_a_dry_run_changes_nothing(place: Place) -> None:
     """It shows the next brief of a fresh task and of a bounded one; the workspace stays as it was."""
     plan = asyncio.run(place.app().plan(harness, HarnessInputs(TASK)))
-    assert plan.close.before is not None
-    assert "### Allowed inputs" in plan.close.before.detail.brief
+    assert plan.before is not None
+    assert "### Allowed inputs" in plan.before.detail.brief
     assert not (place.root / RUN_STATE).exists()
-    assert place.run(flags={"until": "Specification"}).close.exit_code == 4
+    assert place.run(flags={"until": "Specification"}).exit_code == 4
     before = place.tree()
     plan = asyncio.run(place.app().plan(harness, HarnessInputs(TASK)))
-    assert plan.close.before is not None
-    assert plan.close.before.detail.agent == "feature-design"
+    assert plan.before is not None
+    assert plan.before.detail.agent == "feature-design"
     assert place.tree() == before
 
 
@@ -317,9 +317,9 @@ def test_the_first_run_that_init_advises(place: Place) -> None:
 def test_an_approval_with_named_commands_completes_at_once(place: Place) -> None:
     """Nothing changed since they were run, so that nothing is left to do behind the last gate."""
     place.write("interlock.toml", place.read("interlock.toml") + '[harness]\ncheck_commands = ["test -d harness"]\n')
-    assert place.run().close.exit_code == 4
+    assert place.run().exit_code == 4
     place.decide("approve")
-    assert place.resume().close.exit_code == 4
+    assert place.resume().exit_code == 4
     place.decide("approve")
     assert place.state.status == "Complete"
 

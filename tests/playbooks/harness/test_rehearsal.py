@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,18 +12,19 @@ from typing import Any
 import pytest
 
 from interlock.contracts import Claim, Evidence
-from interlock.engine import APPROVE, Ending, GateDecision, Options, Run, Status, Table
+from interlock.engine import APPROVE, Dispatch, Ending, GateDecision, Options, Run, Status
 from interlock.playbooks.harness import rehearsal, templates
-from interlock.playbooks.harness.artifacts import qa_claim
-from interlock.playbooks.harness.decisions import AFTER_FAILURE, AFTER_QA, QA_VERDICT, AfterQa, Budget, Failure, Verdict
+from interlock.playbooks.harness.artifacts import claim_in
+from interlock.playbooks.harness.briefs import stage_dispatch
+from interlock.playbooks.harness.decisions import AFTER_FAILURE, Failure, Move
 from interlock.playbooks.harness.gates import record_approval
 from interlock.playbooks.harness.ledger import Ledger
-from interlock.playbooks.harness.lifecycle import AGENTS, Stage, TaskStatus
-from interlock.playbooks.harness.run_state import GATES, RunState
+from interlock.playbooks.harness.run_state import RunState
 from interlock.playbooks.harness.settings import HarnessSettings
-from interlock.playbooks.harness.stages import Done, dispatched, open_artifact
-from interlock.playbooks.harness.standards import StageContract
-from interlock.playbooks.harness.stops import Progress
+from interlock.playbooks.harness.stages import DESIGN, PLANNING, Judging, StageContract, TaskStatus
+from interlock.playbooks.harness.stint import Stint
+from interlock.playbooks.harness.task_file import Task
+from interlock.playbooks.harness.work import Done, dispatched, open_artifact
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice
 from tests.playbooks.harness.conftest import GOOD
 
@@ -36,7 +36,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "playbooks" / "harness.md"
 
 @pytest.mark.long
 @pytest.mark.req("HN-06", "HN-07", "HN-08", "HN-90", "HN-108", "HN-109")
-def test_every_invariant_holds_on_every_path(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_invariant_holds_on_every_path() -> None:
     """All combinations of at most two deviations, crashes of the engine included, and a seeded sample of three."""
     setup, chance = rehearsal(), random.Random(7)
     endings, faults = Counter[str](), Counter[int]()
@@ -44,20 +44,13 @@ def test_every_invariant_holds_on_every_path(capsys: pytest.CaptureFixture[str])
     def sampled(schedule: Mapping[int, str]) -> bool:
         return set(schedule.values()) == {"finds issues"} or chance.random() < SAMPLED
 
-    began = time.process_time()
     for played in setup.paths(OPTIONS, most=setup.most + 1, sample_of=sampled):
         assert setup.broken(played) == []
-        endings[played.close.status.value] += 1
+        endings[played.finished.status.value] += 1
         faults[len(played.schedule)] += 1
-    seconds = time.process_time() - began
-    with capsys.disabled():
-        print(
-            f"\nharness: {endings.total()} paths in {seconds:.1f} s of CPU, by faults {dict(faults)}, {dict(endings)}"
-        )
     assert set(endings) == {Status.COMPLETE, Status.STOPPED, Status.FAILED}
     assert faults[0] == 1
-    assert faults[1] + faults[2] > 450
-    assert faults[3] > 30
+    assert all(faults[number] for number in (1, 2, 3))
 
 
 # -- deliberately broken copies
@@ -70,12 +63,17 @@ async def dispatches_for_ever(run: Run, ledger: Ledger, contract: StageContract,
 
 async def designs_alone(run: Run, ledger: Ledger, contract: StageContract, *given: Any) -> Done:
     """Nobody is asked for the design: the engine writes one."""
-    state = ledger.state
-    if state.stage is not Stage.DESIGN:
+    if ledger.state.row is not DESIGN:
         return await dispatched(run, ledger, contract, *given)
-    await run.write(state.artifact, GOOD[AGENTS[Stage.DESIGN]])
+    await run.write(ledger.state.artifact, GOOD[DESIGN.agent])
     document, found = await open_artifact(run, ledger, contract)
-    return Done(AGENTS[Stage.DESIGN], found, document.text)
+    return Done(DESIGN.agent, found, document.text)
+
+
+def by_the_planner(task: Task, state: RunState, *given: Any) -> Dispatch:
+    """The design is another agent's."""
+    spec = stage_dispatch(task, state, *given)
+    return replace(spec, agent=PLANNING.agent) if state.row is DESIGN else spec
 
 
 async def keeps_no_report(*_given: Any) -> None:
@@ -86,19 +84,18 @@ def writes_run_state_anew(_text: str, state: RunState) -> str:
     return templates.first_state(templates.built_in(templates.RUN_STATE), state)
 
 
-async def approves_itself(run: Run, ledger: Ledger, _progress: Progress) -> Ending | None:
+async def approves_itself(_run: Run, ledger: Ledger, _stint: Stint) -> Ending | None:
     """Writes down an approval that nobody gave."""
-    state, at = ledger.state, ledger.stamp()
-    gate = GATES[state.stage]
-    await record_approval(
-        run, ledger, gate, GateDecision(APPROVE.name, "ann", at, "", {}), state.artifacts[Stage.BUILD]
-    )
+    gate = ledger.state.row.gate
+    assert gate is not None
+    decision = GateDecision(APPROVE.name, "ann", ledger.stamp(), "", {})
+    await record_approval(ledger, gate, decision, ledger.state.artifacts["Build"])
     return None
 
 
 def builds_unasked(state: RunState, event: str) -> RunState:
     """No gate before Build."""
-    return state if state.stage is Stage.BUILD else GATED(state, event)
+    return state if state.row.builds else GATED(state, event)
 
 
 class Overlooked(Evidence):
@@ -107,9 +104,9 @@ class Overlooked(Evidence):
     contradictions = ()
 
 
-def believes_qa(path: str) -> Any:
+def believes_qa(judging: Judging, path: str) -> Any:
     """Reads a QA report, and looks away from what its own evidence says."""
-    read = CLAIM(path)
+    read = claim_in(judging, path)
 
     def claim(data: Any, texts: Any) -> Claim:
         found = read(data, texts)
@@ -123,10 +120,12 @@ def blocks_without_a_word(state: RunState, _reason: str) -> RunState:
 
 
 GATED = RunState.gated
-CLAIM = qa_claim
-NEGATIVE_GOES_ON = Table("after_qa", {**AFTER_QA.rows, (Verdict.NEGATIVE, Budget.LEFT): AfterQa.ADVANCE})
-ALWAYS_POSITIVE = Table("qa_verdict", dict.fromkeys(QA_VERDICT.rows, Verdict.POSITIVE))
 ERROR_IS_SUCCESS = {**AFTER_FAILURE, Failure.ERROR: replace(AFTER_FAILURE[Failure.ERROR], status=Status.COMPLETE)}
+
+
+def negative_goes_on(passes: bool, red: bool, left: bool) -> Move:
+    return Move.ADVANCE if left else Move.BLOCK
+
 
 ENDS = "every path comes to an end"
 AGREE = "run-state and report can be read and agree"
@@ -142,10 +141,10 @@ THEIRS = "what a person writes into run-state or report stays there"
 
 BROKEN: Mapping[str, tuple[str, Fault]] = {
     **{name: (name, fault) for name, fault in ALWAYS_FAULTS.items()},
-    "a stage is dispatched again and again": (ENDS, Fault({"stages.dispatched": dispatches_for_ever})),
+    "a stage is dispatched again and again": (ENDS, Fault({"work.dispatched": dispatches_for_ever})),
     "the report does not grow": (AGREE, Fault({"ledger.Ledger._grow": keeps_no_report})),
-    "nobody is asked for the design": (SEQUENCE, Fault({"stages.dispatched": designs_alone})),
-    "another agent designs": (SEQUENCE, Fault({"lifecycle.AGENTS": {**AGENTS, Stage.DESIGN: "tech-lead"}})),
+    "nobody is asked for the design": (SEQUENCE, Fault({"work.dispatched": designs_alone})),
+    "another agent designs": (SEQUENCE, Fault({"briefs.stage_dispatch": by_the_planner})),
     "there is no gate before Build": (ASKED, Fault({"run_state.RunState.gated": builds_unasked})),
     "the engine approves": (ASKED, Fault({"gates.ask": approves_itself})),
     "every dispatch is a success": (
@@ -154,15 +153,17 @@ BROKEN: Mapping[str, tuple[str, Fault]] = {
     ),
     "QA is believed against its own evidence": (
         EVIDENCE,
-        Fault({"artifacts.qa_claim": believes_qa}, most=1, by=("passes against its own evidence",)),
+        Fault({"artifacts.claim_in": believes_qa}, most=1, by=("passes against its own evidence",)),
     ),
-    "a negative QA goes on": (EARNED, Fault({"decisions.AFTER_QA": NEGATIVE_GOES_ON}, most=1, by=("finds issues",))),
-    "every QA is positive": (EARNED, Fault({"decisions.QA_VERDICT": ALWAYS_POSITIVE}, most=1, by=("finds issues",))),
+    "a negative QA goes on": (
+        EARNED,
+        Fault({"decisions.after_verdict": negative_goes_on}, most=1, by=("finds issues",)),
+    ),
     "a run whose agent failed is complete": (
         EARNED,
         Fault({"decisions.AFTER_FAILURE": ERROR_IS_SUCCESS}, most=1, by=("says error",)),
     ),
-    "three ways back": (TWICE, Fault({"lifecycle.REMEDIATIONS": 3}, most=3, by=("finds issues",))),
+    "three ways back": (TWICE, Fault({"stages.REMEDIATIONS": 3}, most=3, by=("finds issues",))),
     "every approval goes into the task file": (GOVERNED, Fault({"gates.RECORD": APPROVE})),
     "run-state is written anew each time": (
         THEIRS,

@@ -10,6 +10,7 @@ from interlock.engine import Act, best
 from interlock.engine.simulation import Crash
 from interlock.playbooks.harness.run_report import Log
 from interlock.playbooks.harness.run_state import parse_text
+from interlock.playbooks.harness.stages import LIFECYCLE
 from tests.playbooks.harness.conftest import NEGATIVE, QA_REPORT, RUN_STATE, Bench, agents, instead, qa, writing
 
 
@@ -71,7 +72,11 @@ def test_the_return_is_written_before_build_is_entered(bench: Bench) -> None:
 
     simulation.world.documents.write = spy
     simulation.go()
-    (returned,) = [state for state in map(parse_text, filter(None, texts)) if "QA returned the task" in state.notes]
+    (returned,) = [
+        state
+        for state in (parse_text(text, LIFECYCLE) for text in texts if text)
+        if "QA returned the task" in state.notes
+    ]
     assert (returned.stage, returned.status, returned.stop_reason) == ("Build", "Active", "")
     assert returned.notes == ("QA returned the task to Build for remediation 1 of 2. Current position: Build (Active).")
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from interlock.documents import Document, DocumentState
+from interlock.documents import Document, DocumentState, one_line
 from interlock.playbooks.harness import run_report, templates
-from interlock.playbooks.harness.escalation import Escalation, one_line
+from interlock.playbooks.harness.escalation import Escalation
 from interlock.playbooks.harness.run_report import COLUMNS, Entry, Log, grown, parse_text
 from tests.playbooks.harness.conftest import REPORT, TASK, Bench
 from tests.playbooks.harness.test_run_state import PLAIN

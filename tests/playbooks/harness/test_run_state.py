@@ -10,49 +10,53 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.documents import Document, DocumentState
-from interlock.errors import EngineFault
+from interlock.documents import Document, DocumentState, one_line
 from interlock.playbooks.harness import run_state, templates
-from interlock.playbooks.harness.escalation import Escalation, one_line
-from interlock.playbooks.harness.lifecycle import (
-    AGENTS,
-    MOVES,
-    SEQUENCE,
-    WORKING,
-    Finding,
-    Stage,
-    TaskStatus,
-    belongs,
-    next_stage,
-    run_id,
-)
-from interlock.playbooks.harness.run_state import Approval, RunState, inconsistency, parse_text, rewritten
+from interlock.playbooks.harness.escalation import Escalation
+from interlock.playbooks.harness.run_state import Approval, RunState, inconsistency, rewritten
+from interlock.playbooks.harness.stages import LIFECYCLE, TaskStatus
 from tests.playbooks.harness.conftest import RUN_STATE
 
-PATHS = {stage: f"docs/{stage.slug}.md" for stage in WORKING}
-PLAIN = RunState("TASK-1", "harness/tasks/TASK-1.md", PATHS, "RUN-2026-01-04-TASK-1-SPEC", notes="Begun.")
+SEQUENCE = LIFECYCLE.names
+PATHS = {stage.name: f"docs/{stage.slug}.md" for stage in LIFECYCLE.working}
+ASKED = {"Build": True, "Complete": True}
+PLAIN = RunState(
+    LIFECYCLE,
+    "TASK-1",
+    "harness/tasks/TASK-1.md",
+    PATHS,
+    "RUN-2026-01-04-TASK-1-SPEC",
+    "Specification",
+    ASKED,
+    notes="Begun.",
+)
 TEMPLATE = templates.built_in(templates.RUN_STATE)
+
+
+def parse_text(text: str) -> RunState:
+    return run_state.parse_text(text, LIFECYCLE)
+
 
 lines = st.text().map(one_line)
 words = lines.filter(bool)
 reasons = lines.filter(lambda text: text != run_state.NONE)
 approvals = st.builds(
     Approval,
-    st.sampled_from((Stage.BUILD, Stage.COMPLETE)),
+    st.sampled_from(("Build", "Complete")),
     words,
     st.just("2026-01-04T12:00:00.000+00:00"),
 )
 states = st.builds(
     RunState,
+    lifecycle=st.just(LIFECYCLE),
     task_id=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9-]{0,20}", fullmatch=True),
     task_file=st.just("harness/tasks/x.md"),
     artifacts=st.just(PATHS),
     run_id=st.just("RUN-2026-01-04-X-SPEC"),
     status=st.sampled_from(TaskStatus),
-    stage=st.sampled_from(Stage),
+    stage=st.sampled_from(SEQUENCE),
     completed=st.integers(0, 7).map(lambda count: SEQUENCE[:count]),
-    approve_build=st.booleans(),
-    approve_complete=st.booleans(),
+    asks=st.fixed_dictionaries({"Build": st.booleans(), "Complete": st.booleans()}),
     stop_reason=reasons.map(lambda text: f"Stop: {text}".strip() if text else ""),
     notes=words,
     remediations=st.integers(0, 2),
@@ -175,50 +179,50 @@ def test_a_document_that_cannot_be_read_says_so() -> None:
     """Not UTF-8, a folder: unreadable."""
     document = Document(RUN_STATE, DocumentState.UNREADABLE, problem="is a directory")
     with pytest.raises(Escalation, match="unreadable: is a directory"):
-        run_state.parse(document)
+        run_state.parse(document, LIFECYCLE)
 
 
-def at(stage: Stage, status: TaskStatus = TaskStatus.ACTIVE, **changes: Any) -> RunState:
+def at(stage: str, status: TaskStatus = TaskStatus.ACTIVE, **changes: Any) -> RunState:
     completed = changes.pop("completed", SEQUENCE[: SEQUENCE.index(stage)])
     return replace(PLAIN, stage=stage, status=status, completed=completed, **changes)
 
 
-BUILT = (Approval(Stage.BUILD, "ann", "now"),)
-BOTH = (*BUILT, Approval(Stage.COMPLETE, "ann", "now"))
-FREE = {"approve_build": False, "approve_complete": False}
+BUILT = (Approval("Build", "ann", "now"),)
+BOTH = (*BUILT, Approval("Complete", "ann", "now"))
+FREE = {"asks": {"Build": False, "Complete": False}}
 
 
 @pytest.mark.req("HN-06", "HN-85", "HN-109", "HN-110")
 @pytest.mark.parametrize(
     ("state", "problem"),
     [
-        (at(Stage.SPECIFICATION), None),
-        (at(Stage.DESIGN), None),
-        (at(Stage.PLANNING), None),
-        (at(Stage.BUILD, TaskStatus.AWAITING_APPROVAL), None),
-        (at(Stage.BUILD, approvals=BUILT), None),
-        (at(Stage.BUILD, **FREE), None),
-        (at(Stage.BUILD), "Require Approval Before Build is Yes and not recorded"),
-        (at(Stage.BUILD, remediations=1, completed=SEQUENCE[:4]), None),
-        (at(Stage.BUILD, remediations=0, completed=SEQUENCE[:4], approvals=BUILT), "does not follow"),
-        (at(Stage.QA), None),
-        (at(Stage.QA, TaskStatus.BLOCKED), None),
-        (at(Stage.QA, TaskStatus.AWAITING_APPROVAL), "does not go with"),
-        (at(Stage.DESIGN, TaskStatus.AWAITING_APPROVAL), "does not go with"),
-        (at(Stage.DESIGN, completed=()), 'does not follow Completed Stages [None]; expected "Specification"'),
-        (at(Stage.DESIGN, completed=SEQUENCE[:3]), 'expected "Build"'),
-        (at(Stage.QA, completed=SEQUENCE[:3], remediations=2), "does not follow"),
-        (at(Stage.APPROVAL, TaskStatus.AWAITING_APPROVAL), None),
-        (at(Stage.APPROVAL), "Require Approval Before Complete is Yes and not recorded"),
-        (at(Stage.APPROVAL, **FREE), None),
-        (at(Stage.APPROVAL, TaskStatus.AWAITING_APPROVAL, **FREE), "is not required, or recorded already"),
-        (at(Stage.BUILD, TaskStatus.AWAITING_APPROVAL, approvals=BUILT), "is not required, or recorded already"),
-        (at(Stage.COMPLETE, TaskStatus.COMPLETE, approvals=BOTH), None),
-        (at(Stage.COMPLETE, TaskStatus.COMPLETE, **FREE), None),
-        (at(Stage.COMPLETE, TaskStatus.COMPLETE), "no approval is recorded, but the task is Complete"),
-        (at(Stage.COMPLETE, TaskStatus.BLOCKED), "does not go with"),
-        (at(Stage.QA, TaskStatus.COMPLETE), "does not go with"),
-        (at(Stage.COMPLETE, TaskStatus.COMPLETE, completed=SEQUENCE, **FREE), "does not follow"),
+        (at("Specification"), None),
+        (at("Design"), None),
+        (at("Implementation Planning"), None),
+        (at("Build", TaskStatus.AWAITING_APPROVAL), None),
+        (at("Build", approvals=BUILT), None),
+        (at("Build", **FREE), None),
+        (at("Build"), "Require Approval Before Build is Yes and not recorded"),
+        (at("Build", remediations=1, completed=SEQUENCE[:4]), None),
+        (at("Build", remediations=0, completed=SEQUENCE[:4], approvals=BUILT), "does not follow"),
+        (at("QA"), None),
+        (at("QA", TaskStatus.BLOCKED), None),
+        (at("QA", TaskStatus.AWAITING_APPROVAL), "does not go with"),
+        (at("Design", TaskStatus.AWAITING_APPROVAL), "does not go with"),
+        (at("Design", completed=()), 'does not follow Completed Stages [None]; expected "Specification"'),
+        (at("Design", completed=SEQUENCE[:3]), 'expected "Build"'),
+        (at("QA", completed=SEQUENCE[:3], remediations=2), "does not follow"),
+        (at("Awaiting Approval", TaskStatus.AWAITING_APPROVAL), None),
+        (at("Awaiting Approval"), "Require Approval Before Complete is Yes and not recorded"),
+        (at("Awaiting Approval", **FREE), None),
+        (at("Awaiting Approval", TaskStatus.AWAITING_APPROVAL, **FREE), "is not required, or recorded already"),
+        (at("Build", TaskStatus.AWAITING_APPROVAL, approvals=BUILT), "is not required, or recorded already"),
+        (at("Complete", TaskStatus.COMPLETE, approvals=BOTH), None),
+        (at("Complete", TaskStatus.COMPLETE, **FREE), None),
+        (at("Complete", TaskStatus.COMPLETE), "no approval is recorded, but the task is Complete"),
+        (at("Complete", TaskStatus.BLOCKED), "does not go with"),
+        (at("QA", TaskStatus.COMPLETE), "does not go with"),
+        (at("Complete", TaskStatus.COMPLETE, completed=SEQUENCE, **FREE), "does not follow"),
     ],
 )
 def test_which_states_make_sense(state: RunState, problem: str | None) -> None:
@@ -231,52 +235,43 @@ def test_which_states_make_sense(state: RunState, problem: str | None) -> None:
         assert problem in found
 
 
-@pytest.mark.req("HN-44", "HN-51")
-def test_the_moves_follow_the_sequence() -> None:
-    """Every move leads to the next stage, but for the ways back; the last two stages have no agent."""
-    assert [stage.value for stage in SEQUENCE] == [
+@pytest.mark.req("HN-44", "HN-51", "HN-06")
+def test_stages_follow_each_other() -> None:
+    """Each is followed by the next, none is skipped; the last two have no agent."""
+    assert [*SEQUENCE] == [
         "Specification", "Design", "Implementation Planning", "Build", "QA", "Awaiting Approval", "Complete",
     ]  # fmt: skip
-    for (source, finding), target in MOVES.items():
-        forward = SEQUENCE.index(target) - SEQUENCE.index(source)
-        assert forward == {Finding.QA_NEGATIVE: -1, Finding.REJECTED: -1 if source is Stage.BUILD else -2}.get(
-            finding, 1
-        )
-    assert set(SEQUENCE) - set(AGENTS) == {Stage.APPROVAL, Stage.COMPLETE}
-
-
-@pytest.mark.req("HN-06")
-def test_a_move_that_is_not_in_the_table_changes_nothing() -> None:
-    """No finding skips a stage: what the table does not have is a fault."""
-    possible = set(MOVES)
-    for stage in Stage:
-        for finding in Finding:
-            if (stage, finding) not in possible:
-                with pytest.raises(EngineFault):
-                    next_stage(stage, finding)
+    state = replace(PLAIN, **FREE)
+    for number, stage in enumerate(SEQUENCE[1:], start=1):
+        state = state.advanced("2026-01-04", "Done.")
+        assert (state.stage, state.completed) == (stage, SEQUENCE[:number])
+        assert inconsistency(state) is None
+    assert state.status is TaskStatus.COMPLETE
+    assert [stage.name for stage in LIFECYCLE.stages if not stage.agent] == ["Awaiting Approval", "Complete"]
 
 
 @pytest.mark.req("HN-32", "HN-61")
 def test_run_ids() -> None:
     """Day, task, stage; the number of the remediation only for Build and QA."""
-    assert run_id("2026-01-04", "TASK-012", Stage.SPECIFICATION, 0) == "RUN-2026-01-04-TASK-012-SPEC"
-    assert run_id("2026-01-04", "T", Stage.BUILD, 1) == "RUN-2026-01-04-T-BUILD-R1"
-    assert run_id("2026-01-04", "T", Stage.QA, 2) == "RUN-2026-01-04-T-QA-R2"
-    assert run_id("2026-01-04", "T", Stage.APPROVAL, 2) == "RUN-2026-01-04-T-APPROVAL"
-    for stage in Stage:
+    run_id, belongs = LIFECYCLE.run_id, LIFECYCLE.is_run_id
+    assert run_id("2026-01-04", "TASK-012", "Specification", 0) == "RUN-2026-01-04-TASK-012-SPEC"
+    assert run_id("2026-01-04", "T", "Build", 1) == "RUN-2026-01-04-T-BUILD-R1"
+    assert run_id("2026-01-04", "T", "QA", 2) == "RUN-2026-01-04-T-QA-R2"
+    assert run_id("2026-01-04", "T", "Awaiting Approval", 2) == "RUN-2026-01-04-T-APPROVAL"
+    for stage in SEQUENCE:
         assert re.fullmatch(r"RUN-\d{4}-\d{2}-\d{2}-T-[A-Z]+", run_id("2026-01-04", "T", stage, 0))
         assert belongs(run_id("2027-12-31", "T", stage, 0), "T", stage, 0)
-    assert not belongs("RUN-2026-01-04-T-BUILD", "T", Stage.BUILD, 1)
-    assert not belongs("RUN-2026-01-04-T-DESIGN", "T", Stage.BUILD, 0)
+    assert not belongs("RUN-2026-01-04-T-BUILD", "T", "Build", 1)
+    assert not belongs("RUN-2026-01-04-T-DESIGN", "T", "Build", 0)
 
 
-@given(states, st.sampled_from(WORKING), st.booleans())
-def test_going_back_gives_a_state_that_makes_sense(state: RunState, stage: Stage, reset: bool) -> None:
+@given(states, st.sampled_from([stage.name for stage in LIFECYCLE.working]), st.booleans())
+def test_going_back_gives_a_state_that_makes_sense(state: RunState, stage: str, reset: bool) -> None:
     """From any consistent state a person can go back to any earlier stage, and the result can be gone on from."""
-    if inconsistency(state) or state.status is TaskStatus.COMPLETE or state.stage.before(stage):
+    if inconsistency(state) or state.status is TaskStatus.COMPLETE or LIFECYCLE.before(state.stage, stage):
         return
     for target in (stage, None):
-        going = run_state.resumed_at(state, target, "2026-01-05", "Resumed.", reset=reset)
+        going = state.resumed(target, "2026-01-05", "Resumed.", reset=reset)
         assert inconsistency(going) is None
         assert going.status is not TaskStatus.BLOCKED
         assert going.remediations == (0 if reset else state.remediations)

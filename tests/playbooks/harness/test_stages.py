@@ -15,8 +15,8 @@ from interlock.engine import Act, Status, best
 from interlock.errors import EngineFault, WorkspaceFailed
 from interlock.playbooks.harness import HarnessInputs, example_files
 from interlock.playbooks.harness.ledger import MISSING, Ledger
-from interlock.playbooks.harness.lifecycle import AGENTS, SEQUENCE, WORKING
 from interlock.playbooks.harness.run_report import Log
+from interlock.playbooks.harness.stages import LIFECYCLE
 from interlock.playbooks.harness.standards import CONTRACTS
 from interlock.playbooks.harness.task_file import GOVERNED, is_governed
 from tests.playbooks.harness.conftest import (
@@ -38,7 +38,9 @@ from tests.playbooks.harness.conftest import (
 )
 
 SILENT = instead(files={})
-NAMES = list(AGENTS.values())
+WORKING = [stage.name for stage in LIFECYCLE.working]
+NAMES = [stage.agent for stage in LIFECYCLE.working]
+STAGE_OF = dict(zip(NAMES, WORKING, strict=True))
 
 
 def under(agent: str) -> str:
@@ -57,11 +59,11 @@ def test_a_task_goes_through_all_stages_by_itself(bench: Bench) -> None:
     close = bench.autonomous().play(attended=False)
     assert close.status is Status.COMPLETE
     assert bench.called == ["po-spec", "feature-design", "tech-lead", "build", "qa"]
-    assert [request.step for request in bench.simulation.world.calls] == [stage.value for stage in WORKING]
-    assert bench.state.completed == SEQUENCE[:6]
+    assert [request.step for request in bench.simulation.world.calls] == WORKING
+    assert bench.state.completed == LIFECYCLE.names[:6]
     assert (bench.state.stage, bench.state.status) == ("Complete", "Complete")
     assert bench.history == [
-        *((stage.value, "Completed") for stage in WORKING),
+        *((stage, "Completed") for stage in WORKING),
         ("Awaiting Approval", "Not required"),
     ]
     assert [row[0].rsplit("-", 1)[1] for row in bench.rows(Log.HISTORY)] == [
@@ -80,8 +82,8 @@ def test_run_state_is_true_whenever_an_agent_works(bench: Bench) -> None:
         seen.append(state.stage)
         assert state.stage == request.step
         assert state.status == "Active"
-        assert state.run_id == f"RUN-2026-01-04-{TASK}-{state.stage.slug.upper()}"
-        assert state.completed == SEQUENCE[: SEQUENCE.index(state.stage)]
+        assert state.run_id == f"RUN-2026-01-04-{TASK}-{LIFECYCLE[state.stage].suffix}"
+        assert state.completed == LIFECYCLE.names[: LIFECYCLE.names.index(state.stage)]
         assert state.notes == (
             f"{state.stage} is with its agent, {request.agent}. Current position: {state.stage} (Active)."
         )
@@ -90,7 +92,7 @@ def test_run_state_is_true_whenever_an_agent_works(bench: Bench) -> None:
         return best(request)
 
     bench.play(agent)
-    assert seen == list(WORKING)
+    assert seen == WORKING
     assert "- None" not in bench.text(RUN_STATE).split("## Artifact Paths")[0]
 
 
@@ -129,7 +131,7 @@ def test_the_writer_refuses_every_other_target(path: str) -> None:
     """A path that is not the controller's raises before anything is written."""
     ledger = Ledger(None, None, None)  # type: ignore[arg-type]
     with pytest.raises(EngineFault, match="not the controller's to write"):
-        asyncio.run(ledger._write(path, "x", expect="", check=lambda _document: None))
+        asyncio.run(ledger._write(path, "x", "", lambda _document: True))
 
 
 @pytest.mark.req("HN-112")
@@ -207,7 +209,7 @@ def test_the_contract_is_loaded_for_each_dispatch(bench: Bench) -> None:
 
     bench.play(agents(po_spec=change))
     loaded = bench.events("contract.loaded")
-    assert [event["stage"] for event in loaded] == [stage.value for stage in WORKING]
+    assert [event["stage"] for event in loaded] == WORKING
     assert len({event["digest"] for event in loaded}) == 2
     assert "## Sketch" in bench.text(f"{ARTIFACTS}/design.md")
 
@@ -289,14 +291,14 @@ def test_failing_twice_halts_the_run_where_it_is(
 ) -> None:
     """Path and class stand in both documents; the stage does not advance; exit 5."""
     close = bench.play(agents(**{under(agent): change}))
-    stage = next(stage for stage in WORKING if AGENTS[stage] == agent)
+    stage = STAGE_OF[agent]
     assert close.exit_code == 5
     assert bench.called.count(agent) == 2
     reason = bench.blocked()
     assert reason.startswith(f"{bench.state.artifacts[stage]}: {cls}")
     assert bench.state.stage == stage
     assert stage not in bench.state.completed
-    assert bench.history[-1] == (stage.value, "Failed")
+    assert bench.history[-1] == (stage, "Failed")
     assert bench.rows(Log.EVIDENCE)[-1][2:] == ("Artifact check", reason)
     assert close.reason == reason
 
@@ -322,12 +324,12 @@ def best_spec() -> str:
 def test_an_agent_that_cannot_be_dispatched(bench: Bench, agent: str) -> None:
     """A clean, recorded stop: Blocked, stage unchanged, exit 5; nobody else is called in its place."""
     close = bench.play(agents(**{under(agent): instead(spawn_error="no such program")}))
-    stage = next(stage for stage in WORKING if AGENTS[stage] == agent)
+    stage = STAGE_OF[agent]
     assert close.exit_code == 5
     assert bench.blocked() == f"Stage {stage}: agent {agent} cannot be dispatched: no such program"
     assert bench.state.stage == stage
     assert bench.called == NAMES[: NAMES.index(agent) + 1]
-    assert bench.history[-1] == (stage.value, "Failed")
+    assert bench.history[-1] == (stage, "Failed")
 
 
 @pytest.mark.req("HN-87", "HN-98")

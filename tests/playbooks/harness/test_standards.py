@@ -7,8 +7,8 @@ import pytest
 from interlock.documents import Document, DocumentState, Sections, load_yaml
 from interlock.playbooks.harness import example_files, standards, templates
 from interlock.playbooks.harness.escalation import Escalation
-from interlock.playbooks.harness.lifecycle import WORKING, Stage
-from interlock.playbooks.harness.standards import CONTRACTS, TABLES, parse_contracts
+from interlock.playbooks.harness.stages import LIFECYCLE
+from interlock.playbooks.harness.standards import CONTRACTS, parse_contracts, tables
 from tests.playbooks.harness.conftest import TASK, Bench
 
 FILES = example_files()
@@ -18,12 +18,30 @@ def document(path: str, text: str | None = None) -> Document:
     return Document(path, DocumentState.OK, FILES[path] if text is None else text)
 
 
-@pytest.mark.parametrize("path", TABLES)
+@pytest.mark.parametrize("path", tables(LIFECYCLE))
 def test_the_shipped_standards_are_what_the_engine_does(path: str) -> None:
     """The YAML block that `init` writes equals the engine's table."""
     (block,) = Sections(FILES[path]).fences("yaml")
-    assert load_yaml(block.content, path) == TABLES[path]
-    standards.check_standard(document(path))
+    assert load_yaml(block.content, path) == tables(LIFECYCLE)[path]
+    standards.check_standard(document(path), LIFECYCLE)
+
+
+@pytest.mark.req("HN-44")
+def test_the_transitions_are_those_of_the_workflow() -> None:
+    """Forward to the next stage, back from a negative QA and from both gates; the last two stages have no agent."""
+    said = [tuple(one.values()) for one in tables(LIFECYCLE)[standards.WORKFLOW]["transitions"]]
+    assert said == [
+        ("Specification", "Design", "artifact verified"),
+        ("Design", "Implementation Planning", "artifact verified"),
+        ("Implementation Planning", "Build", "artifact verified"),
+        ("Build", "QA", "artifact verified"),
+        ("QA", "Build", "QA negative and remediations left"),
+        ("QA", "Awaiting Approval", "QA positive"),
+        ("Awaiting Approval", "Complete", "approved by a person"),
+        ("Awaiting Approval", "Complete", "approval not required"),
+        ("Build", "Implementation Planning", "rejected by a person"),
+        ("Awaiting Approval", "Build", "rejected by a person"),
+    ]
 
 
 @pytest.mark.req("HN-25", "HN-85")
@@ -134,18 +152,16 @@ def test_what_is_filled_in_has_no_holes() -> None:
 @pytest.mark.req("HN-53")
 def test_the_shipped_contracts_are_those_of_the_process() -> None:
     """Each stage needs what the one before it made; only Build writes beyond its artifact."""
-    contracts = parse_contracts(document(CONTRACTS))
-    assert list(contracts) == list(WORKING)
-    needs = {stage: contracts[stage].required for stage in WORKING}
-    spec, design, plan, built = (f"artifact:{stage}" for stage in WORKING[:4])
-    assert needs == {
-        Stage.SPECIFICATION: ("task_file",),
-        Stage.DESIGN: ("task_file", spec),
-        Stage.PLANNING: ("task_file", spec, design),
-        Stage.BUILD: ("task_file", spec, design, plan),
-        Stage.QA: ("task_file", spec, plan, built),
+    contracts = parse_contracts(document(CONTRACTS), LIFECYCLE)
+    spec, design, plan, built = (f"artifact:{stage.name}" for stage in LIFECYCLE.working[:4])
+    assert {stage: contract.required for stage, contract in contracts.items()} == {
+        "Specification": ("task_file",),
+        "Design": ("task_file", spec),
+        "Implementation Planning": ("task_file", spec, design),
+        "Build": ("task_file", spec, design, plan),
+        "QA": ("task_file", spec, plan, built),
     }
-    assert {stage for stage in WORKING if contracts[stage].writes != (f"artifact:{stage}",)} == {Stage.BUILD}
+    assert [stage for stage, contract in contracts.items() if contract.writes] == ["Build"]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +204,7 @@ def test_contracts_that_are_not_there_are_all_named() -> None:
     """Before anything is paid, whichever stage comes next."""
     text = FILES[CONTRACTS].split("## Build")[0]
     with pytest.raises(Escalation) as caught:
-        parse_contracts(document(CONTRACTS, text))
+        parse_contracts(document(CONTRACTS, text), LIFECYCLE)
     assert [one.what for one in caught.value.several] == [
         f"No input contract for stage {stage} in {CONTRACTS}" for stage in ("Build", "QA")
     ]

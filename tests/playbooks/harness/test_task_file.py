@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from interlock.documents import Document, DocumentState
 from interlock.playbooks.harness import example_files
 from interlock.playbooks.harness.escalation import Escalation
-from interlock.playbooks.harness.lifecycle import WORKING, Stage
+from interlock.playbooks.harness.stages import LIFECYCLE
 from interlock.playbooks.harness.task_file import is_governed, leaves, named_task, parse_task, with_approval
 from tests.playbooks.harness.conftest import ARTIFACTS, TASK, TASK_FILE
 
@@ -25,12 +25,12 @@ def document(text: str, path: str = TASK_FILE) -> Document:
 @pytest.mark.req("HN-29")
 def test_a_task_file_says_everything() -> None:
     """Title, id, objective, criteria and the five artifact paths are read as they stand."""
-    task = parse_task(document(TEXT))
+    task = parse_task(document(TEXT), LIFECYCLE)
     assert (task.task_id, task.title) == (TASK, "Greet by name")
     assert task.objective.startswith("`greet.py` prints")
     assert len(task.criteria) == 3
-    assert list(task.artifacts) == list(WORKING)
-    assert task.artifacts[Stage.PLANNING] == f"{ARTIFACTS}/plan.md"
+    assert list(task.artifacts) == [stage.name for stage in LIFECYCLE.working]
+    assert task.artifacts["Implementation Planning"] == f"{ARTIFACTS}/plan.md"
 
 
 @pytest.mark.req("HN-34")
@@ -48,8 +48,8 @@ def test_a_task_file_says_everything() -> None:
 )
 def test_approval_settings_follow_the_mode(lines: str, build: bool, complete: bool) -> None:
     """The mode gives both settings; a setting of its own overrides it; without a mode people approve."""
-    task = parse_task(document(TEXT.replace("- Workflow Mode: standard", lines)))
-    assert (task.approve_build, task.approve_complete) == (build, complete)
+    task = parse_task(document(TEXT.replace("- Workflow Mode: standard", lines)), LIFECYCLE)
+    assert task.asks == {"Build": build, "Complete": complete}
 
 
 @pytest.mark.req("HN-23", "HN-102", "HN-110", "HN-111")
@@ -136,10 +136,10 @@ def test_what_can_be_no_task_is_refused(named: str) -> None:
 
 def test_an_approval_is_written_where_the_file_has_room_for_it() -> None:
     """One field changes; a file without the field is left alone."""
-    text = with_approval(document(TEXT), Stage.BUILD, "ann", "2026-01-04")
+    text = with_approval(document(TEXT), "Build", "ann", "2026-01-04")
     assert text is not None
     assert text == TEXT.replace("- Build Approved By:", "- Build Approved By: ann 2026-01-04")
-    assert with_approval(document("# T\n"), Stage.BUILD, "ann", "now") is None
+    assert with_approval(document("# T\n"), "Build", "ann", "now") is None
 
 
 @given(st.text(max_size=40))
@@ -153,7 +153,7 @@ def test_paths_are_judged_without_failing(path: str) -> None:
 def test_any_text_is_a_task_or_an_escalation(text: str) -> None:
     """The parser never fails otherwise."""
     try:
-        parse_task(document(text))
+        parse_task(document(text), LIFECYCLE)
     except Escalation as error:
         assert error.remedy
 
@@ -172,7 +172,7 @@ def test_all_that_is_wrong_in_a_task_file_is_said_at_once() -> None:
         assert old in text
         text = text.replace(old, new)
     with pytest.raises(Escalation) as caught:
-        parse_task(Document("harness/tasks/TASK-001.md", DocumentState.OK, text))
+        parse_task(Document("harness/tasks/TASK-001.md", DocumentState.OK, text), LIFECYCLE)
     assert [one.what.rpartition(": ")[2] for one in caught.value.several] == [
         *("Task ID", "Objective"),
         '"quick"; expected standard, supervised, autonomous',

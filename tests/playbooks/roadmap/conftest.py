@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from interlock import testing
 from interlock.cli.main import answer
 from interlock.documents import Document, FileFacts
-from interlock.engine import Act, CommandResult, Options, SimulatedWorld, Simulation, best
-from interlock.engine.drive import Close
 from interlock.engine.keys import sha256
-from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
-from interlock.playbooks.roadmap.settings import RoadmapSettings
+from interlock.testing import Act, Finished, Simulation, best
 
 FILE = "roadmap.json"
+INPUTS = RoadmapInputs()
 
 
 def item(identity: Any = 7, **changes: Any) -> dict[str, Any]:
@@ -78,17 +77,13 @@ DRIFT = {"verdict": "drift_detected", "issues": ["src/a.ts departs from the desi
 Reaction = Callable[[Any], Act] | Mapping[str, Any]
 
 
-@dataclass
-class Bench:
+class Bench(testing.Bench):
     """A workspace with a roadmap; `play` runs it. Reactions are looked up by step, or by step and attempt."""
 
-    data: Any = field(default_factory=lambda: [item()])
-    reactions: dict[Any, Reaction] = field(default_factory=dict)
-    flags: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-    files: dict[str, str | bytes] = field(default_factory=dict)
-    command: Callable[[CommandCall], CommandResult] | None = None
-    simulation: Simulation | None = None
+    def __init__(self, data: Any = None, reactions: Mapping[Any, Reaction] | None = None, **how: Any) -> None:
+        super().__init__(roadmap, **how)
+        self.data = [item()] if data is None else data
+        self.reactions: dict[Any, Reaction] = dict(reactions or {})
 
     def agent(self, request: Any) -> Act:
         reaction = self.reactions.get((request.step, request.attempt)) or self.reactions.get(request.step)
@@ -96,37 +91,25 @@ class Bench:
             return good(request)
         return reaction(request) if callable(reaction) else with_data(request, **reaction)
 
-    def simulate(self) -> Simulation:
+    def simulate(self, inputs: RoadmapInputs = INPUTS) -> Simulation:
         content = self.data if isinstance(self.data, str | bytes) else spelled(self.data)
-        options = Options(settings=RoadmapSettings(**self.settings), flags=self.flags)
-        more = {} if self.command is None else {"command": self.command}
-        world = SimulatedWorld({FILE: content, **self.files}, self.agent, **more)
-        self.simulation = Simulation(roadmap, RoadmapInputs(), world, options=options)
-        return self.simulation
+        self.files = {**self.files, FILE: content}
+        return super().simulate(inputs)
 
-    def play(self) -> Close:
-        return self.simulate().go()
+    def play(self, inputs: RoadmapInputs = INPUTS) -> Finished:
+        return self.simulate(inputs).go()
 
-    def refuse(self) -> InterlockError:
-        """The error of a roadmap that is refused before anything came into being."""
-        simulation = self.simulate()
-        before = simulation.world.tree.files[FILE]
-        with pytest.raises(InterlockError) as caught:
-            simulation.go()
-        assert simulation.world.calls == []
-        assert simulation.world.records.identity is None
-        assert simulation.world.tree.files == {FILE: before}
-        return caught.value
+    def refuse(self, inputs: RoadmapInputs = INPUTS) -> InterlockError:
+        self.simulate(inputs)
+        return self.refused()
 
     @property
     def calls(self) -> list[Any]:
-        assert self.simulation is not None
-        return self.simulation.world.calls
+        return self.requests
 
     @property
     def commands(self) -> list[str]:
         """What the engine itself ran."""
-        assert self.simulation is not None
         return [call.argv[-1] for call in self.simulation.world.commands]
 
     @property
@@ -137,28 +120,17 @@ class Bench:
         return [request.brief for request in self.calls if request.step == step][number]
 
     @property
-    def text(self) -> str:
-        assert self.simulation is not None
-        return self.simulation.world.tree.files[FILE].decode()
+    def written(self) -> str:
+        return self.text(FILE)
 
     @property
     def items(self) -> list[dict[str, Any]]:
-        data = json.loads(self.text)
+        data = json.loads(self.written)
         return data if isinstance(data, list) else data["items"]
-
-    def events(self, name: str) -> list[Mapping[str, Any]]:
-        assert self.simulation is not None
-        return [line.data for line in self.simulation.lines if line.event == name]
 
     @property
     def event_names(self) -> list[str]:
-        assert self.simulation is not None
-        return [line.event for line in self.simulation.lines]
-
-    @property
-    def output(self) -> str:
-        assert self.simulation is not None
-        return "".join(str(text) for text in self.simulation.said)
+        return [line.event for line in self.lines]
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from interlock.agents import AgentExit, AgentNews, AgentRequest, MemoryOutput, O
 from interlock.contracts import sample
 from interlock.engine import Act, Playbook
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Host, Quiet
 from interlock.engine.options import Options
+from interlock.engine.runs import Quiet, Runs
 from interlock.engine.simulation import Crash
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
 from interlock.playbooks.roadmap.settings import RoadmapSettings
@@ -116,8 +116,8 @@ class Setup(TestSetup):
         return Options(settings=RoadmapSettings())
 
 
-def host(root: Path, runner: Judging, tripwire: Any = lambda _point: None) -> Host:
-    return Host(root, Setup(root, runner, os.environ), Quiet(), environ={}, version="1", tripwire=tripwire)
+def runs(root: Path, runner: Judging, tripwire: Any = lambda _point: None) -> Runs:
+    return Runs(root, Setup(root, runner, os.environ), Quiet(), environ={}, tripwire=tripwire)
 
 
 @pytest.fixture(scope="module")
@@ -134,8 +134,8 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path
         copied(root, place)
         copies.append(place)
 
-    finished = asyncio.run(host(root, Judging(), copy).run(roadmap, RoadmapInputs()))
-    assert finished.close.exit_code == 0
+    finished = asyncio.run(runs(root, Judging(), copy).run(roadmap, RoadmapInputs()))
+    assert finished.exit_code == 0
     return root, copies
 
 
@@ -151,8 +151,8 @@ def test_every_cut_on_disk_resumes_to_the_same_roadmap(recording: tuple[Path, li
             line.key for known in known_runs(place) for line in known.folder.lines() if line.event == "dispatch.end"
         }
         runner = Judging()
-        finished = asyncio.run(host(place, runner).run(roadmap, RoadmapInputs()))
-        assert finished.close.exit_code == 0
+        finished = asyncio.run(runs(place, runner).run(roadmap, RoadmapInputs()))
+        assert finished.exit_code == 0
         assert documents(place) == documents(expected)
         assert not ended & set(runner.calls), "a dispatch with a recorded end ran again"
         (known,) = known_runs(place)

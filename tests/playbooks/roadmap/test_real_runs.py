@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from interlock.app import Application
+from interlock.app import open_runs
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Call, Finished, Quiet
 from interlock.engine.journal import Tripwire, no_tripwire
+from interlock.engine.playing import Finished
+from interlock.engine.runs import Call, Quiet, Runs
 from interlock.errors import ConfigInvalid, DocumentInvalid
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
 
@@ -78,9 +79,9 @@ class Place:
     def agent(self, code: str = "") -> None:
         (self.root.parent / "agent.py").write_text(AGENT + code + SAY, "utf-8")
 
-    def app(self, tripwire: Tripwire = no_tripwire, view: Quiet | None = None) -> Application:
+    def app(self, tripwire: Tripwire = no_tripwire, view: Quiet | None = None) -> Runs:
         environ = {"PATH": "/usr/bin:/bin", "HOME": str(self.root.parent)}
-        return Application(self.root, view or Quiet(), environ=environ, tripwire=tripwire)
+        return open_runs(self.root, view or Quiet(), environ=environ, tripwire=tripwire)
 
     def run(self, **flags: Any) -> Finished:
         return asyncio.run(self.app().run(roadmap, RoadmapInputs(), Call(flags=flags)))
@@ -125,7 +126,7 @@ def place(tmp_path: Path) -> Place:
 def test_with_agents_that_write_nothing_only_the_roadmap_changes(place: Place) -> None:
     """Agents see their item in progress; git sees one file changed; results are stored before verdicts are drawn."""
     finished = place.run()
-    assert (finished.close.exit_code, finished.close.output) == (0, f"{TOKEN}\n")
+    assert (finished.exit_code, finished.output) == (0, f"{TOKEN}\n")
     assert place.calls == [
         *(f"{agent} {step} 1 in_progress,ready" for agent, step in
           (("Implement", "implement"), ("Testing", "testing"), ("Review", "review"))),
@@ -149,7 +150,7 @@ def test_a_roadmap_that_an_agent_wrote_is_not_taken_over(place: Place) -> None:
     place.roadmap(item(7, notes="mine"))
     place.agent('if step == "implement": Path("roadmap.json").write_text("[]"); answer["evidence"]["files"] = []')
     before = (place.root / FILE).read_text()
-    assert place.run().close.exit_code == 0
+    assert place.run().exit_code == 0
     assert (place.root / FILE).read_text() == before.replace('"ready"', '"done"').replace("false", "true")
     (known,) = known_runs(place.root)
     (event,) = [line.data for line in known.folder.lines() if line.event == "foreign_write"]
@@ -162,7 +163,7 @@ def test_an_interrupted_run_goes_on_at_its_last_finished_step(place: Place) -> N
     place.die(effect=4)
     assert [one["status"] for one in place.items] == ["in_progress", "ready"]
     assert [call.split()[0] for call in place.calls] == ["Implement", "Testing"]
-    assert place.run(once=True).close.exit_code == 0
+    assert place.run(once=True).exit_code == 0
     assert [call.split()[0] for call in place.calls] == ["Implement", "Testing", "Review"]
     assert [one["status"] for one in place.items] == ["done", "ready"]
     assert len(known_runs(place.root)) == 1
@@ -187,7 +188,7 @@ def test_an_edit_of_the_current_item_ends_the_open_run(place: Place, change: dic
     else:
         items[0] |= change
     place.roadmap(*items)
-    assert place.run(once=True).close.exit_code == 0
+    assert place.run(once=True).exit_code == 0
     runs = known_runs(place.root)
     agents = [call.split()[0] for call in place.calls]
     if change is None:
@@ -211,7 +212,7 @@ def test_a_file_that_was_broken_meanwhile_leaves_the_open_run_open(place: Place)
         place.run()
     assert caught.value.what.startswith("roadmap.json is not valid JSON: line ")
     (place.root / FILE).write_bytes(good)
-    assert place.run().close.exit_code == 0
+    assert place.run().exit_code == 0
     assert [call.split()[0] for call in place.calls][:3] == ["Implement", "Testing", "Review"]
 
 
@@ -221,7 +222,7 @@ def test_without_the_engines_folder_the_file_alone_decides(place: Place) -> None
     place.die(effect=4)
     assert [call.split()[0] for call in place.calls] == ["Implement", "Testing"]
     shutil.rmtree(place.root / ".interlock")
-    assert place.run(once=True).close.exit_code == 0
+    assert place.run(once=True).exit_code == 0
     assert [call.split()[0] for call in place.calls] == ["Implement", "Testing", "Review"]
     assert [one["status"] for one in place.items] == ["done", "ready"]
     (known,) = known_runs(place.root)
@@ -236,18 +237,18 @@ def test_without_the_engines_folder_the_file_alone_decides(place: Place) -> None
 def test_after_a_person_unblocks_an_item_the_next_run_works_on_it(place: Place) -> None:
     """The blocked run has ended; a new one continues from the document, with its retries reset by the person."""
     place.agent('if step == "testing": answer["verdict"] = "fail"')
-    assert place.run().close.exit_code == 3
+    assert place.run().exit_code == 3
     assert place.items[0]["status"] == "blocked"
     assert [call.split()[2] for call in place.calls if call.startswith("Implement")] == ["1", "2", "3"]
     place.agent()
     first, second = place.items
-    assert place.run(once=True).close.exit_code == 0
+    assert place.run(once=True).exit_code == 0
     assert place.items[1]["status"] == "done"
     first |= {"status": "ready", "retryCount": 0}
     del first["blockedReasons"]
     place.roadmap(first, place.items[1] if second else second)
     finished = place.run()
-    assert finished.close.output == f"{TOKEN}\n"
+    assert finished.output == f"{TOKEN}\n"
     runs = known_runs(place.root)
     assert runs[1].identity.continues == runs[0].identity.run_id
 
@@ -257,10 +258,10 @@ def test_an_item_added_to_a_finished_roadmap_is_worked_on(place: Place) -> None:
     """Complete is what the file says, not what an earlier run said; without a change the token comes again."""
     place.run()
     before = place.tree()
-    assert place.run().close.output == f"{TOKEN}\n"
+    assert place.run().output == f"{TOKEN}\n"
     assert place.tree() == before
     place.roadmap(*place.items, item(9))
-    assert place.run().close.output == f"{TOKEN}\n"
+    assert place.run().output == f"{TOKEN}\n"
     assert place.items[2]["status"] == "done"
     assert len(known_runs(place.root)) == 2
 
@@ -273,7 +274,7 @@ def test_roles_of_the_team_replace_ours_and_implement_needs_none(place: Place) -
     for role in ("Research", "Architect", "Testing", "Review"):
         (folder / f"{role}.agent.md").write_text(f"---\nname: {role}\n---\n\nOur own {role}.\n")
     place.roadmap(item(7, complexity="complex"))
-    assert place.run().close.exit_code == 0
+    assert place.run().exit_code == 0
     (known,) = known_runs(place.root)
     briefs = {path.parent.name: path.read_text() for path in known.folder.path.glob("dispatches/**/brief.md")}
     assert "Our own Testing." in briefs["Testing#1"]
@@ -293,7 +294,7 @@ def test_a_roles_own_write_scope_is_honoured(place: Place) -> None:
     folder.mkdir(parents=True)
     (folder / "Testing.agent.md").write_text("---\nname: Testing\nwrites: [qa/**]\n---\n\nOur own Testing.\n")
     place.agent('if step == "testing": Path("qa").mkdir(); Path("qa/check.txt").write_text("kept")')
-    assert place.run(once=True).close.exit_code == 0
+    assert place.run(once=True).exit_code == 0
     assert (place.root / "qa/check.txt").read_text() == "kept"
     (known,) = known_runs(place.root)
     (added,) = [line.data for line in known.folder.lines() if line.event == "tests.added"]
@@ -302,7 +303,7 @@ def test_a_roles_own_write_scope_is_honoured(place: Place) -> None:
         settings.write('[agents."roadmap/Testing"]\nwrites = ["tests/**"]\n')
     (place.root / "qa/check.txt").unlink()
     place.agent('if step == "testing": Path("qa").mkdir(exist_ok=True); Path("qa/check.txt").write_text("again")')
-    assert place.run(once=True).close.exit_code == 5
+    assert place.run(once=True).exit_code == 5
     assert not (place.root / "qa/check.txt").exists()
 
 
@@ -314,13 +315,13 @@ def test_the_engine_runs_the_items_commands_where_the_settings_say_so(place: Pla
     place.roadmap(item(7, verification=["test -e made.txt"]))
     before = place.items
     finished = place.run()
-    assert (finished.close.exit_code, place.calls, place.items) == (3, [], before)
-    assert "test -e made.txt: ended with exit status 1" in finished.close.reason
-    assert place.run(no_preflight=True).close.exit_code == 3
+    assert (finished.exit_code, place.calls, place.items) == (3, [], before)
+    assert "test -e made.txt: ended with exit status 1" in finished.reason
+    assert place.run(no_preflight=True).exit_code == 3
     assert {one["source"] for one in place.items[0]["blockedReasons"]} == {"Engine"}
     place.roadmap(place.items[0] | {"status": "ready", "retryCount": 0})
     place.agent('if step == "implement": Path("made.txt").write_text("made"); del answer["noChange"]')
-    assert place.run().close.exit_code == 0
+    assert place.run().exit_code == 0
     assert place.items[0]["status"] == "done"
 
 
@@ -328,9 +329,9 @@ def test_a_dry_run_shows_the_first_brief_and_changes_nothing(place: Place) -> No
     """Selected, marked in memory only, and the dispatch shown."""
     before = place.tree()
     plan = asyncio.run(place.app().plan(roadmap, RoadmapInputs()))
-    assert plan.close.before is not None
-    assert plan.close.before.key == "item-1/attempt-1/implement/Implement#1"
-    assert '"title": "Item 7"' in plan.close.before.detail.brief
+    assert plan.before is not None
+    assert plan.before.key == "item-1/attempt-1/implement/Implement#1"
+    assert '"title": "Item 7"' in plan.before.detail.brief
     assert place.tree() == before
 
 
@@ -341,7 +342,7 @@ def test_the_file_is_replaced_whole_with_its_mode(place: Place) -> None:
     with (place.root / FILE).open("rb") as old:
         before = (place.root / FILE).read_bytes()
         inode = (place.root / FILE).stat().st_ino
-        assert place.run(once=True).close.exit_code == 0
+        assert place.run(once=True).exit_code == 0
         assert old.read() == before
     assert (place.root / FILE).stat().st_ino != inode
     assert (place.root / FILE).stat().st_mode & 0o777 == 0o640

@@ -61,7 +61,7 @@ def test_every_invariant_holds_on_every_path(capsys: pytest.CaptureFixture[str])
     for played in setup.paths(OPTIONS, most=setup.most + 1, sample_of=sampled):
         assert setup.broken(played) == []
         assert "gate.opened" not in {line.event for line in played.simulation.lines}
-        endings[played.close.status.value] += 1
+        endings[played.finished.status.value] += 1
         faults[len(played.schedule)] += 1
     seconds = time.process_time() - began
     with capsys.disabled():

@@ -11,7 +11,7 @@ import pytest
 
 from interlock.engine import Act, CommandResult, Status
 from interlock.engine.checks import UNCOMPARED
-from interlock.engine.drive import Close
+from interlock.engine.playing import Finished
 from interlock.engine.simulation import Crash
 from interlock.engine.world import CommandCall
 from interlock.errors import WorkspaceFailed
@@ -86,7 +86,7 @@ def test_the_file_says_in_progress_while_agents_work_and_done_afterwards(bench: 
     bench.play()
     assert seen == ["in_progress"] * 3
     expected = before.replace('"status": "ready"', '"status": "done"').replace('"passes": false', '"passes": true')
-    assert bench.text == expected
+    assert bench.written == expected
     written = [event for event in bench.events("write") if "out" in event]
     assert len(written) == 2
 
@@ -332,7 +332,7 @@ def test_a_validation_without_usable_verdict_is_asked_again_and_nobody_else(benc
     assert warning in [event["text"] for event in bench.events("warning")]
 
 
-def resumed(bench: Bench) -> Close:
+def resumed(bench: Bench) -> Finished:
     assert bench.simulation is not None
     return bench.simulation.go()
 
@@ -415,7 +415,7 @@ def test_the_reasons_of_a_block_are_evidence_for_the_next_attempt(bench: Bench) 
 ENGINE = {"verify": "engine"}
 
 
-def played(bench: Bench, exits: Callable[[int, str], int] = lambda _number, _command: 0) -> Close:
+def played(bench: Bench, exits: Callable[[int, str], int] = lambda _number, _command: 0) -> Finished:
     """The run, in which the engine's commands end so: by how many ran before, and what the command is."""
 
     def command(call: CommandCall) -> CommandResult:
@@ -470,7 +470,7 @@ def test_preflight_stops_before_the_first_agent(bench: Bench) -> None:
     assert (close.status, close.exit_code, bench.calls) == (Status.STOPPED, 3, [])
     assert "verification-1: npm test, from item 7 of roadmap.json" in str(bench.events("preflight")[0]["commands"])
     assert "No agent was called." in close.reason
-    assert bench.text == before
+    assert bench.written == before
     known = Bench(settings=ENGINE, flags={"accept_baseline": True})
     assert played(known, lambda _number, _command: 1).exit_code == 0
     unasked = Bench(settings=ENGINE, flags={"no_preflight": True})
@@ -766,7 +766,7 @@ def test_a_finished_roadmap_prints_the_token_again_and_changes_nothing(bench: Be
     before = spelled(bench.data)
     close = bench.play()
     assert (close.exit_code, close.output) == (0, f"{TOKEN}\n")
-    assert bench.text == before
+    assert bench.written == before
     assert bench.calls == []
     assert bench.simulation is not None
     assert bench.simulation.world.records.identity is None

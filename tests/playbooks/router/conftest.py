@@ -3,69 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from interlock.engine.drive import Close
-from interlock.engine.journal import Line
-from interlock.engine.model import Delegation
-from interlock.engine.options import Options
-from interlock.engine.simulation import Act, SimulatedWorld, Simulation
+from interlock import testing
+from interlock.engine import Delegation, Playbook
 from interlock.errors import InterlockError
 from interlock.playbooks.router import RouterInputs, example_files, router
-from interlock.playbooks.router.settings import RouterSettings
+from interlock.testing import Act, Finished, Simulation
 
 DONE = Act(message="Done.\n\nStatus: completed\n")
 
 
 @dataclass
-class Bench:
+class Bench(testing.Bench):
     """The example workspace; `play` runs a command in it against a simulated agent."""
 
+    playbook: Playbook = router
     files: dict[str, str | bytes] = field(default_factory=lambda: dict(example_files()))
-    simulation: Simulation | None = None
 
     def simulate(
-        self,
-        line: str,
-        act: Act | Callable[[Any], Act] = DONE,
-        *,
-        parent: Delegation | None = None,
-        **settings: Any,
+        self, line: str, act: Act | Callable[[Any], Act] = DONE, *, parent: Delegation | None = None, **settings: Any
     ) -> Simulation:
-        agent = act if callable(act) else lambda _request: act
-        options = Options(settings=RouterSettings(**settings), parent=parent)
-        self.simulation = Simulation(router, RouterInputs(line), SimulatedWorld(self.files, agent), options=options)
-        return self.simulation
+        self.base = act if callable(act) else lambda _request: act
+        self.parent, self.settings = parent, settings
+        return super().simulate(RouterInputs(line))
 
-    def play(self, line: str, act: Any = DONE, **how: Any) -> Close:
+    def play(self, line: str, act: Any = DONE, **how: Any) -> Finished:
         return self.simulate(line, act, **how).go()
 
     def refuse(self, line: str, **how: Any) -> InterlockError:
-        """The error of a command that is refused before anything came into being."""
-        simulation = self.simulate(line, **how)
-        with pytest.raises(InterlockError) as caught:
-            simulation.go()
-        assert simulation.world.calls == []
-        assert simulation.world.records.identity is None
-        assert simulation.medium.content == b""
-        return caught.value
-
-    @property
-    def lines(self) -> list[Line]:
-        assert self.simulation is not None
-        return self.simulation.lines
-
-    def events(self, name: str) -> list[Mapping[str, Any]]:
-        return [line.data for line in self.lines if line.event == name]
-
-    @property
-    def requests(self) -> list[Any]:
-        assert self.simulation is not None
-        return self.simulation.world.calls
+        self.simulate(line, **how)
+        error = self.refused()
+        assert self.simulation.medium.content == b""
+        return error
 
     def context(self) -> dict[str, Any]:
         """The object that the agent was given."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from interlock.app import Application
+from interlock.app import open_runs
 from interlock.engine import Act
-from interlock.engine.host import Quiet
+from interlock.engine.runs import Quiet
 from interlock.playbooks.router import RouterInputs, example_files, router
 from interlock.playbooks.router.problems import TASK_LIST
 from tests.playbooks.person import WAITS, person
@@ -112,18 +112,18 @@ def test_an_agent_and_a_person_in_one_file(tmp_path: Path, at_odds: bool) -> Non
         fresh.replace(listed)
         (root / "mine.txt").write_text("by a person\n")
 
-    app = Application(root, Quiet(), environ={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+    app = open_runs(root, Quiet(), environ={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
     with person(root, work_on) as seen:
         finished = asyncio.run(app.run(router, RouterInputs("/implement 196")))
     assert seen == ["implementer"]
     assert (root / "mine.txt").read_text() == "by a person\n"
     now = listed.read_text("utf-8")
     if not at_odds:
-        assert finished.close.exit_code == 0, finished.close
+        assert finished.exit_code == 0, finished
         assert now == before.replace("# Tasks\n", "# Tasks of ours\n").replace("[NOT STARTED]", "[DONE]", 1)
         assert (root / "shared.txt").read_text() == "first\nby the agent\n"
         return
-    assert finished.close.exit_code == 5
+    assert finished.exit_code == 5
     assert now == before.replace("[NOT STARTED]", "[PUT OFF]", 1)
     assert (root / "shared.txt").read_text() == "first\n", "half of a dispatch's work must not come in"
     (conflict,) = [line.data for line in finished.lines if line.event == "dispatch.conflict"]

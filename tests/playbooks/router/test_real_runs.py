@@ -17,12 +17,14 @@ import psutil
 import pytest
 
 from interlock.agents import AgentNews
-from interlock.app import Application
+from interlock.app import open_runs
 from interlock.documents import Document, Store
-from interlock.engine.host import Finished, Quiet
+from interlock.engine.playing import Finished
+from interlock.engine.runs import Quiet, Runs
 from interlock.errors import AgentFailed, InterlockError
 from interlock.playbooks.router import RouterInputs, example_files, router
 from interlock.playbooks.router.problems import TASK_LIST, RouterError
+from tests import own_python
 
 PROLOGUE = """
 import json, os, sys, time
@@ -35,13 +37,13 @@ out = sys.stdout.buffer
 
 def route(line):
     import asyncio
-    from interlock.app import Application
-    from interlock.engine.host import Quiet
+    from interlock.app import open_runs
+    from interlock.engine.runs import Quiet
     from interlock.errors import InterlockError
     from interlock.playbooks.router import RouterInputs, router
-    app = Application(Path(env["INTERLOCK_WORKSPACE"]), Quiet(), environ=dict(env))
+    app = open_runs(Path(env["INTERLOCK_WORKSPACE"]), Quiet(), environ=dict(env))
     try:
-        close = asyncio.run(app.run(router, RouterInputs(line))).close
+        close = asyncio.run(app.run(router, RouterInputs(line)))
         return close.output if close.exit_code == 0 else str(close.reason).encode()
     except InterlockError as error:
         return f"{error.exit_code} {error.what}".encode()
@@ -58,9 +60,9 @@ class Place:
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_text(text, "utf-8")
 
-    def app(self, view: Quiet | None = None) -> Application:
-        environ = {"PATH": "/usr/bin:/bin", "HOME": str(self.root.parent)}
-        return Application(self.root, view or Quiet(), environ=environ)
+    def app(self, view: Quiet | None = None) -> Runs:
+        environ = {"PATH": "/usr/bin:/bin", "HOME": str(self.root.parent), **own_python.SHOWN}
+        return open_runs(self.root, view or Quiet(), environ=environ)
 
     def run(self, line: str, agent: str, view: Quiet | None = None) -> Finished:
         self.write("agent.py", PROLOGUE + agent)
@@ -120,8 +122,8 @@ out.write(b"\\xff\\x00 " + json.dumps(given["user_prompt"]).encode() + b"\\r\\nS
         view,
     )
     assert view.sessions == [start["session"] for start in data(finished, "dispatch.start")]
-    assert finished.close.exit_code == 0, finished.close
-    assert finished.close.output == b'\xff\x00 "be brief"\r\nStatus: completed\n\n'
+    assert finished.exit_code == 0, finished
+    assert finished.output == b'\xff\x00 "be brief"\r\nStatus: completed\n\n'
     assert (place.root / TASK_LIST).read_bytes() == before
     assert data(finished, "dispatch.running")[0]["pid"] > 0
     assert len(data(finished, "dispatch.end")) == 1
@@ -147,9 +149,9 @@ def test_a_dry_run_shows_the_brief_and_changes_nothing(place: Place) -> None:
     place.write("agent.py", "raise SystemExit('must not be started')")
     before = place.tree()
     plan = asyncio.run(place.app().plan(router, RouterInputs("/plan 196")))
-    assert plan.close.before is not None
-    assert plan.close.before.key == "stage-3/planner#1"
-    assert "Task 196: Export as CSV" in plan.close.before.detail.brief
+    assert plan.before is not None
+    assert plan.before.key == "stage-3/planner#1"
+    assert "Task 196: Export as CSV" in plan.before.detail.brief
     assert place.tree() == before
 
 
@@ -158,8 +160,8 @@ def test_the_raw_answer_is_kept_where_the_error_says(place: Place) -> None:
     """The path in the error leads to the agent's bytes."""
     place.command("plan", "returns: json\nrouting:\n  default: planner")
     finished = place.run("/plan 196", "out.write(b'not \\xff json')")
-    assert finished.close.exit_code == 5
-    said, raw = finished.close.reason.split(". Raw answer: ")
+    assert finished.exit_code == 5
+    said, raw = finished.reason.split(". Raw answer: ")
     assert said == "Error: planner returned invalid JSON (line 1 column 1)"
     assert (place.root / raw).read_bytes() == b"not \xff json"
 
@@ -187,10 +189,10 @@ print("half of the plan", flush=True)
 time.sleep(600)
 """,
     )
-    assert finished.close.exit_code == 5
-    assert finished.close.output == b""
-    assert finished.close.reason.startswith("Error: planner timed out after 1 s and gave no partial result in time.")
-    assert finished.close.reason.endswith("It had written, at the end:\n\nhalf of the plan")
+    assert finished.exit_code == 5
+    assert finished.output == b""
+    assert finished.reason.startswith("Error: planner timed out after 1 s and gave no partial result in time.")
+    assert finished.reason.endswith("It had written, at the end:\n\nhalf of the plan")
     assert len(data(finished, "partial.requested")) == 1
     assert running_for(data(finished, "dispatch.start")[0]["session"]) == []
     assert data(finished, "stage.3.done")[0]["state"] == "Failed"
@@ -199,6 +201,8 @@ time.sleep(600)
 @pytest.mark.req("RT-66")
 def test_partial_results_are_asked_for_and_relayed(place: Place) -> None:
     """An agent that sees the request and answers in time is relayed as partial."""
+    settings = (place.root / "interlock.toml").read_text("utf-8")
+    place.write("interlock.toml", settings.replace("partial_grace_s = 1.5", "partial_grace_s = 120"))
     place.command("plan", "timeout: 1\nrouting:\n  default: planner")
     finished = place.run(
         "/plan 196",
@@ -208,7 +212,7 @@ while not Path(env["INTERLOCK_PARTIAL"]).exists():
 print("two of four steps")
 """,
     )
-    assert (finished.close.exit_code, finished.close.output) == (1, b"two of four steps\n")
+    assert (finished.exit_code, finished.output) == (1, b"two of four steps\n")
     assert len(data(finished, "partial.requested")) == 1
     assert data(finished, "stage.3.done")[0]["status"] == "partial"
 
@@ -227,8 +231,8 @@ for line in lines[agent]:
 print("Status: completed")
 """,
     )
-    assert finished.close.exit_code == 0, finished.close
-    said = finished.close.output.decode().split("\n")  # type: ignore[union-attr]
+    assert finished.exit_code == 0, finished
+    said = finished.output.decode().split("\n")  # type: ignore[union-attr]
     assert json.loads(said[0]) == ["implementer", 1, ["orchestrator", "implementer"]]
     assert json.loads(said[1]) == ["researcher", 2, ["orchestrator", "implementer", "researcher"]]
     assert json.loads(said[2]) == ["planner", 3, ["orchestrator", "implementer", "researcher", "planner"]]
@@ -250,8 +254,8 @@ for line in lines[agent]:
 print("Status: completed")
 """,
     )
-    assert finished.close.exit_code == 0, finished.close
-    said = finished.close.output.decode().split("\n")  # type: ignore[union-attr]
+    assert finished.exit_code == 0, finished
+    said = finished.output.decode().split("\n")  # type: ignore[union-attr]
     assert [
         line.startswith("2 delegation cycle: orchestrator -> implementer -> router implement 196; ")
         for line in said[:2]
@@ -269,14 +273,14 @@ def test_commands_at_once_have_sessions_of_their_own(place: Place) -> None:
         return list(await asyncio.gather(*calls))
 
     first, second = asyncio.run(both())
-    assert first.close.exit_code == second.close.exit_code == 0
-    assert first.close.output != second.close.output
+    assert first.exit_code == second.exit_code == 0
+    assert first.output != second.output
 
 
 def test_the_same_command_always_runs_anew(place: Place) -> None:
     """A finished command can be given again and is a run of its own."""
     first, second = (place.run("/plan 196", "print('Status: completed')") for _ in range(2))
-    assert first.close.exit_code == second.close.exit_code == 0
+    assert first.exit_code == second.exit_code == 0
     assert first.run_id != second.run_id
 
 
@@ -285,10 +289,10 @@ def test_settings_narrow_what_the_agent_may_change(place: Place) -> None:
     text = (place.root / "interlock.toml").read_text("utf-8")
     place.write("interlock.toml", text + '[agents.implementer]\nwrites = ["src/**"]\n')
     agent = "Path('src').mkdir(exist_ok=True); Path('src/a').write_text('1'); "
-    assert place.run("/implement 196", agent + "print('Status: completed')").close.exit_code == 0
+    assert place.run("/implement 196", agent + "print('Status: completed')").exit_code == 0
     finished = place.run("/implement 196", agent + "Path('b').write_text('1'); print('Status: completed')")
-    assert finished.close.exit_code == 5
-    assert "outside its scope; they were not taken over: b." in finished.close.reason
+    assert finished.exit_code == 5
+    assert "outside its scope; they were not taken over: b." in finished.reason
     assert not (place.root / "b").exists()
 
 
@@ -299,7 +303,7 @@ def test_the_command_line_prints_answers_and_refusals_as_they_are(place: Place) 
     def interlock(line: str) -> subprocess.CompletedProcess[bytes]:
         argv = [sys.executable, "-m", "interlock", "run", "router", line]
         env = {"PATH": "/usr/bin:/bin", "HOME": str(place.root.parent)}
-        return subprocess.run(argv, cwd=place.root, env=env, capture_output=True, timeout=60, check=False)
+        return subprocess.run(argv, cwd=place.root, env=env, capture_output=True, timeout=300, check=False)
 
     place.write(
         "agent.py", PROLOGUE + "out.write(b'a\\x00\\xff' + given['user_prompt'].encode() + b'\\nStatus: completed')"

@@ -28,7 +28,7 @@ def test_every_invariant_holds_on_every_path(files: Mapping[str, str]) -> None:
     endings: Counter[str] = Counter()
     for played in setup.paths(OPTIONS):
         assert setup.broken(played) == []
-        endings[played.close.status] += 1
+        endings[played.finished.status] += 1
     assert endings.total() > 20
     assert {"complete", "degraded", "failed"} <= set(endings) <= {"complete", "degraded", "stopped", "failed"}
 

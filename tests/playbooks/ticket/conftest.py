@@ -14,13 +14,14 @@ import pytest
 from interlock.agents.runner import AgentRequest
 from interlock.documents import load_yaml
 from interlock.engine import Act, CommandCall, CommandResult, Done, Options
-from interlock.engine.drive import Close
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line
 from interlock.engine.keys import sha256
 from interlock.engine.model import GateDecision
-from interlock.engine.people import record_decision, waiting_gate
+from interlock.engine.people import record_decision
+from interlock.engine.playing import Finished
 from interlock.engine.simulation import Simulation
+from interlock.engine.standing import waiting_gate
 from interlock.errors import InterlockError
 from interlock.playbooks.ticket import TicketInputs, ticket
 from interlock.playbooks.ticket.rehearsing import (
@@ -89,7 +90,7 @@ class Bench:
         self.simulation = Simulation(ticket, TicketInputs(request, **inputs), self.world, options=options)
         return self.simulation
 
-    def play(self, request: str = REQUEST, **how: Any) -> Close:
+    def play(self, request: str = REQUEST, **how: Any) -> Finished:
         return self.simulate(request, **how).go()
 
     def refuse(self, request: str = REQUEST, **how: Any) -> InterlockError:

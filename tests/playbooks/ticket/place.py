@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interlock.app import Application
+from interlock.app import open_runs
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Call, Finished, Quiet
 from interlock.engine.journal import Line
+from interlock.engine.playing import Finished
+from interlock.engine.runs import Call, Quiet, Runs
 from interlock.playbooks.ticket import TicketInputs, ticket
+from tests import own_python
 from tests.playbooks.person import WAITS
 
 REQUEST = "ABC-12 fix the login error so that users can sign in"
@@ -136,6 +138,7 @@ class Place:
         return {
             "PATH": f"{self._programs()}:/usr/bin:/bin:/usr/local/bin",
             "HOME": str(self.root.parent / "home"),
+            **own_python.SHOWN,
         }
 
     def _programs(self) -> Path:
@@ -146,10 +149,10 @@ class Place:
         (place / "python3").chmod(0o755)
         return place
 
-    def app(self, **more: Any) -> Application:
+    def app(self, **more: Any) -> Runs:
         (self.root.parent / "home").mkdir(parents=True, exist_ok=True)
         (self.root.parent / "script.json").write_text(json.dumps(self.script))
-        return Application(self.root, Quiet(), environ=self.environ, **more)
+        return open_runs(self.root, Quiet(), environ=self.environ, **more)
 
     def run(self, request: str = REQUEST, *, flags: Mapping[str, Any] | None = None, **inputs: Any) -> Finished:
         return asyncio.run(self.app().run(ticket, TicketInputs(request, **inputs), Call(flags=flags or {})))

@@ -12,12 +12,13 @@ import pytest
 
 from interlock.documents import load_yaml
 from interlock.engine import Status
-from interlock.engine.host import Finished
+from interlock.engine.playing import Finished
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, task
 from tests.playbooks.person import person
 from tests.playbooks.ticket.place import REQUEST, Place, events, git
 from tests.playbooks.ticket.test_door import start
 from tests.playbooks.ticket.test_real_runs import MAKE
+from tests.proofs import long
 
 WORK = "fix(ABC-12): fix the login error so that users can sign in"
 GROUPS = graph(task("T1"), task("T2", "B", needs=("T1",)))
@@ -109,7 +110,7 @@ def called(place: Place) -> list[str]:
 
 
 def check_the_end(clone: Place, finished: Finished, subjects: list[str]) -> None:
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     log = [subject for subject in clone.git("log", "--format=%s").splitlines() if not subject.startswith("docs(")]
     assert log == subjects
     assert clone.git("rev-parse", "--abbrev-ref", "HEAD") == BRANCH
@@ -124,7 +125,7 @@ def check_the_end(clone: Place, finished: Finished, subjects: list[str]) -> None
 
 
 @pytest.mark.req("TK-18", "TK-19", "TK-22", "TK-23", "TK-25", "TK-27", "TK-30")
-@pytest.mark.parametrize("where", LOSSES)
+@pytest.mark.parametrize("where", ["the review", *long("a task of the second group", "the second plan")])
 def test_accepted_work_that_is_in_the_clone_is_not_repeated(place: Place, tmp_path: Path, where: str) -> None:
     """The branch is fetched from where it was pushed to; only what was not done is done."""
     loss = LOSSES[where]
@@ -139,8 +140,9 @@ def test_accepted_work_that_is_in_the_clone_is_not_repeated(place: Place, tmp_pa
     assert "not as they were accepted" not in str(events(finished.lines, "warning"))
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-23", "TK-27")
-@pytest.mark.parametrize("where", LOSSES)
+@pytest.mark.parametrize("where", ["the review", *long("a task of the second group", "the second plan")])
 def test_accepted_work_that_went_with_the_machine_is_done_again(place: Place, tmp_path: Path, where: str) -> None:
     """A warning names the tasks; nothing is planned anew that stands, and nothing is accepted that is not there."""
     loss = LOSSES[where]

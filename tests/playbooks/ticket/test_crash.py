@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app import Application
+from interlock.app import open_runs
 from interlock.engine import Done, Status
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Call, Quiet
 from interlock.engine.journal import Line
+from interlock.engine.runs import Call, Quiet
 from interlock.engine.simulation import Crash
 from interlock.playbooks.ticket import TicketInputs, ticket
 from interlock.playbooks.ticket.rehearsing import HOME, graph, task
@@ -189,7 +189,7 @@ def copies_at_kills(place: Place, story: Uncommitted, scratch: Path) -> dict[str
             forget_the_last_line(root)
 
     finished = asyncio.run(place.app(tripwire=copy).run(ticket, TicketInputs(REQUEST), Call(flags=story.flags)))
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     return copies
 
 
@@ -208,8 +208,8 @@ def test_a_kill_between_git_operations_repeats_none(tmp_path: Path, name: str) -
         other = Place(root, place.script)
         settings = root / "interlock.toml"
         settings.write_text(settings.read_text().replace("/origin/", f"/{root.parent.name}/"))
-        resumed = asyncio.run(Application(root, Quiet(), environ=other.environ).run(ticket, TicketInputs(REQUEST)))
-        assert resumed.close.status is Status.COMPLETE, (point, resumed.close)
+        resumed = asyncio.run(open_runs(root, Quiet(), environ=other.environ).run(ticket, TicketInputs(REQUEST)))
+        assert resumed.status is Status.COMPLETE, (point, resumed)
         check_resumed(other, story, point)
         told = [data["text"] for data in events(resumed.lines, "warning") if "git stash pop stash@{0}" in data["text"]]
         assert len(told) == story.stashed, point

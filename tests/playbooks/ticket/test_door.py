@@ -40,6 +40,7 @@ def call(place: Place, *words: str) -> Answer:
     return Answer(process.returncode, out, err)
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-11", "TK-143", "TK-161")
 def test_from_a_refusal_to_the_last_lines(place: Place) -> None:
     """Errors are said with exit 2; then the six lines alone on standard output, progress on standard error."""
@@ -64,6 +65,7 @@ def test_from_a_refusal_to_the_last_lines(place: Place) -> None:
     assert json.loads(fresh.stdout)["run_id"] != json.loads(again.stdout)["run_id"]
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-103", "EN-17", "EN-31")
 def test_a_waiting_ticket_is_answered(place: Place) -> None:
     """Without a decision it waits with exit 4; `answer` records it, and the run goes on from there."""

@@ -419,6 +419,7 @@ def test_the_work_of_a_refused_attempt_is_there_for_the_next_one(bench: Bench) -
     assert bench.git.files["src/long.txt"] == b"500 good lines\n"
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-44")
 def test_the_work_of_the_last_attempt_outlives_the_run(place: Place) -> None:
     """A paused ticket that gets new attempts goes on with it."""
@@ -426,11 +427,11 @@ def test_the_work_of_the_last_attempt_outlives_the_run(place: Place) -> None:
     strays = {"files": {"src/t1.txt": "500 good lines\n", "src/x.py": "outside\n"}}
     work = {"T1": [strays], "T2": [{"files": {"src/t2.txt": "x\n"}}]}
     place.script = {"tasks": graph(task("T1"), task("T2")), "work": work, "amend": {}}
-    assert place.run().close.reason.startswith("PAUSED")
+    assert place.run().reason.startswith("PAUSED")
     assert place.text("src/t1.txt") == "one\n"
     work["T1"] = [{"run": ["grep -q '500 good lines' src/t1.txt && echo more >> src/t1.txt"]}]
     finished = place.resume(retry=True)
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.text("src/t1.txt") == "500 good lines\nmore\n"
 
 
@@ -608,9 +609,9 @@ def test_what_is_known_of_the_untouched_tree_outlives_the_run(place: Place) -> N
         "tasks": graph(task("T1", files=("src/t1.txt", "Makefile")), task("T2")),
         "work": {"T1": [easy], "T2": [{"status": "ERROR"}]},
     }
-    assert place.run().close.reason.startswith("PAUSED")
+    assert place.run().reason.startswith("PAUSED")
     place.script["work"]["T2"] = [{"files": {"src/t2.txt": "x\n"}}]
-    close = place.resume(retry=True).close
+    close = place.resume(retry=True)
     assert close.exit_code == 4
     assert "The work changed Makefile, by which your tests and checks are run." in close.reason
 

@@ -32,24 +32,24 @@ def on_another_branch(place: Place, name: str = OTHER) -> None:
 def decide(place: Place, choice: str) -> Any:
     import asyncio
 
-    from interlock.engine.host import Call
+    from interlock.engine import people
+    from interlock.engine.runs import Call
 
-    app = place.app()
-    asyncio.run(app.decide("latest", choice, who="somebody"))
+    asyncio.run(people.decide(place.app(), "latest", choice, who="somebody"))
     return asyncio.run(place.app().resume("latest", Call()))
 
 
 @pytest.mark.req("EV-43")
-@pytest.mark.parametrize(("choice", "stacked"), [("base", False), ("here", True)])
+@pytest.mark.parametrize(("choice", "stacked"), [("base", False), pytest.param("here", True, marks=pytest.mark.long)])
 def test_standing_on_another_tickets_branch_is_asked_about(place: Place, choice: str, stacked: bool) -> None:
     """Before the first agent; the work begins where the person says."""
     on_another_branch(place)
     waiting = place.run()
-    assert (waiting.close.exit_code, place.calls) == (4, [])
-    assert f"You are on branch {OTHER}, of ticket XYZ-7, and not on main." in waiting.close.reason
+    assert (waiting.exit_code, place.calls) == (4, [])
+    assert f"You are on branch {OTHER}, of ticket XYZ-7, and not on main." in waiting.reason
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == OTHER
     finished = decide(place, choice)
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == BRANCH
     assert ("of another ticket" in place.git("log", "--format=%s").splitlines()) is stacked
 
@@ -65,15 +65,17 @@ def test_a_question_about_the_base_can_be_declined(bench: Bench) -> None:
     assert (simulation.go().exit_code, bench.called, bench.git.branch) == (3, [], OTHER)
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-43")
 @pytest.mark.parametrize(("base", "stacked"), [("main", False), (OTHER, True)])
 def test_a_base_that_is_named_is_not_asked_about(place: Place, base: str, stacked: bool) -> None:
     on_another_branch(place)
     finished = place.run(base=base)
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert ("of another ticket" in place.git("log", "--format=%s").splitlines()) is stacked
 
 
+@pytest.mark.long
 @pytest.mark.req("EV-43")
 def test_the_remotes_default_branch_is_the_base(place: Place, tmp_path: Path) -> None:
     """Whatever it is called: standing on it, nothing is asked; standing on `main`, that is."""
@@ -86,9 +88,9 @@ def test_the_remotes_default_branch_is_the_base(place: Place, tmp_path: Path) ->
     place.git("checkout", "-q", "-b", "main")
     place.git("commit", "-q", "--allow-empty", "-m", "on main")
     place.script = ONE
-    assert "You are on branch main, and not on trunk." in place.run().close.reason
+    assert "You are on branch main, and not on trunk." in place.run().reason
     finished = decide(place, "base")
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert "on main" not in place.git("log", "--format=%s").splitlines()
 
 
@@ -98,9 +100,21 @@ def test_a_base_with_uncommitted_changes_in_the_way_stops_before_anything(place:
     on_another_branch(place)
     (place.root / "src/t2.txt").write_text("ok, mine\n")
     finished = place.run(base="main")
-    assert (finished.close.exit_code, place.calls) == (3, [])
-    assert "src/t2.txt" in finished.close.reason
+    assert (finished.exit_code, place.calls) == (3, [])
+    assert "src/t2.txt" in finished.reason
     assert (place.git("stash", "list"), place.git("rev-parse", "--abbrev-ref", "HEAD")) == ("", OTHER)
+
+
+@pytest.mark.req("EV-05", "EV-43")
+def test_a_start_that_is_refused_leaves_what_was_checked_out(place: Place) -> None:
+    """The base is looked at, and left again where its checks are red; a later start begins there."""
+    on_another_branch(place)
+    refused = place.run(base="main", test="false")
+    assert (refused.exit_code, place.calls) == (3, [])
+    assert place.git("rev-parse", "--abbrev-ref", "HEAD") == OTHER
+    finished = place.run(base="main")
+    assert finished.status is Status.COMPLETE, finished
+    assert "of another ticket" not in place.git("log", "--format=%s").splitlines()
 
 
 @pytest.mark.req("EV-43")

@@ -24,6 +24,7 @@ def progress(place: Place) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-40", "TK-46")
 def test_the_analysis_sees_every_file(place: Place) -> None:
     """The first file of all is found by its name and by its content; the fingerprint covers all names."""
@@ -38,7 +39,7 @@ def test_the_analysis_sees_every_file(place: Place) -> None:
     assert len(files) > MOST_FILES
     place.begin(files)
     place.script = ONE
-    assert place.run().close.status is Status.COMPLETE
+    assert place.run().status is Status.COMPLETE
     likely = progress(place)["startup"]["impact_scan"]["likely_files"]
     assert likely == ["AAA/text é.c", "AAA/Login.c", "zzz/login.c"]
     tracked = place.git("-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", "main").splitlines()
@@ -46,6 +47,7 @@ def test_the_analysis_sees_every_file(place: Place) -> None:
     assert said == fingerprint(listing(tracked), {"Makefile": sha256_of(place.root / "Makefile")})
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-103")
 def test_many_uncommitted_files_are_all_carried(place: Place) -> None:
     """The question names twenty and counts the rest; the state document has all of them, none is committed."""
@@ -53,10 +55,10 @@ def test_many_uncommitted_files_are_all_carried(place: Place) -> None:
     place.write(dict.fromkeys(MANY, "mine\n"))
     place.script = ONE
     waiting = place.run()
-    assert waiting.close.exit_code == 4
-    assert f"and {len(MANY) - 20} more" in waiting.close.reason
+    assert waiting.exit_code == 4
+    assert f"and {len(MANY) - 20} more" in waiting.reason
     finished = place.run(flags={"dirty": "carry"})
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert progress(place)["carried_files"] == MANY
     assert not set(place.git("log", "--name-only", "--format=", "main..HEAD").splitlines()) & set(MANY)
     assert all((place.root / path).read_text() == "mine\n" for path in map(Path, MANY[::500]))

@@ -324,6 +324,7 @@ def test_a_build_whose_outputs_are_dropped_is_made_again_for_the_tests() -> None
 # -- for real
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-09")
 def test_a_project_that_does_not_ignore_what_it_builds(place: Place) -> None:
     """The tests find what the build made; neither of them leaves anything in the tree or in the commit."""
@@ -336,12 +337,13 @@ def test_a_project_that_does_not_ignore_what_it_builds(place: Place) -> None:
     )
     place.script = ONE
     finished = place.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert not (place.root / "app").exists()
     assert ["app"] in [event["paths"] for event in events(finished.lines, "command.dropped")]
     assert place.git("status", "--porcelain") == ""
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-04")
 def test_a_real_attempt_goes_on_with_the_work_of_the_failed_one(place: Place) -> None:
     """The first one strays and is rejected; the second finds its file, and not the stray one."""
@@ -353,13 +355,14 @@ def test_a_real_attempt_goes_on_with_the_work_of_the_failed_one(place: Place) ->
         "work": {"T1": [first, second], "T2": [{"files": {"src/t2.txt": "ok, T2\n"}}]},
     }
     finished = place.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.git("show", f"{BRANCH}~1:src/t1.txt") == "ok, whole"
     assert not (place.root / "stray.c").exists()
     (violation,) = events(finished.lines, "scope.violation")
     assert "+x" in place.text(violation["patch"])
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-05", "LY-07", "EN-36", "EN-23")
 def test_a_person_edits_and_commits_while_a_real_agent_works(place: Place) -> None:
     """Another place of the same file, a file of their own with a commit, both state documents: all of it stays."""
@@ -385,7 +388,7 @@ def test_a_person_edits_and_commits_while_a_real_agent_works(place: Place) -> No
 
     with person(place.root, work_on) as waited:
         finished = place.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert waited == ["task-executor-T1"]
     assert place.git("log", "--format=%s").splitlines() == [
         "docs(ABC-12): refresh documentation", WORK, "theirs", "first",
@@ -398,6 +401,7 @@ def test_a_person_edits_and_commits_while_a_real_agent_works(place: Place) -> No
     assert "somebody committed" in json.dumps(events(finished.lines, "warning"))
 
 
+@pytest.mark.long
 @pytest.mark.req("LY-05", "LY-37")
 def test_a_real_conflict_is_kept_and_worked_in_again(place: Place) -> None:
     """The same line: the person's stays, the agent's is a patch, and the next attempt sees both in its brief."""
@@ -421,7 +425,7 @@ def test_a_real_conflict_is_kept_and_worked_in_again(place: Place) -> None:
 
     with person(place.root, work_on):
         finished = place.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.git("show", f"{BRANCH}~1:src/t1.txt") == "ok, the person's\nok, the agent's"
     (conflict,) = events(finished.lines, "dispatch.conflict")
     assert "+ok, the agent's" in place.text(conflict["patch"])

@@ -179,6 +179,7 @@ def test_an_acceptance_without_its_work_is_not_the_end(bench: Bench) -> None:
 # -- in real repositories
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-153", "EN-46")
 def test_the_advice_of_a_refused_commit_leads_to_all_of_the_work(place: Place) -> None:
     """A real hook complains of one file; mended and resumed, both files are in the commit."""
@@ -186,11 +187,11 @@ def test_the_advice_of_a_refused_commit_leads_to_all_of_the_work(place: Place) -
     hook(place, NO_BLANKS)
     place.script = BOTH
     finished = place.run()
-    assert finished.close.exit_code == 3
-    assert "a blank at the end" in finished.close.reason
+    assert finished.exit_code == 3
+    assert "a blank at the end" in finished.reason
     (place.root / "src/t1.txt").write_text("ok, T1\n")
     resumed = place.resume()
-    assert resumed.close.status is Status.COMPLETE, resumed.close
+    assert resumed.status is Status.COMPLETE, resumed
     at = place.git("log", "--format=%h", "--grep=^fix(ABC-12)")
     assert place.git("show", "--name-only", "--format=", at).splitlines() == [".gitignore", "src/t1.txt", "src/t2.txt"]
     assert place.git("show", f"{at}:src/t1.txt") == "ok, T1"
@@ -198,46 +199,49 @@ def test_the_advice_of_a_refused_commit_leads_to_all_of_the_work(place: Place) -
     assert [call[1] for call in place.calls].count("task-executor-T1") == 1
 
 
+@pytest.mark.long
 def test_what_a_person_mended_and_committed_by_hand_is_not_done_again(place: Place) -> None:
     """The ticket goes on behind the commit, once build and tests are green."""
     place.begin(MAKE)
     hook(place, NO_BLANKS)
     place.script = BOTH
-    assert place.run().close.exit_code == 3
+    assert place.run().exit_code == 3
     (place.root / "src/t1.txt").write_text("ok, T1\n")
     place.git("commit", "-q", "-m", "by hand", "--", "src")
     calls = [call[1] for call in place.calls if call[0] != "Initializer"]
     resumed = place.resume()
-    assert resumed.close.status is Status.COMPLETE, resumed.close
+    assert resumed.status is Status.COMPLETE, resumed
     assert [call[1] for call in place.calls if call[0] != "Initializer"] == calls
     assert place.git("show", f"{BRANCH}:src/t1.txt") == "ok, T1"
     assert place.git("status", "--porcelain", "--", "src") == ""
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-31")
 def test_the_machine_is_lost_while_the_hook_runs(place: Place) -> None:
     """The disk as it is in the middle of the commit, without `.interlock/`: run again, and the commit is there."""
     place.begin(MAKE)
     hook(place, "#!/bin/sh\ntest -d ../lost || cp -R . ../lost\n")
     place.script = BOTH
-    assert place.run().close.status is Status.COMPLETE
+    assert place.run().status is Status.COMPLETE
     lost = Place(place.root.parent / "lost", BOTH)
     shutil.rmtree(lost.root / ".interlock")
     assert lost.git("log", "--format=%s") == "first"
     again = lost.run()
-    assert again.close.status is Status.COMPLETE, again.close
+    assert again.status is Status.COMPLETE, again
     assert WORK in lost.git("log", "--format=%s").splitlines()
     assert lost.git("status", "--porcelain", "--", "src") == ""
-    assert lost.run().close.exit_code == 0
+    assert lost.run().exit_code == 0
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-22", "TK-23", "TK-27")
 def test_another_clone_after_a_refused_commit_does_the_work_again(place: Place, tmp_path: Path) -> None:
     """Neither branch nor changes came along, only `prompts/`: gate, tasks and review once more, one commit."""
     place.begin(MAKE)
     hook(place, NO_BLANKS)
     place.script = BOTH
-    assert place.run().close.exit_code == 3
+    assert place.run().exit_code == 3
     git(tmp_path, "clone", "-q", "-b", "main", str(place.root), str(tmp_path / "elsewhere"))
     clone = Place(tmp_path / "elsewhere", BOTH)
     clone.git("remote", "remove", "origin")
@@ -245,7 +249,7 @@ def test_another_clone_after_a_refused_commit_does_the_work_again(place: Place, 
     clone.git("config", "user.email", "person@example.org")
     shutil.copytree(place.root / "prompts", clone.root / "prompts")
     finished = clone.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert [call[1] for call in clone.calls].count("task-executor-T2") == 1
     assert clone.git("show", f"{BRANCH}:src/t2.txt") == "ok, T2"
     assert load_yaml(clone.text(f"{HOME}/progress.yaml"), "x")["iterations"][0]["status"] == "ACCEPTED"

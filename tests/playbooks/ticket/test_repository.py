@@ -9,13 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine import Status
+from interlock.engine import Status, people
 from interlock.engine.folder import known_runs
-from interlock.engine.host import Finished
+from interlock.engine.playing import Finished
 from interlock.playbooks.ticket import TicketInputs, ticket
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, task
 from tests.playbooks.ticket.place import REQUEST, Place, events, git
 from tests.playbooks.ticket.test_real_runs import MAKE, ONE
+
+pytestmark = (
+    pytest.mark.long
+)  # whole runs; test_gate.py asks the same of a simulated git, test_real_runs.py of a real one
 
 WORK = "fix(ABC-12): fix the login error so that users can sign in"
 BOTH = {
@@ -31,7 +35,7 @@ def committed(place: Place) -> set[str]:
 
 def answer(place: Place, choice: str) -> Finished:
     """Decide the open gate as `interlock answer` does, and go on."""
-    asyncio.run(place.app().decide("latest", choice))
+    asyncio.run(people.decide(place.app(), "latest", choice))
     return place.resume()
 
 
@@ -50,11 +54,11 @@ def test_stashed_code_that_the_ticket_changed_too_is_kept_until_it_is_taken_out(
     (place.root / "src/new.txt").write_text("ok, new and mine\n")
     place.script = ONE
     waiting = place.run()
-    assert waiting.close.exit_code == 4
-    assert waiting.close.gate is not None
-    assert [choice["name"] for choice in waiting.close.gate["choices"]] == ["stash", "abort"]
+    assert waiting.exit_code == 4
+    assert waiting.gate is not None
+    assert [choice["name"] for choice in waiting.gate["choices"]] == ["stash", "abort"]
     finished = answer(place, "stash")
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.text("src/t1.txt") == "ok now\n"
     assert not (place.root / "src/new.txt").exists()
     assert "git stash pop stash@{0}" in warnings(finished)
@@ -84,22 +88,22 @@ def test_documentation_that_conflicts_on_the_branch_stays_in_its_stash(place: Pl
     """Exit 3 on the branch with the stash named; after the conflict is resolved the ticket goes on, once only."""
     with_conflicting_branch(place)
     finished = place.run()
-    assert finished.close.exit_code == 3
-    said = finished.close.reason.splitlines()
+    assert finished.exit_code == 3
+    said = finished.reason.splitlines()
     assert said[0] == f"ERROR: stash could not be applied on {BRANCH}; it is kept as stash@{{0}}"
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == BRANCH
     assert place.git("show", "stash@{0}:README.md") == "mine"
     assert "<<<<<<<" in place.text("README.md")
 
     unresolved = place.resume()
-    assert unresolved.close.exit_code == 3
-    assert "in the middle of something (unmerged-files)" in unresolved.close.reason
+    assert unresolved.exit_code == 3
+    assert "in the middle of something (unmerged-files)" in unresolved.reason
     assert place.git("show", "stash@{0}:README.md") == "mine"
 
     (place.root / "README.md").write_text("theirs and mine\n")
     place.git("add", "README.md")
     done = place.resume()
-    assert done.close.status is Status.COMPLETE, done.close
+    assert done.status is Status.COMPLETE, done
     assert place.text("README.md") == "theirs and mine\n"
     assert "README.md" not in set(place.git("show", "--name-only", "--format=", "HEAD~1").splitlines())
     assert place.git("stash", "list").count("\n") == 0
@@ -134,7 +138,7 @@ def test_a_stash_that_the_user_makes_between_crash_and_resume_is_the_users(place
     (place.root / "src/other.txt").write_text("ok, the user's\n")
     place.git("stash", "push", "-q", "-m", "the user's own")
     finished = place.resume()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.text("README.md") == "mine\n"
     assert place.text("src/other.txt") == "ok\n"
     assert place.git("stash", "list", "--format=%gs").split(": ")[1:] == ["the user's own"]
@@ -151,18 +155,18 @@ def test_what_the_user_writes_while_the_gate_waits_is_asked_about(place: Place) 
     (place.root / "mine.py").write_text("x = 1\n")
     place.script = BOTH
     waiting = place.run()
-    assert waiting.close.gate is not None
-    assert [choice["name"] for choice in waiting.close.gate["choices"]] == ["stash", "carry", "abort"]
+    assert waiting.gate is not None
+    assert [choice["name"] for choice in waiting.gate["choices"]] == ["stash", "carry", "abort"]
     (place.root / "src/t2.txt").write_text("ok, but mine\n")
     again = answer(place, "carry")
-    assert again.close.exit_code == 4
-    assert again.close.gate is not None
-    assert [choice["name"] for choice in again.close.gate["choices"]] == ["stash", "abort"]
-    assert "src/t2.txt" in again.close.reason
+    assert again.exit_code == 4
+    assert again.gate is not None
+    assert [choice["name"] for choice in again.gate["choices"]] == ["stash", "abort"]
+    assert "src/t2.txt" in again.reason
     assert "the repository changed while the git gate waited" in warnings(again)
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
     finished = answer(place, "stash")
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.git("show", "stash@{0}:src/t2.txt") == "ok, but mine"
     assert place.git("show", "stash@{0}^3:mine.py") == "x = 1"
     assert "mine" not in place.git("log", "-p", "--format=", "main..HEAD", "--", "src")
@@ -188,10 +192,10 @@ def test_an_answer_holds_for_the_content_that_was_there(place: Place, what: str)
     place.write({"src/other.txt": "ok, mine\n", "mine.py": "x = 1\n", "staged.py": "x = 1\n"})
     place.git("add", "staged.py")
     place.script = BOTH
-    assert place.run().close.exit_code == 4
+    assert place.run().exit_code == 4
     CHANGES[what](place)
-    assert answer(place, "carry").close.exit_code == 4
-    assert answer(place, "carry").close.status is Status.COMPLETE
+    assert answer(place, "carry").exit_code == 4
+    assert answer(place, "carry").status is Status.COMPLETE
     assert not committed(place) & {"src/other.txt", "mine.py", "staged.py"}
 
 
@@ -201,10 +205,10 @@ def test_what_the_user_writes_while_the_branch_is_asked_about_is_seen(place: Pla
     behind(place)
     (place.root / "src/t1.txt").write_text("ok, but mine\n")
     again = answer(place, "switch")
-    assert again.close.exit_code == 4
-    assert "src/t1.txt" in again.close.reason
+    assert again.exit_code == 4
+    assert "src/t1.txt" in again.reason
     finished = answer(place, "stash")
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.git("show", "stash@{0}:src/t1.txt") == "ok, but mine"
     assert place.git("show", f"{BRANCH}~1:src/t1.txt") == "ok now"
 
@@ -221,8 +225,8 @@ def behind(place: Place) -> str:
     place.git("commit", "-qm", "later")
     place.script = ONE
     waiting = place.run()
-    assert waiting.close.exit_code == 4
-    assert f"Branch {BRANCH} exists and does not contain the present state" in waiting.close.reason
+    assert waiting.exit_code == 4
+    assert f"Branch {BRANCH} exists and does not contain the present state" in waiting.reason
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
     return place.git("rev-parse", BRANCH)
 
@@ -231,7 +235,7 @@ def test_a_branch_that_lacks_the_present_state_is_used_if_a_person_says_so(place
     """`switch`: the work goes on top of it as it is."""
     old = behind(place)
     finished = answer(place, "switch")
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert "later" not in place.git("log", "--format=%s").splitlines()
     assert place.git("merge-base", old, "HEAD") == old
 
@@ -239,7 +243,7 @@ def test_a_branch_that_lacks_the_present_state_is_used_if_a_person_says_so(place
 def test_a_branch_that_lacks_the_present_state_can_be_refused(place: Place) -> None:
     """`abort` ends the run at once; branch and HEAD are where they were."""
     old = behind(place)
-    asyncio.run(place.app().decide("latest", "abort"))
+    asyncio.run(people.decide(place.app(), "latest", "abort"))
     (known,) = known_runs(place.root)
     assert known.folder.lines()[-1].data["reason"] == "ERROR: aborted at the git gate; nothing was changed. STOPPING."
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
@@ -252,8 +256,8 @@ def test_a_branch_that_git_cannot_make_stops_the_run(place: Place) -> None:
     place.git("branch", "fix")
     place.script = ONE
     finished = place.run()
-    assert finished.close.exit_code == 3
-    assert f"branch {BRANCH} cannot be checked out" in finished.close.reason
+    assert finished.exit_code == 3
+    assert f"branch {BRANCH} cannot be checked out" in finished.reason
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
 
 
@@ -267,9 +271,9 @@ def test_carried_code_that_the_branch_has_otherwise_stops_the_run(place: Place) 
     (place.root / "mine.py").write_text("x = 2\n")
     place.script = ONE
     finished = place.run(flags={"dirty": "carry"})
-    assert finished.close.exit_code == 3
-    assert f"branch {BRANCH} cannot be checked out" in finished.close.reason
-    assert "mine.py" in finished.close.reason
+    assert finished.exit_code == 3
+    assert f"branch {BRANCH} cannot be checked out" in finished.reason
+    assert "mine.py" in finished.reason
     assert place.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
     assert place.text("mine.py") == "x = 2\n"
 
@@ -322,8 +326,8 @@ def test_what_is_in_progress_is_left_alone(place: Place, what: str) -> None:
     before = state()
     place.script = ONE
     finished = place.run(flags={"dirty": "stash"})
-    assert finished.close.exit_code == 3
-    assert mark in finished.close.reason
+    assert finished.exit_code == 3
+    assert mark in finished.reason
     assert state() == before
 
 
@@ -355,11 +359,11 @@ def test_a_hook_that_refuses_the_commit(place: Place, name: str) -> None:
     before = place.git("rev-parse", "HEAD")
     place.script = BOTH
     refused = place.run()
-    assert refused.close.exit_code == 3
-    assert "the work is accepted, but the commit failed" in refused.close.reason
+    assert refused.exit_code == 3
+    assert "the work is accepted, but the commit failed" in refused.reason
     assert {"commit-msg": "no reviewer named", "pre-commit": "lint", "commit-msg elsewhere": "not here"}[
         name
-    ] in refused.close.reason
+    ] in refused.reason
     assert place.git("rev-parse", "HEAD") == before
     assert place.text("src/t1.txt") == "ok, T1\n"
     assert not (place.root / ".git/interlock-index").exists()
@@ -368,7 +372,7 @@ def test_a_hook_that_refuses_the_commit(place: Place, name: str) -> None:
         place.git("commit", "-qm", "mended", "--", str(hook.relative_to(place.root)))
     calls = len(place.calls)
     done = place.resume()
-    assert done.close.status is Status.COMPLETE, done.close
+    assert done.status is Status.COMPLETE, done
     assert {call[0] for call in place.calls[calls:]} <= {"Initializer"}
     assert place.git("log", "--format=%s").splitlines().count(WORK) == 1
 
@@ -381,7 +385,7 @@ def test_a_hook_that_formats_what_is_committed(place: Place) -> None:
     hook.write_text("#!/bin/sh\necho 'ok, formatted' > src/t1.txt\ngit add src/t1.txt\n")
     hook.chmod(0o755)
     place.script = BOTH
-    assert place.run().close.status is Status.COMPLETE
+    assert place.run().status is Status.COMPLETE
     assert place.git("show", "HEAD:src/t1.txt") == "ok, formatted"
     assert place.git("status", "--porcelain") == ""
 
@@ -398,7 +402,7 @@ def test_no_hook_runs_but_for_the_commit(place: Place) -> None:
         hook.chmod(0o755)
     (place.root / "README.md").write_text("new\n")
     place.script = ONE
-    assert place.run().close.status is Status.COMPLETE
+    assert place.run().status is Status.COMPLETE
     lines = ran.read_text().splitlines()
     assert {line.rsplit(" ", 1)[1] for line in lines} == {BRANCH}
     assert "post-checkout" not in ran.read_text()
@@ -416,7 +420,7 @@ def test_the_users_documentation_is_carried_and_never_committed(place: Place) ->
     place.write(mine)
     place.script = BOTH
     finished = place.run()
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert {path: place.text(path) for path in mine} == mine
     assert not committed(place) & set(mine)
     assert "docs/FINDINGS.md" in committed(place)
@@ -431,11 +435,11 @@ def test_the_users_documentation_that_a_task_would_commit_is_asked_about(place: 
     work = {"T1": [{"files": {"src/t1.txt": "ok now\n", "README.md": "the ticket's\n"}}]}
     place.script = {"tasks": graph(task("T1", files=("src/t1.txt", "README.md"))), "work": work}
     waiting = place.run()
-    assert waiting.close.exit_code == 4
-    assert waiting.close.gate is not None
-    assert [choice["name"] for choice in waiting.close.gate["choices"]] == ["stash", "abort"]
+    assert waiting.exit_code == 4
+    assert waiting.gate is not None
+    assert [choice["name"] for choice in waiting.gate["choices"]] == ["stash", "abort"]
     finished = answer(place, "stash")
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.git("show", "HEAD~1:README.md") == "the ticket's"
     assert place.git("show", "stash@{0}:README.md") == "mine"
 
@@ -457,7 +461,7 @@ def test_only_the_work_is_committed(place: Place) -> None:
         "work": {"T1": [{"files": files}]},
     }
     finished = place.run(flags={"dirty": "carry"})
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     place.git("config", "core.quotePath", "false")
     assert set(place.git("show", "--name-only", "--format=", "HEAD~1").splitlines()) == {".gitignore", *files}
     assert place.git("status", "--porcelain").splitlines() == users
@@ -476,7 +480,7 @@ def test_changes_inside_a_submodule_stay_there(place: Place, tmp_path: Path, cho
     (place.root / "lib/lib.txt").write_text("mine\n")
     place.script = BOTH
     finished = place.run(flags={"dirty": choice})
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     assert place.text("lib/lib.txt") == "mine\n"
     assert "lib" not in committed(place)
     assert git(place.root / "lib", "log", "--format=%s") == "first"
@@ -491,7 +495,7 @@ def test_worktrees_of_the_user_are_left_alone(place: Place, tmp_path: Path) -> N
     (side / "new.py").write_text("x\n")
     before = place.git("worktree", "list", "--porcelain").count("worktree ")
     place.script = BOTH
-    assert place.run().close.status is Status.COMPLETE
+    assert place.run().status is Status.COMPLETE
     assert git(side, "status", "--porcelain").splitlines() == ["M src/t1.txt", "?? new.py"]
     assert git(side, "rev-parse", "--abbrev-ref", "HEAD") == "side"
     assert place.git("worktree", "list", "--porcelain").count("worktree ") == before
@@ -503,7 +507,7 @@ def test_a_repository_without_a_commit_and_without_files(place: Place) -> None:
     files = {"Makefile": MAKE["Makefile"], "test.sh": "grep -q ok a.txt\n", "a.txt": "ok\n"}
     place.script = {"tasks": graph(task("T1", files=tuple(files))), "work": {"T1": [{"files": files}]}}
     finished = place.run(build="make build", test="make test", flags={"no_preflight": True})
-    assert finished.close.status is Status.COMPLETE, finished.close
+    assert finished.status is Status.COMPLETE, finished
     subjects = place.git("log", "--format=%s").splitlines()
     assert subjects[-1] == WORK
     assert set(place.git("ls-tree", "-r", "--name-only", place.git("rev-list", "--max-parents=0", "HEAD")).split()) == {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from interlock.playbooks.feature import FeatureInputs
-from interlock.playbooks.feature.briefs import BEST
-from interlock.playbooks.feature.layout import CRITICS, REVIEWERS, VERIFIERS, Layout
+from interlock.playbooks.feature.layout import Layout
+from interlock.playbooks.feature.members import ANYBODY, CT, MEMBERS, R, V
 from interlock.playbooks.feature.memory_file import sample_memory
 from tests.real_clients.house import CHANGED, LOGIN, MISCHIEF, SESSION, TEST, House, Story, anybody, by
 from tests.real_clients.person import CODES, REMARKS, Remark
@@ -33,7 +33,7 @@ def task(name: str, file: str) -> Write:
 
 def remembers(name: str) -> tuple[Step, ...]:
     """The private memory of an agent that has nothing against the work, and its last word."""
-    return Write("{memory}", sample_memory(name, BEST.get(name, "N/A"))), Say("DONE: as asked")
+    return Write("{memory}", sample_memory(name, (MEMBERS.row(name) or ANYBODY).words.all[-1])), Say("DONE: as asked")
 
 
 def member(name: str, *work: Step) -> Rule:
@@ -55,7 +55,7 @@ def writer(name: str, *paths: str, text: str = TEXT, before: tuple[Step, ...] = 
 
 def check(house: House) -> None:
     assert house.finished is not None
-    assert str(house.finished.close.output).splitlines()[0] == "DONE: feature names is complete"
+    assert str(house.finished.output).splitlines()[0] == "DONE: feature names is complete"
     assert set(house.git("diff", "--name-only").splitlines()) == {"README.md", *CHANGED}
 
 
@@ -67,16 +67,16 @@ FEATURE = Story(
         member("implementer-T01", LOGIN, MISCHIEF, CODES, Shell(f"git diff --stat {CHANGED[0]}")),
         member("implementer-T02", SESSION),
         writer("v-tests", text=PROVEN, before=(Shell(TEST), REMARKS)),
-        *(writer(name, text=PROVEN) for name in VERIFIERS if name != "v-tests"),
+        *(writer(name, text=PROVEN) for name in MEMBERS.names(V) if name != "v-tests"),
         writer("r-knowledge", "own", "suggestions", "decisions"),
-        *(writer(name) for name in (*CRITICS, *REVIEWERS) if name != "r-knowledge"),
+        *(writer(name) for name in MEMBERS.names(CT, R) if name != "r-knowledge"),
         writer("post-mortem", "own", "run_log"),
         anybody(Write("{own}", TEXT), *remembers("anybody"), matches=(outputs("own"), MEMORY)),
     ),
     calls={
         "researcher": 4,
         "implementer": 2,
-        **dict.fromkeys(("spec", "designer", *CRITICS, "planner", *VERIFIERS, *REVIEWERS, "post-mortem"), 1),
+        **dict.fromkeys(("spec", "designer", "planner", *MEMBERS.names(CT, V, R), "post-mortem"), 1),
     },
     meddler="implementer-T01",
     check=check,

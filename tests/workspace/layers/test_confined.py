@@ -20,6 +20,7 @@ from interlock.workspace import Confinement, Mode, Network, Workspace, open_laye
 from interlock.workspace.layers import making, probe
 from interlock.workspace.layers.folder import LayerFolder
 from interlock.workspace.layers.relay import SOCKET_NAME, relay
+from tests.own_python import PLACES
 
 from .conftest import CONFINED, Bench, MakeBench, environment
 
@@ -79,6 +80,32 @@ async def test_more_can_be_shown_and_programs_on_path_are(confined: Bench, tmp_p
     assert not (home / "tools/new").exists()
     done = confined.run(layer, [str(put(tmp_path / "own.sh", "#!/bin/sh\necho mine\n", 0o755))])
     assert done.out == "mine\n", "a program named by its path can be started wherever it lies"
+    (home / "tools/link").symlink_to("/bin/echo")
+    assert confined.run(layer, [str(home / "tools/link"), "x"]).out == "x\n", "also a link in a folder that is shown"
+
+
+@pytest.mark.req("LY-11", "LY-33")
+async def test_the_workspaces_own_environment_has_its_python_and_its_links_show_nothing_else(confined: Bench) -> None:
+    """Wherever in HOME that Python lies; links that a program left among the programs on PATH lead nowhere."""
+    home, root = confined.home, confined.root
+    put(home / "odd/place/bin/python3.12", "#!/bin/sh\ncat $(dirname $(realpath $0))/../lib/python3.12/os.py\n", 0o755)
+    put(home / "odd/place/lib/python3.12/os.py", "a whole Python\n")
+    put(home / "odd/place/secret", "secret")
+    key = put(home / ".ssh/id", "secret", 0o600)
+    programs = root / ".venv/bin"
+    programs.mkdir(parents=True)
+    (programs / "python").symlink_to(home / "odd/place/bin/python3.12")
+    (root / ".gitignore").write_text(".venv/\ntools\n")
+    layer = await confined.layer()
+    assert confined.sh(layer, ".venv/bin/python; ls ~/odd/place") == "a whole Python\nbin\nlib\n"
+    base = await confined.workspace.snapshot()
+    confined.sh(layer, 'ln -s "$1" .venv/bin/key; ln -s "$2" tools; ln -s "$2" .venv/lib', str(key), str(key.parent))
+    await layer.take_ignored((await layer.found(base)).ignored)
+    assert (programs / "key").read_text() == (root / "tools/id").read_text() == "secret", "outside it is there"
+    confined.env["PATH"] = f"{programs}:{root / 'tools'}:{confined.env['PATH']}"
+    confined.layers = open_layers(confined.workspace, environ=confined.env, maker=confined.maker)
+    again = await confined.layer("run-2")
+    assert confined.sh(again, "python; cat .venv/bin/key tools/id ~/.ssh/id || true") == "a whole Python\n"
 
 
 @pytest.mark.req("LY-11")
@@ -306,7 +333,7 @@ async def test_the_engines_folder_is_another_one_inside(confined: Bench) -> None
 
 async def test_a_nested_interlock_works_in_copies_and_counts_as_confined(confined: Bench) -> None:
     """Inside a confined layer no further namespaces are to be had, and none are needed."""
-    layer = await confined.layers.make("run-1", confined.confinement, parent=b"{}")
+    layer = await confined.layers.make("run-1", replace(confined.confinement, shown=PLACES), parent=b"{}")
     code = (
         "import asyncio, os, sys; from pathlib import Path; from interlock.workspace import *\n"
         "async def main():\n"

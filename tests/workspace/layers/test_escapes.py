@@ -31,7 +31,7 @@ import json, subprocess, sys
 ways = json.load(open(sys.argv[1]))
 for name, code in ways:
     words = [sys.executable, "-I", "-S", "-c", code, name, sys.argv[2]]
-    done = subprocess.run(words, capture_output=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, timeout=300)
     out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")[-600:]
     print(json.dumps([name, done.returncode, out, err]), flush=True)
 """

@@ -14,9 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from interlock.agents import process_tree
+from interlock.agents import process_tree, run_process
 from interlock.workspace import Layer
 from interlock.workspace.layers import nursery
+from interlock.workspace.layers.launcher import telling
 from interlock.workspace.layers.nursery import Forked, Nursery
 
 from .conftest import Bench
@@ -84,7 +85,7 @@ async def test_a_forked_launcher_gives_its_program_what_a_started_one_does(bench
 async def test_an_order_that_was_cut_is_not_carried_out(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever could not say all of it starts the program another way: it must not run twice, with half of its words."""
     layer = await bench.layer()
-    monkeypatch.setattr(nursery, "END", b"")
+    monkeypatch.setattr(telling, "END", b"")
     cut = forked(layer, ["sh", "-c", "echo ran"], bench.env)
     assert ended(cut) == (125, b"", b"")
 
@@ -101,35 +102,38 @@ async def test_it_is_a_child_of_the_engine_in_a_session_of_its_own(bench: Bench,
     inside = psutil.Process(one.pid).children(recursive=True)
     os.kill(one.pid, signal.SIGKILL)
     assert ended(one)[0] == -signal.SIGKILL
-    psutil.wait_procs(inside, timeout=30)
+    psutil.wait_procs(inside, timeout=120)
     assert not any(process.is_running() for process in inside)
 
 
 ENGINE = """
 import asyncio, os, subprocess, sys
 from pathlib import Path
-from interlock.agents import process_tree
+from interlock.agents import process_tree, run_process
 from interlock.workspace import Confinement, Workspace, open_layers
 async def main():
     process_tree._prepare_engine()
     root = Path(sys.argv[1])
     layers = open_layers(Workspace(root, root / ".interlock"), environ=dict(os.environ), maker=sys.argv[2])
     layer = await layers.make("run-1", Confinement())
-    words = layer.command_line(["sh", "-c", "echo on; exec sleep 1000"], cwd=layer.root, env=dict(os.environ))
-    one = layer.fork(words, env=dict(os.environ), stdin=subprocess.DEVNULL)
-    if sys.argv[3]:
-        one.stdout.readline()
-    print(one.pid, flush=True)
+    if sys.argv[3] == "waiting":
+        print(layer.launcher._line.recv(32).decode(), flush=True)
+    else:
+        words = layer.command_line(["sh", "-c", "echo on; exec sleep 1000"], cwd=layer.root, env=dict(os.environ))
+        one = layer.fork(words, env=dict(os.environ), stdin=subprocess.DEVNULL)
+        if sys.argv[3] == "running":
+            one.stdout.readline()
+        print(one.pid, flush=True)
     sys.stdin.read()
 asyncio.run(main())
 """
 
 
 @pytest.mark.req("LY-22", "LY-14", "LY-34")
-@pytest.mark.parametrize("running", ["", "running"])
-def test_nothing_of_it_outlives_the_engine(bench: Bench, running: str) -> None:
+@pytest.mark.parametrize("moment", ["waiting", "starting", "running"])
+def test_nothing_of_it_outlives_the_engine(bench: Bench, moment: str) -> None:
     """Killed, at once or later, the engine takes the nursery, the launcher and the program with it."""
-    words = [sys.executable, "-c", ENGINE, str(bench.root), bench.maker, running]
+    words = [sys.executable, "-c", ENGINE, str(bench.root), bench.maker, moment]
     engine = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=bench.env)
     assert engine.stdout is not None and engine.stdin is not None
     launcher = psutil.Process(int(engine.stdout.readline()))
@@ -139,7 +143,47 @@ def test_nothing_of_it_outlives_the_engine(bench: Bench, running: str) -> None:
     engine.wait()
     engine.stdin.close()
     engine.stdout.close()
-    assert psutil.wait_procs(below, timeout=30)[1] == []
+    assert psutil.wait_procs(below, timeout=120)[1] == []
+
+
+@pytest.mark.req("LY-22")
+async def test_one_that_waits_is_nobodys_orphan_and_goes_with_its_layer(bench: Bench, tmp_path: Path) -> None:
+    """Not ended with what another program left behind, nor kept when nothing is started in the layer."""
+    layer = await bench.layer()
+    env = {"PATH": os.environ["PATH"]}
+    done = await run_process(
+        ["sh", "-c", "setsid sleep 600 & exit 3"],
+        cwd=tmp_path,
+        env=env,
+        stdin=None,
+        stdout=tmp_path / "out",
+        stderr=tmp_path / "err",
+        timeout_s=60,
+        marker="test:one-that-waits",
+    )
+    assert (done.code, done.survivors) == (3, ())
+    one = forked(layer, ["sh", "-c", "exit 4"], bench.env)
+    assert ended(one) == (4, b"", b"")
+    before = psutil.Process().children(recursive=True)
+    await (await bench.layer("run-2")).drop()
+    left = [child for child in psutil.Process().children(recursive=True) if child not in before]
+    assert psutil.wait_procs(left, timeout=30)[1] == []
+
+
+@pytest.mark.req("LY-22", "LY-38")
+async def test_when_its_program_is_over_nothing_of_that_is_left_and_the_exit_follows(bench: Bench) -> None:
+    """Who goes on before the launcher has ended finds all that was written; settled, the exit is beside the layer."""
+    base = await bench.workspace.snapshot()
+    layer = await bench.layer()
+    daemon = "(exec setsid sleep 600 &)" if layer.sealed else ":"
+    one = forked(layer, ["sh", "-c", f"{daemon}; echo new > new; exit 5"], bench.env)
+    assert ended(one) == (5, b"", b""), "all who could write have ended"
+    assert await bench.found(layer, base) == {"new": "added"}
+    await layer.settled()
+    left = layer.exit()
+    assert left is not None and left.code == 5
+    assert one.collect() and not psutil.pid_exists(one.pid)
+    assert one.over() == (bench.maker == "namespaces")
 
 
 @pytest.mark.req("LY-22", "LY-39")
@@ -182,4 +226,4 @@ async def test_without_it_launchers_are_started_the_ordinary_way(
     monkeypatch.setattr(nursery.sys, "executable", "/nonexistent/python")
     assert layer.fork(words, env=bench.env, stdin=subprocess.DEVNULL) is None
     monkeypatch.undo()
-    assert own.fork(Path(words[-1]), bench.env, -1, -1, -1) is None, "it is not tried again and again"
+    assert own.fork(Path(words[-1]), bench.env, -1) is None, "it is not tried again and again"

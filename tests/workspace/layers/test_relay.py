@@ -278,6 +278,7 @@ async def test_a_head_has_a_bound_in_time(tmp_path: Path) -> None:
     """408 for one that never ends; one that is given up is none."""
     async with relay(["a"], tmp_path / "s", bound=Bound(head_s=0.05)):
         assert status(await ask(tmp_path / "s", b"CONNECT a:443 HTTP/1.1\r\nX: ")) == 408
+    async with relay(["a"], tmp_path / "s"):
         assert await ask(tmp_path / "s", b"CONNECT a:443 HTT", end=True) == b""
 
 
@@ -306,7 +307,7 @@ async def test_a_connection_that_is_half_open_and_silent_is_ended(model: Model, 
     async with relay([model.host], tmp_path / "s", bound=Bound(quiet_s=0.05)):
         said = await ask(tmp_path / "s", f"GET http://{model.host}/ HTTP/1.1\r\n\r\n".encode(), end=True)
         assert said == b""
-        assert model.gone.is_set()
+        await asyncio.wait_for(model.gone.wait(), 120)
 
 
 async def test_everything_ends_with_the_relay(model: Model, tmp_path: Path) -> None:
@@ -317,10 +318,10 @@ async def test_everything_ends_with_the_relay(model: Model, tmp_path: Path) -> N
         reader, writer = await asyncio.open_unix_connection(tmp_path / "s")
         writer.write(connect(model.host) + b"GET / HTTP/1.1\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")
-        await asyncio.wait_for(model.asked.wait(), 30)
+        await asyncio.wait_for(model.asked.wait(), 120)
     assert await everything(reader) == b""
     writer.close()
-    await asyncio.wait_for(model.gone.wait(), 30)
+    await asyncio.wait_for(model.gone.wait(), 120)
     assert not (tmp_path / "s").exists()
 
 
@@ -419,7 +420,7 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
     return run
 
 
-URLLIB = "import sys, urllib.request as u\nprint(u.urlopen(sys.argv[1], timeout=60).read().decode(), end='')"
+URLLIB = "import sys, urllib.request as u\nprint(u.urlopen(sys.argv[1], timeout=300).read().decode(), end='')"
 
 
 @pytest.mark.req("LY-11")
@@ -460,7 +461,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 url = f"http://localhost:{server.server_port}/"
-print(u.urlopen(url, timeout=60).read().decode(), subprocess.check_output(["curl", "-sS", url], text=True))
+print(u.urlopen(url, timeout=300).read().decode(), subprocess.check_output(["curl", "-sS", url], text=True))
 """
 
 

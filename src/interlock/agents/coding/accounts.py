@@ -58,7 +58,7 @@ def _nothing(_folders: Folders) -> Iterable[Path]:
 
 
 @dataclass(frozen=True)
-class Account:
+class AgentAccount:
     """Of one coding agent."""
 
     login: Callable[[Folders], Iterable[Path]] = _nothing
@@ -109,7 +109,7 @@ def _copilot(folders: Folders) -> Iterator[Path]:
 
 
 ACCOUNTS: Final = {
-    "claude": Account(
+    "claude": AgentAccount(
         _claude,
         hosts=("api.anthropic.com", "platform.claude.com", "console.anthropic.com", "claude.ai"),
         urls=(
@@ -121,13 +121,13 @@ ACCOUNTS: Final = {
             "ANTHROPIC_VERTEX_BASE_URL",
         ),
     ),
-    "codex": Account(
+    "codex": AgentAccount(
         _codex,
         hosts=("api.openai.com", "chatgpt.com", "auth.openai.com"),
         urls=("OPENAI_BASE_URL",),
         texts=("CODEX_CONFIG",),
     ),
-    "gemini": Account(
+    "gemini": AgentAccount(
         _gemini,
         hosts=(
             "generativelanguage.googleapis.com",
@@ -139,13 +139,13 @@ ACCOUNTS: Final = {
         urls=("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "CODE_ASSIST_ENDPOINT"),
         named=("GEMINI_CLI_SYSTEM_SETTINGS_PATH", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"),
     ),
-    "qwen": Account(
+    "qwen": AgentAccount(
         _qwen,
         hosts=("chat.qwen.ai", "portal.qwen.ai", "dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com"),
         urls=("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GEMINI_BASE_URL"),
         named=("QWEN_CODE_SYSTEM_SETTINGS_PATH",),
     ),
-    "opencode": Account(
+    "opencode": AgentAccount(
         _opencode,
         shown=lambda folders: (folders.config / "opencode", folders.cache / "opencode"),
         hosts=(
@@ -161,7 +161,7 @@ ACCOUNTS: Final = {
         named=("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_MODELS_PATH"),
         texts=("OPENCODE_CONFIG_CONTENT",),
     ),
-    "copilot": Account(
+    "copilot": AgentAccount(
         _copilot,
         # It unpacks itself at its first start, which takes seconds.
         shown=lambda folders: (folders.cache / "copilot" / "pkg",),
@@ -180,7 +180,7 @@ def coding_needs(kind: str, program: str, env: Mapping[str, str], own: Mapping[s
     Args:
         own: the variables that the settings give to it.
     """
-    account, home = ACCOUNTS.get(kind, Account(urls=tuple(filter(_names_a_service, env)))), home_of(env)
+    account, home = ACCOUNTS.get(kind, AgentAccount(urls=tuple(filter(_names_a_service, env)))), home_of(env)
     folders = Folders(home, env) if home is not None else None
     login = tuple(dict.fromkeys(_files(account.login(folders)))) if folders is not None else ()
     settings = beyond_system(account.shown(folders)) if folders is not None else ()

@@ -7,22 +7,19 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from interlock.agents import records
 from interlock.agents.coding.accounts import coding_needs
 from interlock.agents.coding.acp_client import Authority
 from interlock.agents.coding.acp_profiles import Profile
 from interlock.agents.coding.acp_session import GREETING_S, AcpSession, Introduction, Met
-from interlock.agents.coding.acp_stream import retold
+from interlock.agents.coding.acp_stream import AcpReader
 from interlock.agents.coding.asking import Configured, ask_of, at_hand
-from interlock.agents.coding.calls import Call
+from interlock.agents.coding.calls import CodingCall, reread
 from interlock.agents.coding.dialect import Ask
-from interlock.agents.coding.stream import JsonLines
 from interlock.agents.coding.trouble import Trouble
 from interlock.agents.environment import agent_environment
 from interlock.agents.process import ProcessExit, run_process
-from interlock.agents.runner import AgentExit, AgentRequest, FileOutput, Health, Needs, Observer
+from interlock.agents.runner import AgentExit, AgentRequest, Health, Needs, Observer
 
 
 class AcpRunner:
@@ -38,7 +35,7 @@ class AcpRunner:
         self._grace_s = grace_s
 
     async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
-        call = Call(request, observe, self._configured, self._inherit, self.needs())
+        call = CodingCall(request, observe, self._configured, self._inherit, self.needs())
         ask = ask_of(request, self._configured)
         opening = self._profile.opening(ask)
         call.prepare(opening.files)
@@ -62,16 +59,13 @@ class AcpRunner:
         return call.exit(said, ended, code=0 if said.finished else ended.code, cut=session.transport.cut)
 
     async def recall(self, request: AgentRequest, code: int) -> AgentExit | None:
-        messages: list[Mapping[str, Any]] = []
-        lines = JsonLines(messages.append)
-        lines.feed(FileOutput(records.stream_path(request)).read())
-        lines.close()
-        said = retold(messages, self._profile)
+        reader = AcpReader(self._profile)
+        cut = reread(request, reader)
+        said = reader.conclude()
         if not said.finished:
             return None
-        call = Call(request, lambda _news: None, self._configured, self._inherit, self.needs())
-        said = replace(said, session=said.session or request.resume)
-        return call.exit(said, ProcessExit(code), code=0, cut=lines.cut)
+        call = CodingCall(request, lambda _news: None, self._configured, self._inherit, self.needs())
+        return call.exit(replace(said, session=said.session or request.resume), ProcessExit(code), code=0, cut=cut)
 
     def needs(self) -> Needs:
         env = agent_environment(self._inherit, {}, self._configured.env)
@@ -86,9 +80,7 @@ class AcpRunner:
         env = agent_environment(self._inherit, {}, self._configured.env)
         found = shutil.which(program, path=env.get("PATH"))
         if found is None:
-            remedy = (
-                f"Install {self._profile.name}, or name its program: runners.{self.name}.program in interlock.toml."
-            )
+            remedy = f"Install it, or name its program: runners.{self.name}.program in interlock.toml."
             return Health(False, f"{program!r} is not found", remedy)
         met = await self._meet(found, env)
         if isinstance(met, Met):

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from interlock.agents.coding.claude import LEAST_USD
 from interlock.agents.coding.codex import token_budget
-from interlock.agents.coding.dialect import Ask, RoleText, fits, mapping_of, text_of, with_fitting_role
-from interlock.agents.coding.opencode import permissions
+from interlock.agents.coding.dialect import Ask, fits, text_of
 
 
 @dataclass(frozen=True)
@@ -104,85 +103,35 @@ def _codex(ask: Ask) -> Opening:
     )
 
 
-def _opencode(ask: Ask) -> Opening:
-    role = with_fitting_role(ask, lambda one: f"{_OPENCODE}={_opencode_settings(one, ask)}").role
-    return Opening(
-        args=("acp", *ask.args),
-        env={_OPENCODE: _opencode_settings(role, ask), "OPENCODE_DISABLE_AUTOUPDATE": "1"},
-        mode=role.name if role else _NO_ROLE,
-        role_given=role is not None,
-        model_given=bool(ask.model),
-    )
-
-
-def _opencode_settings(role: RoleText | None, ask: Ask) -> str:
-    agent: dict[str, Any] = {"mode": "primary", "permission": {"bash": "allow", **permissions(ask)}}
-    if role is not None:
-        agent |= {"description": role.description, "prompt": role.text}
-    config: dict[str, Any] = {
-        "agent": {role.name if role else _NO_ROLE: agent},
-        "experimental": {"continue_loop_on_deny": True},
-        "autoupdate": False,
-        "share": "disabled",
-    }
-    if ask.model:
-        config["model"] = ask.model
-    return json.dumps(config, ensure_ascii=False)
-
-
-_OPENCODE: Final = "OPENCODE_CONFIG_CONTENT"
-_NO_ROLE: Final = "interlock"
-
-
-def _gemini(ask: Ask) -> Opening:
-    # No role: its variable for that replaces the whole of its own instructions, tools and all.
-    model = ("--model", ask.model) if ask.model else ()
-    mode = "yolo" if ask.confined else "default"
-    return Opening(args=("--acp", *model, *ask.args), mode=mode, model_given=bool(ask.model))
-
-
 def _qwen(ask: Ask) -> Opening:
+    """What has no option is set in the lowest of its settings files, so that all that the user has set stays."""
     model = ("--model", ask.model) if ask.model else ()
     role = ("--append-system-prompt", ask.role.text) if ask.role and fits(ask.role.text) else ()
+    settings = ask.folder / "qwen-settings.json"
     return Opening(
         args=("--acp", *model, *role, *ask.args),
+        env={"QWEN_CODE_SYSTEM_DEFAULTS_PATH": str(settings)},
+        files={settings: json.dumps(_QWEN_SETTINGS, indent=2)},
         mode="yolo" if ask.confined else "default",
         role_given=bool(role),
         model_given=bool(ask.model),
     )
 
 
-def _copilot(ask: Ask) -> Opening:
-    model = ("--model", ask.model) if ask.model else ()
-    env = {"COPILOT_AUTO_UPDATE": "false"}
-    files: dict[Path, str] = {}
-    if ask.role is not None:
-        folder = ask.folder / "copilot"
-        files[folder / f"{ask.role.name}.instructions.md"] = f'---\napplyTo: "**"\n---\n{ask.role.text}\n'
-        env["COPILOT_CUSTOM_INSTRUCTIONS_DIRS"] = str(folder)
-    freely = ("--allow-all",) if ask.confined else ()
-    return Opening(
-        args=("--acp", *freely, *model, *ask.args),
-        env=env,
-        files=files,
-        role_given=ask.role is not None,
-        model_given=bool(ask.model),
-    )
+_QWEN_SETTINGS: Final = {
+    "$version": 4,
+    "general": {"enableAutoUpdate": False},
+    "privacy": {"usageStatisticsEnabled": False},
+    # Long waits are ours; by itself it waits for minutes, ten times. Seven tries in over a minute stay in any case.
+    "model": {"generationConfig": {"maxRetries": 0}},
+    # After each answer it would ask its model what to remember of it.
+    "memory": {"enableManagedAutoMemory": False},
+}
 
 
 def _without_message(update: Mapping[str, Any], _text: str) -> bool:
     """codex-acp gives each message of the model a number, and its own remarks none."""
     return not text_of(update.get("messageId"))
-
-
-def _labelled(update: Mapping[str, Any], text: str) -> bool:
-    """Copilot puts its own remarks, each in one piece, behind a label."""
-    return text.startswith(("Info: ", "Warning: ", "Error: ")) and not mapping_of(update.get("_meta"))
-
-
-def _mode_changed(_update: Mapping[str, Any], text: str) -> bool:
-    """Gemini says a change of its mode as if the model had."""
-    return text.startswith("[MODE_UPDATE]")
 
 
 PLAIN: Final = Profile("acp", _plain)
@@ -198,15 +147,6 @@ _PROFILES: Final = {
             counts_tokens=True,
             asks_to_leave_sandbox=True,
         ),
-        Profile("opencode", _opencode),
-        Profile("gemini", _gemini, notice=_mode_changed, warning=re.compile(r"\[MODE_UPDATE\]")),
         Profile("qwen", _qwen),
-        Profile(
-            "copilot",
-            _copilot,
-            notice=_labelled,
-            warning=re.compile(r"Info: |Warning: "),
-            counts_tokens=True,
-        ),
     )
 }

@@ -14,7 +14,7 @@ from interlock.agents.coding.acp_stream import AcpStream
 from interlock.agents.coding.acp_transport import PipeTransport
 from interlock.agents.coding.dialect import Ask, Conclusion, list_of, mapping_of, text_of
 from interlock.agents.coding.events import Event, Warned
-from interlock.agents.coding.trouble import Kind, Trouble
+from interlock.agents.coding.trouble import Cause, Trouble
 
 if TYPE_CHECKING:
     from acp.connection import Connection
@@ -125,7 +125,7 @@ class AcpSession:
             return
         asked = self._ask if self._client.remembers else self._anew
         apart = role is None or self._opening.role_given or by_protocol
-        prompt = [{"type": "text", "text": _text(asked.prompt if apart else asked.undivided.prompt)}]
+        prompt = [{"type": "text", "text": _text(_no_command(asked.prompt if apart else asked.undivided.prompt))}]
         answer = await connection.send_request("session/prompt", {"sessionId": session, "prompt": prompt})
         self._tell(self.stream.answered(mapping_of(answer)))
 
@@ -162,9 +162,9 @@ class AcpSession:
                 continue
             known = _offered(offer, what)
             if value not in known or not await _switch(connection, session, offer, what, value):
-                kind = Kind.ROLE if what == "mode" and self._opening.role_given else Kind.REQUEST
+                cause = Cause.ROLE if what == "mode" and self._opening.role_given else Cause.REQUEST
                 text = f"the agent does not take the {what} {value!r}; it offers: {', '.join(known) or 'none'}"
-                self.stream.trouble = Trouble(kind, text)
+                self.stream.trouble = Trouble(cause, text)
                 return False
         return True
 
@@ -228,14 +228,14 @@ async def greet(connection: Connection) -> Met | Trouble:
             answer = mapping_of(await connection.send_request("initialize", _json(greeting)))
     except TimeoutError:
         return Trouble(
-            Kind.REQUEST, f"no answer in {GREETING_S:g} seconds: it does not speak the Agent Client Protocol"
+            Cause.REQUEST, f"no answer in {GREETING_S:g} seconds: it does not speak the Agent Client Protocol"
         )
     except RequestError as error:
-        return Trouble(Kind.REQUEST, f"the agent does not return the greeting: {error}")
+        return Trouble(Cause.REQUEST, f"the agent does not return the greeting: {error}")
     version = answer.get("protocolVersion")
     if version != PROTOCOL_VERSION:
         text = f"the agent speaks version {version} of the Agent Client Protocol, not {PROTOCOL_VERSION}"
-        return Trouble(Kind.REQUEST, text)
+        return Trouble(Cause.REQUEST, text)
     about = mapping_of(answer.get("agentInfo"))
     named = text_of(about.get("title")) or text_of(about.get("name"))
     return Met(named, text_of(about.get("version")), mapping_of(answer.get("agentCapabilities")))
@@ -259,6 +259,11 @@ def _json(model: Any) -> dict[str, Any]:
 def _text(text: str) -> str:
     """Text as JSON can carry it: bytes that are no UTF-8 become replacement characters."""
     return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def _no_command(prompt: str) -> str:
+    """The prompt, so that no agent takes its first word for one of its commands."""
+    return f"Your task:\n\n{prompt}" if prompt.lstrip().startswith("/") else prompt
 
 
 def _takes_role(abilities: Mapping[str, Any]) -> bool:

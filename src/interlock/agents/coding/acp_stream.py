@@ -17,15 +17,15 @@ from interlock.agents.coding.dialect import Conclusion, count_of, list_of, mappi
 from interlock.agents.coding.events import (
     Event,
     Planned,
-    Said,
     SessionBegan,
     Spent,
+    Spoke,
     Thought,
     ToolState,
     ToolUsed,
     Warned,
 )
-from interlock.agents.coding.trouble import Kind, Trouble, trouble, used_up
+from interlock.agents.coding.trouble import Cause, Trouble, trouble, used_up
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
 
@@ -187,20 +187,22 @@ class AcpStream:
         """Why the end of the turn does not mean that the agent has done its part."""
         reason = self.stop_reason or ""
         if self._refused:
-            return Trouble(Kind.REQUEST, f"the agent gave up when it was refused {self._refused}")
+            return Trouble(Cause.REQUEST, f"the agent gave up when it was refused {self._refused}")
         if self._failure:
             return trouble(self._failure)
         if reason in _BROKEN_OFF:
-            return Trouble(Kind.REQUEST, f"{_BROKEN_OFF[reason]} ({reason})")
+            return Trouble(Cause.REQUEST, f"{_BROKEN_OFF[reason]} ({reason})")
         if reason != "end_turn":
-            return Trouble(Kind.SERVICE, f"the agent ended its turn without bringing it to its end ({reason})")
+            return Trouble(Cause.SERVICE, f"the agent ended its turn without bringing it to its end ({reason})")
         if self.profile.counts_tokens and self._counted is None and text.strip():
             return trouble(text)
         return None
 
     def _words(self, update: Mapping[str, Any]) -> Iterator[Event]:
         text = text_of(mapping_of(update.get("content")).get("text"))
-        self._add(mapping_of(mapping_of(update.get("_meta")).get("usage")))
+        if (usage := _counted(mapping_of(mapping_of(update.get("_meta")).get("usage")))) is not None:
+            self._added = usage if self._added is None else self._added.plus(usage)
+            yield Spent(self._added)
         if not text:
             return
         if self.profile.notice(update, text):
@@ -220,7 +222,7 @@ class AcpStream:
         self._unshown += text
         if len(self._unshown) > _SHOWN_AT_ONCE and "\n" in text:
             shown, _, self._unshown = self._unshown.rpartition("\n")
-            yield Said(f"{shown}\n")
+            yield Spoke(f"{shown}\n")
 
     def _thinking(self, text: str) -> Iterator[Event]:
         if self._unshown:
@@ -234,7 +236,7 @@ class AcpStream:
         if self._thought.strip():
             yield Thought(self._thought)
         if self._unshown.strip():
-            yield Said(self._unshown)
+            yield Spoke(self._unshown)
         self._thought = self._unshown = ""
 
     def _end_message(self) -> Iterator[Event]:
@@ -249,31 +251,38 @@ class AcpStream:
             self._cost = stated.cost_usd
             yield Spent(stated)
 
-    def _add(self, said: Mapping[str, Any]) -> None:
-        if (usage := _counted(said)) is not None:
-            self._added = usage if self._added is None else self._added.plus(usage)
-
     def _usage(self) -> Usage | None:
         tokens = self._counted or self._added or Usage()
         usage = tokens.plus(Usage(cost_usd=self._cost))
         return None if usage == Usage() else usage
 
 
-def retold(messages: Iterable[Mapping[str, Any]], profile: Profile = PLAIN) -> Conclusion:
-    """What a conversation came to, by all that the agent printed in it: the turn follows what prepared it."""
-    stream = AcpStream(profile)
-    for message in messages:
+class AcpReader:
+    """Reads a conversation by all that the agent printed in it: the turn follows what prepared it."""
+
+    def __init__(self, profile: Profile = PLAIN) -> None:
+        self._stream = AcpStream(profile)
+
+    def take(self, message: Mapping[str, Any]) -> Iterable[Event]:
         given, result = mapping_of(message.get("params")), mapping_of(message.get("result"))
+        error = mapping_of(message.get("error"))
         match message.get("method"):
             case "session/update":
-                list(stream.take(mapping_of(given.get("update"))))
+                return self._stream.take(mapping_of(given.get("update")))
             case "session/request_permission":
-                list(stream.tool(mapping_of(given.get("toolCall")), asked=True))
+                return self._stream.tool(mapping_of(given.get("toolCall")), asked=True)
+            case None if error:
+                self._stream.failed(count_of(error.get("code")) or 0, text_of(error.get("message")), error.get("data"))
             case None if "stopReason" in result:
-                list(stream.answered(result))
-            case None:
-                stream = AcpStream(profile, text_of(result.get("sessionId")) or stream.session)
-    return stream.conclude()
+                return self._stream.answered(result)
+            case None:  # an answer to what prepares the turn: what was told before it was said in an earlier call
+                session = text_of(result.get("sessionId"))
+                self._stream = AcpStream(self._stream.profile, session or self._stream.session)
+                return [SessionBegan(session)] if session else []
+        return []
+
+    def conclude(self) -> Conclusion:
+        return self._stream.conclude()
 
 
 def _tokens(answer: Mapping[str, Any]) -> Usage | None:
@@ -302,9 +311,7 @@ def _error_text(message: str, data: object) -> str:
         inner = mapping_of(mapping_of(json.loads(message)).get("error"))
     except (ValueError, RecursionError):
         inner = {}
-    said = [
-        text_of(inner.get("message")) or message.removeprefix("Internal error: "),
-        text_of(inner.get("status")),
-        *extra,
-    ]
-    return ": ".join(said[:1] + [part for part in said[1:] if part and part not in said[0]])
+    said = [text_of(inner.get("message")) or message.removeprefix("Internal error").lstrip(": ")]
+    said += [text_of(inner.get("status")), *extra]
+    told = list(filter(None, said))
+    return ": ".join(told[:1] + [part for part in told[1:] if part not in told[0]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -11,19 +12,20 @@ from typing import Final
 from interlock.agents import process_table, records
 from interlock.agents.capped_file import CappedFile
 from interlock.agents.coding.asking import Configured
-from interlock.agents.coding.dialect import Conclusion
+from interlock.agents.coding.dialect import Conclusion, StreamReader
 from interlock.agents.coding.events import (
     Event,
     Planned,
-    Said,
     SessionBegan,
     Spent,
+    Spoke,
     Thought,
     ToolState,
     ToolUsed,
     Waits,
 )
 from interlock.agents.coding.settling import last_line, settle
+from interlock.agents.coding.stream import JsonLines
 from interlock.agents.environment import Redaction, agent_environment
 from interlock.agents.plain_files import set_aside
 from interlock.agents.process import Dialogue, ProcessExit, run_process
@@ -48,7 +50,7 @@ _END_OF_TURN_S: Final = 1.0
 """How long an agent that has used up its allowance may take to report the end of its turn, if it was at that."""
 
 
-class Call:
+class CodingCall:
     """A call that is being made: what it does is told, kept without secrets, and in the end judged."""
 
     def __init__(
@@ -57,12 +59,12 @@ class Call:
         observe: Observer,
         configured: Configured,
         inherit: Mapping[str, str],
-        needs: Needs | None = None,
+        needs: Needs,
     ) -> None:
         self._request = request
         self._configured = configured
         self._inherit = inherit
-        self._redact = Redaction({**inherit, **configured.env}).with_values(needs.secrets if needs else {})
+        self._redact = Redaction({**inherit, **configured.env}).with_values(needs.secrets)
         self._news = records.Transcript(request, observe, self._redact)
         self._waiting = ""
         self._began = time.monotonic()
@@ -92,7 +94,7 @@ class Call:
                 self._session = event.session
             elif isinstance(event, Waits):
                 self._waiting = event.why
-            elif isinstance(event, Said | Thought | ToolUsed | Planned):
+            elif isinstance(event, Spoke | Thought | ToolUsed | Planned):
                 self._waiting = ""
             if isinstance(event, ToolUsed):
                 self._remember_refusal(event)
@@ -190,6 +192,14 @@ class Call:
     def _ask_for_partial(self) -> None:
         records.ask_for_partial(self._request)
         self._news(AgentNews("partial.requested", {"grace_s": self._request.partial_grace_s}))
+
+
+def reread(request: AgentRequest, reader: StreamReader) -> bool:
+    """Has a reader take the stream that was kept of a call; whether a line of it was too long to be read."""
+    lines = JsonLines(lambda line: deque(reader.take(line), maxlen=0).clear())  # events were told when they came
+    lines.feed(FileOutput(records.stream_path(request)).read())
+    lines.close()
+    return lines.cut
 
 
 class _Purse:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.headless import HeadlessRunner
+from interlock.errors import ConfigInvalid
 
 if TYPE_CHECKING:
     from interlock.agents.coding.dialect import Dialect
@@ -22,97 +23,99 @@ Mode = Literal["headless", "acp"]
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownAgent:
     """A coding agent by its name in the settings."""
 
     name: str
     title: str
     program: str
     """Its usual name on PATH."""
-    dialect: str
-    """The class in the module of the agent's name."""
     install: str
     """What a person types to get it."""
     sign_in: str
     """What a person does to sign in."""
-    acp_program: str
-    """What speaks the Agent Client Protocol for it; an adapter where the agent itself does not."""
+    mode: Mode = "headless"
+    """How it is spoken to, unless its adapter is asked for."""
+    adapter: str | None = None
+    """A program of its own that speaks the Agent Client Protocol for it."""
+
+    def mode_of(self, asked: Mode | None, where: str) -> Mode:
+        """The way that is asked for, or the usual one; `ConfigInvalid` when it has no such way."""
+        if asked in (None, self.mode) or (asked == "acp" and self.adapter is not None):
+            return asked or self.mode
+        raise ConfigInvalid(
+            f"{self.title} is not spoken to in mode {asked!r}",
+            where=where,
+            expected=f"{self.mode!r}, or nothing",
+            found=repr(asked),
+            remedy="Remove the line: there is one way of speaking to it, the better one (docs/agents.md).",
+        )
 
     def program_for(self, mode: Mode) -> str:
-        return self.program if mode == "headless" else self.acp_program
+        """What is started for it."""
+        return self.adapter if mode == "acp" and self.adapter is not None else self.program
 
 
 KNOWN: Final = (
-    Known(
+    KnownAgent(
         "claude",
         "Claude Code",
         "claude",
-        "Claude",
         "npm install -g @anthropic-ai/claude-code",
         "Run `claude` once and sign in, or set ANTHROPIC_API_KEY.",
-        "claude-agent-acp",
+        adapter="claude-agent-acp",
     ),
-    Known(
+    KnownAgent(
         "codex",
         "Codex",
         "codex",
-        "Codex",
         "npm install -g @openai/codex",
         "Run `codex login`, or set CODEX_API_KEY.",
-        "codex-acp",
+        adapter="codex-acp",
     ),
-    Known(
+    KnownAgent(
         "copilot",
         "GitHub Copilot CLI",
         "copilot",
-        "Copilot",
         "npm install -g @github/copilot",
         "Run `copilot` once and use its /login, or set GH_TOKEN.",
-        "copilot",
     ),
-    Known(
-        "opencode",
-        "OpenCode",
-        "opencode",
-        "Opencode",
-        "npm install -g opencode-ai",
-        "Run `opencode auth login`.",
-        "opencode",
-    ),
-    Known(
+    KnownAgent("opencode", "OpenCode", "opencode", "npm install -g opencode-ai", "Run `opencode auth login`."),
+    KnownAgent(
         "gemini",
         "Gemini CLI",
         "gemini",
-        "Gemini",
         "npm install -g @google/gemini-cli",
         "Run `gemini` once and sign in, or set GEMINI_API_KEY.",
-        "gemini",
     ),
-    Known(
+    KnownAgent(
         "qwen",
         "Qwen Code",
         "qwen",
-        "Qwen",
         "npm install -g @qwen-code/qwen-code",
         "Run `qwen` once and sign in, or set OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL.",
-        "qwen",
+        mode="acp",
     ),
 )
 """In the order in which one is chosen where nothing is configured."""
 
 
-def known(name: str) -> Known:
+def known(name: str) -> KnownAgent:
     return next(agent for agent in KNOWN if agent.name == name)
 
 
-def on_path(path: str | None) -> Iterator[Known]:
+def on_path(path: str | None) -> Iterator[KnownAgent]:
     """Those whose program is found there."""
     return (agent for agent in KNOWN if shutil.which(agent.program, path=path))
 
 
-def make_runner(kind: str, configured: Configured, inherit: Mapping[str, str], mode: Mode = "headless") -> Runner:
-    """A runner for one of the known agents, or for any that speaks the protocol (kind ``acp``)."""
-    if mode == "acp" or kind == "acp":
+def make_runner(kind: str, configured: Configured, inherit: Mapping[str, str], mode: Mode | None = None) -> Runner:
+    """A runner for one of the known agents, or for any that speaks the protocol (kind ``acp``).
+
+    Args:
+        mode: None: the usual one of that agent.
+    """
+    if kind == "acp" or (mode or known(kind).mode) == "acp":
         from interlock.agents.coding.acp import AcpRunner
         from interlock.agents.coding.acp_profiles import profile_of
 
@@ -121,5 +124,6 @@ def make_runner(kind: str, configured: Configured, inherit: Mapping[str, str], m
 
 
 def dialect_of(name: str) -> Dialect:
+    """Of an agent that is started once per call: the class of its name, in the module of its name."""
     module = import_module(f"interlock.agents.coding.{name}")
-    return cast("Dialect", getattr(module, known(name).dialect)())
+    return cast("Dialect", getattr(module, name.title())())

@@ -6,34 +6,34 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import reduce
 from typing import Any, Final
 
 from interlock.agents.coding.dialect import (
     Ask,
-    Conclusion,
     Invocation,
+    Reading,
     RoleText,
     count_of,
     list_of,
     mapping_of,
     number_of,
+    plan_of,
     subject_of,
     text_of,
+    tokens_of,
     with_fitting_role,
 )
 from interlock.agents.coding.events import (
     Event,
     Planned,
-    Said,
     SessionBegan,
     Spent,
+    Spoke,
     Thought,
     ToolState,
-    ToolUsed,
     Waits,
 )
-from interlock.agents.coding.trouble import Kind, Trouble, trouble
+from interlock.agents.coding.trouble import Cause, Trouble, trouble
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
 
@@ -104,37 +104,25 @@ class Claude:
 
     def reader(self, ask: Ask) -> ClaudeStream:
         role = with_fitting_role(ask, _agents).role
-        return ClaudeStream(role.name if role else None)
+        return ClaudeStream(role=role.name if role else None)
 
 
 def _agents(role: RoleText) -> str:
     return json.dumps({role.name: {"description": role.description, "prompt": role.text}}, ensure_ascii=False)
 
 
-def planned(entries: object) -> Planned:
-    """A list of tasks, as it is given whole to the tools that are made for one."""
-    given = map(mapping_of, list_of(entries))
-    return Planned(tuple((text_of(entry.get("content")), text_of(entry.get("status"))) for entry in given))
-
-
 @dataclass
-class ClaudeStream:
-    """The stream of one call. Qwen Code speaks the same language."""
-
+class ClaudeStream(Reading):
     role: str | None = None
-    session: str | None = None
-    acted: bool = False
     reset_s: float | None = None
-    result: Mapping[str, Any] | None = None
+    result: Mapping[str, Any] = field(default_factory=dict)
     wrong_role: Trouble | None = None
-    tools: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Those that are at work, by call: name and subject."""
     changes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """What it is about to change in its list of tasks, by call."""
     tasks: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Its list of tasks: what, and how far."""
-    messages: dict[str, Usage] = field(default_factory=dict)
-    """What each message took, as long as there is no result."""
+    messages: dict[str, int] = field(default_factory=dict)
+    """Tokens that the model read for each message, as long as there is no result."""
 
     def take(self, line: Mapping[str, Any]) -> Iterable[Event]:
         match line.get("type"), line.get("subtype"):
@@ -151,29 +139,17 @@ class ClaudeStream:
             case "user", _:
                 return self._tool_results(mapping_of(line.get("message")), mapping_of(line.get("tool_use_result")))
             case "result", _:
-                self.result = line
-                usage = self._usage()
-                return [Spent(usage)] if usage else []
+                return self._end(line)
         return []
 
-    def conclude(self) -> Conclusion:
-        result = self.result or {}
-        text = text_of(result.get("result"))
-        return Conclusion(
-            text=text,
-            finished=self.result is not None,
-            acted=self.acted,
-            session=self.session,
-            usage=self._usage(),
-            trouble=self.wrong_role or self._trouble(result, text),
-            exhausted=result.get("subtype") == "error_max_budget_usd",
-        )
+    def trouble(self) -> Trouble | None:
+        return self.wrong_role or self._stopped()
 
     def _init(self, line: Mapping[str, Any]) -> Iterator[Event]:
         self.session = text_of(line.get("session_id")) or None
         known = line.get("agents")
         if self.role is not None and isinstance(known, list) and self.role not in known:
-            self.wrong_role = Trouble(Kind.ROLE, f"the agent does not know the role {self.role!r} that it was given")
+            self.wrong_role = Trouble(Cause.ROLE, f"the agent does not know the role {self.role!r} that it was given")
         if self.session:
             yield SessionBegan(self.session, text_of(line.get("model")) or None)
 
@@ -187,7 +163,7 @@ class ClaudeStream:
         for block in map(mapping_of, list_of(message.get("content"))):
             match block.get("type"):
                 case "text" if text_of(block.get("text")).strip():
-                    yield Said(block["text"])
+                    yield Spoke(block["text"])
                 case "thinking" if text_of(block.get("thinking")).strip():
                     yield Thought(block["thinking"])
                 case "tool_use":
@@ -195,11 +171,11 @@ class ClaudeStream:
         yield from self._spent(text_of(message.get("id")), mapping_of(message.get("usage")))
 
     def _spent(self, message: str, said: Mapping[str, Any]) -> Iterator[Event]:
-        """A message comes in several lines, each with the same account."""
-        usage = self._of_message(said)
-        if usage is not None and self.messages.get(message) != usage:
-            self.messages[message] = usage
-            yield Spent(reduce(Usage.plus, self.messages.values()))
+        """A message comes in several lines, each with the same account; of what it wrote that has the first count."""
+        if (into := _input(said)) and self.messages.get(message) != into:
+            self.messages[message] = into
+            self.usage = Usage(input_tokens=sum(self.messages.values()))
+            yield Spent(self.usage)
 
     def _tool(self, block: Mapping[str, Any]) -> Iterator[Event]:
         name, given = text_of(block.get("name")), mapping_of(block.get("input"))
@@ -207,22 +183,20 @@ class ClaudeStream:
         self.acted = True
         match name:
             case "TodoWrite":  # of older versions
-                yield planned(given.get("todos"))
+                yield plan_of(given.get("todos"))
             case "TaskCreate" | "TaskUpdate":
                 self.changes[call] = given
             case _:
-                self.tools[call] = name, subject_of(given)
-                yield ToolUsed(call, *self.tools[call])
+                yield self.tool(call, name, subject_of(given))
 
     def _tool_results(self, message: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[Event]:
         for block in map(mapping_of, list_of(message.get("content"))):
             call = text_of(block.get("tool_use_id"))
             if block.get("type") != "tool_result":
                 continue
-            if (known := self.tools.pop(call, None)) is not None:
-                state = _state(block)
-                yield ToolUsed(call, *known, state=state, why=_words(block) if state is ToolState.REFUSED else "")
-            elif (change := self.changes.pop(call, None)) is not None:
+            state = _state(block)
+            yield from self.tool_ended(call, state, _words(block) if state is ToolState.REFUSED else "")
+            if (change := self.changes.pop(call, None)) is not None:
                 yield from self._plan(change, told)
 
     def _plan(self, change: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[Event]:
@@ -238,32 +212,26 @@ class ClaudeStream:
             del self.tasks[number]
         yield Planned(tuple(self.tasks.values()))
 
-    def _trouble(self, result: Mapping[str, Any], text: str) -> Trouble | None:
-        stopped = text_of(result.get("subtype"))
-        if not result.get("is_error") and not stopped.startswith("error"):
+    def _end(self, line: Mapping[str, Any]) -> Iterator[Event]:
+        self.result, self.finished, self.text = line, True, text_of(line.get("result"))
+        self.exhausted = line.get("subtype") == "error_max_budget_usd"
+        said = mapping_of(line.get("usage"))
+        tokens = tokens_of(_input(said), count_of(said.get("output_tokens")))
+        price = usage_from({"cost_usd": line.get("total_cost_usd") or None})
+        if told := tokens.plus(price) if tokens and price else tokens or price:
+            self.usage = told
+        if self.usage is not None:
+            yield Spent(self.usage)
+
+    def _stopped(self) -> Trouble | None:
+        stopped = text_of(self.result.get("subtype"))
+        if not self.result.get("is_error") and not stopped.startswith("error"):
             return None
-        status = count_of(result.get("api_error_status"))
-        said = "; ".join(map(str, list_of(result.get("errors")))) or text
+        status = count_of(self.result.get("api_error_status"))
+        said = "; ".join(map(str, list_of(self.result.get("errors")))) or self.text
         if status is None and stopped.startswith("error_max"):
-            return Trouble(Kind.REQUEST, f"the agent stopped by itself ({stopped}): {said}".rstrip(": "))
+            return Trouble(Cause.REQUEST, f"the agent stopped by itself ({stopped}): {said}".rstrip(": "))
         return trouble(said or stopped, status=status, reset_s=self.reset_s)
-
-    def _usage(self) -> Usage | None:
-        """What the result says; before there is one, or where it says nothing, what the messages took."""
-        told = self._of_result(self.result or {})
-        return told or (reduce(Usage.plus, self.messages.values()) if self.messages else None)
-
-    def _of_message(self, said: Mapping[str, Any]) -> Usage | None:
-        """What the model read for it; of what it wrote, the stream only has the first count."""
-        into = _input(said)
-        return Usage(input_tokens=into) if into else None
-
-    def _of_result(self, result: Mapping[str, Any]) -> Usage | None:
-        """Zeros are what it counts when no request succeeded."""
-        said = mapping_of(result.get("usage"))
-        into, out = _input(said), count_of(said.get("output_tokens"))
-        tokens = {"input_tokens": into, "output_tokens": out} if into or out else {}
-        return usage_from({**tokens, "cost_usd": result.get("total_cost_usd") or None})
 
 
 _INPUT_TOKENS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")

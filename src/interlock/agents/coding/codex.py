@@ -15,21 +15,22 @@ from typing import Any, Final
 
 from interlock.agents.coding.dialect import (
     Ask,
-    Conclusion,
     Invocation,
+    Reading,
     RoleText,
     count_of,
     list_of,
     mapping_of,
     text_of,
+    tokens_of,
     with_fitting_role,
 )
 from interlock.agents.coding.events import (
     Event,
     Planned,
-    Said,
     SessionBegan,
     Spent,
+    Spoke,
     Thought,
     ToolState,
     ToolUsed,
@@ -38,8 +39,6 @@ from interlock.agents.coding.events import (
 )
 from interlock.agents.coding.toml_text import inline_table, toml_string
 from interlock.agents.coding.trouble import Trouble, trouble, used_up
-from interlock.agents.records import usage_from
-from interlock.agents.runner import Usage
 
 _SETTINGS: Final = (
     'approval_policy="never"',
@@ -114,12 +113,7 @@ def token_budget(tokens: int) -> dict[str, Any]:
 
 
 @dataclass
-class CodexStream:
-    session: str | None = None
-    text: str = ""
-    acted: bool = False
-    usage: Usage | None = None
-    finished: bool = False
+class CodexStream(Reading):
     failure: str | None = None
     """Of the turn, or the last error while it is not over."""
 
@@ -140,24 +134,16 @@ class CodexStream:
                 self.finished = True
                 said = text_of(mapping_of(line.get("error")).get("message"))
                 self.failure = said or self.failure or "the turn failed"
+                self.exhausted = used_up(self.failure)
         return []
 
-    def conclude(self) -> Conclusion:
-        return Conclusion(
-            text=self.text,
-            finished=self.finished,
-            acted=self.acted,
-            session=self.session,
-            usage=self.usage,
-            trouble=service_trouble(self.failure, datetime.now().astimezone()) if self.failure else None,
-            exhausted=self.failure is not None and used_up(self.failure),
-        )
+    def trouble(self) -> Trouble | None:
+        return service_trouble(self.failure, datetime.now().astimezone()) if self.failure else None
 
     def _completed(self, said: Mapping[str, Any]) -> Iterator[Event]:
-        self.finished, self.failure = True, None
-        # The numbers are those of the whole thread. Zeros come when the service reported none.
-        into, out = count_of(said.get("input_tokens")), count_of(said.get("output_tokens"))
-        self.usage = usage_from({"input_tokens": into, "output_tokens": out}) if into or out else None
+        self.finished, self.failure, self.exhausted = True, None, False
+        # The numbers are those of the whole thread.
+        self.usage = tokens_of(count_of(said.get("input_tokens")), count_of(said.get("output_tokens")))
         if self.usage:
             yield Spent(self.usage)
 
@@ -173,7 +159,7 @@ class CodexStream:
         match item.get("type"):
             case "agent_message" if ended and text.strip():
                 self.text = text
-                yield Said(text)
+                yield Spoke(text)
             case "reasoning" if ended and text.strip():
                 yield Thought(text)
             case "todo_list":

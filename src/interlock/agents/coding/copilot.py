@@ -9,32 +9,31 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from interlock.agents.coding.dialect import (
     Ask,
-    Conclusion,
     Invocation,
+    Reading,
     RoleText,
     count_of,
     mapping_of,
     subject_of,
     text_of,
+    tokens_of,
 )
 from interlock.agents.coding.events import (
     Event,
-    Said,
     SessionBegan,
+    Spoke,
     Thought,
     ToolState,
-    ToolUsed,
     Waits,
     Warned,
 )
-from interlock.agents.coding.trouble import Kind, Trouble, trouble
-from interlock.agents.records import usage_from
+from interlock.agents.coding.trouble import Cause, Trouble, trouble
 from interlock.agents.runner import Usage
 
 _ENVIRONMENT: Final = {"COPILOT_AUTO_UPDATE": "false"}
@@ -59,7 +58,7 @@ class Copilot:
         return Invocation((*argv, *ask.args), stdin=ask.prompt, env=_ENVIRONMENT, files=files, leaves=(usage,))
 
     def reader(self, ask: Ask) -> CopilotStream:
-        return CopilotStream(usage_file(ask), ask.resume or ask.new_session)
+        return CopilotStream(usage_path=usage_file(ask), named=ask.resume or ask.new_session)
 
 
 def usage_file(ask: Ask) -> Path:
@@ -78,25 +77,19 @@ def _plugin(folder: Path, role: RoleText) -> dict[Path, str]:
 
 
 @dataclass
-class CopilotStream:
+class CopilotStream(Reading):
     usage_path: Path | None = None
     named: str = ""
     """The session's name, as it was told to it."""
-    begun: bool = False
-    said: str = ""
-    acted: bool = False
-    result: Mapping[str, Any] | None = None
     error: Mapping[str, Any] | None = None
     """The last one after which the agent has done nothing more."""
     complaint: Trouble | None = None
-    usage: Usage | None = None
-    tools: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def take(self, line: Mapping[str, Any]) -> Iterable[Event]:
         data = mapping_of(line.get("data"))
         match line.get("type"):
-            case "user.message" if self.named and not self.begun:
-                self.begun = True
+            case "user.message" if self.named and self.session is None:
+                self.session = self.named
                 return [SessionBegan(self.named)]
             case "assistant.turn_start":
                 self.error = None
@@ -120,61 +113,47 @@ class CopilotStream:
 
     def look_back(self, last_words: str, left: Mapping[Path, str]) -> None:
         self.usage = usage_in(left.get(self.usage_path, "")) if self.usage_path else None
-        if self.result is not None:
+        if self.finished:
             return
         # What keeps it from beginning at all is said on standard error alone.
-        for words, kind in ((_NO_SUCH_AGENT, Kind.ROLE), (_NO_SIGN_IN, Kind.ACCESS)):
+        for words, cause in ((_NO_SUCH_AGENT, Cause.ROLE), (_NO_SIGN_IN, Cause.ACCESS)):
             if found := words.search(last_words):
-                self.complaint = Trouble(kind, found[0])
+                self.complaint = Trouble(cause, found[0])
 
-    def conclude(self) -> Conclusion:
-        return Conclusion(
-            text=self.said,
-            finished=self.result is not None,
-            acted=self.acted,
-            session=self._session(),
-            usage=self.usage,
-            trouble=self.complaint or (_trouble(self.error) if self.error is not None else None),
-        )
+    def trouble(self) -> Trouble | None:
+        return self.complaint or (_trouble(self.error) if self.error is not None else None)
 
     def _message(self, text: str) -> Iterator[Event]:
         if text:
-            self.said = text
-            yield Said(text)
+            self.text = text
+            yield Spoke(text)
 
     def _tool(self, data: Mapping[str, Any]) -> Event:
-        self.acted = True
-        call, name, given = text_of(data.get("toolCallId")), text_of(data.get("toolName")), data.get("arguments")
+        given = data.get("arguments")
         # A patch is text, not an object: its second line says what it is about.
         subject = subject_of(mapping_of(given)) or "".join(text_of(given).splitlines()[1:2])
-        self.tools[call] = name, subject
-        return ToolUsed(call, name, subject)
+        return self.tool(text_of(data.get("toolCallId")), text_of(data.get("toolName")), subject)
 
     def _tool_result(self, data: Mapping[str, Any]) -> Iterator[Event]:
-        call = text_of(data.get("toolCallId"))
-        if (known := self.tools.pop(call, None)) is not None:
-            why = text_of(mapping_of(data.get("error")).get("message"))
-            yield ToolUsed(call, *known, state=_state(data), why=why)
+        why = text_of(mapping_of(data.get("error")).get("message"))
+        return self.tool_ended(text_of(data.get("toolCallId")), _state(data), why)
 
     def _end(self, line: Mapping[str, Any]) -> Iterator[Event]:
-        self.result = line
-        if session := self._session():
-            yield SessionBegan(session)
-
-    def _session(self) -> str | None:
-        return text_of((self.result or {}).get("sessionId")) or (self.named if self.begun else "") or None
+        self.finished, self.session = True, text_of(line.get("sessionId")) or self.session
+        if self.session:
+            yield SessionBegan(self.session)
 
 
 _NO_SUCH_AGENT: Final = re.compile(r"No such agent: [^\n]*")
 _NO_SIGN_IN: Final = re.compile(r"No authentication information found|not (?:logged|signed) in[^\n]*")
 _LAST_ERROR: Final = re.compile(r".*\bLast error: ", re.DOTALL)
-_KINDS: Final = {
-    "authentication": Kind.ACCESS,
-    "authorization": Kind.ACCESS,
-    "policy": Kind.ACCESS,
-    "quota": Kind.LIMITED,
-    "rate_limit": Kind.LIMITED,
-    "context_limit": Kind.REQUEST,
+_CAUSES: Final = {
+    "authentication": Cause.ACCESS,
+    "authorization": Cause.ACCESS,
+    "policy": Cause.ACCESS,
+    "quota": Cause.LIMITED,
+    "rate_limit": Cause.LIMITED,
+    "context_limit": Cause.REQUEST,
 }
 
 
@@ -189,8 +168,8 @@ def _trouble(error: Mapping[str, Any]) -> Trouble:
     # It also says how long it waited itself, which is not when the service will be back.
     said = _LAST_ERROR.sub("", text_of(error.get("message"))) or text_of(error.get("errorType"))
     found = trouble(said, status=count_of(error.get("statusCode")))
-    kind = _KINDS.get(text_of(error.get("errorType")), found.kind)
-    return found if kind is found.kind else Trouble(kind, found.text)
+    cause = _CAUSES.get(text_of(error.get("errorType")), found.cause)
+    return found if cause is found.cause else Trouble(cause, found.text)
 
 
 def usage_in(text: str) -> Usage | None:
@@ -203,4 +182,4 @@ def usage_in(text: str) -> Usage | None:
     used = [mapping_of(one.get("usage")) for one in models]
     into = sum(count_of(one.get("inputTokens")) or 0 for one in used)
     out = sum(count_of(one.get("outputTokens")) or 0 for one in used)
-    return usage_from({"input_tokens": into, "output_tokens": out}) if into or out else None
+    return tokens_of(into, out)

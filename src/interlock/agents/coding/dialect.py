@@ -7,12 +7,12 @@ A dialect is pure: it makes a command line out of an `Ask` and events out of lin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
-from interlock.agents.coding.events import Event
+from interlock.agents.coding.events import Event, Planned, ToolState, ToolUsed
 from interlock.agents.coding.trouble import Trouble
 from interlock.agents.runner import Allowance, Usage
 
@@ -115,6 +115,41 @@ class StreamReader(Protocol):
         ...
 
 
+@dataclass
+class Reading:
+    """What the stream of one call has said so far; the readers of the agents add to it."""
+
+    session: str | None = None
+    text: str = ""
+    finished: bool = False
+    acted: bool = False
+    usage: Usage | None = None
+    waiting: str = ""
+    exhausted: bool = False
+    tools: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Those that are at work, by call: name and subject."""
+
+    def trouble(self) -> Trouble | None:
+        """What went wrong, as far as the stream says it."""
+        return None
+
+    def conclude(self) -> Conclusion:
+        found, waiting, exhausted = self.trouble(), self.waiting, self.exhausted
+        return Conclusion(
+            self.text, self.finished, self.acted, self.session, self.usage, found, waiting=waiting, exhausted=exhausted
+        )
+
+    def tool(self, call: str, name: str, subject: str) -> Event:
+        """It begins to use a tool."""
+        self.acted = True
+        self.tools[call] = name, subject
+        return ToolUsed(call, name, subject)
+
+    def tool_ended(self, call: str, state: ToolState, why: str = "") -> Iterator[Event]:
+        if (known := self.tools.pop(call, None)) is not None:
+            yield ToolUsed(call, *known, state=state, why=why)
+
+
 @runtime_checkable
 class LooksBack(Protocol):
     """A reader that wants to know, when the process has ended, what it left besides its stream."""
@@ -172,6 +207,17 @@ def number_of(value: object) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def tokens_of(read: int | None, written: int | None) -> Usage | None:
+    """What the model read and wrote; zeros are what agents count when every request failed."""
+    return Usage(read, written) if read or written else None
+
+
+def plan_of(entries: object, text: str = "content") -> Planned:
+    """A list of tasks, as it is given whole to the tools that are made for one."""
+    given = map(mapping_of, list_of(entries))
+    return Planned(tuple((text_of(entry.get(text)), text_of(entry.get("status"))) for entry in given))
 
 
 def subject_of(arguments: Mapping[str, Any]) -> str:

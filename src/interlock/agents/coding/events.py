@@ -36,7 +36,7 @@ class SessionBegan:
 
 
 @dataclass(frozen=True)
-class Said:
+class Spoke:
     """Text of the agent, whole or a part of it."""
 
     text: str
@@ -124,7 +124,7 @@ class Warned:
         return AgentNews("warning", {"text": cut(self.text)})
 
 
-Event = SessionBegan | Said | Thought | ToolUsed | Planned | Spent | Waits | Warned
+Event = SessionBegan | Spoke | Thought | ToolUsed | Planned | Spent | Waits | Warned
 
 
 def cut(text: str, limit: int = SHOWN) -> str:

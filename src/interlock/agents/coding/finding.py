@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from interlock.agents.coding.asking import ask_program, version_of
-from interlock.agents.coding.catalogue import KNOWN, Known
+from interlock.agents.coding.catalogue import KNOWN, KnownAgent
 from interlock.agents.environment import agent_environment
 
 
 @dataclass(frozen=True)
-class Found:
+class InstalledAgent:
     """An installed coding agent."""
 
-    agent: Known
+    agent: KnownAgent
     path: str
     version: str | None
     signed_in: bool | None
@@ -58,22 +58,22 @@ SIGN_INS: Final = {
 _STATUS_LIMIT_S: Final = 30.0
 
 
-async def installed_agents(inherit: Mapping[str, str]) -> list[Found]:
+async def installed_agents(inherit: Mapping[str, str]) -> list[InstalledAgent]:
     """All that are on PATH, in the order in which one would be chosen."""
     env = agent_environment(inherit, {}, {})
     places = [(agent, shutil.which(agent.program, path=env.get("PATH"))) for agent in KNOWN]
     return await asyncio.gather(*(_look_at(agent, path, env) for agent, path in places if path is not None))
 
 
-def choice_of(found: list[Found]) -> Found | None:
+def choice_of(found: list[InstalledAgent]) -> InstalledAgent | None:
     """The one to use where nobody chose: signed in before unknown before not, else in the order of the catalogue."""
     ranks = {True: 0, None: 1, False: 2}
     return min(found, key=lambda one: ranks[one.signed_in], default=None)
 
 
-async def _look_at(agent: Known, path: str, env: Mapping[str, str]) -> Found:
+async def _look_at(agent: KnownAgent, path: str, env: Mapping[str, str]) -> InstalledAgent:
     version, signed = await asyncio.gather(version_of(path, env), _signed_in(SIGN_INS[agent.name], path, env))
-    return Found(agent, path, version, signed)
+    return InstalledAgent(agent, path, version, signed)
 
 
 async def _signed_in(marks: SignIn, program: str, env: Mapping[str, str]) -> bool | None:

@@ -15,18 +15,18 @@ from typing import Any, Final
 
 from interlock.agents.coding.dialect import (
     Ask,
-    Conclusion,
     Invocation,
+    Reading,
     count_of,
     list_of,
     mapping_of,
+    plan_of,
     subject_of,
     text_of,
+    tokens_of,
 )
-from interlock.agents.coding.events import Event, Planned, Said, SessionBegan, Spent, ToolState, ToolUsed, Warned
-from interlock.agents.coding.trouble import Kind, Trouble, trouble
-from interlock.agents.records import usage_from
-from interlock.agents.runner import Usage
+from interlock.agents.coding.events import Event, SessionBegan, Spent, Spoke, ToolState, Warned
+from interlock.agents.coding.trouble import Cause, Trouble, trouble
 
 _ENVIRONMENT: Final = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 _NO_SEARCH: Final = '[[rule]]\ntoolName = ["glob"]\ndecision = "deny"\npriority = 999\n'
@@ -91,19 +91,12 @@ def _stands(path: Path) -> bool:
 
 
 @dataclass
-class GeminiStream:
-    session: str | None = None
-    acted: bool = False
-    said: str = ""
-    """The last message; it comes in pieces."""
+class GeminiStream(Reading):
     speaking: bool = False
+    """The last message comes in pieces."""
     stopped: str | None = None
     """An error after which the agent has done nothing more."""
-    result: Mapping[str, Any] | None = None
-    tools: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Those that are at work, by call: name and subject."""
-    refused: str = ""
-    """Why its last request to the service that failed has to be made again."""
+    result: Mapping[str, Any] = field(default_factory=dict)
 
     def take(self, line: Mapping[str, Any]) -> Iterable[Event]:
         match line.get("type"):
@@ -120,64 +113,44 @@ class GeminiStream:
                 self.stopped = text_of(line.get("message")) or "an error without a word"
                 return [Warned(self.stopped)]
             case "result":
-                self.result = line
-                usage = self._usage()
-                return [Spent(usage)] if usage else []
+                self.result, self.finished, stats = line, True, mapping_of(line.get("stats"))
+                self.usage = tokens_of(count_of(stats.get("input_tokens")), count_of(stats.get("output_tokens")))
+                return [Spent(self.usage)] if self.usage else []
         return []
 
     def look_back(self, last_words: str, left: Mapping[Path, str]) -> None:
-        for found in _ATTEMPT.finditer(last_words):
-            self.refused = " ".join(found["why"].split()).strip(" .:") or "a request failed"
-
-    def conclude(self) -> Conclusion:
-        return Conclusion(
-            text=self.said,
-            finished=self.result is not None,
-            acted=self.acted,
-            session=self.session,
-            usage=self._usage(),
-            trouble=self._trouble(),
-            # Neither speaking nor at work: then an answer of the service is due.
-            waiting="" if self.speaking or self.tools else self.refused,
-        )
+        # Neither speaking nor at work: then an answer of the service is due.
+        failed = () if self.speaking or self.tools else _ATTEMPT.finditer(last_words)
+        for found in failed:
+            self.waiting = " ".join(found["why"].split()).strip(" .:") or "a request failed"
 
     def _message(self, text: str) -> Iterator[Event]:
         if not text:
             return
-        self.said = self.said + text if self.speaking else text
+        self.text = self.text + text if self.speaking else text
         self.speaking, self.stopped = True, None
-        yield Said(text)
+        yield Spoke(text)
 
     def _tool(self, line: Mapping[str, Any]) -> Iterator[Event]:
         call, name = text_of(line.get("tool_id")), text_of(line.get("tool_name"))
         given = mapping_of(line.get("parameters"))
         self.acted, self.speaking, self.stopped = True, False, None
         if name == "write_todos":
-            entries = map(mapping_of, list_of(given.get("todos")))
-            yield Planned(tuple((text_of(entry.get("description")), text_of(entry.get("status"))) for entry in entries))
+            yield plan_of(given.get("todos"), "description")
         else:
-            self.tools[call] = name, subject_of(given)
-            yield ToolUsed(call, *self.tools[call])
+            yield self.tool(call, name, subject_of(given))
 
     def _tool_result(self, line: Mapping[str, Any]) -> Iterator[Event]:
-        call = text_of(line.get("tool_id"))
-        if (known := self.tools.pop(call, None)) is not None:
-            why = text_of(mapping_of(line.get("error")).get("message"))
-            yield ToolUsed(call, *known, state=_state(line), why=why)
+        why = text_of(mapping_of(line.get("error")).get("message"))
+        return self.tool_ended(text_of(line.get("tool_id")), _state(line), why)
 
-    def _trouble(self) -> Trouble | None:
-        if self.result is None:
+    def trouble(self) -> Trouble | None:
+        if not self.finished:
             return None
         if self.result.get("status") != "success":
             return service_trouble(text_of(mapping_of(self.result.get("error")).get("message")) or self.stopped or "")
         # A loop that it found, or its limit of turns: it stops, and calls that a success.
-        return Trouble(Kind.REQUEST, f"the agent stopped by itself: {self.stopped}") if self.stopped else None
-
-    def _usage(self) -> Usage | None:
-        stats = mapping_of((self.result or {}).get("stats"))
-        into, out = count_of(stats.get("input_tokens")), count_of(stats.get("output_tokens"))
-        # Zeros are what it counts when every request failed.
-        return usage_from({"input_tokens": into, "output_tokens": out}) if into or out else None
+        return Trouble(Cause.REQUEST, f"the agent stopped by itself: {self.stopped}") if self.stopped else None
 
 
 def _state(line: Mapping[str, Any]) -> ToolState:

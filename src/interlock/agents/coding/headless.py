@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from interlock.agents import records
 from interlock.agents.coding.accounts import coding_needs
 from interlock.agents.coding.asking import Configured, ask_of, at_hand, installed
-from interlock.agents.coding.calls import Call
+from interlock.agents.coding.calls import CodingCall, reread
 from interlock.agents.coding.dialect import Ask, Conclusion, Dialect, Invocation, LooksBack, StreamReader
-from interlock.agents.coding.events import Event, Warned
+from interlock.agents.coding.events import Warned
 from interlock.agents.coding.settling import forgot_session
 from interlock.agents.coding.stream import JsonLines
 from interlock.agents.environment import agent_environment
 from interlock.agents.process import ProcessExit
-from interlock.agents.runner import AgentExit, AgentRequest, FileOutput, Health, Needs, Observer
+from interlock.agents.runner import AgentExit, AgentRequest, Health, Needs, Observer
 
 
 @dataclass(frozen=True)
@@ -42,14 +41,14 @@ class HeadlessRunner:
         self._grace_s = grace_s
 
     async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
-        call = Call(request, observe, self._configured, self._inherit, self.needs())
+        call = CodingCall(request, observe, self._configured, self._inherit, self.needs())
         heard = await self._heard(call, ask_of(request, self._configured))
         if request.resume is not None and forgot_session(heard.said, call.last_words()):
             call.tell([Warned("the agent does not know the session that it should go on with: it starts anew")])
             heard = await self._heard(call, ask_of(replace(request, resume=None), self._configured))
         return call.exit(heard.said, heard.ended, code=heard.ended.code, cut=heard.cut)
 
-    async def _heard(self, call: Call, ask: Ask) -> _Heard:
+    async def _heard(self, call: CodingCall, ask: Ask) -> _Heard:
         invocation = self._dialect.invocation(call.program, ask)
         call.prepare(invocation.files, invocation.leaves)
         reader = self._dialect.reader(ask)
@@ -67,15 +66,13 @@ class HeadlessRunner:
         return _Heard(reader.conclude(), ended, lines.cut)
 
     async def recall(self, request: AgentRequest, code: int) -> AgentExit | None:
-        call = Call(request, lambda _news: None, self._configured, self._inherit, self.needs())
+        call = CodingCall(request, lambda _news: None, self._configured, self._inherit, self.needs())
         ask = ask_of(request, self._configured)
         reader = self._dialect.reader(ask)
-        lines = JsonLines(lambda line: _drop(reader.take(line)))
-        lines.feed(FileOutput(records.stream_path(request)).read())
-        lines.close()
+        cut = reread(request, reader)
         _look_back(reader, call, self._dialect.invocation(call.program, ask))
         said = reader.conclude()
-        return call.exit(said, ProcessExit(code), code=code, cut=lines.cut) if said.finished else None
+        return call.exit(said, ProcessExit(code), code=code, cut=cut) if said.finished else None
 
     def needs(self) -> Needs:
         env = agent_environment(self._inherit, {}, self._configured.env)
@@ -89,12 +86,7 @@ class HeadlessRunner:
         return await installed(self._configured, self._inherit, remedy)
 
 
-def _drop(events: Iterable[Event]) -> None:
-    """Events of a call that is over: they were told when they came."""
-    deque(events, maxlen=0)
-
-
-def _look_back(reader: StreamReader, call: Call, invocation: Invocation) -> None:
+def _look_back(reader: StreamReader, call: CodingCall, invocation: Invocation) -> None:
     if isinstance(reader, LooksBack):
         reader.look_back(call.last_words(), _left(invocation))
 

@@ -17,26 +17,25 @@ from typing import Any, Final
 
 from interlock.agents.coding.dialect import (
     Ask,
-    Conclusion,
     Invocation,
+    Reading,
     count_of,
     fits,
-    list_of,
     mapping_of,
+    plan_of,
     subject_of,
     text_of,
 )
 from interlock.agents.coding.events import (
     Event,
-    Planned,
-    Said,
     SessionBegan,
     Spent,
+    Spoke,
     Thought,
     ToolState,
     ToolUsed,
 )
-from interlock.agents.coding.trouble import Kind, Trouble, trouble
+from interlock.agents.coding.trouble import Cause, Trouble, trouble
 from interlock.agents.records import usage_from
 from interlock.agents.runner import Usage
 
@@ -97,12 +96,8 @@ def _literal(settings: Mapping[str, Any]) -> str:
 
 
 @dataclass
-class OpencodeStream:
-    session: str | None = None
-    said: str = ""
+class OpencodeStream(Reading):
     speaking: bool = False
-    acted: bool = False
-    ended: bool = False
     error: Mapping[str, Any] | None = None
     """The last one after which the agent has done nothing more."""
     steps: list[Mapping[str, Any]] = field(default_factory=list)
@@ -111,7 +106,6 @@ class OpencodeStream:
     """What its log says of errors that the stream only numbers."""
     heard_ms: int = 0
     """The moment of the last line of its stream, as it says it itself."""
-    waiting: str = ""
 
     def take(self, line: Mapping[str, Any]) -> Iterable[Event]:
         self.heard_ms = max(self.heard_ms, count_of(line.get("timestamp")) or 0)
@@ -124,20 +118,12 @@ class OpencodeStream:
         for failed in _FAILED_REQUEST.finditer(words):
             self.waiting = failed["cause"] if _milliseconds(failed["moment"]) >= self.heard_ms else ""
         if found := _FALLBACK.search(words):
-            self.complaint = Trouble(Kind.ROLE, found[0])
+            self.complaint = Trouble(Cause.ROLE, found[0])
         elif found := _BAD_SETTINGS.search(words):
-            self.complaint = Trouble(Kind.REQUEST, " ".join(found[0].split()))
+            self.complaint = Trouble(Cause.REQUEST, " ".join(found[0].split()))
 
-    def conclude(self) -> Conclusion:
-        return Conclusion(
-            text=self.said,
-            finished=self.ended,
-            acted=self.acted,
-            session=self.session,
-            usage=self._usage(),
-            trouble=self.complaint or (self._trouble(self.error) if self.error is not None else None),
-            waiting=self.waiting,
-        )
+    def trouble(self) -> Trouble | None:
+        return self.complaint or (self._failure(self.error) if self.error is not None else None)
 
     def _begin(self, line: Mapping[str, Any]) -> Iterator[Event]:
         if self.session is None and (session := text_of(line.get("sessionID"))):
@@ -148,22 +134,22 @@ class OpencodeStream:
         part = mapping_of(line.get("part"))
         match line.get("type"):
             case "step_start":
-                self.speaking, self.ended, self.error = False, False, None
+                self.speaking, self.finished, self.error = False, False, None
             case "text" if text := text_of(part.get("text")):
-                self.said = f"{self.said}\n\n{text}" if self.speaking else text
+                self.text = f"{self.text}\n\n{text}" if self.speaking else text
                 self.speaking = True
-                yield Said(text)
+                yield Spoke(text)
             case "reasoning" if text := text_of(part.get("text")):
                 yield Thought(text)
             case "tool_use":
                 yield from self._tool(part)
             case "step_finish":
                 self.steps.append(part)
-                self.ended = part.get("reason") not in _GOES_ON
-                if usage := self._usage():
-                    yield Spent(usage)
+                self.finished, self.usage = part.get("reason") not in _GOES_ON, self._counted()
+                if self.usage is not None:
+                    yield Spent(self.usage)
             case "error":
-                self.error, self.ended = mapping_of(line.get("error")), False
+                self.error, self.finished = mapping_of(line.get("error")), False
 
     def _tool(self, part: Mapping[str, Any]) -> Iterator[Event]:
         """OpenCode speaks of a tool when it is done with it."""
@@ -171,19 +157,18 @@ class OpencodeStream:
         call, name, state = text_of(part.get("callID")), text_of(part.get("tool")), mapping_of(part.get("state"))
         given = mapping_of(state.get("input"))
         if name == "todowrite":
-            entries = map(mapping_of, list_of(given.get("todos")))
-            yield Planned(tuple((text_of(entry.get("content")), text_of(entry.get("status"))) for entry in entries))
+            yield plan_of(given.get("todos"))
         else:
             yield ToolUsed(call, name, subject_of(given), _state(state), why=text_of(state.get("error")))
 
-    def _trouble(self, error: Mapping[str, Any]) -> Trouble:
+    def _failure(self, error: Mapping[str, Any]) -> Trouble:
         name, data = text_of(error.get("name")), mapping_of(error.get("data"))
         said = self.causes.get(text_of(data.get("ref"))) or text_of(data.get("message")) or name
-        if name in _KINDS:
-            return Trouble(_KINDS[name], said)
+        if name in _CAUSES:
+            return Trouble(_CAUSES[name], said)
         return trouble(said, status=count_of(data.get("statusCode")), reset_s=_reset(data))
 
-    def _usage(self) -> Usage | None:
+    def _counted(self) -> Usage | None:
         """Of the agent itself: its sub-agents are not in the stream. A price of 0 is one that it does not know."""
         tokens = [mapping_of(step.get("tokens")) for step in self.steps]
         caches = [mapping_of(one.get("cache")) for one in tokens]
@@ -206,11 +191,11 @@ _LOGGED: Final = re.compile(r'ref=(?P<ref>\S+) error="(?P<cause>(?:[^"\\\n]|\\.)
 _FAILED_REQUEST: Final = re.compile(
     r'timestamp=(?P<moment>\S+) [^\n]*message="stream error"[^\n]* error\.error="(?P<cause>(?:[^"\\\n]|\\.)*)"'
 )
-_KINDS: Final = {
-    "ProviderAuthError": Kind.ACCESS,
-    "ContextOverflowError": Kind.REQUEST,
-    "MessageOutputLengthError": Kind.REQUEST,
-    "ContentFilterError": Kind.REQUEST,
+_CAUSES: Final = {
+    "ProviderAuthError": Cause.ACCESS,
+    "ContextOverflowError": Cause.REQUEST,
+    "MessageOutputLengthError": Cause.REQUEST,
+    "ContentFilterError": Cause.REQUEST,
 }
 
 

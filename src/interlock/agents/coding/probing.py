@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from interlock.agents.coding.trouble import Kind, trouble
+from interlock.agents.coding.trouble import Cause, trouble
 from interlock.agents.runner import AgentExit, AgentRequest, Runner
 
 PROBE_LIMIT_S: Final = 120.0
@@ -19,7 +19,7 @@ _QUESTION: Final = f"Answer with the single word {_WORD} and do nothing else: us
 _READ: Final = 4_000
 
 
-class Failure(StrEnum):
+class NoAnswer(StrEnum):
     """Why there was no answer, told apart by what a person can do about it."""
 
     LIMIT = "limit"
@@ -37,19 +37,19 @@ class Failure(StrEnum):
 
 
 @dataclass(frozen=True)
-class Probe:
+class ProbeReply:
     """How the question was answered."""
 
     text: str
     seconds: float
-    failure: Failure | None = None
+    failure: NoAnswer | None = None
 
     @property
     def ok(self) -> bool:
         return self.failure is None
 
 
-async def probe(runner: Runner, *, model: str | None = None, limit_s: float = PROBE_LIMIT_S) -> Probe:
+async def probe(runner: Runner, *, model: str | None = None, limit_s: float = PROBE_LIMIT_S) -> ProbeReply:
     """Asks in an empty folder of its own; it costs what one short answer costs."""
     with tempfile.TemporaryDirectory(prefix="interlock-probe-") as place:
         request = _request(Path(place), model, limit_s)
@@ -58,7 +58,7 @@ async def probe(runner: Runner, *, model: str | None = None, limit_s: float = PR
         exit_ = await runner.call(request, lambda _news: None)
         seconds = time.monotonic() - began
         text, failure = _judged(exit_, limit_s)
-        return Probe(text, seconds, failure)
+        return ProbeReply(text, seconds, failure)
 
 
 def _request(place: Path, model: str | None, limit_s: float) -> AgentRequest:
@@ -80,20 +80,20 @@ def _request(place: Path, model: str | None, limit_s: float) -> AgentRequest:
     )
 
 
-def _judged(exit_: AgentExit, limit_s: float) -> tuple[str, Failure | None]:
+def _judged(exit_: AgentExit, limit_s: float) -> tuple[str, NoAnswer | None]:
     if exit_.limited is not None:  # first: an agent may sit a limit out until its time is up
-        return exit_.limited.text, Failure.LIMIT
+        return exit_.limited.text, NoAnswer.LIMIT
     if exit_.spawn_error is not None:
-        return exit_.spawn_error, Failure.START
+        return exit_.spawn_error, NoAnswer.START
     if exit_.timed_out:
-        return f"no answer in {limit_s:g} s", Failure.TIME
+        return f"no answer in {limit_s:g} s", NoAnswer.TIME
     if exit_.fault is not None:
-        return exit_.fault.text, _FAILURES.get(trouble(exit_.fault.text).kind, Failure.OTHER)
+        return exit_.fault.text, _FAILURES.get(trouble(exit_.fault.text).cause, NoAnswer.OTHER)
     if exit_.code != 0:
-        return f"ended with {exit_.code}", Failure.OTHER
+        return f"ended with {exit_.code}", NoAnswer.OTHER
     # Any answer shows that program, sign-in and model work; what a model makes of the word is not our business.
     said = exit_.output.tail(_READ).strip()
-    return ("answers", None) if said else ("an empty answer", Failure.OTHER)
+    return ("answers", None) if said else ("an empty answer", NoAnswer.OTHER)
 
 
-_FAILURES: Final = {Kind.ACCESS: Failure.ACCESS, Kind.REQUEST: Failure.REQUEST}
+_FAILURES: Final = {Cause.ACCESS: NoAnswer.ACCESS, Cause.REQUEST: NoAnswer.REQUEST}

@@ -16,7 +16,7 @@ from interlock.agents.runner import Fault, Limited
 from interlock.contracts import Reason
 
 
-class Kind(StrEnum):
+class Cause(StrEnum):
     LIMITED = "limited"
     """Too many requests, a used-up quota or an overloaded service: the same call will work later."""
     SERVICE = "service"
@@ -33,31 +33,31 @@ class Kind(StrEnum):
 class Trouble:
     """Why a call does not count, whatever its exit status and text say."""
 
-    kind: Kind
+    cause: Cause
     text: str
     reset_s: float | None = None
     """Seconds until the service takes requests again, where it says so."""
 
     @property
     def fault(self) -> Fault:
-        again = self.kind in (Kind.LIMITED, Kind.SERVICE)
+        again = self.cause in (Cause.LIMITED, Cause.SERVICE)
         return Fault(Reason.CRASHED if again else Reason.AGENT_ERROR, self.text)
 
     @property
     def limited(self) -> Limited | None:
-        return Limited(self.text, self.reset_s) if self.kind is Kind.LIMITED else None
+        return Limited(self.text, self.reset_s) if self.cause is Cause.LIMITED else None
 
 
 _BY_STATUS: Final = {
-    401: Kind.ACCESS,
-    402: Kind.ACCESS,
-    403: Kind.ACCESS,
-    408: Kind.SERVICE,
-    409: Kind.SERVICE,
-    425: Kind.SERVICE,
-    429: Kind.LIMITED,
-    503: Kind.LIMITED,
-    529: Kind.LIMITED,
+    401: Cause.ACCESS,
+    402: Cause.ACCESS,
+    403: Cause.ACCESS,
+    408: Cause.SERVICE,
+    409: Cause.SERVICE,
+    425: Cause.SERVICE,
+    429: Cause.LIMITED,
+    503: Cause.LIMITED,
+    529: Cause.LIMITED,
 }
 _REQUEST_WORDS: Final = re.compile(
     r"prompt is too long|context.?(length|window)|maximum context|too many tokens|invalid.?request|unknown model"
@@ -96,10 +96,10 @@ def trouble(
 ) -> Trouble:
     """What a failed request to the model service means; total, whatever was said."""
     said = " ".join(text.split()) or (f"the model service answered {status}" if status else "the model service failed")
-    kind = kind_of(status, said) if status is not None else _kind_by_words(said)
-    if kind is Kind.LIMITED and reset_s is None:
+    cause = cause_of(status, said) if status is not None else _cause_by_words(said)
+    if cause is Cause.LIMITED and reset_s is None:
         reset_s = reset_in(said, now or datetime.now(UTC))
-    return Trouble(kind, said, reset_s)
+    return Trouble(cause, said, reset_s)
 
 
 def used_up(text: str) -> bool:
@@ -110,26 +110,26 @@ def used_up(text: str) -> bool:
 _USED_UP: Final = re.compile(r"budget[ _](is )?(exhausted|exceeded|reached)|max(imum)?[ _]budget", re.IGNORECASE)
 
 
-def _kind_by_words(text: str) -> Kind:
+def _cause_by_words(text: str) -> Cause:
     """Words that say it before numbers that only may be a status."""
-    by_words = kind_of(None, text)
-    found = _status_in(text) if by_words is Kind.SERVICE else None
-    return kind_of(found, text)
+    by_words = cause_of(None, text)
+    found = _status_in(text) if by_words is Cause.SERVICE else None
+    return cause_of(found, text)
 
 
-def kind_of(status: int | None, text: str) -> Kind:
+def cause_of(status: int | None, text: str) -> Cause:
     """By the status where one is known, else by the words; a used-up quota comes under several statuses."""
-    by_words = next((kind for pattern, kind in _WORDS if pattern.search(text)), None)
+    by_words = next((cause for pattern, cause in _WORDS if pattern.search(text)), None)
     if status is None:
-        return by_words or Kind.SERVICE
+        return by_words or Cause.SERVICE
     if status in _BY_STATUS:
-        return Kind.LIMITED if status in (402, 403) and by_words is Kind.LIMITED else _BY_STATUS[status]
+        return Cause.LIMITED if status in (402, 403) and by_words is Cause.LIMITED else _BY_STATUS[status]
     if status >= 500:
-        return Kind.LIMITED if "overloaded" in text.lower() else Kind.SERVICE
-    return Kind.REQUEST
+        return Cause.LIMITED if "overloaded" in text.lower() else Cause.SERVICE
+    return Cause.REQUEST
 
 
-_WORDS: Final = ((_REQUEST_WORDS, Kind.REQUEST), (_LIMIT_WORDS, Kind.LIMITED), (_ACCESS_WORDS, Kind.ACCESS))
+_WORDS: Final = ((_REQUEST_WORDS, Cause.REQUEST), (_LIMIT_WORDS, Cause.LIMITED), (_ACCESS_WORDS, Cause.ACCESS))
 
 
 def reset_in(text: str, now: datetime) -> float | None:

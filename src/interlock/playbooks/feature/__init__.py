@@ -10,16 +10,10 @@ from interlock.lazy import lazily
 
 if TYPE_CHECKING:
     from interlock.engine import Rehearsal
-    from interlock.playbooks.feature.playbook import FeatureInputs, feature
-    from interlock.playbooks.feature.stages import diagram
+    from interlock.playbooks.feature.playbook import feature
+    from interlock.playbooks.feature.work import FeatureInputs
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "playbook": "FeatureInputs feature",
-        "stages": "diagram",
-    },
-)
+__getattr__ = lazily(__name__, {"playbook": "feature", "work": "FeatureInputs"})
 
 
 def example_files() -> Mapping[str, str]:
@@ -35,4 +29,4 @@ def rehearsal() -> Rehearsal:
     return rehearsing.rehearsal()
 
 
-__all__ = ["FeatureInputs", "diagram", "example_files", "feature", "rehearsal"]
+__all__ = ["FeatureInputs", "example_files", "feature", "rehearsal"]

@@ -1,8 +1,9 @@
 """What the feature playbook decides, pure and total: clusters, tier, affected tasks, waves, names, the end.
 
-A judge's private memory is reduced to a closed value first (`critic`, `verifier`, `reviewer`): a missing file is an
-error of that judge, a severity that is absent or unknown is the worst there is.  The cluster decisions see nothing
-else, so that every combination has exactly one result, worst case first.
+A judge's private memory is reduced to a closed value first (`judged`): a missing file is an error of that judge, a
+severity that is absent or unknown is the worst there is.  The cluster decisions see nothing but votes: how each member
+stands, whether it blocks and whether it is optional, which its row says.  So every combination, of however many
+members, has exactly one result, worst case first.
 """
 
 from __future__ import annotations
@@ -14,11 +15,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from interlock.engine import Scope
-from interlock.playbooks.feature.layout import V_BUILD
+from interlock.playbooks.feature.members import ENOUGH, Blocks, Member
 from interlock.playbooks.feature.memory_file import MemoryFile
-
-ENOUGH = 2
-"""Usable members that a parallel cluster needs for a decision."""
 
 
 class Said(StrEnum):
@@ -49,217 +47,175 @@ def standing(answer: Said, memory: MemoryFile | None) -> Said:
         return Said.ERROR
     if memory is None:
         return Said.MISSING
-    stated = Said(memory.status) if memory.status in (Said.DONE, Said.NEEDS_REVISION, Said.ERROR) else answer
     order = (Said.DONE, Said.NEEDS_REVISION, Said.ERROR)
+    stated = Said(memory.status) if memory.status in order else answer
     return max(answer, stated, key=order.index)
 
 
-# -- CT: the critics of the design
+# -- judges
 
 
-class Severity(StrEnum):
-    """The critics' words, worst first."""
+class Stand(StrEnum):
+    """How a judge stands to the work, whatever its words."""
 
-    CRITICAL = "Critical"
-    HIGH = "High"
-    MEDIUM = "Medium"
-    LOW = "Low"
-
-
-def worse(*severities: Severity) -> Severity:
-    return min(severities, key=list(Severity).index)
+    CONTENT = "content"
+    WANTS_CHANGE = "wants a change"
+    WORST = "gravest word"
+    UNKNOWN = "no verdict"
 
 
 @dataclass(frozen=True)
-class Critic:
-    """What one critic comes to; `malformed` says that the worst was assumed."""
+class Vote:
+    """All that a cluster's decision sees of a member."""
 
-    usable: bool
-    severity: Severity
+    stand: Stand
+    blocks: Blocks
+    optional: bool
+
+    @property
+    def against(self) -> bool:
+        return self.stand in (Stand.WANTS_CHANGE, Stand.WORST)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What one judge comes to."""
+
+    said: Said
+    severity: str
+    vote: Vote
     malformed: bool = False
+    """The worst was assumed."""
+    foreign: bool = False
+    """The severity is not one of its own words, but it is clear what is meant."""
+
+    @property
+    def usable(self) -> bool:
+        return self.vote.stand is not Stand.UNKNOWN
+
+    @property
+    def status(self) -> Said:
+        """Its word in one: a negative verdict asks for revision, one that cannot be used is an error."""
+        match self.vote.stand:
+            case Stand.UNKNOWN:
+                return self.said if not self.said.usable else Said.ERROR
+            case Stand.CONTENT:
+                return Said.DONE
+            case _:
+                return Said.NEEDS_REVISION
 
     @property
     def shown(self) -> str:
-        return self.severity.value if self.usable else "ERROR"
+        return f"{self.said}/{self.severity}"
 
 
-def critic(answer: Said, memory: MemoryFile | None) -> Critic:
-    said = standing(answer, memory)
-    if memory is None or not said.usable:
-        return Critic(usable=False, severity=Severity.CRITICAL, malformed=memory is None)
-    named = word(memory.severity, Severity)
-    severity = Severity(named) if named else Severity.CRITICAL
-    if memory.medium or said is Said.NEEDS_REVISION:
-        severity = worse(severity, Severity.MEDIUM)
-    return Critic(usable=True, severity=severity, malformed=named is None)
+def judged(row: Member, answer: Said, memory: MemoryFile | None) -> Judged:
+    """What a judge comes to by its answer and its private memory, the worst that either says."""
+    words, said = row.words, standing(answer, memory)
+    if memory is None:
+        return Judged(said, words.worst, Vote(Stand.UNKNOWN, row.blocks, row.optional), malformed=True)
+    known = words.understood(memory.severity)
+    severity = known or words.worst
+    foreign = known is not None and words.known(memory.severity) is None
+    if words.revision and (memory.medium or said is Said.NEEDS_REVISION):
+        severity = words.worse(severity, words.revision)
+    content = said is Said.DONE and severity in words.content
+    if not said.usable or (row.gate and not content):
+        stand = Stand.UNKNOWN
+    elif content:
+        stand = Stand.CONTENT
+    else:
+        stand = Stand.WORST if severity == words.worst else Stand.WANTS_CHANGE
+    return Judged(said, severity, Vote(stand, row.blocks, row.optional), malformed=known is None, foreign=foreign)
 
 
-def ct_cluster(critics: Sequence[Critic]) -> Result:
-    """Fewer than two usable: ERROR; anything above Low: NEEDS_REVISION; all Low: DONE."""
-    usable = [one for one in critics if one.usable]
-    if len(usable) < ENOUGH:
-        return Result.ERROR
-    return Result.DONE if all(one.severity is Severity.LOW for one in usable) else Result.NEEDS_REVISION
+# -- clusters
 
 
-# -- V: build gate and verifiers
-
-
-class Verdict(StrEnum):
-    PASS = "PASS"
-    FAIL = "FAIL"
-
-
-@dataclass(frozen=True)
-class Verifier:
-    said: Said
-    malformed: bool = False
-
-
-def verifier(name: str, answer: Said, memory: MemoryFile | None) -> Verifier:
-    """FAIL beats DONE; whatever is not DONE is an error where the build is concerned."""
-    said = standing(answer, memory)
-    if memory is None or not said.usable:
-        return Verifier(said, malformed=memory is None)
-    proof = word(memory.severity, Verdict)
-    if proof != Verdict.PASS:
-        said = Said.NEEDS_REVISION
-    if name == V_BUILD and said is not Said.DONE:
-        said = Said.ERROR
-    return Verifier(said, malformed=proof is None)
-
-
-class Verified(StrEnum):
-    """What the V cluster comes to; a pass without one of the verifiers is a pass with a flaw."""
+class Decided(StrEnum):
+    """What a cluster comes to, errors by their cause."""
 
     DONE = "DONE"
-    DEGRADED = "DONE without one of the verifiers"
+    DEGRADED = "DONE without one of the verdicts"
     NEEDS_REVISION = "NEEDS_REVISION"
-    ERROR = "ERROR"
-
-    @property
-    def result(self) -> Result:
-        return Result.DONE if self.passed else Result(self.value)
+    LACKING = "a verdict that is needed is not usable"
+    BLOCKED = "blocker"
+    TOO_FEW = "too few usable verdicts"
 
     @property
     def passed(self) -> bool:
-        return self in (Verified.DONE, Verified.DEGRADED)
-
-
-def v_cluster(
-    build: Said, tests: Said, tasks: Said, feature: Said, strict: bool = False, against: Sequence[str] = ()
-) -> Verified:
-    """Worst first: no build; two or more without a verdict; a negative verdict; one without; all DONE.
-
-    Args:
-        against: what the engine knows itself that speaks against the work: tasks that are not done, commands that a
-            person named and that fail. As long as there is any, nothing passes.
-    """
-    if build is not Said.DONE:
-        return Verified.ERROR
-    others = (tests, tasks, feature)
-    unusable = sum(not one.usable for one in others)
-    if unusable >= ENOUGH:
-        return Verified.ERROR
-    if against or Said.NEEDS_REVISION in others:
-        return Verified.NEEDS_REVISION
-    if unusable:
-        return Verified.NEEDS_REVISION if strict else Verified.DEGRADED
-    return Verified.DONE
-
-
-# -- R: the reviewers
-
-
-class Grade(StrEnum):
-    """The reviewers' words, worst first."""
-
-    BLOCKER = "Blocker"
-    MAJOR = "Major"
-    MINOR = "Minor"
-    NONE = "None"
-
-
-FOREIGN_BLOCKER = "Critical"
-"""A word of the critics that reviewers may not use; it counts as a Blocker."""
-
-
-@dataclass(frozen=True)
-class Review:
-    said: Said
-    grade: Grade
-    malformed: bool = False
-    foreign_word: bool = False
-    """The severity is not one of the reviewers' own words, but it is clear what is meant."""
-
-    @property
-    def shown(self) -> str:
-        return f"{self.said}/{self.grade}"
-
-    @property
-    def wants_change(self) -> bool:
-        """A usable review that is not content; one that is not usable wants nothing."""
-        asks = self.said is Said.NEEDS_REVISION or self.grade in (Grade.BLOCKER, Grade.MAJOR)
-        return self.said.usable and asks
-
-
-def reviewer(answer: Said, memory: MemoryFile | None) -> Review:
-    said = standing(answer, memory)
-    if memory is None:
-        return Review(said, Grade.BLOCKER, malformed=True)
-    foreign = memory.severity.casefold() == FOREIGN_BLOCKER.casefold()
-    named = Grade.BLOCKER if foreign else word(memory.severity, Grade)
-    grade = Grade(named) if named else Grade.BLOCKER
-    return Review(said, grade, malformed=named is None, foreign_word=foreign)
-
-
-class Reviewed(StrEnum):
-    """What the R cluster comes to, errors by their cause."""
-
-    DONE = "DONE"
-    NEEDS_REVISION = "NEEDS_REVISION"
-    SECURITY_UNKNOWN = "no usable security review"
-    SECURITY_BLOCKER = "security blocker"
-    TOO_FEW = "too few usable reviews"
+        return self in (Decided.DONE, Decided.DEGRADED)
 
     @property
     def result(self) -> Result:
-        return Result(self.value) if self in (Reviewed.DONE, Reviewed.NEEDS_REVISION) else Result.ERROR
+        if self.passed:
+            return Result.DONE
+        return Result.NEEDS_REVISION if self is Decided.NEEDS_REVISION else Result.ERROR
 
 
-def r_cluster(security: Review, quality: Review, testing: Review) -> Reviewed:
-    """Security before anything else. What r-knowledge says is no input at all: it can never change the result."""
-    if not security.said.usable:
-        return Reviewed.SECURITY_UNKNOWN
-    if security.grade is Grade.BLOCKER:
-        return Reviewed.SECURITY_BLOCKER
-    usable = [one for one in (security, quality, testing) if one.said.usable]
-    if len(usable) < ENOUGH:
-        return Reviewed.TOO_FEW
-    return Reviewed.NEEDS_REVISION if any(one.wants_change for one in usable) else Reviewed.DONE
+def side_by_side(votes: Sequence[Vote], most_lost: int | None = None, against: Sequence[str] = ()) -> Decided:
+    """Worst first: a verdict that is needed is missing; who blocks alone does; too few verdicts; anybody, or anything
+    that the engine knows, against; all content. Who never blocks can never change the result.
+
+    Args:
+        most_lost: verdicts that may be missing; unset: all but those that are enough.
+    """
+    counted = [one for one in votes if one.blocks is not Blocks.NEVER]
+    lost = [one for one in counted if one.stand is Stand.UNKNOWN]
+    if not all(one.optional for one in lost):
+        return Decided.LACKING
+    if any(one.blocks is Blocks.ALONE and one.stand is Stand.WORST for one in counted):
+        return Decided.BLOCKED
+    if len(lost) > (len(counted) - ENOUGH if most_lost is None else most_lost):
+        return Decided.TOO_FEW
+    if against or any(one.against for one in counted):
+        return Decided.NEEDS_REVISION
+    return Decided.DEGRADED if lost and most_lost is not None else Decided.DONE
+
+
+def ct_cluster(votes: Sequence[Vote]) -> Decided:
+    """Fewer than two usable: an error; anything above Low: NEEDS_REVISION; all Low: DONE."""
+    return side_by_side(votes)
+
+
+def r_cluster(votes: Sequence[Vote]) -> Decided:
+    """Who blocks alone before anything else; then the quorum; then whoever wants a change."""
+    return side_by_side(votes)
+
+
+def v_cluster(votes: Sequence[Vote], strict: bool = False, against: Sequence[str] = ()) -> Decided:
+    """No build, two or more without a verdict: an error; a negative verdict; one without; all DONE.
+
+    Args:
+        strict: one without a verdict is a reason to replan, not a flaw.
+        against: what the engine knows itself that speaks against the work: tasks that are not done, commands that a
+            person named and that fail. As long as there is any, nothing passes.
+    """
+    found = side_by_side(votes, 1, against)
+    return Decided.NEEDS_REVISION if strict and found is Decided.DEGRADED else found
 
 
 class AfterReview(StrEnum):
     """Where a review leads."""
 
     FINISH = "finish"
-    CONFIRM = "ask the security reviewer once more"
+    CONFIRM = "ask whoever blocks once more"
     FIX = "fix pass"
     ESCALATE = "full replan"
     GIVE_UP = "end with ERROR"
 
 
-def after_review(reviewed: Reviewed, confirms_left: int, fixes_left: int, escalations_left: int) -> AfterReview:
+def after_review(reviewed: Decided, confirms_left: int, fixes_left: int, escalations_left: int) -> AfterReview:
     """A blocker is confirmed once, then replanned once; findings are fixed once, then replanned once. A reviewer that
     did not do its part is not cured by replanning."""
     match reviewed:
-        case Reviewed.DONE:
+        case Decided.DONE | Decided.DEGRADED:
             return AfterReview.FINISH
-        case Reviewed.SECURITY_BLOCKER if confirms_left:
+        case Decided.BLOCKED if confirms_left:
             return AfterReview.CONFIRM
-        case Reviewed.NEEDS_REVISION if fixes_left:
+        case Decided.NEEDS_REVISION if fixes_left:
             return AfterReview.FIX
-        case Reviewed.SECURITY_BLOCKER | Reviewed.NEEDS_REVISION if escalations_left:
+        case Decided.BLOCKED | Decided.NEEDS_REVISION if escalations_left:
             return AfterReview.ESCALATE
         case _:
             return AfterReview.GIVE_UP
@@ -273,9 +229,9 @@ class Concluded(StrEnum):
     ERROR = "ERROR"
 
 
-def conclusion(reviewed: Reviewed, against: Sequence[str], flaws: Sequence[str]) -> Concluded:
+def conclusion(reviewed: Decided, against: Sequence[str], flaws: Sequence[str]) -> Concluded:
     """DONE only when the reviewers are and nothing that the engine knows itself speaks against it."""
-    if reviewed is not Reviewed.DONE or against:
+    if not reviewed.passed or against:
         return Concluded.ERROR
     return Concluded.DEGRADED if flaws else Concluded.DONE
 
@@ -372,8 +328,3 @@ def slug_of(request: str) -> str:
 
 def valid_slug(slug: str) -> bool:
     return len(slug) <= LONGEST_SLUG and SLUG.fullmatch(slug) is not None
-
-
-def word(text: str, words: type[StrEnum]) -> str | None:
-    """The member whose value the text is, whatever its case."""
-    return next((one.value for one in words if one.value.casefold() == text.casefold()), None)

@@ -1,18 +1,33 @@
-"""Findings in the documents of judges: `### <severity>: <title>`, with the files and tasks they concern."""
+"""What judges find, and what they claim of it.
+
+Findings are `### <severity>: <title>` in their documents, with the files and tasks they concern.  A verdict counts as
+far as its own evidence goes: those who run things show commands with their exit status, or say why there is nothing to
+run; of those who read, a clean verdict over a grave finding of their own is what speaks against them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
+from interlock.contracts import Claim, Evidence, checks_in_text, nothing_to_run
 from interlock.documents import Sections
+from interlock.playbooks.feature.members import PROOF, Member
+from interlock.playbooks.feature.memory_file import MemoryFile, parse_memory
 
 _TITLE = re.compile(r"(?P<severity>[A-Za-z]+)\s*:\s*(?P<title>.*)")
+RED_BEFORE = "## Red before this feature"
+"""What a verifier lists here failed before the feature too, and speaks for nothing."""
+RESULTS = ("## Tasks", "## Criteria")
+"""Tables in the reports of verifiers, one row for each point that was checked."""
 _FIELD = re.compile(
     r"^[ \t]*(?:[-*+][ \t]+)?[*_]{0,2}(Files|Tasks)[*_]{0,2}[ \t]*:[*_]{0,2}(.*)$", re.IGNORECASE | re.MULTILINE
 )
+_RUN = re.compile(r"`[^`\n]+`.*?\b([1-9]\d*)\s+(?:tests?\s+)?failed\b", re.IGNORECASE)
+_LEADING = re.compile(r"(?:security\s*:\s*)?([A-Za-z]+)\s*:", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -51,3 +66,54 @@ def of_severity(text: str, severities: Collection[str]) -> str:
 
 def joined(some: Iterable[Finding]) -> str:
     return "\n\n".join(one.text for one in some)
+
+
+# -- claims
+
+
+def claim_of(row: Member, report: str, memory: str) -> Callable[[Mapping[str, Any], Mapping[str, str]], Claim]:
+    """How the claim of this judge is read from its report and its private memory, at these paths."""
+    words = row.words
+
+    def read(_data: Mapping[str, Any], texts: Mapping[str, str]) -> Claim:
+        said, private = texts.get(report, ""), parse_memory(texts.get(memory, ""))
+        content = private.status in ("", "DONE") and not private.medium
+        content = content and words.known(private.severity) in words.content
+        if row.proves:
+            return Claim(content, _shown_in(said, texts.get(memory, "")))
+        return Claim(content, Evidence(blocking=_blocking(words.grave, said, private)), shows=False)
+
+    return read
+
+
+def _shown_in(report: str, private: str) -> Evidence:
+    document = Sections(report)
+    if document.find(RED_BEFORE) is not None:
+        old = document.section(RED_BEFORE)
+        report = report[: old.start] + report[old.end :]
+    prose = Sections(report).prose()
+    return Evidence(
+        checks=tuple(dict.fromkeys((*checks_in_text(report), *checks_in_text(private)))),
+        failed=max((int(found[1]) for line in prose.splitlines() if (found := _RUN.search(line))), default=0),
+        failures=tuple(one.title for one in findings(report) if one.severity.upper() == PROOF.worst),
+        unmet=_unmet(Sections(report)),
+        nothing_to_run=nothing_to_run(report) or nothing_to_run(private),
+    )
+
+
+def _unmet(report: Sections) -> tuple[str, ...]:
+    """The rows of its tables of results that say FAIL."""
+    tables = [report.table(title) for title in RESULTS if report.find(title) is not None]
+    rows = [row.cells for table in tables if table is not None for row in table.rows]
+    failed = [cells for cells in rows if any(cell.strip("*_` ").upper() == PROOF.worst for cell in cells)]
+    return tuple(", ".join(filter(None, cells)) for cells in failed)
+
+
+def _blocking(grave: Collection[str], report: str, memory: MemoryFile) -> tuple[str, ...]:
+    """Findings that do not go with a clean verdict: in the report by their headings, in the memory by their first
+    word."""
+    words = {one.casefold() for one in grave}
+    written = [f"{one.severity}: {one.title}" for one in findings(report) if one.severity.casefold() in words]
+    led = ((text, _LEADING.match(text)) for text in memory.findings)
+    remembered = [text for text, found in led if found and found[1].casefold() in words]
+    return tuple(dict.fromkeys(written or remembered))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -67,37 +67,19 @@ def blank_memory(member: str, statuses: str, severities: str, more: Sequence[str
         statuses: the words among which the agent chooses; so with `severities`.
         more: headings of further sections.
     """
-    head = f"# Memory: {member}\n\n## Status\n\n<{statuses}>\n\n## Highest Severity\n\n<{severities}>\n"
-    return "\n".join([head, *(f"{title}\n" for title in (*SECTIONS, *more))])
+    return _form(member, f"<{statuses}>", f"<{severities}>", dict.fromkeys((*SECTIONS, *more), ""))
 
 
 def sample_memory(
     member: str, severity: str, *, status: str = "DONE", finding: str = "Nothing to add.", more: str = ""
 ) -> str:
     """A complete private memory, for players; agents are shown a blank one."""
-    return f"""# Memory: {member}
+    return _form(member, status, severity, dict.fromkeys(SECTIONS, "") | {SECTIONS[0]: f"\n- {finding}\n{more}"})
 
-## Status
 
-{status}
-
-## Highest Severity
-
-{severity}
-
-## Key Findings
-
-- {finding}
-{more}
-## Decisions
-
-## Artifact Index
-
-| Artifact | Key Sections | Last Updated By |
-| --- | --- | --- |
-
-## Lessons Learned
-"""
+def _form(member: str, status: str, severity: str, sections: Mapping[str, str]) -> str:
+    head = f"# Memory: {member}\n\n## Status\n\n{status}\n\n## Highest Severity\n\n{severity}\n"
+    return "\n".join([head, *(f"{title}\n{text}" for title, text in sections.items())])
 
 
 def _value(document: Sections, title: str) -> str:

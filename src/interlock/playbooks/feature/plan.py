@@ -1,15 +1,17 @@
-"""`plan.md` and `tasks/*.md`: waves of tasks, checked as a whole before anything is carried out."""
+"""`plan.md` and `tasks/*.md`: waves of tasks, checked as a whole before anything is carried out; how they stand."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import lru_cache
+from typing import Any
 
 from interlock.documents import Sections, split_frontmatter
 from interlock.errors import DocumentInvalid
-from interlock.playbooks.feature.layout import TaskAgent
+from interlock.playbooks.feature.members import TaskAgent
 
 WAVES = "## Execution Waves"
 TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,60}")
@@ -212,3 +214,73 @@ def next_id(tasks: Collection[str]) -> str:
     """A task id that is not taken: T01, T02 ..."""
     numbers = [int(one[1:]) for one in tasks if re.fullmatch(r"T\d+", one)]
     return f"T{max(numbers, default=0) + 1:02}"
+
+
+# -- how the tasks stand
+
+
+class Progress(StrEnum):
+    PENDING = "pending"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class TaskState:
+    progress: Progress = Progress.PENDING
+    why: str = ""
+    """Why it failed, in one line."""
+    conflict: str = ""
+    """The conflict text, where what it changed could not be merged."""
+
+    @property
+    def shown(self) -> str:
+        return f"{self.progress}: {self.why}" if self.why else self.progress.value
+
+
+@dataclass
+class Tasks:
+    """The tasks of a run's plans."""
+
+    plan: Plan = field(default_factory=Plan)
+    """The one that is carried out."""
+    listed: dict[str, Task] = field(default_factory=dict)
+    """Every task that a plan listed, in the order of the plans."""
+    states: dict[str, TaskState] = field(default_factory=dict)
+    patches: dict[str, str] = field(default_factory=dict)
+    """Where the last work of a task lies that was not taken over."""
+    changed: set[str] = field(default_factory=set)
+    """The files that task agents changed and whose work was taken over."""
+    base: Any = None
+    """The workspace before the first of them."""
+    rounds: int = 0
+
+    def of(self, progress: Progress) -> list[str]:
+        return [one for one, state in self.states.items() if state.progress is progress]
+
+    @property
+    def done(self) -> set[str]:
+        return set(self.of(Progress.DONE))
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """The tasks that are not done, each with how it stands."""
+        waiting = [(one, state) for one, state in self.states.items() if state.progress is not Progress.DONE]
+        return tuple(f"task {one} {state.shown if state.why else 'was not begun'}" for one, state in waiting)
+
+    @property
+    def shown(self) -> str:
+        lines = (f"{one}: {state.shown}\n{state.conflict}".rstrip() for one, state in self.states.items())
+        return "\n".join(lines) or "none yet"
+
+    @property
+    def left_behind(self) -> dict[str, str]:
+        """By failed task: the patch with what it had changed, none of which is in the tree."""
+        return {one: self.patches[one] for one in self.of(Progress.FAILED) if one in self.patches}
+
+    def adopt(self, plan: Plan) -> None:
+        """Make this the plan: its tasks are to be done; of earlier ones only those that are done remain."""
+        done, new = self.done, {task.id: task for task in plan.tasks}
+        self.listed = {one: task for one, task in self.listed.items() if one in done and one not in new} | new
+        self.states = {one: TaskState() if one in new else TaskState(Progress.DONE) for one in self.listed}
+        self.plan = plan

@@ -2,82 +2,64 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from interlock.engine import (
+from interlock.engine import Line, Options, Status
+from interlock.playbooks.feature import shared_memory
+from interlock.playbooks.feature.briefs import RETRIES
+from interlock.playbooks.feature.decisions import Decided
+from interlock.playbooks.feature.layout import Layout
+from interlock.playbooks.feature.members import CLUSTERS, MEMBERS, Members, R
+from interlock.playbooks.feature.memory_file import parse_memory, sample_memory
+from interlock.playbooks.feature.plan import Progress
+from interlock.playbooks.feature.playbook import CAPS, STEPS, feature_of
+from interlock.playbooks.feature.work import FeatureInputs
+from interlock.testing import (
     ALWAYS,
     ENDS,
     LIARS,
     STANDARD,
+    WEAKENED_TEST,
     Act,
+    Agent,
     Deviation,
     Invariant,
-    Options,
     Played,
     Rehearsal,
     SimulatedWorld,
     Simulation,
-    Status,
     best,
 )
-from interlock.engine.exploration import WEAKENED_TEST
-from interlock.engine.journal import Line
-from interlock.engine.simulation import Agent
-from interlock.playbooks.feature import shared_memory
-from interlock.playbooks.feature.briefs import RETRIES
-from interlock.playbooks.feature.decisions import Verified
-from interlock.playbooks.feature.layout import CRITICS, FOCUSES, REVIEWERS, VERIFIERS, Layout
-from interlock.playbooks.feature.memory_file import sample_memory
-from interlock.playbooks.feature.playbook import CAPS, FeatureInputs, feature
-from interlock.playbooks.feature.progress import Progress
-from interlock.playbooks.feature.stages import MOVES, Stage
 
 Request = Any
-"""The call of an agent, as its runner gets it."""
+Lines = Iterable[Line]
 AT = Layout("login")
+RETURNED = "agent.returned"
 CODE = "src/made-by-"
 FILES = {"src/a.py": "a = 1\n", AT.decisions: "# Decisions\n\n- Keep it small.\n"}
-WORST = {**dict.fromkeys(CRITICS, "High"), **dict.fromkeys(VERIFIERS, "FAIL"), **dict.fromkeys(REVIEWERS, "Blocker")}
-JUDGES = tuple(WORST)
 
 
 def among(*members: str) -> Callable[[Request], bool]:
-    names: Collection[str] = frozenset(members)
-    return lambda request: request.member in names
+    return lambda request: request.member in members
 
 
 def of_these(deviation: Deviation, *members: str) -> Deviation:
-    """The same, only by these members where it fits them: the whole rehearsal has to stay affordable."""
-    named = among(*members)
-    return replace(deviation, fits=lambda request: named(request) and deviation.fits(request))
+    """The same, only by these members where it fits them."""
+    return replace(deviation, fits=lambda request: request.member in members and deviation.fits(request))
 
 
 def says(message: str) -> Callable[[Request, Act], Act]:
     return lambda _request, act: replace(act, message=message)
 
 
-def judges(severity: Callable[[str], str]) -> Callable[[Request, Act], Act]:
-    """Does its work with another severity in its memory."""
-
-    def act_so(request: Request, act: Act) -> Act:
-        memory = sample_memory(request.member, severity(request.member))
-        return replace(act, files={**act.files, AT.mem(request.member): memory})
-
-    return act_so
-
-
-def also_writes(path: str, text: str) -> Callable[[Request, Act], Act]:
-    return lambda _request, act: replace(act, files={**act.files, path: text})
-
-
-def grave(request: Request, act: Act) -> Act:
-    """Its report has a finding that does not go with its verdict."""
-    report = AT.output(request.member)
-    return replace(act, files={**act.files, report: f"# Review\n\n### {WORST[request.member]}: it is open to all\n"})
+def writes(files: Callable[[str], Mapping[str, str]]) -> Callable[[Request, Act], Act]:
+    """Does its work, and writes these files, which depend on who it is."""
+    return lambda request, act: replace(act, files={**act.files, **files(request.member)})
 
 
 REMARK = "A remark of a person."
@@ -94,37 +76,42 @@ def edits(path: str, old: bytes = b"") -> Callable[[Request, Act], Act]:
     return act_so
 
 
-_standard = {deviation.name: deviation for deviation in STANDARD}
-DEVIATIONS = (
-    Deviation("says ERROR", says("ERROR: it broke")),
-    replace(_standard["lies"]),
-    Deviation("asks for revision", says("NEEDS_REVISION: not yet"), among(*JUDGES, "spec", "implementer-T01")),
-    Deviation("gives the worst verdict", judges(WORST.__getitem__), among(*JUDGES)),
-    Deviation("judges in other words", judges(lambda _name: "Severe"), among("ct-security", "v-build", "r-security")),
-    replace(_standard["says nothing"], fits=among("researcher-impact", "planner", "implementer-T01", "r-security")),
-    replace(_standard["dies"], fits=among("spec", "implementer-T01", "v-build", "post-mortem")),
-    replace(_standard["hangs"], fits=among("v-tests", "r-security")),
-    replace(_standard["cannot be started"], fits=among("researcher-impact", "post-mortem")),
-    replace(
-        _standard["writes outside"],
-        fits=among("researcher-impact", "designer", "ct-security", "v-tests", "r-knowledge"),
+BY: Mapping[str, tuple[str, ...]] = {
+    "says nothing": ("researcher-impact", "planner", "implementer-T01", "r-security"),
+    "dies": ("spec", "implementer-T01", "v-build", "post-mortem"),
+    "hangs": ("v-tests", "r-security"),
+    "cannot be started": ("researcher-impact", "post-mortem"),
+    "writes outside": ("researcher-impact", "designer", "ct-security", "v-tests", "r-knowledge"),
+    "a person works on": (
+        *("researcher-impact", "spec", "designer", "ct-security", "planner", "implementer-T01", "implementer-T02"),
+        *("v-build", "v-tests", "r-security", "r-knowledge", "post-mortem"),
     ),
-    Deviation("changes the shared memory", also_writes(AT.memory, "mine"), among("designer", "v-build", "ct-strategy")),
-    Deviation("meddles with the plan", also_writes(AT.plan, "# Mine\n"), among("implementer-T01")),
-    Deviation("breaks the plan", also_writes(AT.plan, "# Plan\n"), among("planner")),
-    Deviation("rewrites the decisions", also_writes(AT.decisions, "# Mine\n"), among("r-knowledge")),
-    replace(
-        _standard["a person works on"],
-        fits=among(
-            *("researcher-impact", "spec", "designer", "ct-security", "planner", "implementer-T01", "implementer-T02"),
-            *("v-build", "v-tests", "r-security", "r-knowledge", "post-mortem"),
-        ),
-    ),
-    Deviation("a person edits the shared memory", edits(AT.memory), among("spec", "implementer-T01", "v-tests")),
-    Deviation("a person edits the decisions", edits(AT.decisions, b"Keep it small."), among("r-knowledge")),
-    *(of_these(liar, "v-build", "v-tests", "implementer-T01") for liar in LIARS),
-    Deviation("finds something grave and is content", grave, among("ct-security", "r-security")),
-)
+    **{liar.name: ("v-build", "v-tests", "implementer-T01") for liar in LIARS},
+}
+"""Who does what anybody could: the whole rehearsal has to stay affordable."""
+
+
+def deviations(members: Members) -> tuple[Deviation, ...]:
+    """What agents do other than their best; every judge gives every verdict."""
+    worst = {row.name: row.words.worst for row in members.rows if row.judges}
+    one_each = among("ct-security", "v-build", "r-security")
+    judges_so = writes(lambda name: {AT.mem(name): sample_memory(name, worst[name])})
+    strangely = writes(lambda name: {AT.mem(name): sample_memory(name, "Severe")})
+    grave = writes(lambda name: {AT.output(name): f"# Review\n\n### {worst[name]}: it is open to all\n"})
+    return (
+        *(of_these(one, *BY[one.name]) if one.name in BY else one for one in (*STANDARD, *LIARS)),
+        Deviation("says ERROR", says("ERROR: it broke")),
+        Deviation("asks for revision", says("NEEDS_REVISION: not yet"), among(*worst, "spec", "implementer-T01")),
+        Deviation("gives the worst verdict", judges_so, among(*worst)),
+        Deviation("judges in other words", strangely, one_each),
+        Deviation("finds something grave and is content", grave, among("ct-security", "r-security")),
+        Deviation("changes the shared memory", writes(lambda _: {AT.memory: "mine"}), among("designer", "v-build")),
+        Deviation("meddles with the plan", writes(lambda _: {AT.plan: "# Mine\n"}), among("implementer-T01")),
+        Deviation("breaks the plan", writes(lambda _: {AT.plan: "# Plan\n"}), among("planner")),
+        Deviation("rewrites the decisions", writes(lambda _: {AT.decisions: "# Mine\n"}), among("r-knowledge")),
+        Deviation("a person edits the shared memory", edits(AT.memory), among("spec", "implementer-T01", "v-tests")),
+        Deviation("a person edits the decisions", edits(AT.decisions, b"Keep it small."), among("r-knowledge")),
+    )
 
 
 PLAN = """# Plan
@@ -178,26 +165,34 @@ def replans(request: Request, act: Act) -> Act:
     return replace(act, files={**files, AT.plan: f"# Plan\n\n## Execution Waves\n\n{waves}"})
 
 
-TRIES = 1 + RETRIES.transient + RETRIES.contract
-"""Calls of one dispatch at most; an ERROR and an unusable answer share one retry."""
-BEFORE_PLANNING = len(FOCUSES) + 1 + (1 + CAPS["ct"]) * (1 + len(CRITICS))
-EACH_PLAN = CAPS["plan"] + len(TASKS) + len(VERIFIERS)
-PLANS = CAPS["pass"] + CAPS["replan"]
-REVIEWS = CAPS["pass"] * len(REVIEWERS) + 1 + len(TASKS) + PLANS + len(VERIFIERS) + len(REVIEWERS)
-"""One for each pass, one confirmation, and a fix pass with at most all tasks, verified and reviewed again."""
-LONGEST = TRIES * (BEFORE_PLANNING + PLANS * EACH_PLAN + REVIEWS + 1) + 3 * TRIES
-"""Calls that no run can need, whatever its agents do; each crash of three may cost one more, and each time that a
-person edits the same document a whole dispatch."""
+def longest(members: Members) -> int:
+    """Calls that no run can need, whatever its agents do; each crash of three may cost one more, and each time that a
+    person edits the same document a whole dispatch."""
+    researchers, critics, verifiers, reviewers = (len(members.of(cluster)) for cluster in CLUSTERS)
+    tries = 1 + RETRIES.transient + RETRIES.contract  # an ERROR and an unusable answer share one retry
+    before_planning = researchers + 1 + (1 + CAPS["ct"]) * (1 + critics)
+    each_plan = CAPS["plan"] + len(TASKS) + verifiers
+    plans = CAPS["pass"] + CAPS["replan"]
+    # One for each pass, one confirmation, and a fix pass with at most all tasks, verified and reviewed again.
+    reviews = (CAPS["pass"] + 2) * reviewers + len(TASKS) + plans + verifiers
+    return tries * (before_planning + plans * each_plan + reviews + 1) + 3 * tries
 
 
-def rehearsal() -> Rehearsal:
+def rehearsal(members: Members = MEMBERS) -> Rehearsal:
     """One small feature with three tasks in two waves."""
+    playbook = feature_of(members)
 
     def make(agent: Agent, options: Options) -> Simulation:
         inputs = FeatureInputs("Add a login page", slug="login")
-        return Simulation(feature, inputs, SimulatedWorld(FILES, agent), options=options)
+        return Simulation(playbook, inputs, SimulatedWorld(FILES, agent), options=options)
 
-    return Rehearsal(make, deviations=DEVIATIONS, invariants=(*ALWAYS, ENDS, *INVARIANTS), base=plays, longest=LONGEST)
+    return Rehearsal(
+        make,
+        deviations=deviations(members),
+        invariants=(*ALWAYS, ENDS, heeded(members), *INVARIANTS),
+        base=plays,
+        longest=longest(members),
+    )
 
 
 # -- what must hold
@@ -224,13 +219,32 @@ def done_only_by_review(played: Played) -> str | None:
     last = decisions_of(played, "r_cluster")[-1:]
     moves = decisions_of(played, "after_review")[-1:]
     content = last == ["DONE"] and moves == ["finish"]
-    finished = played.close.status in FINISHED
+    finished = played.finished.status in FINISHED
     if unended(played) or finished == (content and not open_tasks(played.simulation.lines)):
         return None
-    return f"{played.close.status} after reviews {last}, {moves}"
+    return f"{played.finished.status} after reviews {last}, {moves}"
 
 
-def open_tasks(lines: Iterable[Line]) -> list[str]:
+def heeded(members: Members) -> Invariant:
+    """Whoever reviews, and whatever its row says of how it blocks: it is asked, and not passed over."""
+    rows = [row for row in members.of(R) if row.weighed]
+
+    def broken(played: Played) -> str | None:
+        if played.finished.status not in FINISHED:
+            return None
+        said = {line.data["agent"]: line.data["status"] for line in played.simulation.lines if line.event == RETURNED}
+        for row in rows:
+            if row.name not in said:
+                return f"{row.name} was not asked"
+            memory = played.simulation.world.tree.files.get(AT.mem(row.name), b"").decode()
+            if said[row.name] != "ERROR" and parse_memory(memory).severity in row.words.grave:
+                return f"{row.name} found something grave, and the end is {played.finished.status}"
+        return None
+
+    return Invariant("no reviewer is passed over", broken)
+
+
+def open_tasks(lines: Lines) -> list[str]:
     """The tasks of the plans that are not done, as far as these lines tell."""
     waiting: set[str] = set()
     for line in lines:
@@ -251,14 +265,14 @@ def nothing_open_passes(played: Played) -> str | None:
     lines = played.simulation.lines
     for number, line in enumerate(lines):
         passed = line.event == "decide" and line.data["out"]["rule"] == "v_cluster"
-        if passed and Verified(line.data["out"]["result"]).passed and (waiting := open_tasks(lines[:number])):
+        if passed and Decided(line.data["out"]["result"]).passed and (waiting := open_tasks(lines[:number])):
             return f"verification passed with {', '.join(waiting)} open"
     return None
 
 
 def words_of_the_end(played: Played) -> str | None:
-    text = str(played.close.output)
-    expected = "DONE: " if played.close.status in FINISHED else "ERROR: "
+    text = str(played.finished.output)
+    expected = "DONE: " if played.finished.status in FINISHED else "ERROR: "
     return None if unended(played) or text.startswith(expected) else f"the output is {text[:60]!r}"
 
 
@@ -270,13 +284,23 @@ def loops_are_bounded(played: Played) -> str | None:
     return ", ".join([*wrong, *(["two fix passes"] if fixes > 1 else [])]) or None
 
 
-def steps_follow_the_table(played: Played) -> str | None:
-    walked = [line.data for line in played.simulation.lines if line.event == "step"]
-    legal = {(before.value, after.value) for (before, _), after in MOVES.items()}
-    wrong = [one for one in walked[1:] if (one["after"], one["stage"]) not in legal]
-    if wrong:
-        return f"{wrong[0]['after']} was followed by {wrong[0]['stage']}"
-    return None if walked[-1]["stage"] in (Stage.DONE, Stage.ERROR) else f"it ended in {walked[-1]['stage']}"
+def steps_of(lines: Lines) -> list[str]:
+    """The steps that a run went through, by the keys of its journal."""
+    parts = [line.key.partition("#")[0].split("/") for line in lines if line.key]
+    steps = [known[-1] for names in parts if (known := [name for name in names if name in STEPS])]
+    return [step for before, step in zip(["", *steps], steps, strict=False) if step != before]
+
+
+def no_step_is_left_out(played: Played) -> str | None:
+    """A run may go back, and goes on only to the step behind the one where it is; one that finishes, up to the last."""
+    order, walked = list(STEPS), steps_of(played.simulation.lines)
+    for before, after in itertools.pairwise(walked):
+        if order.index(after) > order.index(before) + 1:
+            return f"step {before} was followed by {after}"
+    if walked[:1] != order[:1]:
+        return f"it began with {walked[:1]}"
+    unfinished = played.finished.status in FINISHED and walked[-1] != order[-1]
+    return f"it ended in step {walked[-1]}" if unfinished else None
 
 
 def four_at_once(played: Played) -> str | None:
@@ -306,10 +330,10 @@ def memory_is_whole(played: Played) -> str | None:
 
 def nothing_elsewhere(played: Played) -> str | None:
     """The source is as it was but for what task agents made, and nothing else lies outside of the feature's folder."""
-    files, known = played.simulation.world.tree.files, {*FILES, WEAKENED_TEST, *played.simulation.world.people}
-    ours = (f"{AT.folder}/", ".interlock/", CODE)
-    strange = [path for path in files if not path.startswith(ours) and path not in known]
-    changed = [path for path in ("src/a.py",) if files.get(path) != FILES[path].encode()]
+    world = played.simulation.world
+    known, ours = {*FILES, WEAKENED_TEST, *world.people}, (f"{AT.folder}/", ".interlock/", CODE)
+    strange = [path for path in world.tree.files if not path.startswith(ours) and path not in known]
+    changed = [path for path in ("src/a.py",) if world.tree.files.get(path) != FILES[path].encode()]
     return f"changed: {', '.join(strange + changed)}" if strange or changed else None
 
 
@@ -341,7 +365,7 @@ def one_retry_each(played: Played) -> str | None:
 
 def telemetry_is_complete(played: Played) -> str | None:
     ends = Counter(line.data["member"] for line in played.simulation.lines if line.event == "dispatch.end")
-    told = Counter(line.data["agent"] for line in played.simulation.lines if line.event == "agent.returned")
+    told = Counter(line.data["agent"] for line in played.simulation.lines if line.event == RETURNED)
     if ends != told:
         return f"returned but not told: {', '.join((ends - told) or (told - ends))}"
     log = [path for path in played.simulation.world.tree.files if path.startswith(AT.at("agent-metrics/"))]
@@ -349,11 +373,11 @@ def telemetry_is_complete(played: Played) -> str | None:
 
 
 INVARIANTS = (
-    Invariant("DONE only when the reviewers are", done_only_by_review),
+    Invariant("DONE when the reviewers are, and only then", done_only_by_review),
     Invariant("nothing passes while a task is open", nothing_open_passes),
     Invariant("the end is DONE or ERROR", words_of_the_end),
     Invariant("loops are bounded", loops_are_bounded),
-    Invariant("steps follow the table", steps_follow_the_table),
+    Invariant("no step is left out", no_step_is_left_out),
     Invariant("never more than four at once", four_at_once),
     Invariant("no task starts before what it needs is done", needs_come_first),
     Invariant("the shared memory is whole and has no mark", memory_is_whole),

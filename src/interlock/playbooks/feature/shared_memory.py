@@ -9,14 +9,17 @@ The file is kept for good and grows.  So it is taken apart once for any number o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from interlock.documents import Sections
+from interlock.documents import Document, DocumentState, EditedMeanwhile, Sections
+from interlock.engine import Run
 from interlock.errors import DocumentInvalid
-from interlock.playbooks.feature.memory_file import MemoryFile
+from interlock.playbooks.feature.layout import Layout
+from interlock.playbooks.feature.members import document_of, phase
+from interlock.playbooks.feature.memory_file import LONG, MemoryFile, parse_memory
 
 INDEX = "## Artifact Index"
 DECISIONS = "## Recent Decisions"
@@ -232,3 +235,133 @@ def _indexed(index: str, member: str, listed: tuple[tuple[str, str], ...], docum
         if path in said or path not in known:
             document = document.put_row((path, said.get(path, "all"), member))
     return document.text
+
+
+# -- in a run
+
+EDITS = 10
+"""Times that the shared memory is read again because a person edited it in between."""
+Memories = Mapping[str, MemoryFile | None]
+
+
+async def private_memories(run: Run, at: Layout, members: Iterable[str]) -> dict[str, MemoryFile | None]:
+    """The private memories as they are on disk now; None where there is none that can be read."""
+    found: dict[str, MemoryFile | None] = {}
+    for member in members:
+        document = await run.read(at.mem(member))
+        memory = parse_memory(document.text) if document.state is DocumentState.OK else None
+        if memory is not None and memory.lines > LONG:
+            run.warn(f"{at.short(document.path)} has {memory.lines} lines; only its sections are read")
+        found[member] = memory
+    return found
+
+
+class SharedMemory:
+    """The shared memory of a run, which nobody else writes. Trouble with it never stops the run.
+
+    Args:
+        available: the documents that agents have produced so far.
+    """
+
+    def __init__(self, run: Run, at: Layout, available: Collection[str]) -> None:
+        self._run, self._at, self._available = run, at, available
+        self.works = True
+
+    async def begin(self) -> None:
+        """One to begin with; one that is there, or that somebody makes meanwhile, is gone on with."""
+        if (await self._run.read(self._at.memory)).state is DocumentState.MISSING:
+            try:
+                await self._run.write(self._at.memory, TEMPLATE, expect="")
+                return
+            except EditedMeanwhile:
+                pass
+        await self._usable()
+
+    async def merge(
+        self, memories: Memories, *notes: str, step: str = "", prune: int | None = None, lessons: bool = False
+    ) -> None:
+        """Take private memories in, in declared order, behind the orchestrator's own `notes` of a step."""
+        edits: list[Edit] = [partial(noted, step=step, what=what) for what in notes]
+        for member, memory in memories.items():
+            if memory is None:
+                self._run.warn(f"memory/{member}.mem.md is missing")
+                continue
+            of, document = phase(member), document_of(member)
+            paths = (document,) if document and self._at.at(document) in self._available else ()
+            edits.append(partial(merged, member=member, step=of, memory=memory, documents=paths))
+            if lessons:
+                edits.append(partial(learned, member=member, step=of, memory=memory))
+        if prune is not None:
+            edits.append(partial(pruned, phase=prune))
+        await self._edit(*edits)
+        self._run.note("memory.merged", members=[name for name, memory in memories.items() if memory], pruned=prune)
+
+    async def invalidate(self, members: Collection[str], reason: str) -> None:
+        await self._edit(partial(invalidated, members=frozenset(members), reason=reason))
+        self._run.note("memory.invalidated", members=list(members), reason=reason)
+
+    async def clean(self) -> None:
+        """Remove what stayed invalidated; no mark is left behind."""
+        await self._edit(cleaned)
+        self._run.note("memory.cleaned")
+
+    async def _edit(self, *edits: Edit) -> None:
+        for _ in range(EDITS):
+            document = await self._usable()
+            if document is None or (text := self._edited(document.text, edits)) == document.text:
+                return
+            try:
+                await self._run.write(self._at.memory, document.encode(text), expect=document.digest)
+                return
+            except EditedMeanwhile:
+                continue
+        self._run.note("memory.warning", text="memory.md is being edited all the time; this update is left out")
+
+    def _edited(self, text: str, edits: Iterable[Edit]) -> str:
+        """The text with all edits that it can take; what a person wrote may leave no place for one."""
+        try:
+            return edited(text, *edits)
+        except DocumentInvalid:
+            pass
+        for edit in edits:
+            try:
+                text = edited(text, edit)
+            except DocumentInvalid as trouble:
+                self._warn(f"memory.md cannot take an update, which is left out: {trouble.what}")
+        return text
+
+    async def _usable(self) -> Document | None:
+        """The document, rebuilt if it is damaged; None where the run has to do without."""
+        for _ in range(EDITS if self.works else 0):
+            document = await self._run.read(self._at.memory)
+            if document.state is DocumentState.UNREADABLE and document.position is None:
+                self.works = False
+                self._warn(f"{document.problem}; going on without shared memory")
+                return None
+            if document.state is DocumentState.MISSING:
+                trouble = "it is missing"
+            else:
+                trouble = document.problem or problem(document.text) or ""
+            if not trouble:
+                return document
+            await self._rebuild(document, trouble)
+        return None
+
+    async def _rebuild(self, document: Document, trouble: str) -> None:
+        """Make it anew from private memories, unless somebody did so meanwhile."""
+        run, at, kept = self._run, self._at, ""
+        if document.state is not DocumentState.MISSING:
+            kept = f", old copy kept at {await run.set_aside(at.memory)}"
+        names = [path.rsplit("/", 1)[-1].removesuffix(".mem.md") for path in await run.list(at.memories, "*.mem.md")]
+        memories = await private_memories(run, at, names)
+        text = rebuilt((name, phase(name), memory) for name, memory in memories.items() if memory is not None)
+        told = f"rebuilt{kept}"
+        try:
+            await run.write(at.memory, text, expect="")
+        except EditedMeanwhile:
+            told = f"written anew by somebody else{kept}"
+        self._warn(f"memory.md unreadable: {trouble}; {told}")
+
+    def _warn(self, text: str) -> None:
+        self._run.note("memory.warning", text=text)
+        self._run.warn(text)

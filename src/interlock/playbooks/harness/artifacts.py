@@ -1,16 +1,16 @@
-"""Stage artifacts: what each must contain, what was found when it was opened, and what a QA artifact says."""
+"""Stage artifacts: what each must contain, what was found when it was opened, and what a judge's says."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache, partial
 from typing import Any
 
 from interlock.contracts import (
     AllOf,
+    ArtifactCheck,
     ArtifactClass,
     Claim,
     Custom,
@@ -19,37 +19,11 @@ from interlock.contracts import (
     Lines,
     Structure,
     checks_in_text,
+    labelled,
     nothing_to_run,
 )
-from interlock.contracts.structure import labelled
-from interlock.documents import Document, DocumentState, Sections
-from interlock.playbooks.harness.escalation import one_line
-from interlock.playbooks.harness.lifecycle import Stage
-
-
-class Validation(StrEnum):
-    PASSED = "Passed"
-    ISSUES = "Issues Found"
-
-
-class Readiness(StrEnum):
-    READY = "Ready"
-    BACK = "Back to Build"
-
-
-RESULT = "Validation Result"
-READINESS = "Approval Readiness"
-ISSUES = "## Blocking Issues"
-CRITERIA = "## Acceptance Criteria"
-
-LEAST_HEADINGS: Mapping[Stage, tuple[str, ...]] = {
-    Stage.SPECIFICATION: ("## Requirements", "## Acceptance Criteria"),
-    Stage.DESIGN: ("## Overview", "## Decisions"),
-    Stage.PLANNING: ("## Steps",),
-    Stage.BUILD: ("## Changes", "## Verification"),
-    Stage.QA: (ISSUES, CRITERIA),
-}
-"""What an artifact has when the contract of its stage says nothing else."""
+from interlock.documents import Document, DocumentState, Sections, one_line
+from interlock.playbooks.harness.stages import Judging, Stage, StageContract
 
 
 @dataclass(frozen=True)
@@ -71,19 +45,23 @@ class Inspection:
 
     def answers(self) -> dict[str, bool]:
         """The four questions in their order; behind the first No everything is No."""
-        reached = _REACHED[self.cls]
+        reached = _FAILS.index(self.cls) if self.cls in _FAILS else len(QUESTIONS)
         return {question: number < reached for number, question in enumerate(QUESTIONS)}
 
 
 QUESTIONS = ("exists", "readable", "non_empty", "structured")
-_REACHED: Mapping[ArtifactClass, int] = {
-    ArtifactClass.MISSING: 0,
-    ArtifactClass.UNREADABLE: 1,
-    ArtifactClass.EMPTY: 2,
-    ArtifactClass.MALFORMED: 3,
-    ArtifactClass.STALE: 4,
-    ArtifactClass.OK: 4,
-}
+_FAILS = (ArtifactClass.MISSING, ArtifactClass.UNREADABLE, ArtifactClass.EMPTY, ArtifactClass.MALFORMED)
+"""By what each of them is answered with No."""
+
+
+def as_left(inspection: Inspection, flaws: Sequence[ArtifactCheck]) -> Inspection:
+    """The inspection of what a dispatch left: an artifact that does not count stays out of the tree, and its place says
+    nothing of it."""
+    flaw = next((one for one in flaws if one.path == inspection.path), None)
+    if flaw is None:
+        return inspection
+    digest = inspection.digest if flaw.cls is ArtifactClass.STALE else ""
+    return Inspection(flaw.path, flaw.cls, one_line(flaw.detail), digest)
 
 
 def inspect(document: Document, structure: Structure | None) -> Inspection:
@@ -99,14 +77,18 @@ def inspect(document: Document, structure: Structure | None) -> Inspection:
     return Inspection(document.path, ArtifactClass.OK, digest=document.digest)
 
 
-def structure_of(stage: Stage, headings: tuple[str, ...] | None, criteria: tuple[str, ...]) -> Structure:
-    """The least structure of a stage's artifact; a QA artifact must always say its result, and all of it."""
-    required = LEAST_HEADINGS[stage] if headings is None else headings
-    if stage is not Stage.QA:
-        return Headings(required)
-    extra = tuple(heading for heading in required if heading not in LEAST_HEADINGS[Stage.QA])
-    qa = Custom(partial(qa_problem, criteria=criteria), good_qa(criteria))
-    return AllOf(qa, Headings(extra, title=False)) if extra else qa
+def structure_of(stage: Stage, contract: StageContract, criteria: tuple[str, ...]) -> Structure:
+    """The least structure of a stage's artifact; a judge's must always say its result, and all of it."""
+    headings = further_headings(stage, contract)
+    if stage.judging is None:
+        return Headings(headings)
+    marks = Custom(partial(judge_problem, stage.judging, criteria=criteria), good_judgement(stage.judging, criteria))
+    return AllOf(marks, Headings(headings, title=False)) if headings else marks
+
+
+def further_headings(stage: Stage, contract: StageContract) -> tuple[str, ...]:
+    """What a contract asks for beside the marks of a judge."""
+    return tuple(one for one in contract.headings if stage.judging is None or one not in stage.judging.headings)
 
 
 # -- criteria
@@ -145,43 +127,38 @@ def _words(text: str) -> str:
     return " ".join(text.translate(_MARKUP).casefold().split()).rstrip(".")
 
 
-# -- QA
+# -- judges
 
 
-def good_qa(criteria: tuple[str, ...]) -> str:
-    """A QA report on a task with these criteria that has nothing to complain of."""
+def good_judgement(judging: Judging, criteria: tuple[str, ...]) -> str:
+    """A judge's artifact on a task with these criteria that has nothing to complain of."""
+    lines = "\n".join(f"{mark.label}: {mark.positive}" for mark in judging.marks)
     boxes = "\n".join(f"- [x] {one.shown}" for one in marked(criteria)) or "- [x] As the task asks."
-    return f"""\
-# QA
-
-{RESULT}: {Validation.PASSED}
-{READINESS}: {Readiness.READY}
-
-{ISSUES}
-
-- None
-
-{CRITERIA}
-
-{boxes}
-
-## Evidence
-
-- `make test`: exit 0
-"""
+    met = f"{judging.criteria}\n\n{boxes}\n\n" if judging.criteria else ""
+    return f"# Judgement\n\n{lines}\n\n{judging.issues}\n\n- None\n\n{met}## Evidence\n\n- `make test`: exit 0\n"
 
 
 @dataclass(frozen=True)
-class QaFindings:
-    """What a well-formed QA artifact says."""
+class Findings:
+    """What a well-formed judge's artifact says."""
 
-    validation: Validation
-    readiness: Readiness
+    words: tuple[str, ...]
+    """The word of each mark; where it says two things, the worse."""
+    negative: tuple[str, ...]
+    """The marks that are negative, as sentences."""
     issues: tuple[str, ...]
     unmet: tuple[str, ...]
 
+    @property
+    def against(self) -> Iterator[str]:
+        """All that speaks against a pass, as sentences."""
+        yield from self.negative
+        if self.issues:
+            yield f"blocking issues: {len(self.issues)}"
+        if self.unmet:
+            yield f"acceptance criteria not met: {len(self.unmet)}"
 
-_LINES = Lines({RESULT: tuple(Validation), READINESS: tuple(Readiness)})
+
 _BOX = re.compile(r"^[ \t]*[-*+][ \t]+\[(.)\][ \t]*(.*)$", re.MULTILINE)
 _BULLET = re.compile(r"^[-*+][ \t]+(.*)$", re.MULTILINE)
 _NO_ISSUE = re.compile(
@@ -195,59 +172,65 @@ _NO_ISSUE = re.compile(
 
 
 @lru_cache(maxsize=64)
-def qa_problem(text: str, criteria: tuple[str, ...] = ()) -> str | None:
-    """Why a QA artifact cannot be judged: it gives no result, or is positive without a box for each of the criteria."""
+def judge_problem(judging: Judging, text: str, criteria: tuple[str, ...] = ()) -> str | None:
+    """Why a judge's artifact cannot be used: it gives no result, or is positive without a box for each of the
+    criteria."""
     prose = Sections(text).prose()
-    if problem := _LINES.problem(prose) or Headings((ISSUES, CRITERIA)).problem(prose):
+    lines = Lines({mark.label: (mark.positive, mark.negative) for mark in judging.marks})
+    if problem := lines.problem(prose) or Headings(judging.headings).problem(prose):
         return problem
-    issues, boxes = _sections(prose, ISSUES), _sections(prose, CRITERIA)
+    issues = _sections(prose, judging.issues)
     if not _BULLET.search(issues) and (not issues.strip() or not _is_none(issues)):
-        return f"{ISSUES} has neither bullets nor - None"
+        return f"{judging.issues} has neither bullets nor - None"
+    if not judging.criteria:
+        return None
+    boxes = _sections(prose, judging.criteria)
     if not _BOX.search(boxes):
-        return f"{CRITERIA} has no checklist (- [x] or - [ ])"
+        return f"{judging.criteria} has no checklist (- [x] or - [ ])"
     loose = next((bullet for bullet in _BULLET.findall(boxes) if not re.match(r"\[.\]", bullet)), None)
     if loose is not None:
-        return f"{CRITERIA}: {one_line(loose)[:60]!r} has no box"
-    if not _says_pass(prose):
+        return f"{judging.criteria}: {one_line(loose)[:60]!r} has no box"
+    if not _says_pass(judging, prose):
         return None
     named = [name for _box, name in _BOX.findall(boxes)]
     lacking = [one for one in marked(criteria) if not any(_is_about(name, one) for name in named)]
     if not lacking:
         return None
     listed = "; ".join(f"- [ ] {one.shown}" for one in lacking)
-    return f"{CRITERIA}: criteria of the task not fully satisfied: no box for {listed}"
+    return f"{judging.criteria}: criteria of the task not fully satisfied: no box for {listed}"
 
 
 @lru_cache(maxsize=64)
-def qa_findings(text: str) -> QaFindings:
-    """The findings of a QA artifact in which `qa_problem` finds no problem; where it says two things, the worse."""
+def findings_of(judging: Judging, text: str) -> Findings:
+    """The findings of a judge's artifact in which `judge_problem` finds no problem."""
     prose = Sections(text).prose()
-    criteria = _sections(prose, CRITERIA)
-    return QaFindings(
-        Validation.ISSUES if Validation.ISSUES in labelled(prose, RESULT) else Validation.PASSED,
-        Readiness.BACK if Readiness.BACK in labelled(prose, READINESS) else Readiness.READY,
-        tuple(one_line(issue) for issue in _BULLET.findall(_sections(prose, ISSUES)) if not _is_none(issue)),
-        tuple(one_line(name) or "(unnamed)" for box, name in _BOX.findall(criteria) if box not in "xX"),
+    boxes = _sections(prose, judging.criteria) if judging.criteria else ""
+    bad = {mark.label: mark.negative for mark in judging.marks if mark.negative in labelled(prose, mark.label)}
+    return Findings(
+        tuple(bad.get(mark.label, mark.positive) for mark in judging.marks),
+        tuple(f"{label} is {word}" for label, word in bad.items()),
+        tuple(one_line(issue) for issue in _BULLET.findall(_sections(prose, judging.issues)) if not _is_none(issue)),
+        tuple(one_line(name) or "(unnamed)" for box, name in _BOX.findall(boxes) if box not in "xX"),
     )
 
 
-def qa_claim(path: str) -> Callable[[Mapping[str, Any], Mapping[str, str]], Claim]:
-    """Reads what the QA artifact at this path claims, and what it puts behind that (EV-01, EV-02)."""
+def claim_in(judging: Judging, path: str) -> Callable[[Mapping[str, Any], Mapping[str, str]], Claim]:
+    """Reads what the judge's artifact at this path claims, and what it puts behind that (EV-01, EV-02)."""
 
     def claim(_data: Mapping[str, Any], texts: Mapping[str, str]) -> Claim:
         text = texts[path]
-        found = qa_findings(text)
+        found = findings_of(judging, text)
         evidence = Evidence(
             checks_in_text(text), unmet=found.unmet, blocking=found.issues, nothing_to_run=nothing_to_run(text)
         )
-        return Claim(_says_pass(Sections(text).prose()), evidence)
+        return Claim(_says_pass(judging, Sections(text).prose()), evidence)
 
     return claim
 
 
-def _says_pass(prose: str) -> bool:
-    """Whether both lines of the result are positive, wherever they stand."""
-    return set(labelled(prose, RESULT)) == {Validation.PASSED} and set(labelled(prose, READINESS)) == {Readiness.READY}
+def _says_pass(judging: Judging, prose: str) -> bool:
+    """Whether all marks are positive, wherever they stand."""
+    return all(set(labelled(prose, mark.label)) == {mark.positive} for mark in judging.marks)
 
 
 def _is_none(bullet: str) -> bool:
@@ -257,15 +240,3 @@ def _is_none(bullet: str) -> bool:
 def _sections(text: str, title: str) -> str:
     document = Sections(text)
     return "\n".join(text[section.body_start : section.end] for section in document.find_all(title))
-
-
-def qa_lines(found: QaFindings) -> Iterator[str]:
-    """The marks of a QA artifact that are negative, as sentences."""
-    if found.validation is Validation.ISSUES:
-        yield f"{RESULT} is {found.validation}"
-    if found.readiness is Readiness.BACK:
-        yield f"{READINESS} is {found.readiness}"
-    if found.issues:
-        yield f"blocking issues: {len(found.issues)}"
-    if found.unmet:
-        yield f"acceptance criteria not met: {len(found.unmet)}"

@@ -1,21 +1,18 @@
-"""What the harness decides: how a dispatch counts, what QA means, what follows it, where a bounded run stops.
+"""What the harness decides: how a dispatch counts, what a verdict leads to.
 
-All of it is pure and total.  What agents wrote is reduced to closed enums first; tables over them do the rest.
+All of it is pure and total.  What agents wrote is reduced to closed sets first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interlock.contracts import ArtifactCheck, ArtifactClass, Outcome, Reason
-from interlock.engine import Status, Table
-from interlock.playbooks.harness.artifacts import Inspection
-from interlock.playbooks.harness.escalation import one_line
-from interlock.playbooks.harness.lifecycle import REMEDIATIONS, Finding, Stage, TaskStatus
-from interlock.playbooks.harness.run_report import Result
-from interlock.playbooks.harness.run_state import RunState
+from interlock.contracts import ArtifactClass, Outcome, Reason
+from interlock.engine import Status
+from interlock.playbooks.harness.run_report import StageOutcome
+from interlock.playbooks.harness.stages import TaskStatus
 
 # -- a start
 
@@ -30,9 +27,13 @@ class Position(StrEnum):
     COMPLETE = "nothing is left to do"
 
 
-def position(state: RunState) -> Position:
-    """What comes next in a state that is consistent."""
-    match state.status:
+def position(status: TaskStatus, works: bool) -> Position:
+    """What comes next in a state that is consistent.
+
+    Args:
+        works: an agent carries out the current stage.
+    """
+    match status:
         case TaskStatus.COMPLETE:
             return Position.COMPLETE
         case TaskStatus.BLOCKED:
@@ -40,7 +41,7 @@ def position(state: RunState) -> Position:
         case TaskStatus.AWAITING_APPROVAL:
             return Position.GATE
         case TaskStatus.ACTIVE:
-            return Position.STAGE if state.stage.works else Position.NOT_REQUIRED
+            return Position.STAGE if works else Position.NOT_REQUIRED
 
 
 # -- a dispatch
@@ -63,22 +64,28 @@ class Failure(StrEnum):
 
 @dataclass(frozen=True)
 class Consequence:
-    """What a failure means for the run and for the stage history."""
+    """What a failure means for the run and for the stage history, and the stop reason in the words of the workflow."""
 
     status: Status
-    result: Result
+    outcome: StageOutcome
+    reason: str
 
 
+STRAYED = "Scope violation by {agent}: {strayed}"
 AFTER_FAILURE: Mapping[Failure, Consequence] = {
-    Failure.GOVERNANCE: Consequence(Status.STOPPED, Result.BLOCKED),
-    Failure.SCOPE: Consequence(Status.STOPPED, Result.BLOCKED),
-    Failure.NOT_STARTED: Consequence(Status.FAILED, Result.FAILED),
-    Failure.CONFLICT: Consequence(Status.STOPPED, Result.BLOCKED),
-    Failure.ERROR: Consequence(Status.STOPPED, Result.FAILED),
-    Failure.BLOCKED: Consequence(Status.STOPPED, Result.BLOCKED),
-    Failure.ARTIFACT: Consequence(Status.FAILED, Result.FAILED),
-    Failure.NO_CHANGE: Consequence(Status.FAILED, Result.FAILED),
-    Failure.NO_ANSWER: Consequence(Status.FAILED, Result.FAILED),
+    Failure.GOVERNANCE: Consequence(Status.STOPPED, StageOutcome.BLOCKED, STRAYED),
+    Failure.SCOPE: Consequence(Status.STOPPED, StageOutcome.BLOCKED, STRAYED),
+    Failure.NOT_STARTED: Consequence(Status.FAILED, StageOutcome.FAILED, "{who} cannot be dispatched: {detail}"),
+    Failure.CONFLICT: Consequence(
+        Status.STOPPED,
+        StageOutcome.BLOCKED,
+        "{conflicts}: edited while {agent} worked; its own version is kept in {patch}",
+    ),
+    Failure.ERROR: Consequence(Status.STOPPED, StageOutcome.FAILED, "{who} failed: {words}"),
+    Failure.BLOCKED: Consequence(Status.STOPPED, StageOutcome.BLOCKED, "{who} is blocked: {words}"),
+    Failure.ARTIFACT: Consequence(Status.FAILED, StageOutcome.FAILED, "{flaw}"),
+    Failure.NO_CHANGE: Consequence(Status.FAILED, StageOutcome.FAILED, "{who} changed no file and does not say why"),
+    Failure.NO_ANSWER: Consequence(Status.FAILED, StageOutcome.FAILED, "{who} did not finish: {detail}"),
 }
 
 _BY_REASON: Mapping[Reason, Failure] = {
@@ -114,104 +121,24 @@ def failure_of(
     return Failure.NONE if artifact is ArtifactClass.OK else Failure.ARTIFACT
 
 
-# -- QA
+# -- a verdict
 
 
-class Verdict(StrEnum):
-    POSITIVE = "positive"
-    NEGATIVE = "negative"
+class Move(StrEnum):
+    """Where a judge's verdict leads."""
 
-
-class Word(StrEnum):
-    """What a judge's report comes to, weighed against its own evidence."""
-
-    PASS = "passes, and its evidence bears it out"
-    NOT_PASS = "does not pass"
-
-
-class Proven(StrEnum):
-    """What the engine found when it ran the commands that people named."""
-
-    GREEN = "nothing is red"
-    RED = "a named command is red"
-
-
-QA_VERDICT: Table[Verdict] = Table(
-    "qa_verdict",
-    {
-        (Word.PASS, Proven.GREEN): Verdict.POSITIVE,
-        (Word.PASS, Proven.RED): Verdict.NEGATIVE,
-        (Word.NOT_PASS, Proven.GREEN): Verdict.NEGATIVE,
-        (Word.NOT_PASS, Proven.RED): Verdict.NEGATIVE,
-    },
-)
-"""A report passes by one rule for all playbooks (`interlock.contracts.judge`): any negative mark of its own, a failed
-command in its text or an open criterion is enough against it. What the engine ran itself counts beside it."""
-
-
-def word(passed: bool | None) -> Word:
-    return Word.PASS if passed else Word.NOT_PASS
-
-
-def proven(red: bool) -> Proven:
-    return Proven.RED if red else Proven.GREEN
-
-
-class Budget(StrEnum):
-    LEFT = "remediations left"
-    USED_UP = "remediations used up"
-
-
-def budget(remediations: int, cap: int = REMEDIATIONS) -> Budget:
-    return Budget.LEFT if remediations < cap else Budget.USED_UP
-
-
-class AfterQa(StrEnum):
     ADVANCE = "go on"
-    RETURN = "back to Build"
+    RETURN = "back, to be mended"
     BLOCK = "halt for a person"
 
 
-AFTER_QA: Table[AfterQa] = Table(
-    "after_qa",
-    {
-        (Verdict.POSITIVE, Budget.LEFT): AfterQa.ADVANCE,
-        (Verdict.POSITIVE, Budget.USED_UP): AfterQa.ADVANCE,
-        (Verdict.NEGATIVE, Budget.LEFT): AfterQa.RETURN,
-        (Verdict.NEGATIVE, Budget.USED_UP): AfterQa.BLOCK,
-    },
-)
+def after_verdict(passes: bool, red: bool, remediations_left: bool) -> Move:
+    """A report passes by one rule for all playbooks (`interlock.contracts.judge`): any negative mark of its own, a
+    failed command in its text or an open criterion is enough against it. What the engine ran itself counts beside it.
 
-FINDING_OF: Mapping[AfterQa, Finding] = {
-    AfterQa.ADVANCE: Finding.QA_POSITIVE,
-    AfterQa.RETURN: Finding.QA_NEGATIVE,
-}
-
-
-# -- bounded runs
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """How far this process is to go; an option of the process, never part of the run."""
-
-    until: Stage | None = None
-    most: int | None = None
-
-    def reached(self, state: RunState, executed: int, last: Stage | None) -> Stage | None:
-        """The stage after which a bounded run stops here; None when it goes on."""
-        if self.until is not None and (last is self.until or self.until.before(state.stage)):
-            return self.until
-        if self.most is not None and executed >= self.most:
-            return last or (state.completed[-1] if state.completed else None)
-        return None
-
-
-def as_left(inspection: Inspection, flaws: Sequence[ArtifactCheck]) -> Inspection:
-    """The inspection of what a dispatch left: an artifact that does not count stays out of the tree, and its place says
-    nothing of it."""
-    flaw = next((one for one in flaws if one.path == inspection.path), None)
-    if flaw is None:
-        return inspection
-    digest = inspection.digest if flaw.cls is ArtifactClass.STALE else ""
-    return Inspection(flaw.path, flaw.cls, one_line(flaw.detail), digest)
+    Args:
+        red: a command that people named does not pass.
+    """
+    if passes and not red:
+        return Move.ADVANCE
+    return Move.RETURN if remediations_left else Move.BLOCK

@@ -12,7 +12,7 @@ class Escalation(DocumentInvalid):
     """A person has to mend something first. `what` is the cause in one sentence, `remedy` the cure in another."""
 
     def __init__(
-        self, cause: str, *, cure: str, path: str, line: int | None = None, expected: str | None = None
+        self, path: str, cause: str, cure: str, *, line: int | None = None, expected: str | None = None
     ) -> None:
         super().__init__(cause, path=path, line=line, expected=expected, remedy=cure)
         self.several: tuple[Escalation, ...] = ()
@@ -25,8 +25,8 @@ class Problems:
     def __init__(self) -> None:
         self._found: list[Escalation] = []
 
-    def add(self, problem: Escalation) -> None:
-        self._found.append(problem)
+    def add(self, path: str, cause: str, cure: str) -> None:
+        self._found.append(Escalation(path, cause, cure))
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -45,19 +45,13 @@ class Problems:
             raise first
         listed = "\n".join(f"- {one.what}\n  {one.remedy}" for one in self._found)
         together = Escalation(
+            first.path,
             f"{len(self._found)} things have to be mended first:\n{listed}",
-            cure="Mend all of them, then start again.",
-            path=first.path,
+            "Mend all of them, then start again.",
             line=first.line,
         )
         together.several = tuple(self._found)
         raise together
-
-
-def one_line(text: str) -> str:
-    """Text of any origin as one printable line, for fields and table cells."""
-    words = " ".join(text.split())
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in words)
 
 
 def sentence(text: str) -> str:

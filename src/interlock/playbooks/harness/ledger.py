@@ -14,33 +14,25 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import TypeVar
 
 from interlock.contracts import ArtifactClass
-from interlock.documents import Document, DocumentState, EditedMeanwhile
-from interlock.engine import Ending, Run
+from interlock.documents import Document, DocumentState, EditedMeanwhile, stamp
+from interlock.engine import Ending, Run, Status, Stop
 from interlock.errors import DocumentInvalid, EngineFault, WorkspaceFailed
 from interlock.playbooks.harness import run_report, run_state, templates
 from interlock.playbooks.harness.artifacts import Inspection, inspect
-from interlock.playbooks.harness.lifecycle import Stage
-from interlock.playbooks.harness.run_report import Entry, Kind, RunReport, evidence, report_path, stop
+from interlock.playbooks.harness.run_report import Entry, Fact, RunReport, evidence, report_path, stop
 from interlock.playbooks.harness.run_state import RunState
+from interlock.playbooks.harness.stages import TaskStatus
 from interlock.playbooks.harness.task_file import Task, with_approval
 
-T = TypeVar("T")
 MISSING = "Initialization verification failed \u2014 required artifacts missing"
 OWN = ("harness/runs/",)
 EDITS = 10
 """Times that a document is read again because somebody edited it in between."""
 
-
-class Halt(Exception):
-    """The run ends here: a document that it lives by is gone, damaged or edited by somebody else."""
-
-    def __init__(self, ending: Ending) -> None:
-        super().__init__(ending.reason)
-        self.ending = ending
+Says = Callable[[Document], bool]
+"""Whether a document says what was written into it."""
 
 
 @dataclass
@@ -66,25 +58,20 @@ class Ledger:
             first_state: the text of the run-state that is to be made; None: it is there and stays as it is.
             replaces: digest of the run-state of another task, which is kept elsewhere.
         """
-        there = await self._repeated(lambda: self._make_report(report_template), self.report)
+
+        async def made(current: Document) -> str:
+            if current.state is not DocumentState.MISSING:
+                return current.text
+            return templates.first_report(report_template, self.state, self.task.title)
+
+        await self._change(self.report, made, self._says_rows)
         if first_state is not None:
-            if there:
-                await self._grow(self.state, ())
+            await self._grow(self.state, ())
             try:
-                await self._write(run_state.PATH, first_state, expect=replaces, check=self._state_problem(self.state))
+                await self._write(run_state.PATH, first_state, replaces, self._says_state(self.state))
             except EditedMeanwhile:
-                raise Halt(Ending.stopped(f"{run_state.PATH} was written by somebody else meanwhile")) from None
-        self._note_initialised(await self.run.read(run_state.PATH), await self.run.read(self.report))
-
-    async def _make_report(self, template: str) -> bool:
-        """Whether the report was there already; else it is now."""
-        if (await self.run.read(self.report)).state is not DocumentState.MISSING:
-            return True
-        text = templates.first_report(template, self.state, self.task.title)
-        await self._write(self.report, text, expect="", check=self._report_problem(text))
-        return False
-
-    def _note_initialised(self, state: Document, report: Document) -> None:
+                raise Stop(Ending.stopped(f"{run_state.PATH} was written by somebody else meanwhile")) from None
+        state, report = await self.run.read(run_state.PATH), await self.run.read(self.report)
         facts = {
             "run_state_exists": state.state is not DocumentState.MISSING,
             "run_report_exists": report.state is not DocumentState.MISSING,
@@ -93,7 +80,7 @@ class Ledger:
         }
         self.run.note("initialisation.verified", **facts)
         if not all(facts.values()):
-            raise Halt(Ending.failed(MISSING))
+            raise Stop(Ending.failed(MISSING))
 
     # -- writing
 
@@ -110,88 +97,67 @@ class Ledger:
 
     async def save(self, state: RunState) -> None:
         """Run-state alone; everything that this run does not know of it stays as it is."""
-        await self._repeated(lambda: self._rewrite(state), run_state.PATH)
+
+        async def rewritten(current: Document) -> str:
+            self._must_be_ours(current)
+            return run_state.rewritten(current.text, state)
+
+        await self._change(run_state.PATH, rewritten, lambda _text: self._says_state(state))
         self.state, self.shown = state, None
 
-    async def _rewrite(self, state: RunState) -> None:
-        current = await self.run.read(run_state.PATH)
-        self._must_be_ours(current)
-        text = run_state.rewritten(current.text, state)
-        if text != current.text:
-            await self._write(
-                run_state.PATH, current.encode(text), expect=current.digest, check=self._state_problem(state)
-            )
-
     async def _grow(self, state: RunState, entries: tuple[Entry, ...], at: str = "") -> None:
-        await self._repeated(lambda: self._add(state, entries, at), self.report)
+        async def grown(current: Document) -> str:
+            found = await self._usable(current)
+            edits = self.evidence(at, Fact.EDITED, *changed_top(self.shown, found.fields))
+            return run_report.grown(current.text, state, self.task.title, (*edits, *entries))
 
-    async def _add(self, state: RunState, entries: tuple[Entry, ...], at: str) -> None:
-        current = await self.run.read(self.report)
-        found = await self._usable(current)
-        edits = self.evidence(at, Kind.EDITED, *changed_top(self.shown, found.fields))
-        text = run_report.grown(current.text, state, self.task.title, (*edits, *entries))
-        if text != current.text:
-            await self._write(
-                self.report, current.encode(text), expect=current.digest, check=self._report_problem(text)
-            )
+        await self._change(self.report, grown, self._says_rows)
 
-    async def _repeated(self, attempt: Callable[[], Awaitable[T]], path: str) -> T:
-        """What comes of reading and writing a document, done again when somebody edited it in between."""
+    async def _change(
+        self, path: str, changed: Callable[[Document], Awaitable[str]], says: Callable[[str], Says]
+    ) -> None:
+        """Read a document, write it if it changes, and do both again when somebody edited it in between."""
         for _ in range(EDITS):
+            current = await self.run.read(path)
+            text = await changed(current)
             try:
-                return await attempt()
+                if text != current.text:
+                    await self._write(path, current.encode(text), current.digest, says(text))
+                return
             except EditedMeanwhile:
                 continue
-        raise Halt(Ending.stopped(f"{path} is being edited all the time"))
+        raise Stop(Ending.stopped(f"{path} is being edited all the time"))
 
-    async def _write(
-        self, path: str, content: str | bytes, *, expect: str, check: Callable[[Document], str | None]
-    ) -> None:
+    async def _write(self, path: str, content: str | bytes, expect: str, says: Says) -> None:
         """Write, open again, verify; one repair, then the run halts (HN-18, HN-38)."""
         if path != run_state.PATH and not path.startswith(OWN):
             raise EngineFault(f"{path} is not the controller's to write", where=path)
-        found = await self._write_once(path, content, expect, check)
+        found = await self._write_once(path, content, expect, says)
         if not found.ok:
             self.run.note("repair", path=path, problem=found.cls)
             if found.cls not in (ArtifactClass.MISSING, ArtifactClass.EMPTY):
                 await self.run.set_aside(path)
                 found = replace(found, digest="")
-            found = await self._write_once(path, content, found.digest, check)
+            found = await self._write_once(path, content, found.digest, says)
         if not found.ok:
             raise WorkspaceFailed(found.complaint, where=path, remedy="See whether the folder can be written.")
 
-    async def _write_once(
-        self, path: str, content: str | bytes, expect: str, check: Callable[[Document], str | None]
-    ) -> Inspection:
+    async def _write_once(self, path: str, content: str | bytes, expect: str, says: Says) -> Inspection:
         written = await self.run.write(path, content, expect=expect)
         document = await self.run.read(path)
         found = inspect(document, None)
-        if found.ok and (problem := check(document)) is not None:
+        if found.ok and (problem := _unsaid(document, says)):
             found = Inspection(path, ArtifactClass.MALFORMED, problem, document.digest)
         if found.ok:
             self.run.note("write.verified", path=path, digest=written.digest, **found.answers())
         return found
 
-    def _state_problem(self, state: RunState) -> Callable[[Document], str | None]:
-        def problem(document: Document) -> str | None:
-            try:
-                return None if run_state.parse(document) == state else "it does not say what was written"
-            except DocumentInvalid as error:
-                return error.what
+    def _says_state(self, state: RunState) -> Says:
+        return lambda document: run_state.parse(document, state.lifecycle) == state
 
-        return problem
-
-    def _report_problem(self, text: str) -> Callable[[Document], str | None]:
-        written = run_report.parse_text(text, self.report)
-
-        def problem(document: Document) -> str | None:
-            try:
-                found = run_report.parse(document)
-            except DocumentInvalid as error:
-                return error.what
-            return None if found.rows == written.rows else "it does not say what was written"
-
-        return problem
+    def _says_rows(self, text: str) -> Says:
+        rows = run_report.parse_text(text, self.report).rows
+        return lambda document: run_report.parse(document).rows == rows
 
     # -- what others did to them
 
@@ -208,15 +174,15 @@ class Ledger:
         """Run-state still says what this run last wrote there, but for its notes; a stop reason may come from a bound
         of an earlier process, as long as no agent is at work."""
         if document.state is not DocumentState.OK:
-            raise Halt(Ending.failed(MISSING))
+            raise Stop(Ending.failed(MISSING))
         try:
-            found = run_state.parse(document)
+            found = run_state.parse(document, self.state.lifecycle)
             same = found.position == self.state.position
             same = same and (self.shown is None or found.stop_reason == self.state.stop_reason)
         except DocumentInvalid:
             same = False
         if not same:
-            raise Halt(
+            raise Stop(
                 Ending.stopped(
                     f"{run_state.PATH} was edited while the run worked; the next run starts from what it says"
                 )
@@ -232,34 +198,50 @@ class Ledger:
             except DocumentInvalid as error:
                 reason = error.what
         await self.save(self.state.blocked(reason))
-        raise Halt(Ending.failed(reason))
+        raise Stop(Ending.failed(reason))
+
+    # -- where a run stops, and where a step has brought the task
+
+    async def block(self, reason: str, *entries: Entry, status: Status = Status.STOPPED, at: str = "") -> Ending:
+        """Both documents say why the run stops where it stands."""
+        await self.commit(self.state.blocked(reason), *entries, at=at or self.stamp())
+        self.run.note("stage.blocked", stage=self.state.stage, reason=self.state.stop_reason)
+        return Ending(status, self.state.stop_reason)
+
+    async def move(self, state: RunState, *entries: Entry, at: str) -> None:
+        """A step that brought the task somewhere: to a next stage, an approval stop, or its completion."""
+        await self.commit(state, *entries, at=at)
+        ways = {TaskStatus.AWAITING_APPROVAL: "stage.approval", TaskStatus.COMPLETE: "stage.complete"}
+        self.run.note(ways.get(state.status, "stage.next"), stage=state.stage, run=state.run_id)
 
     # -- small things
 
-    def evidence(self, at: str, kind: Kind, *findings: str) -> tuple[Entry, ...]:
+    def evidence(self, at: str, kind: str, *findings: str) -> tuple[Entry, ...]:
         """Rows of evidence about the current stage."""
         return tuple(evidence(self.state, at, kind, finding) for finding in findings)
 
     def stamp(self) -> str:
         return stamp(self.run.now())
 
-    async def record_in_task(self, gate: Stage, who: str, at: str) -> None:
+    async def record_in_task(self, gate: str, who: str, at: str) -> None:
         """Write an approval into the task file: only on a person's explicit word (HN-11)."""
-        done = await self._repeated(lambda: self._record_in_task(gate, who, at), self.task.path)
-        if not done:
+
+        def approved(document: Document) -> str:
+            return with_approval(document, gate, who, at) or document.text
+
+        document = await self.run.read(self.task.path)
+        if document.state is DocumentState.OK and with_approval(document, gate, who, at):
+            await self.run.update(self.task.path, approved)
+        else:
             self.run.warn(f"{self.task.path} has no field '{gate} Approved By'; the approval is in {run_state.PATH}")
 
-    async def _record_in_task(self, gate: Stage, who: str, at: str) -> bool:
-        document = await self.run.read(self.task.path)
-        text = with_approval(document, gate, who, at) if document.state is DocumentState.OK else None
-        if text is not None:
-            await self.run.write(self.task.path, document.encode(text), expect=document.digest)
-        return text is not None
 
-
-def stamp(moment: datetime) -> str:
-    """UTC, whole seconds."""
-    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+def _unsaid(document: Document, says: Says) -> str:
+    """Why a document does not say what was written; empty when it does."""
+    try:
+        return "" if says(document) else "it does not say what was written"
+    except DocumentInvalid as error:
+        return error.what
 
 
 def changed_top(shown: Mapping[str, str] | None, found: Mapping[str, str]) -> Iterator[str]:

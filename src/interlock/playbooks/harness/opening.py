@@ -8,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from interlock.documents import Document, DocumentState
-from interlock.engine import Checks, Ending, Run
-from interlock.engine.checks import UNCOMPARED
+from interlock.documents import Document, DocumentState, one_line, stamp
+from interlock.engine import UNCOMPARED, Checks, Ending, Run, Stop
 from interlock.playbooks.harness import run_report, run_state, standards, templates
 from interlock.playbooks.harness.decisions import Position, position
-from interlock.playbooks.harness.escalation import Escalation, Problems, one_line
-from interlock.playbooks.harness.input_files import is_there
+from interlock.playbooks.harness.escalation import Escalation, Problems
 from interlock.playbooks.harness.inputs import HarnessInputs
-from interlock.playbooks.harness.ledger import Ledger, stamp
-from interlock.playbooks.harness.lifecycle import WORKING, Stage, TaskStatus, belongs, run_id
+from interlock.playbooks.harness.ledger import Ledger
 from interlock.playbooks.harness.proofs import as_row, look_first, uncompared
-from interlock.playbooks.harness.run_report import Kind, RunReport, archive_path, report_path
+from interlock.playbooks.harness.run_report import Fact, RunReport, archive_path, report_path
 from interlock.playbooks.harness.run_state import PATH, RunState, same_paths
+from interlock.playbooks.harness.stages import Lifecycle, TaskStatus
+from interlock.playbooks.harness.stint import Stint
 from interlock.playbooks.harness.task_file import Task, named_task, parse_task, task_path
 
 
@@ -42,48 +41,36 @@ class Found:
         return self.mine is None or self.parked is not None
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A task that can be gone on with."""
-
-    ledger: Ledger
-    checks: Checks
-    prose: tuple[str, ...] = ()
-    """Standards that only agents can read."""
-
-
-async def open_task(run: Run, inputs: HarnessInputs) -> Opened | Ending:
-    """The task, ready for the next stage; an ending where nothing is to be done."""
+async def open_task(run: Run, lifecycle: Lifecycle, inputs: HarnessInputs) -> tuple[Ledger, Stint]:
+    """The task, ready for the next stage; the run stops where nothing is to be done."""
     document = await run.read(PATH)
-    task_id = asked_for(inputs.task, document)
-    found = await look(run, document, task_id, inputs)
-    if found.mine is None and not inputs.start_over and is_complete(await run.read(archive_path(task_id))):
-        return already_complete(task_id)
+    task_id = asked_for(inputs.task, document, lifecycle)
+    found = await look(run, document, task_id, lifecycle, inputs)
     make_room(run, found, task_id)
-    task, references = await load_everything(run, task_id)
+    task, references = await load_everything(run, task_id, lifecycle)
     day = stamp(run.now())[:10]
-    state = run_state.initial(task, day) if found.mine is None else consistent(found.mine, task)
+    state = run_state.initial(lifecycle, task, day) if found.mine is None else consistent(found.mine, task)
     run.note(
         "state.loaded",
         task=state.task_id,
         stage=state.stage,
         status=state.status,
         completed=state.completed,
-        approvals={"Build": state.approve_build, "Complete": state.approve_complete},
+        approvals=state.asks,
         stop_reason=state.stop_reason,
         initial=found.mine is None,
     )
     going = moved_by(inputs, state, day)
-    match run.decide(position, going):
+    match run.decide(position, going.status, bool(going.row.agent)):
         case Position.COMPLETE:
-            return already_complete(task_id)
+            raise Stop(already_complete(task_id))
         case Position.BLOCKED:
-            return still_blocked(going)
+            raise Stop(still_blocked(going))
     report = await readable_report(run, task_id, inputs)
     checks = await look_first(run, inputs, going, report.found if found.mine is not None else None)
     ledger = Ledger(run, task, state)
     await begin(ledger, found, references, going, inputs, report, checks)
-    return Opened(ledger, checks, references.prose)
+    return ledger, Stint(inputs, checks, references.prose)
 
 
 async def begin(
@@ -96,15 +83,15 @@ async def begin(
     checks: Checks,
 ) -> None:
     """The first writes: make room, make what is missing, and record what a person asked for."""
-    run, state, rows = ledger.run, ledger.state, list[tuple[Kind, str]]()
+    run, state, rows = ledger.run, ledger.state, list[tuple[Fact, str]]()
     if found.other is not None:
         await run.write_anew(archive_path(found.other.task_id), found.document.encode(found.document.text))
         if found.other.status is not TaskStatus.COMPLETE:
-            rows.append((Kind.PARKED, found.other.task_id))
+            rows.append((Fact.PARKED, found.other.task_id))
     elif inputs.start_over and found.document.state is not DocumentState.MISSING:
         await run.set_aside(PATH)
     if report.mended is not None:
-        rows.append((Kind.MENDED, await mend(run, report)))
+        rows.append((Fact.MENDED, await mend(run, report)))
     first: str | bytes | None = None
     if found.parked is not None:
         first = found.parked.encode(found.parked.text)
@@ -117,12 +104,12 @@ async def begin(
         replaces=found.document.digest if found.other is not None else "",
     )
     if known := as_row(run, checks.baseline):
-        rows.append((Kind.BASELINE, known))
+        rows.append((Fact.BASELINE, known))
     if uncompared(checks, going):
         run.warn(UNCOMPARED)
-        rows.append((Kind.NOTICED, UNCOMPARED))
+        rows.append((Fact.NOTICED, UNCOMPARED))
     if inputs.resumed and going != state:
-        rows.append((Kind.RESUMED, resumption(inputs)))
+        rows.append((Fact.RESUMED, resumption(inputs, state.lifecycle)))
     if rows or going != state:
         at = ledger.stamp()
         entries = [entry for kind, text in rows for entry in ledger.evidence(at, kind, text)]
@@ -132,52 +119,42 @@ async def begin(
 # -- which task
 
 
-def asked_for(named: str, document: Document) -> str:
+def asked_for(named: str, document: Document, lifecycle: Lifecycle) -> str:
     """The task to run: the one named, or else the one in run-state."""
     if named:
         return named_task(named)
     if document.state is DocumentState.MISSING:
         raise Escalation(
+            PATH,
             f"No task to run: name a task or provide {PATH}",
-            cure="Name one that has a file in harness/tasks, for example: interlock run harness TASK-001",
-            path=PATH,
+            "Name one that has a file in harness/tasks, for example: interlock run harness TASK-001",
         )
-    return run_state.parse(document).task_id
+    return run_state.parse(document, lifecycle).task_id
 
 
-async def look(run: Run, document: Document, task_id: str, inputs: HarnessInputs) -> Found:
-    """What run-state means for this task."""
+async def look(run: Run, document: Document, task_id: str, lifecycle: Lifecycle, inputs: HarnessInputs) -> Found:
+    """What run-state means for this task; the run stops if that was completed before another one took its place."""
     if document.link:
-        raise Escalation(
-            f"{PATH} is a symlink; refusing to write", cure="Put a plain file there, or remove the link.", path=PATH
-        )
-    state = None if document.state is DocumentState.MISSING else whose(document, inputs)
+        raise Escalation(PATH, f"{PATH} is a symlink; refusing to write", "Put a plain file there, or remove the link.")
+    if inputs.start_over:
+        state = readable_state(document, lifecycle)
+        return Found(document, None, state if state is not None and state.task_id != task_id else None)
+    state = None if document.state is DocumentState.MISSING else run_state.parse(document, lifecycle)
     if state is not None and state.task_id == task_id:
-        return Found(document, None if inputs.start_over else state)
+        return Found(document, state)
     parked = await run.read(archive_path(task_id))
-    before = None if inputs.start_over else archived(parked)
+    before = readable_state(parked, lifecycle)
+    if before is not None and before.status is TaskStatus.COMPLETE:
+        raise Stop(already_complete(task_id))
     return Found(document, before, state, parked if before is not None else None)
 
 
-def whose(document: Document, inputs: HarnessInputs) -> RunState | None:
-    """What run-state says; None where it cannot be read and the task is to start over."""
+def readable_state(document: Document, lifecycle: Lifecycle) -> RunState | None:
+    """What a run-state says whose loss stops nobody; None where it cannot be read."""
     try:
-        return run_state.parse(document)
-    except Escalation:
-        if inputs.start_over:
-            return None
-        raise
-
-
-def archived(document: Document) -> RunState | None:
-    """The state of a task that was put aside before it was complete; what cannot be read says nothing."""
-    if document.state is not DocumentState.OK:
-        return None
-    try:
-        state = run_state.parse(document)
+        return run_state.parse(document, lifecycle) if document.state is DocumentState.OK else None
     except Escalation:
         return None
-    return state if state.status is not TaskStatus.COMPLETE else None
 
 
 def make_room(run: Run, found: Found, task_id: str) -> None:
@@ -187,19 +164,11 @@ def make_room(run: Run, found: Found, task_id: str) -> None:
         return
     if not run.settle_once("park", {"park": bool(run.flags.get("park"))})["park"]:
         raise Escalation(
+            PATH,
             f"Active task conflict: run-state is for {other.task_id} ({other.status}); requested {task_id}",
-            cure=f"Finish {other.task_id} first: interlock run harness {other.task_id}. Or put it aside, to go on with "
+            f"Finish {other.task_id} first: interlock run harness {other.task_id}. Or put it aside, to go on with "
             f"it later: interlock run harness {task_id} --park",
-            path=PATH,
         )
-
-
-def is_complete(document: Document) -> bool:
-    """Whether an archived run-state says so; one that cannot be read says nothing."""
-    try:
-        return document.state is DocumentState.OK and run_state.parse(document).status is TaskStatus.COMPLETE
-    except Escalation:
-        return False
 
 
 def already_complete(task_id: str) -> Ending:
@@ -224,20 +193,20 @@ class References:
     prose: tuple[str, ...]
 
 
-async def load_everything(run: Run, task_id: str) -> tuple[Task, References]:
+async def load_everything(run: Run, task_id: str, lifecycle: Lifecycle) -> tuple[Task, References]:
     """The task and what governs it; Escalation names all that is wrong in any of it (EV-28)."""
     problems = Problems()
     task, references = None, None
     with problems.noted():
-        task = parse_task(await run.read(task_path(task_id)))
+        task = parse_task(await run.read(task_path(task_id)), lifecycle)
     with problems.noted():
-        references = await load_references(run)
+        references = await load_references(run, lifecycle)
     problems.settle()
     assert task is not None and references is not None  # else there was a problem
     return task, references
 
 
-async def load_references(run: Run) -> References:
+async def load_references(run: Run, lifecycle: Lifecycle) -> References:
     """Templates and standards, after all of them were read and found to say what the engine does."""
     paths = (*standards.ALL, templates.RUN_STATE, templates.RUN_REPORT)
     documents = {path: await run.read(path) for path in paths}
@@ -248,53 +217,33 @@ async def load_references(run: Run) -> References:
     problems = Problems()
     if missing:
         problems.add(
-            Escalation(
-                f"Missing required file{'s' if len(missing) > 1 else ''}: {', '.join(missing)}",
-                cure="Write what is missing with: interlock init --playbook harness",
-                path=missing[0],
-            )
+            missing[0],
+            f"Missing required file{'s' if len(missing) > 1 else ''}: {', '.join(missing)}",
+            "Write what is missing with: interlock init --playbook harness",
         )
-    for path in standards.TABLES:
+    for path in standards.ALL:
         with problems.noted():
-            standards.check_standard(there[path]) if path in there else None
-    if standards.CONTRACTS in there:
-        with problems.noted():
-            await check_contracts(run, there[standards.CONTRACTS])
+            if path in there and path != standards.CONTRACTS:
+                standards.check_standard(there[path], lifecycle)
+            elif path in there:
+                await standards.check_contracts(run, there[path], lifecycle)
     texts = dict.fromkeys(templates.HOLES, "")
     for path in templates.HOLES:
         with problems.noted():
             texts[path] = templates.load(there[path]) if path in there else templates.built_in(path)
     problems.settle()
     run.note("references.loaded", files={path: document.digest for path, document in documents.items()})
-    return References(texts, tuple(path for path in standards.ALL if standards.is_prose(there[path])))
-
-
-async def check_contracts(run: Run, document: Document) -> None:
-    """Escalation for contracts that mean nothing, or that ask for files that nobody has or makes."""
-    contracts, problems = standards.parse_contracts(document), Problems()
-    required = [name for one in contracts.values() for name in one.required if name.startswith(standards.PATH)]
-    named = {name.removeprefix(standards.PATH) for name in required}
-    there = {path for path in sorted(named) if await is_there(run, path)}
-    for stage in WORKING:
-        for path in standards.unsatisfiable(contracts, stage, there.__contains__):
-            problems.add(
-                Escalation(
-                    f"Input contract of {stage} not satisfiable: {path} missing",
-                    cure=f"Write {path}, or take it out of what {stage} requires in {standards.CONTRACTS}.",
-                    path=standards.CONTRACTS,
-                )
-            )
-    problems.settle()
+    return References(texts, tuple(path for path in standards.ALL if standards.is_prose(there[path], lifecycle)))
 
 
 def consistent(state: RunState, task: Task) -> RunState:
     """The state, if it makes sense in itself and with the task; its run id is brought up to date when entered."""
     if problem := run_state.inconsistency(state):
         raise Escalation(
+            PATH,
             problem,
-            cure=f"Correct {PATH}, restore it from version control, or begin the task anew: "
+            f"Correct {PATH}, restore it from version control, or begin the task anew: "
             f"interlock run harness {task.task_id} --start-over",
-            path=PATH,
         )
     same_paths(task, state)
     return state
@@ -341,49 +290,50 @@ async def mend(run: Run, report: Readable) -> str:
 
 def moved_by(inputs: HarnessInputs, state: RunState, day: str) -> RunState:
     """The state from which the run goes on, given what a person asked for at its start."""
+    lifecycle = state.lifecycle
     if inputs.fallback:
-        working_stage(inputs.fallback, "--fallback")
-    stage = working_stage(inputs.from_stage, "--from") if inputs.from_stage else None
+        working_stage(inputs.fallback, "--fallback", lifecycle)
+    stage = working_stage(inputs.from_stage, "--from", lifecycle) if inputs.from_stage else None
     if not inputs.resumed:
         return with_own_run_id(state, day)
-    if stage is not None and state.stage.before(stage):
+    if stage is not None and lifecycle.before(state.stage, stage):
         raise Escalation(
+            PATH,
             f"Stage {stage} cannot be resumed from: the task stands at {state.stage}, and no stage is skipped",
-            cure=f"Name {state.stage} or an earlier stage with --from.",
-            path=PATH,
+            f"Name {state.stage} or an earlier stage with --from.",
         )
     moves = stage is not None or inputs.reset_remediation or state.status is TaskStatus.BLOCKED
     if not moves or state.status is TaskStatus.COMPLETE:
         return with_own_run_id(state, day)
-    return run_state.resumed_at(
-        state, stage, day, f"A person resumed the run: {resumption(inputs)}.", reset=inputs.reset_remediation
-    )
+    event = f"A person resumed the run: {resumption(inputs, lifecycle)}."
+    return state.resumed(stage, day, event, reset=inputs.reset_remediation)
 
 
 def with_own_run_id(state: RunState, day: str) -> RunState:
     """With a run id of its stage: a person who sets another stage need not make one up."""
-    if belongs(state.run_id, state.task_id, state.stage, state.remediations):
+    which = state.task_id, state.stage, state.remediations
+    if state.lifecycle.is_run_id(state.run_id, *which):
         return state
-    own = run_id(day, state.task_id, state.stage, state.remediations)
+    own = state.lifecycle.run_id(day, *which)
     return state.told("The run id was brought up to date.", stop_reason=state.stop_reason, run_id=own)
 
 
-def resumption(inputs: HarnessInputs) -> str:
+def resumption(inputs: HarnessInputs, lifecycle: Lifecycle) -> str:
     """What a person asked for when they resumed, and why."""
     parts = [one_line(inputs.note).rstrip(".") or "no reason given"]
     if inputs.from_stage:
-        parts.append(f"from {working_stage(inputs.from_stage, '--from')}")
+        parts.append(f"from {working_stage(inputs.from_stage, '--from', lifecycle)}")
     if inputs.reset_remediation:
         parts.append("remediations counted anew")
     return ", ".join(parts)
 
 
-def working_stage(text: str, option: str) -> Stage:
+def working_stage(text: str, option: str, lifecycle: Lifecycle) -> str:
     """The stage that a person named; Escalation lists those there are."""
-    if (stage := run_state.named_stage(text)) is not None:
+    if (stage := lifecycle.named(text)) is not None:
         return stage
     raise Escalation(
+        PATH,
         f"{option} {one_line(text)!r} is no stage that an agent carries out",
-        cure=f"Name one of {', '.join(WORKING)}.",
-        path=PATH,
+        f"Name one of {', '.join(row.name for row in lifecycle.working)}.",
     )

@@ -14,8 +14,7 @@ from typing import Any
 
 from interlock.engine import Checks, Named, Proof, Run, named_commands
 from interlock.playbooks.harness.inputs import HarnessInputs
-from interlock.playbooks.harness.lifecycle import Stage
-from interlock.playbooks.harness.run_report import Kind, RunReport, of_kind
+from interlock.playbooks.harness.run_report import Fact, RunReport, of_kind
 from interlock.playbooks.harness.run_state import RunState
 
 DOCUMENTS = "harness/**"
@@ -29,7 +28,7 @@ def named_now(run: Run, inputs: HarnessInputs) -> tuple[Named, ...]:
 async def look_first(run: Run, inputs: HarnessInputs, state: RunState, report: RunReport | None) -> Checks:
     """The commands of a run that is about to call agents; it ends here where that would only waste what it costs.
 
-    Once Build has worked, the tree is no more the one from which the task set out: then only agents are looked at.
+    Once code was written, the tree is no more the one from which the task set out: then only agents are looked at.
 
     Args:
         report: of the task as it goes on; None where it begins.
@@ -37,9 +36,9 @@ async def look_first(run: Run, inputs: HarnessInputs, state: RunState, report: R
     checks = Checks(run, named_now(run, inputs), besides=(DOCUMENTS, *state.artifacts.values()))
     anew = report is not None and accepts_tree(run)
     checks.go_on_from(recorded(run, report, anew=anew))
-    if Stage.BUILD not in state.completed:
+    if not state.built:
         await checks.preflight()
-    elif not Stage.QA.before(state.stage):
+    elif state.row.agent:
         await Checks(run, ()).preflight()
     if anew and checks.commands:
         await checks.start()
@@ -58,8 +57,8 @@ async def prove(run: Run, checks: Checks, inputs: HarnessInputs, *, as_before: b
 
 
 def uncompared(checks: Checks, state: RunState) -> bool:
-    """Whether nobody can say what the commands did before Build worked."""
-    return bool(checks.commands) and not checks.compares and Stage.BUILD in state.completed
+    """Whether nobody can say what the commands did before the work."""
+    return bool(checks.commands) and not checks.compares and state.built
 
 
 def red(proofs: Iterable[Proof]) -> tuple[Proof, ...]:
@@ -83,7 +82,7 @@ def recorded(run: Run, report: RunReport | None, *, anew: bool) -> Mapping[str, 
     Args:
         anew: what fails stays known, but the tree is not that one any more.
     """
-    rows = of_kind(report, Kind.BASELINE) if report is not None else ()
+    rows = of_kind(report, Fact.BASELINE) if report is not None else ()
     known = json.loads(rows[-1]) if rows else {"run": "", **NOTHING_KNOWN}
     here = known["run"] in run.identity.before and not anew
     return known if here else {**NOTHING_KNOWN, "known": known["known"]}

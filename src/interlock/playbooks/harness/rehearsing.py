@@ -2,74 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from interlock.engine import (
-    ALWAYS,
-    ENDS,
-    LIARS,
-    STANDARD,
-    Act,
-    Deviation,
-    GateDecision,
-    Invariant,
-    Options,
-    Played,
-    Rehearsal,
-    SimulatedWorld,
-    Simulation,
-    Status,
-    best,
-)
-from interlock.engine.drive import Close
-from interlock.engine.exploration import PEOPLES_FILE
-from interlock.engine.journal import Journal
-from interlock.engine.keys import sha256
-from interlock.engine.people import record_decision, waiting_gate
-from interlock.engine.simulation import Agent, instantly, virtual_stamp
+from interlock.engine import Options, Status
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.harness import run_report, run_state
 from interlock.playbooks.harness.briefs import RETRIES
 from interlock.playbooks.harness.inputs import HarnessInputs
-from interlock.playbooks.harness.lifecycle import AGENTS, REMEDIATIONS, SEQUENCE, WORKING, Stage, TaskStatus
-from interlock.playbooks.harness.playbook import harness
+from interlock.playbooks.harness.playbook import harness_of
 from interlock.playbooks.harness.run_report import Log, RunReport, report_path
 from interlock.playbooks.harness.run_state import RunState
+from interlock.playbooks.harness.stages import LIFECYCLE, REMEDIATIONS, Lifecycle, TaskStatus
 from interlock.playbooks.harness.task_file import is_governed
+from interlock.playbooks.harness.templates import example_files
+from interlock.testing import (
+    ALWAYS,
+    ENDS,
+    LIARS,
+    PEOPLES_FILE,
+    STANDARD,
+    Act,
+    Agent,
+    Deviation,
+    Finished,
+    Invariant,
+    Played,
+    Rehearsal,
+    SimulatedWorld,
+    Simulation,
+    best,
+)
 
 TASK = "TASK-001"
 
 
 @dataclass
-class Attended(Simulation):
-    """A simulated run with a person beside it, who approves at every gate."""
+class Governed(Simulation):
+    """A simulated run with a person beside it, and the stages by which it is judged."""
 
-    def go(self, **how: Any) -> Close:
-        close = super().go(**how)
-        while close.gate is not None:
+    lifecycle: Lifecycle = LIFECYCLE
+    approves: bool = True
+    """The person approves at every gate; else it waits for `decide`."""
+
+    def go(self, **how: Any) -> Finished:
+        finished = super().go(**how)
+        while self.approves and finished.gate is not None:
             self.decide("approve")
-            close = super().go(**how)
-        return close
-
-    def decide(self, choice: str, *, who: str = "ann", note: str = "") -> None:
-        """What the person says at the gate."""
-        instantly(self._decide(choice, who, note))
-
-    async def _decide(self, choice: str, who: str, note: str) -> None:
-        waiting = waiting_gate(self.lines)
-        assert waiting is not None
-        assert self.world.records.identity is not None
-        journal = Journal(
-            self.medium,
-            run_id=self.lines[0].run,
-            genesis=sha256(self.world.records.identity),
-            clock=virtual_stamp,
-        )
-        decision = GateDecision(choice, who, virtual_stamp(), note, waiting.digests)
-        record_decision(journal, waiting, decision, self.world.records.objects)
-        self.lines = journal.lines
+            finished = super().go(**how)
+        return finished
 
 
 # -- what agents do
@@ -91,10 +74,6 @@ def _artifact(request: Any) -> str:
     return str(request.contract.artifacts[0].path)
 
 
-def _writes(text: str) -> Any:
-    return lambda request, act: replace(act, files={**act.files, _artifact(request): text})
-
-
 def _says(message: str) -> Any:
     return lambda _request, act: replace(act, files={}, message=message)
 
@@ -103,17 +82,30 @@ def also(path: str) -> Any:
     return lambda _request, act: replace(act, files={**act.files, path: "mine\n"})
 
 
-def negative(_request: Any, act: Act) -> Act:
-    """A QA that finds something."""
-    changed = {
-        path: str(text).replace("Passed", "Issues Found").replace("- None", "- It does not work")
-        for path, text in act.files.items()
-    }
-    return replace(act, files=changed)
+def half(lifecycle: Lifecycle, request: Any, act: Act) -> Act:
+    """A judge that gives one word, and nothing to bear it out."""
+    judging = lifecycle[request.step].judging
+    assert judging is not None
+    text = f"# Done\n\n{judging.marks[0].label}: {judging.marks[0].positive}\n"
+    return replace(act, files={**act.files, _artifact(request): text})
 
 
-def is_qa(request: Any) -> bool:
-    return bool(request.agent == AGENTS[Stage.QA])
+def negative(lifecycle: Lifecycle, request: Any, act: Act) -> Act:
+    """A judge that finds something."""
+    judging = lifecycle[request.step].judging
+    assert judging is not None
+    text = str(act.files[_artifact(request)]).replace("- None", "- It does not work")
+    for mark in judging.marks:
+        text = text.replace(mark.positive, mark.negative)
+    return replace(act, files={**act.files, _artifact(request): text})
+
+
+def judges(request: Any) -> bool:
+    return request.contract.claim is not None
+
+
+def builds_code(request: Any) -> bool:
+    return bool(request.contract.must_change)
 
 
 # -- what people do to the documents of the run while an agent works
@@ -136,18 +128,22 @@ def moved(request: Any, act: Act) -> Act:
     return replace(act, people={**act.people, run_state.PATH: text.replace("- Remediation Count: 0", COUNTED)})
 
 
-DEVIATIONS = (
-    *(one for one in STANDARD if one.name != "lies"),
-    *LIARS,
-    Deviation("writes nothing", lambda _request, act: replace(act, files={})),
-    Deviation("gives half a result", _writes("# Done\n\nValidation Result: Passed\n"), is_qa),
-    Deviation("says error", _says("It cannot be done.\n\nStatus: error\n")),
-    Deviation("changes run-state", also(run_state.PATH)),
-    Deviation("changes a standard", also("harness/standards/task-lifecycle.md")),
-    Deviation("finds issues", negative, is_qa),
-    Deviation("a person makes remarks", remarked, lambda request: bool(request.agent == AGENTS[Stage.BUILD])),
-    Deviation("a person moves the task", moved, lambda request: bool(request.agent == AGENTS[Stage.DESIGN])),
-)
+def deviations(lifecycle: Lifecycle) -> tuple[Deviation, ...]:
+    second = lifecycle.working[1].agent
+    return (
+        *(one for one in STANDARD if one.name != "lies"),
+        *LIARS,
+        Deviation("writes nothing", lambda _request, act: replace(act, files={})),
+        Deviation("gives half a result", partial(half, lifecycle), judges),
+        Deviation("says error", _says("It cannot be done.\n\nStatus: error\n")),
+        Deviation("changes run-state", also(run_state.PATH)),
+        Deviation("changes a standard", also("harness/standards/task-lifecycle.md")),
+        Deviation("finds issues", partial(negative, lifecycle), judges),
+        Deviation("a person makes remarks", remarked, builds_code),
+        Deviation("a person moves the task", moved, lambda request: bool(request.agent == second)),
+    )
+
+
 HARMLESS = (
     *("says nothing", "writes outside", "a person makes remarks", "a person moves the task"),
     *(one.name for one in LIARS),  # `ALWAYS` looks after these
@@ -160,9 +156,14 @@ STRAYS = ("changes run-state", "changes a standard")
 # -- what must hold all the same; documents that cannot be read break the first of these, and the others look away
 
 
+def lifecycle_of(played: Played) -> Lifecycle:
+    assert isinstance(played.simulation, Governed)
+    return played.simulation.lifecycle
+
+
 def documents(played: Played) -> tuple[RunState, RunReport]:
     files = played.simulation.world.tree.files
-    state = run_state.parse_text(files[run_state.PATH].decode())
+    state = run_state.parse_text(files[run_state.PATH].decode(), lifecycle_of(played))
     return state, run_report.parse_text(files[report_path(TASK)].decode(), report_path(TASK))
 
 
@@ -195,51 +196,53 @@ def documents_agree(played: Played) -> str | None:
 
 @of_documents
 def in_sequence(played: Played, state: RunState, _report: RunReport) -> str | None:
+    taken = lifecycle_of(played).taken(state.artifacts)
     done = 0
     for request in played.simulation.world.calls:
-        stage = Stage(request.step)
-        if AGENTS[stage] != request.agent:
-            return f"{request.agent} was called for {stage}"
-        at = SEQUENCE.index(stage)
+        if taken[request.step].agent != request.agent:
+            return f"{request.agent} was called for {request.step}"
+        at = taken.names.index(request.step)
         if at > done + 1:
-            return f"{stage} was begun after {SEQUENCE[done]}"
+            return f"{request.step} was begun after {taken.names[done]}"
         done = at
-    return None if state.completed == SEQUENCE[: len(state.completed)] else f"completed: {state.completed}"
+    return None if state.completed == taken.names[: len(state.completed)] else f"completed: {state.completed}"
 
 
 @of_documents
 def asked_first(played: Played, state: RunState, _report: RunReport) -> str | None:
     decided = [line.data["gate"] for line in played.simulation.lines if line.event == "gate.decided"]
-    built = any(request.agent == AGENTS[Stage.BUILD] for request in played.simulation.world.calls)
-    if built and "approve-build" not in decided:
-        return "built without approval"
-    if state.status is TaskStatus.COMPLETE and "approve-complete" not in decided:
-        return "complete without approval"
+    begun = {request.step for request in played.simulation.world.calls}
+    for _, gate in lifecycle_of(played).gates:
+        opened = gate.opens in begun or gate.opens == state.stage == lifecycle_of(played).names[-1]
+        if opened and f"approve-{lifecycle_of(played)[gate.opens].slug}" not in decided:
+            return f"{gate.opens} without approval"
     return None
 
 
 @of_documents
 def complete_is_earned(played: Played, state: RunState, _report: RunReport) -> str | None:
-    complete = played.close.status is Status.COMPLETE
+    complete = played.finished.status is Status.COMPLETE
     if complete != (state.status is TaskStatus.COMPLETE):
         return "the run and the task do not end alike"
-    if complete and verdicts(played)[-1:] != ["positive"]:
-        return "complete after a negative QA"
-    fault = last_fault(played, Stage.QA)
-    return f"complete, and QA {fault}" if complete and fault else None
+    for judge, _ in lifecycle_of(played).judges if complete else ():
+        fault = last_fault(played, judge.name)
+        if verdicts(played, judge.slug)[-1:] != ["positive"] or fault:
+            return f"complete, and {judge.name} {fault or 'was negative'}"
+    return None
 
 
 @of_documents
 def proven_by_artifact(played: Played, state: RunState, _report: RunReport) -> str | None:
     """By what the agents really did: whose artifact was no good one must not have let the task pass."""
-    for stage in WORKING:
-        fault = last_fault(played, stage)
-        if fault and stage is not Stage.QA and stage.before(state.stage):
-            return f"the task is at {state.stage}, and {AGENTS[stage]} {fault}"
+    lifecycle = lifecycle_of(played)
+    for stage in lifecycle.working:
+        fault = last_fault(played, stage.name)
+        if fault and not stage.judging and lifecycle.before(stage.name, state.stage):
+            return f"the task is at {state.stage}, and {stage.agent} {fault}"
     return None
 
 
-def last_fault(played: Played, stage: Stage) -> str | None:
+def last_fault(played: Played, stage: str) -> str | None:
     """What the stage's agent did wrong when it was called last, so that its artifact cannot count."""
     asked = [number for number, call in enumerate(played.simulation.world.calls) if call.step == stage]
     fault = played.schedule.get(asked[-1]) if asked else None
@@ -255,16 +258,19 @@ def _wrote_before(played: Played, asked: list[int]) -> bool:
     return any(played.schedule.get(number) in (*HARMLESS, *STRAYS) for number in tries)
 
 
-def verdicts(played: Played) -> list[str]:
-    return [line.data["verdict"] for line in played.simulation.lines if line.event == "qa.result"]
+def verdicts(played: Played, judge: str) -> list[str]:
+    return [line.data["verdict"] for line in played.simulation.lines if line.event == f"{judge}.result"]
 
 
 def at_most_twice(played: Played) -> str | None:
-    """A person who rejects sends it back as well, and then QA may do so once more."""
-    builds = {request.dispatch for request in played.simulation.world.calls if request.agent == AGENTS[Stage.BUILD]}
+    """A person who rejects sends it back as well, and then a judge may do so once more."""
     decided = (line.data["choice"] for line in played.simulation.lines if line.event == "gate.decided")
-    judged, most = len(verdicts(played)), 3 + 2 * sum(choice == "reject" for choice in decided)
-    return None if judged <= most and len(builds) <= most else f"{judged} QAs and {len(builds)} Builds"
+    most = 1 + REMEDIATIONS + 2 * sum(choice == "reject" for choice in decided)
+    lifecycle, calls = lifecycle_of(played), played.simulation.world.calls
+    again = (stage.name for stage in lifecycle.stages if lifecycle.repeated(stage))
+    times = {name: len({request.dispatch for request in calls if request.step == name}) for name in again}
+    much = [f"{count} times {name}" for name, count in times.items() if count > most]
+    return ", ".join(much) or None
 
 
 def governance_kept(played: Played) -> str | None:
@@ -301,19 +307,17 @@ def peoples_words_stay(played: Played) -> str | None:
     return f"lost in {', '.join(lost)}" if lost else None
 
 
-LONGEST = (len(WORKING) + 2 * REMEDIATIONS) * (1 + RETRIES.contract) + 3
-"""Calls that no run can need: each stage and each way back, with the engine's one repeat, and three crashes."""
-
-
-def rehearsal(files: Mapping[str, str]) -> Rehearsal:
-    """The example task in a workspace with these files."""
+def rehearsal(lifecycle: Lifecycle = LIFECYCLE) -> Rehearsal:
+    """The example task in a workspace as `init` makes it."""
+    files, process = example_files(lifecycle), harness_of(lifecycle.stages)
 
     def make(agent: Agent, options: Options) -> Simulation:
-        return Attended(harness, HarnessInputs(TASK), SimulatedWorld(files, agent), options=options)
+        world = SimulatedWorld(files, agent)
+        return Governed(process, HarnessInputs(TASK), world, options=options, lifecycle=lifecycle)
 
     return Rehearsal(
         make,
-        deviations=DEVIATIONS,
+        deviations=deviations(lifecycle),
         invariants=(
             *ALWAYS,
             ENDS,
@@ -328,5 +332,6 @@ def rehearsal(files: Mapping[str, str]) -> Rehearsal:
             Invariant("what a person writes into run-state or report stays there", peoples_words_stay),
         ),
         base=builds,
-        longest=LONGEST,
+        # each stage and each way back, with the engine's one repeat, and three crashes
+        longest=(len(lifecycle.working) + lifecycle.way_back * REMEDIATIONS) * (1 + RETRIES.contract) + 3,
     )

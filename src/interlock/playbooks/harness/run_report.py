@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from interlock.documents import Document, DocumentState, Sections
-from interlock.playbooks.harness.escalation import Escalation, one_line
-from interlock.playbooks.harness.lifecycle import Stage
+from interlock.documents import Document, DocumentState, Sections, one_line
+from interlock.playbooks.harness.escalation import Escalation
 from interlock.playbooks.harness.run_state import NONE, RunState, head
 from interlock.playbooks.harness.splices import Splices, is_bullet, row_text, sections_of
 
@@ -44,23 +43,21 @@ CHAIN = "Chain"
 HOLES = (*SCALARS, ARTIFACTS, *Log)
 
 
-class Result(StrEnum):
+class StageOutcome(StrEnum):
     """How one execution of a stage came out."""
 
     COMPLETED = "Completed"
     FAILED = "Failed"
     BLOCKED = "Blocked"
-    RETURNED = "Returned to Build"
     APPROVED = "Approved"
     REJECTED = "Rejected"
     NOT_REQUIRED = "Not required"
 
 
-class Kind(StrEnum):
+class Fact(StrEnum):
     """What a line of evidence is about."""
 
     CHECK = "Artifact check"
-    QA = "QA result"
     REASON = "Reason for the return"
     ISSUE = "Blocking issue"
     CRITERION = "Failed criterion"
@@ -87,13 +84,13 @@ class Entry:
 
 
 def executed(
-    state: RunState, agent: str, result: Result, started: str, ended: str, artifact: str = "", digest: str = ""
+    state: RunState, agent: str, result: str, started: str, ended: str, artifact: str = "", digest: str = ""
 ) -> Entry:
     """One execution of the current stage."""
     return Entry(Log.HISTORY, (state.run_id, state.stage, agent, result, started, ended, artifact, digest))
 
 
-def evidence(state: RunState, at: str, kind: Kind, finding: str) -> Entry:
+def evidence(state: RunState, at: str, kind: str, finding: str) -> Entry:
     return Entry(Log.EVIDENCE, (at, state.run_id, kind, finding))
 
 
@@ -221,10 +218,10 @@ def _rows(document: Sections, log: Log) -> tuple[tuple[str, ...], ...]:
 def _malformed(path: str, what: str) -> Escalation:
     task = path.rpartition("/")[2].removesuffix(report_path("").rpartition("/")[2])
     return Escalation(
+        path,
         f"{path}: malformed: {what}",
-        cure="Restore the report from version control; or let its chains be made anew from the rows that are there: "
+        "Restore the report from version control; or let its chains be made anew from the rows that are there: "
         f"interlock run harness {task} --mend-report",
-        path=path,
     )
 
 
@@ -246,29 +243,40 @@ def mended(text: str) -> str | None:
     return text if next(_problems(Sections(text)), None) is None else None
 
 
-def last_judged(report: RunReport, stage: Stage) -> str:
+def last_judged(report: RunReport, stage: str) -> str:
     """The digest of the artifact with which this stage was last executed; empty when it never was."""
     rows = [row for row in report.rows[Log.HISTORY] if row[1] == stage]
     return rows[-1][7] if rows else ""
 
 
-def of_kind(report: RunReport, kind: Kind) -> tuple[str, ...]:
+def of_kind(report: RunReport, kind: str) -> tuple[str, ...]:
     """The findings of one kind over the whole life of the task, each once."""
     return tuple(dict.fromkeys(row[3] for row in report.rows[Log.EVIDENCE] if row[2] == kind))
 
 
+def returned_to(stage: str) -> str:
+    """The outcome of a judge that sent the task back."""
+    return f"Returned to {stage}"
+
+
+def sent_back_with(report: RunReport, target: str) -> str:
+    """The path of what was judged or shown when the task was last sent back to this stage; empty when it never was."""
+    back = (returned_to(target), StageOutcome.REJECTED)
+    return next((row[6] for row in reversed(report.rows[Log.HISTORY]) if row[3] in back), "")
+
+
 def rejected_last(report: RunReport) -> str:
     """What the person said who rejected the task, if nobody has done anything about it since; else nothing."""
-    since = itertools.takewhile(lambda row: row[3] != Result.COMPLETED, reversed(report.rows[Log.HISTORY]))
-    at = next((row[5] for row in since if row[3] == Result.REJECTED), None)
-    said = [row[3] for row in report.rows[Log.EVIDENCE] if (row[0], row[2]) == (at, Kind.REJECTED)]
+    since = itertools.takewhile(lambda row: row[3] != StageOutcome.COMPLETED, reversed(report.rows[Log.HISTORY]))
+    at = next((row[5] for row in since if row[3] == StageOutcome.REJECTED), None)
+    said = [row[3] for row in report.rows[Log.EVIDENCE] if (row[0], row[2]) == (at, Fact.REJECTED)]
     return said[-1] if said else ""
 
 
-def left_behind(report: RunReport, stage: Stage) -> str:
+def left_behind(report: RunReport, stage: str) -> str:
     """Where the changes lie that the last execution of this stage made in vain; empty when it made none, or counted."""
     last = next(iter(report.rows[Log.HISTORY][-1:]), ("",) * len(COLUMNS[Log.HISTORY]))
     if last[1] != stage:
         return ""
-    kept = [row[3] for row in report.rows[Log.EVIDENCE] if row[:3] == (last[5], last[0], Kind.KEPT)]
+    kept = [row[3] for row in report.rows[Log.EVIDENCE] if row[:3] == (last[5], last[0], Fact.KEPT)]
     return kept[-1] if kept else ""

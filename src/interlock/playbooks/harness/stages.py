@@ -1,307 +1,342 @@
-"""One stage: its contract and inputs, its own agent, its artifact, and for QA the judgement of it."""
+"""The stages of a task, one row each, and what follows from the rows.
+
+Theory of operation.  A row says all that is particular about a stage: who carries it out, what it reads and writes,
+what its artifact must have, by which words it judges and where a negative one leads, which gate stands before it.
+Nothing else in this folder knows a stage by its name.  Briefs, run-state, standards, run ids, gates, the rehearsal and
+the files that `init` writes are made from the rows of a `Lifecycle`; rows that are incomplete or contradict each other
+fail when they are put together, which is at import.
+
+An optional stage takes part in a task whose file names an artifact path for it.  So a workspace of before the stage
+runs as it did, and a task asks for it by one line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
 
-from interlock.contracts import Answer, ArtifactCheck, ArtifactClass, Judgement, Outcome
-from interlock.contracts import judge as weigh
-from interlock.documents import Document
-from interlock.engine import Ending, Proof, Quoted, Report, Run
-from interlock.errors import DocumentInvalid
-from interlock.playbooks.harness import run_state, standards
-from interlock.playbooks.harness.artifacts import Inspection, QaFindings, inspect, qa_findings, qa_lines
-from interlock.playbooks.harness.briefs import Told, inputs_of, owed, stage_dispatch, structure
-from interlock.playbooks.harness.decisions import (
-    AFTER_FAILURE,
-    AFTER_QA,
-    QA_VERDICT,
-    AfterQa,
-    Failure,
-    as_left,
-    budget,
-    failure_of,
-    proven,
-    word,
-)
-from interlock.playbooks.harness.escalation import one_line
-from interlock.playbooks.harness.input_files import is_there
-from interlock.playbooks.harness.ledger import Ledger
-from interlock.playbooks.harness.lifecycle import AGENTS, REMEDIATIONS, Finding, Stage
-from interlock.playbooks.harness.proofs import prove, red, uncompared
-from interlock.playbooks.harness.run_report import (
-    Entry,
-    Kind,
-    Result,
-    executed,
-    last_judged,
-    left_behind,
-    of_kind,
-    rejected_last,
-)
-from interlock.playbooks.harness.run_report import parse as parse_report
-from interlock.playbooks.harness.run_state import RunState, same_paths
-from interlock.playbooks.harness.standards import StageContract
-from interlock.playbooks.harness.stops import Progress, block, note_result
-from interlock.playbooks.harness.task_file import Task, parse_task
+from interlock.errors import ConfigInvalid
 
-LIMIT_REACHED = "QA remediation retry limit reached"
-SAID = 300
-"""Characters of an agent's own words that a stop reason quotes."""
-EARLIER = "Changes of an earlier attempt, which did not count and were not taken over"
-SHOWN_OF_PATCH = 20_000
-NOTHING_CLAIMED = Judgement(Outcome.FAIL)
-LISTED = 200
-"""Changed files of one Build that get a row of their own."""
+REMEDIATIONS = 2
+"""How often negative verdicts send the task back."""
+REJECTIONS = 5
+"""How often people send it back in one run; the one after that blocks it, for them to look at it otherwise."""
+TASK_FILE = "task_file"
+ARTIFACT = "artifact:"
+PATH = "path:"
+NO_SEARCH = "Do not search the repository for more context."
+NAMED_FILES = f"Beyond them, open only source files that they name. {NO_SEARCH}"
 
 
-async def carry_out(run: Run, ledger: Ledger, progress: Progress) -> Ending | None:
-    """One stage: its contract, its inputs, the checkpoint, its agent, its artifact."""
-    state, agent = ledger.state, AGENTS[ledger.state.stage]
-    started = ledger.stamp()
-    await ledger.commit(state.told(f"{state.stage} is with its agent, {agent}."), at=started)
-    try:
-        ledger.task = same_paths(await load_task(run, state), state)
-        contract = await load_contract(run, state.stage)
-    except DocumentInvalid as problem:
-        return await block(run, ledger, problem.what)
-    needed = inputs_of(contract, state)
-    for path in needed.required:
-        if not await is_there(run, path):
-            return await block(run, ledger, f"Input contract of {state.stage} not satisfiable: {path} missing")
-    beside = [path for path in needed.optional if await is_there(run, path)]
-    inputs = tuple(dict.fromkeys((*needed.required, *beside, *progress.prose)))
-    proofs = await proofs_for(run, state, progress)
-    so_far = await ledger.checkpoint()
-    live = run.live
-    if (by := fallback_by(ledger, progress)) is not None:
-        done = await supplied(run, ledger, contract, by)
-    else:
-        earlier = await earlier_work(run, left_behind(so_far, state.stage))
-        unsure = uncompared(progress.checks, state)
-        told = Told(earlier, of_kind(so_far, Kind.CHANGED), proofs, rejected_last(so_far), unsure)
-        done = await dispatched(run, ledger, contract, inputs, told)
-    if live:
-        progress.executed, progress.last = progress.executed + 1, state.stage
-    ended = ledger.stamp()
-    entries = [*done.evidence(ledger, ended)]
-    if done.failure is not Failure.NONE:
-        then = AFTER_FAILURE[done.failure]
-        return await block(
-            run, ledger, done.reason, done.row(ledger, then.result, started, ended), *entries, status=then.status
-        )
-    if state.stage is Stage.QA:
-        return await judge(run, ledger, progress, done, entries, started, ended)
-    event = f"{state.stage} was completed by {done.who}."
-    moved = state.moved(Finding.VERIFIED, ended[:10], event).gated(event)
-    await ledger.commit(moved, done.row(ledger, Result.COMPLETED, started, ended), *entries, at=ended)
-    note_result(run, ledger)
-    return None
+class TaskStatus(StrEnum):
+    ACTIVE = "Active"
+    AWAITING_APPROVAL = "Awaiting Approval"
+    BLOCKED = "Blocked"
+    COMPLETE = "Complete"
 
 
-async def load_task(run: Run, state: RunState) -> Task:
-    """The task as its file says it now: people may have changed it since the run began (EV-23)."""
-    return parse_task(await run.read(state.task_file))
+class Mark(NamedTuple):
+    """A line of a judge's artifact, and its two words."""
 
-
-async def proofs_for(run: Run, state: RunState, progress: Progress) -> tuple[Proof, ...]:
-    """How the named commands end, where the agent of the stage is to know it: QA, and a Build that has to mend it."""
-    if state.remediating and progress.red:
-        return progress.red
-    if state.stage is Stage.QA or state.remediating:
-        return await prove(run, progress.checks, progress.inputs, as_before=False)
-    return ()
-
-
-async def load_contract(run: Run, stage: Stage) -> StageContract:
-    """The contract of a stage as the workspace has it now."""
-    document = await run.read(standards.CONTRACTS)
-    contract = standards.parse_contracts(document)[stage]
-    run.note("contract.loaded", stage=stage, digest=document.digest)
-    return contract
+    label: str
+    positive: str
+    negative: str
 
 
 @dataclass(frozen=True)
-class Done:
-    """What is proven about one execution of a stage."""
+class Judging:
+    """How a stage judges: in marks that a program reads, of which one negative is enough."""
 
-    who: str
-    found: Inspection
-    text: str
-    failure: Failure = Failure.NONE
-    reason: str = ""
-    kind: Kind = Kind.CHECK
-    kept: str = ""
-    """Where the changes lie that were not taken over."""
-    judgement: Judgement = NOTHING_CLAIMED
-    """What the claim of a QA report comes to."""
-    changed: tuple[str, ...] = ()
-    noticed: tuple[str, ...] = ()
-    """What a person should know of it beside its result."""
+    marks: tuple[Mark, ...]
+    returns_to: str
+    """The stage that mends what was found."""
+    issues: str = "## Blocking Issues"
+    """The heading of what blocks."""
+    criteria: str = ""
+    """The heading under which each criterion of the task has a box; empty: they are not its to judge."""
 
-    def evidence(self, ledger: Ledger, at: str) -> tuple[Entry, ...]:
-        said = f"{self.found.path}: verified" if self.found.ok else self.found.complaint
-        rows = ledger.evidence(at, Kind.KEPT, *([self.kept] if self.kept else []))
-        rows += ledger.evidence(at, Kind.CHECK, said)
-        if self.kind is Kind.FALLBACK:
-            rows += ledger.evidence(at, Kind.FALLBACK, f"{ledger.state.stage} supplied by {self.who}")
-        rows += ledger.evidence(at, Kind.CHANGED, *self.changed[:LISTED])
-        rows += ledger.evidence(at, Kind.NOTICED, *self.noticed)
-        if self.failure in (Failure.GOVERNANCE, Failure.SCOPE):
-            rows += ledger.evidence(at, Kind.SCOPE, f"{self.reason}; not taken over")
-        return rows
-
-    def row(self, ledger: Ledger, result: Result, started: str, ended: str) -> Entry:
-        return executed(ledger.state, self.who, result, started, ended, self.found.path, self.found.digest)
+    @property
+    def headings(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.issues, self.criteria)))
 
 
-async def earlier_work(run: Run, patch: str) -> tuple[Quoted, ...]:
-    """What an attempt before this one changed in vain, for the agent of the next one (LY-04)."""
-    text = (await run.read(patch)).text if patch else ""
-    return (Quoted(EARLIER, text[:SHOWN_OF_PATCH], "diff"),) if text else ()
+@dataclass(frozen=True)
+class Gate:
+    """Where people have to decide, before the work of a stage or in its place."""
+
+    opens: str
+    """The stage that an approval opens."""
+    shows: tuple[str, ...]
+    """The stages whose artifacts are shown, the one that is decided on first."""
+    back_to: str
+    """The stage that a rejection calls again."""
+    choice: str
+    """What a rejection leads to, for whoever decides."""
+    told: str
+    """What the agent that is called again is told, before what the person said."""
+
+    @property
+    def setting(self) -> str:
+        return f"Require Approval Before {self.opens}"
 
 
-async def dispatched(run: Run, ledger: Ledger, contract: StageContract, inputs: tuple[str, ...], told: Told) -> Done:
-    """The stage's own agent at work, and what its artifact is when it is opened afterwards."""
-    state = ledger.state
-    report = await run.dispatch(stage_dispatch(ledger.task, state, contract, inputs, told))
-    document, found = await open_artifact(run, ledger, contract, report.flaws)
-    trespassed = bool(report.violations), bool(report.foreign), bool(report.conflicts)
-    failure = run.decide(failure_of, report.outcome, report.reason, found.cls, *trespassed)
-    counts = failure is Failure.NONE and state.stage is Stage.BUILD
-    return Done(
-        report.agent,
-        found,
-        document.text,
-        failure,
-        reason_of(failure, state.stage, report, found),
-        kept="" if report.accepted else report.patch,
-        judgement=Judgement(report.outcome, report.reason, report.complaints, report.evidence, report.passed),
-        changed=tuple(path for path in report.changes if path != state.artifact) if counts else (),
-        noticed=(*report.noticed, *touched(report)),
-    )
+@dataclass(frozen=True)
+class StageContract:
+    """What a stage may read and write, and what its artifact must have: by its row, or as a workspace has it."""
+
+    required: tuple[str, ...]
+    """`task_file`, `artifact:<Stage>`, `path:<file, folder or pattern>`."""
+    optional: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    """Patterns of files beside its artifact."""
+    headings: tuple[str, ...] = ()
 
 
-def touched(report: Report) -> tuple[str, ...]:
-    """What an agent did to git, of which nothing reached the repository (EV-10)."""
-    who = f"{report.agent}, in its copy of the repository, and none of it was taken over"
-    return tuple(f"{who}: {what}" for what in report.repository)
+@dataclass(frozen=True)
+class Stage:
+    """One row."""
+
+    name: str
+    suffix: str
+    """Of its run ids."""
+    agent: str = ""
+    """The one agent that carries it out, there is no stand-in; empty: it belongs to people and to the engine."""
+    duty: str = ""
+    """What its agent is to do, in a sentence or two."""
+    reach: str = ""
+    """What its agent may open beside its inputs; its role says the same."""
+    contract: StageContract | None = None
+    """What holds where the workspace says nothing else."""
+    artifact: str = ""
+    """The name of its artifact, where nobody chose another."""
+    judging: Judging | None = None
+    gate: Gate | None = None
+    optional: bool = False
+    timeout_s: int = 1800
+
+    def __post_init__(self) -> None:
+        needed: dict[str, object] = {"name": self.name, "suffix": self.suffix}
+        work = {"duty": self.duty, "reach": self.reach, "contract": self.contract, "artifact": self.artifact}
+        if self.agent:
+            needed |= work
+        elif self.judging or self.optional or any(work.values()):
+            raise _incomplete(self.name, "it has no agent, so it can have no work of its own")
+        if self.contract is not None:
+            needed["inputs"] = self.contract.required
+            needed["headings or marks"] = self.judging.marks if self.judging else self.contract.headings
+        if lacking := [what for what, value in needed.items() if not value]:
+            raise _incomplete(self.name, f"{', '.join(lacking)} missing")
+        if not re.fullmatch(r"[A-Z]+", self.suffix):
+            raise _incomplete(self.name, f"suffix {self.suffix!r}; expected capital letters")
+
+    @property
+    def slug(self) -> str:
+        return self.suffix.lower()
+
+    @property
+    def builds(self) -> bool:
+        """Whether it is there to change files beside its artifact."""
+        return self.contract is not None and bool(self.contract.writes)
 
 
-async def open_artifact(
-    run: Run, ledger: Ledger, contract: StageContract, flaws: Sequence[ArtifactCheck] = ()
-) -> tuple[Document, Inspection]:
-    stage, path = ledger.state.stage, ledger.state.artifact
-    document = await run.read(path)
-    found = as_left(inspect(document, structure(contract, ledger.task)), flaws)
-    run.note("artifact.check", stage=stage, path=path, cls=found.cls, detail=found.detail, **found.answers())
-    return document, found
+def _incomplete(name: str, what: str) -> ConfigInvalid:
+    return ConfigInvalid(f"stage {name!r}: {what}", where="the rows of the harness")
 
 
-def reason_of(failure: Failure, stage: Stage, report: Report, found: Inspection) -> str:
-    """The stop reason of a failed stage, in the words of the workflow."""
-    who = f"Stage {stage}: agent {report.agent}"
-    match failure:
-        case Failure.GOVERNANCE | Failure.SCOPE:
-            return f"Scope violation by {report.agent}: {', '.join((*report.foreign, *report.violations))}"
-        case Failure.CONFLICT:
-            return (
-                f"{', '.join(report.conflicts)}: edited while {report.agent} worked; its own version is kept in "
-                f"{report.patch}"
-            )
-        case Failure.NOT_STARTED:
-            return f"{who} cannot be dispatched: {one_line(report.detail)}"
-        case Failure.ERROR:
-            return f"{who} failed: {words_of(report)}"
-        case Failure.BLOCKED:
-            return f"{who} is blocked: {words_of(report)}"
-        case Failure.NO_ANSWER:
-            return f"{who} did not finish: {one_line(report.detail)}"
-        case Failure.NO_CHANGE:
-            return f"{who} changed no file and does not say why"
-        case Failure.ARTIFACT:
-            said = one_line("; ".join(report.complaints))
-            return found.complaint if not found.ok else f"{who} left no result that counts: {said}"
-        case Failure.NONE:
-            return ""
+class Lifecycle:
+    """Rows in their order."""
+
+    def __init__(self, stages: Iterable[Stage]) -> None:
+        self.stages = tuple(stages)
+        self.names = tuple(stage.name for stage in self.stages)
+        self.working = tuple(stage for stage in self.stages if stage.agent)
+        self.judges = tuple((stage, stage.judging) for stage in self.stages if stage.judging is not None)
+        self.gates = tuple((stage, stage.gate) for stage in self.stages if stage.gate is not None)
+        self.builders = tuple(stage.name for stage in self.stages if stage.builds)
+        self.menders = frozenset(judging.returns_to for _, judging in self.judges)
+        self._by_name = {stage.name: stage for stage in self.stages}
+        for stage, what in self._problems():
+            raise _incomplete(stage, what)
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        for kind in ("name", "suffix", "agent", "artifact"):
+            said = [value for stage in self.stages if (value := getattr(stage, kind))]
+            yield from ((one, f"another stage has this {kind} too") for one in said if said.count(one) > 1)
+        if not self.working or self.stages[0].optional or self.stages[-1].agent:
+            yield self.names[0] if self.names else "", "a lifecycle begins with work and ends without any"
+        for number, stage in enumerate(self.stages):
+            needs = [name.removeprefix(ARTIFACT) for name in self._inputs(stage) if name.startswith(ARTIFACT)]
+            needs += [stage.judging.returns_to] if stage.judging else []
+            needs += [*stage.gate.shows, stage.gate.back_to] if stage.gate else []
+            before = {one.name for one in self.stages[:number] if one.agent}
+            for name in needs:
+                if name not in before:
+                    yield stage.name, f"{name} is no stage before it that an agent carries out"
+                elif self._by_name[name].optional:
+                    yield stage.name, f"it needs {name}, which is optional"
+            if stage.gate and stage.gate.opens not in self.names[number : number + 2]:
+                yield stage.name, f"its gate opens {stage.gate.opens}, which does not come next"
+
+    @staticmethod
+    def _inputs(stage: Stage) -> tuple[str, ...]:
+        return (*stage.contract.required, *stage.contract.optional) if stage.contract else ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Lifecycle) and self.stages == other.stages
+
+    def __hash__(self) -> int:
+        return hash(self.stages)
+
+    def __getitem__(self, name: str) -> Stage:
+        return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def before(self, one: str, other: str) -> bool:
+        return self.names.index(one) < self.names.index(other)
+
+    def taken(self, named: Container[str]) -> Lifecycle:
+        """The stages of a task or standard that names these: the others are left out where they are optional."""
+        return Lifecycle(stage for stage in self.stages if not stage.optional or stage.name in named)
+
+    def after(self, name: str, named: Container[str]) -> str | None:
+        """The stage that follows in a task that names these; None after the last."""
+        later = self.stages[self.names.index(name) + 1 :]
+        return next((stage.name for stage in later if not stage.optional or stage.name in named), None)
+
+    def are_done(self, names: tuple[str, ...]) -> bool:
+        """Whether these can be all the stages that are finished: in their order, none left out but optional ones."""
+        if not set(names) <= set(self.names):
+            return False
+        reached = self.names[: self.names.index(names[-1]) + 1] if names else ()
+        return names == tuple(name for name in reached if name in names or not self[name].optional)
+
+    def repeated(self, stage: Stage) -> bool:
+        """Whether it is carried out again when a judge sends the task back."""
+        place = self.names.index(stage.name)
+        return any(
+            self.names.index(judging.returns_to) <= place <= self.names.index(judge.name)
+            for judge, judging in self.judges
+        )
+
+    @property
+    def way_back(self) -> int:
+        """Stages that a task passes once more when it is sent back."""
+        return sum(map(self.repeated, self.stages))
+
+    @property
+    def most_steps(self) -> int:
+        """Steps that one run can take: all stages and gates, each way back, a little air; for each rejection the work
+        again, and a way back before the gate is asked again."""
+        once = len(self.stages) + len(self.gates) + REMEDIATIONS * self.way_back + 3
+        return once + REJECTIONS * (2 * self.way_back + 1)
+
+    def named(self, text: str) -> str | None:
+        """The working stage that a person means by a word on the command line."""
+        wanted = " ".join(text.replace("-", " ").replace("_", " ").split()).casefold()
+        return next((stage.name for stage in self.working if wanted in (stage.name.casefold(), stage.slug)), None)
+
+    def run_id(self, day: str, task_id: str, name: str, remediations: int) -> str:
+        """``RUN-2026-01-04-TASK-012-BUILD-R1``: the UTC day on which the stage was entered, and what it is."""
+        repeat = f"-R{remediations}" if remediations and self.repeated(self[name]) else ""
+        return f"RUN-{day}-{task_id}-{self[name].suffix}{repeat}"
+
+    def is_run_id(self, identifier: str, task_id: str, name: str, remediations: int) -> bool:
+        """Whether a run id is one of this stage and task, of any day."""
+        pattern = re.escape(self.run_id("DAY", task_id, name, remediations)).replace("DAY", r"\d{4}-\d{2}-\d{2}", 1)
+        return re.fullmatch(pattern, identifier) is not None
 
 
-def words_of(report: Report) -> str:
-    """What an agent said about its own failure, for people; nothing is decided by it."""
-    said = report.detail if report.outcome is Outcome.BLOCKED or report.token is None else ""
-    lines = [line for line in report.answer().decode("utf-8", "replace").splitlines() if line.strip()]
-    spoken = " ".join(line for line in lines if not line.lower().lstrip("*_` ").startswith("status"))
-    return one_line(said or spoken or report.detail)[:SAID] or "no reason given"
+SPECIFICATION = Stage(
+    name="Specification",
+    suffix="SPEC",
+    agent="po-spec",
+    duty="Write the specification of the task: what is required, and how one can tell that it is met.",
+    reach=f"Open nothing besides. What they do not say, you do not know. {NO_SEARCH}",
+    contract=StageContract(required=(TASK_FILE,), headings=("## Requirements", "## Acceptance Criteria")),
+    artifact="spec.md",
+)
+DESIGN = Stage(
+    name="Design",
+    suffix="DESIGN",
+    agent="feature-design",
+    duty="Design a solution for what the specification asks, and record the decisions with their reasons.",
+    reach=NAMED_FILES,
+    contract=StageContract(
+        required=(TASK_FILE, "artifact:Specification"),
+        optional=("path:docs/architecture.md",),
+        headings=("## Overview", "## Decisions"),
+    ),
+    artifact="design.md",
+)
+PLANNING = Stage(
+    name="Implementation Planning",
+    suffix="PLAN",
+    agent="tech-lead",
+    duty="Plan the implementation of the design in small steps, each with the check that shows it is done.",
+    reach=NAMED_FILES,
+    contract=StageContract(required=(TASK_FILE, "artifact:Specification", "artifact:Design"), headings=("## Steps",)),
+    artifact="plan.md",
+)
+BUILD = Stage(
+    name="Build",
+    suffix="BUILD",
+    agent="build",
+    duty="Carry out the plan in code and tests, and report what was changed and how it was verified.",
+    reach="Beyond them, open only what the plan needs: files that they name, files that these depend on, and what says "
+    f"how the project is built and tested. {NO_SEARCH}",
+    contract=StageContract(
+        required=(TASK_FILE, "artifact:Specification", "artifact:Design", "artifact:Implementation Planning"),
+        writes=("**", "!harness/**", "!.github/agents/**"),
+        headings=("## Changes", "## Verification"),
+    ),
+    artifact="build-report.md",
+    gate=Gate(
+        opens="Build",
+        shows=("Implementation Planning",),
+        back_to="Implementation Planning",
+        choice="the plan is revised by what you say",
+        told="A person rejected the plan that lies there now. Revise it by what they said, and write it anew:",
+    ),
+    timeout_s=7200,
+)
+QA = Stage(
+    name="QA",
+    suffix="QA",
+    agent="qa",
+    duty="Judge whether what was built meets every acceptance criterion. Change nothing; find out.",
+    reach="Beyond them, open only what you need in order to judge: files that they name, files that were changed, and "
+    f"what says how the project is built and tested. {NO_SEARCH}",
+    contract=StageContract(
+        required=(TASK_FILE, "artifact:Specification", "artifact:Implementation Planning", "artifact:Build")
+    ),
+    artifact="qa-report.md",
+    judging=Judging(
+        marks=(
+            Mark("Validation Result", "Passed", "Issues Found"),
+            Mark("Approval Readiness", "Ready", "Back to Build"),
+        ),
+        criteria="## Acceptance Criteria",
+        returns_to="Build",
+    ),
+    timeout_s=3600,
+)
+APPROVAL = Stage(
+    name="Awaiting Approval",
+    suffix="APPROVAL",
+    gate=Gate(
+        opens="Complete",
+        shows=("QA", "Build"),
+        back_to="Build",
+        choice="Build revises the work by what you say and by the QA report",
+        told="A person rejected the result. Settle what they said, and what the QA report leaves open:",
+    ),
+)
+COMPLETE = Stage(name="Complete", suffix="COMPLETE")
 
-
-# -- a person in the place of an agent
-
-
-def fallback_by(ledger: Ledger, progress: Progress) -> str | None:
-    """Who supplies the artifact of the current stage, where a person asked for that."""
-    asked = run_state.named_stage(progress.inputs.fallback) if progress.inputs.fallback else None
-    return (progress.inputs.fallback_by or "a person") if asked is ledger.state.stage else None
-
-
-async def supplied(run: Run, ledger: Ledger, contract: StageContract, by: str) -> Done:
-    """An artifact that a person wrote: opened, checked and weighed like any other, never made up."""
-    state = ledger.state
-    document, found = await open_artifact(run, ledger, contract)
-    run.note("fallback", stage=state.stage, by=by)
-    reason, failure = found.complaint, Failure.NONE if found.ok else Failure.BLOCKED
-    judgement = NOTHING_CLAIMED
-    if found.ok:
-        judged = last_judged(parse_report(await run.read(ledger.report)), state.stage)
-        good = ArtifactCheck(found.path, ArtifactClass.OK)
-        judgement = weigh(owed(ledger.task, state, contract), Answer(Outcome.OK), [good], {found.path: document.text})
-        if judged == found.digest:
-            failure, reason = Failure.BLOCKED, f"{found.path}: stale: it is the one that was judged before"
-        elif judgement.outcome is Outcome.FAIL:
-            failure, reason = Failure.BLOCKED, f"{found.path}: {'; '.join(judgement.complaints)}"
-    who = f"fallback: {one_line(by)}"
-    return Done(who, found, document.text, failure, reason, Kind.FALLBACK, judgement=judgement)
-
-
-# -- QA
-
-
-async def judge(
-    run: Run, ledger: Ledger, progress: Progress, done: Done, entries: list[Entry], started: str, ended: str
-) -> Ending | None:
-    """What the QA report comes to, beside what the engine ran itself: go on, back to Build, or halt for a person."""
-    state, found = ledger.state, qa_findings(done.text)
-    claimed = done.judgement
-    proofs = await prove(run, progress.checks, progress.inputs, as_before=bool(claimed.passed))
-    progress.red = red(proofs)
-    verdict = run.decide(QA_VERDICT, word(claimed.passed), proven(bool(progress.red)))
-    run.note("qa.result", verdict=verdict, issues=found.issues, unmet=found.unmet, remediations=state.remediations)
-    cap = min(REMEDIATIONS, run.identity.caps.get("remediation", REMEDIATIONS))
-    entries += ledger.evidence(ended, Kind.PROOF, *(proof.shown for proof in proofs))
-    entries += ledger.evidence(ended, Kind.QA, f"{verdict}: {found.validation}, {found.readiness}")
-    against = (*qa_lines(found), *claimed.complaints, *(proof.shown for proof in progress.red))
-    match run.decide(AFTER_QA, verdict, budget(state.remediations, cap)):
-        case AfterQa.ADVANCE:
-            event = f"QA was completed by {done.who}."
-            moved = state.moved(Finding.QA_POSITIVE, ended[:10], event).gated(event)
-            await ledger.commit(moved, done.row(ledger, Result.COMPLETED, started, ended), *entries, at=ended)
-        case AfterQa.RETURN:
-            count = state.remediations + 1
-            event = f"QA returned the task to Build for remediation {count} of {cap}."
-            moved = state.moved(Finding.QA_NEGATIVE, ended[:10], event, remediations=count)
-            entries += reasons(ledger, found, against, ended)
-            await ledger.commit(moved, done.row(ledger, Result.RETURNED, started, ended), *entries, at=ended)
-        case AfterQa.BLOCK:
-            entries += reasons(ledger, found, against, ended)
-            return await block(run, ledger, LIMIT_REACHED, done.row(ledger, Result.BLOCKED, started, ended), *entries)
-    note_result(run, ledger)
-    return None
-
-
-def reasons(ledger: Ledger, found: QaFindings, against: Sequence[str], at: str) -> tuple[Entry, ...]:
-    """Why a task goes back: what speaks against it, the blocking issues, the criteria that are not met."""
-    return (
-        *ledger.evidence(at, Kind.REASON, "; ".join(against)),
-        *ledger.evidence(at, Kind.ISSUE, *found.issues),
-        *ledger.evidence(at, Kind.CRITERION, *found.unmet),
-    )
+STAGES = (SPECIFICATION, DESIGN, PLANNING, BUILD, QA, APPROVAL, COMPLETE)
+LIFECYCLE = Lifecycle(STAGES)

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
 
-from interlock.documents import Document, DocumentState, Sections
-from interlock.documents.paths import plain_parts
+from interlock.documents import Document, DocumentState, Sections, one_line, plain_parts
 from interlock.engine import Scope
 from interlock.errors import PathRefused
-from interlock.playbooks.harness.escalation import Escalation, Problems, one_line
-from interlock.playbooks.harness.lifecycle import WORKING, Stage
+from interlock.playbooks.harness.escalation import Escalation, Problems
+from interlock.playbooks.harness.stages import Lifecycle
 
 FOLDER = "harness/tasks"
 GOVERNED = (
@@ -27,8 +26,6 @@ GOVERNED = (
 )
 """What no agent may change: workflow state, and what the workflow is governed by."""
 _GOVERNED = Scope((*GOVERNED, ".interlock/**"))
-BEFORE_BUILD = "Require Approval Before Build"
-BEFORE_COMPLETE = "Require Approval Before Complete"
 _TASK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 
 
@@ -52,9 +49,10 @@ class Task:
     path: str
     objective: str
     criteria: tuple[str, ...]
-    artifacts: Mapping[Stage, str]
-    approve_build: bool = True
-    approve_complete: bool = True
+    artifacts: Mapping[str, str]
+    """By stage."""
+    asks: Mapping[str, bool]
+    """Which gates people have to open, by the stage that they open."""
 
 
 def task_path(task_id: str) -> str:
@@ -67,40 +65,38 @@ def named_task(text: str) -> str:
     if _TASK_ID.fullmatch(name):
         return name
     raise Escalation(
+        FOLDER,
         f"{one_line(text)!r} is not a Task ID",
-        cure="Name a task by its id, for example TASK-012; ids have letters, digits and hyphens.",
-        path=FOLDER,
+        "Name a task by its id, for example TASK-012; ids have letters, digits and hyphens.",
     )
 
 
-def parse_task(document: Document) -> Task:
+def parse_task(document: Document, lifecycle: Lifecycle) -> Task:
     """The task; Escalation says all that is missing or wrong in its file."""
     path = document.path
     if document.state is DocumentState.MISSING:
-        raise Escalation(
-            f"Task file not found: {path}", cure=f"Write it, or name a task that has a file in {FOLDER}.", path=path
-        )
+        raise Escalation(path, f"Task file not found: {path}", f"Write it, or name a task that has a file in {FOLDER}.")
     if document.state is not DocumentState.OK:
-        raise Escalation(f"{path}: unreadable: {document.problem}", cure="Make it a plain UTF-8 file.", path=path)
+        raise Escalation(path, f"{path}: unreadable: {document.problem}", "Make it a plain UTF-8 file.")
     text, problems = Sections(document.text, path), Problems()
     title = next((section for section in text.sections if section.level == 1 and section.title), None)
     if title is None:
-        raise missing(path, "Title", "Begin the file with a line '# <title>'.")
+        raise Escalation(*missing(path, "Title", "Begin the file with a line '# <title>'."))
     fields = {name: found.value for name, found in text.fields(title.heading).items()}
     with problems.noted():
         _check_id(_value(fields, "Task ID"), path)
     if not (objective := _body(text, "## Objective").strip()):
-        problems.add(missing(path, "Objective", "Say under '## Objective' what the task is for."))
+        problems.add(*missing(path, "Objective", "Say under '## Objective' what the task is for."))
     if not (criteria := _bullets(text, "## Acceptance Criteria")):
-        problems.add(missing(path, "Acceptance Criteria", "List at least one under '## Acceptance Criteria'."))
-    asks, artifacts, approve = True, dict[Stage, str](), dict.fromkeys((BEFORE_BUILD, BEFORE_COMPLETE), True)
+        problems.add(*missing(path, "Acceptance Criteria", "List at least one under '## Acceptance Criteria'."))
+    default, artifacts, asks = True, dict[str, str](), dict[str, bool]()
     with problems.noted():
-        asks = _mode(_value(fields, "Workflow Mode"), path).asks
+        default = _mode(_value(fields, "Workflow Mode"), path).asks
     with problems.noted():
-        artifacts = dict(artifact_paths(text, path))
-    for name in approve:
+        artifacts = dict(artifact_paths(text, path, lifecycle))
+    for _, gate in lifecycle.gates:
         with problems.noted():
-            approve[name] = yes_or_no(fields, name, path, asks)
+            asks[gate.opens] = yes_or_no(fields, gate.setting, path, default)
     problems.settle()
     return Task(
         task_id=_value(fields, "Task ID"),
@@ -109,46 +105,46 @@ def parse_task(document: Document) -> Task:
         objective=objective,
         criteria=criteria,
         artifacts=artifacts,
-        approve_build=approve[BEFORE_BUILD],
-        approve_complete=approve[BEFORE_COMPLETE],
+        asks=asks,
     )
 
 
 def _check_id(task_id: str, path: str) -> None:
     if not task_id:
-        raise missing(path, "Task ID", "Add a line '- Task ID: <id>' below the title.")
+        raise Escalation(*missing(path, "Task ID", "Add a line '- Task ID: <id>' below the title."))
     if not _TASK_ID.fullmatch(task_id):
         raise Escalation(
+            path,
             f"{path}: Task ID {one_line(task_id)!r} is malformed",
-            cure="Use letters, digits and hyphens, beginning with a letter or digit.",
-            path=path,
+            "Use letters, digits and hyphens, beginning with a letter or digit.",
         )
     file = PurePosixPath(path).name
     if file != f"{task_id}.md":
         raise Escalation(
-            f"Task ID {task_id} does not match file {file}", cure="Rename the file, or correct the Task ID.", path=path
+            path, f"Task ID {task_id} does not match file {file}", "Rename the file, or correct the Task ID."
         )
 
 
-def artifact_paths(text: Sections, path: str) -> Mapping[Stage, str]:
-    """The five paths under `## Artifact Paths`, each checked; shared by task file and run-state."""
+def artifact_paths(text: Sections, path: str, lifecycle: Lifecycle) -> Mapping[str, str]:
+    """The paths under `## Artifact Paths`, each checked: one for each stage that works, but for optional ones that take
+    no part; shared by task file and run-state."""
     fields = text.fields("## Artifact Paths") if text.find("## Artifact Paths") else {}
-    found = {stage: fields[stage].value.strip("` ") for stage in WORKING if stage in fields}
+    named = {name: field.value.strip("` ") for name, field in fields.items()}
+    found = {stage.name: named.get(stage.name, "") for stage in lifecycle.taken(named).working}
     problems = Problems()
-    for stage in WORKING:
-        if not found.get(stage):
-            problems.add(
-                missing(path, f"Artifact path for {stage}", f"Add '- {stage}: <path>' under '## Artifact Paths'.")
-            )
+    for stage, place in found.items():
+        if not place:
+            cure = f"Add '- {stage}: <path>' under '## Artifact Paths'."
+            problems.add(*missing(path, f"Artifact path for {stage}", cure))
     for problem in problems_of({stage: place for stage, place in found.items() if place}):
-        problems.add(Escalation(problem, cure=f"Correct '## Artifact Paths' in {path}.", path=path))
+        problems.add(path, problem, f"Correct '## Artifact Paths' in {path}.")
     problems.settle()
     return found
 
 
-def problems_of(paths: Mapping[Stage, str]) -> Iterator[str]:
+def problems_of(paths: Mapping[str, str]) -> Iterator[str]:
     """What is wrong with artifact paths: outside the repository, governed, or the same."""
-    seen: dict[PurePosixPath, Stage] = {}
+    seen: dict[PurePosixPath, str] = {}
     for stage, path in paths.items():
         place = PurePosixPath(path)
         if leaves(path):
@@ -181,13 +177,11 @@ def yes_or_no(fields: Mapping[str, str], name: str, path: str, default: bool | N
     if not value and default is not None:
         return default
     if value not in ("Yes", "No"):
-        raise Escalation(
-            f'{name}: "{one_line(value)}"; expected Yes or No', cure=f"Write Yes or No there in {path}.", path=path
-        )
+        raise Escalation(path, f'{name}: "{one_line(value)}"; expected Yes or No', f"Write Yes or No there in {path}.")
     return value == "Yes"
 
 
-def with_approval(document: Document, gate: Stage, who: str, at: str) -> str | None:
+def with_approval(document: Document, gate: str, who: str, at: str) -> str | None:
     """The task file's text with an approval recorded under `## Approval`; None when it has no field for it."""
     text = Sections(document.text, document.path)
     name = f"{gate} Approved By"
@@ -196,8 +190,8 @@ def with_approval(document: Document, gate: Stage, who: str, at: str) -> str | N
     return text.set_field(name, f"{who} {at}", "## Approval").text
 
 
-def missing(path: str, what: str, cure: str) -> Escalation:
-    return Escalation(f"{path}: required metadata missing: {what}", cure=cure, path=path)
+def missing(path: str, what: str, cure: str) -> tuple[str, str, str]:
+    return path, f"{path}: required metadata missing: {what}", cure
 
 
 def _value(fields: Mapping[str, str], name: str) -> str:
@@ -212,9 +206,9 @@ def _mode(value: str, path: str) -> WorkflowMode:
         return WorkflowMode(value)
     except ValueError:
         raise Escalation(
+            path,
             f'Workflow Mode: "{one_line(value)}"; expected {", ".join(WorkflowMode)}',
-            cure=f"Choose one of them in {path}.",
-            path=path,
+            f"Choose one of them in {path}.",
         ) from None
 
 

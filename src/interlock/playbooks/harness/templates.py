@@ -1,4 +1,4 @@
-"""Templates with holes: the first text of run-state and run report, in a team's own words and layout."""
+"""Texts with holes: the first text of run-state and run report, in a team's own words, and the files of `init`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from importlib import resources
 
-from interlock.documents import Document, DocumentState
+from interlock.documents import Document, DocumentState, render_yaml
 from interlock.errors import DocumentInvalid
-from interlock.playbooks.harness import run_report, run_state
+from interlock.playbooks.harness import run_report, run_state, standards
 from interlock.playbooks.harness.escalation import Escalation
-from interlock.playbooks.harness.lifecycle import WORKING
 from interlock.playbooks.harness.run_report import Log
 from interlock.playbooks.harness.run_state import RunState, hole
+from interlock.playbooks.harness.stages import LIFECYCLE, Lifecycle
+from interlock.playbooks.harness.task_file import FOLDER as TASKS
 
 FOLDER = "harness/templates"
 RUN_STATE = f"{FOLDER}/run-state-template.md"
@@ -23,7 +24,31 @@ HOLES: Mapping[str, frozenset[str]] = {
     RUN_REPORT: frozenset(map(hole, run_report.HOLES)),
 }
 _HOLE = re.compile(r"\{\{([^{}]*)\}\}")
-_SAMPLE = RunState("TASK-1", "harness/tasks/TASK-1.md", {stage: f"docs/{stage.slug}.md" for stage in WORKING}, "RUN-1")
+_SAMPLE = RunState(
+    LIFECYCLE,
+    task_id="TASK-1",
+    task_file="harness/tasks/TASK-1.md",
+    artifacts={stage.name: f"docs/{stage.artifact}" for stage in LIFECYCLE.working},
+    run_id="RUN-1",
+    stage=LIFECYCLE.names[0],
+    asks={gate.opens: True for _, gate in LIFECYCLE.gates},
+)
+
+
+def example_files(lifecycle: Lifecycle = LIFECYCLE) -> Mapping[str, str]:
+    """Everything a workspace needs to try the harness: path in the workspace to text."""
+    room, texts = resources.files(__package__) / "examples", dict[str, str]()
+    for folder in ("standards", "templates", "tasks"):
+        for file in sorted(room.joinpath(folder).iterdir(), key=lambda file: file.name):
+            texts[f"harness/{folder}/{file.name}"] = file.read_text(encoding="utf-8")
+    values = {path: {"table": render_yaml(table).rstrip()} for path, table in standards.tables(lifecycle).items()}
+    values[standards.CONTRACTS] = {"contracts": "\n\n".join(map(standards.contract_section, lifecycle.working))}
+    for path in texts:
+        if path.startswith(f"{TASKS}/"):
+            place = f"harness/artifacts/{path.rpartition('/')[2].removesuffix('.md')}"
+            lines = (f"- {stage.name}: {place}/{stage.artifact}" for stage in lifecycle.working)
+            values[path] = {"artifact paths": "\n".join(lines)}
+    return {path: filled(text, values[path]) if path in values else text for path, text in texts.items()}
 
 
 def built_in(path: str) -> str:
@@ -39,14 +64,14 @@ def load(document: Document) -> str:
     """
     path = document.path
     if document.state is not DocumentState.OK:
-        raise Escalation(f"{path}: unreadable: {document.problem}", cure="Make it a plain UTF-8 file.", path=path)
+        raise Escalation(path, f"{path}: unreadable: {document.problem}", "Make it a plain UTF-8 file.")
     if is_prose(document):
         return built_in(path)
     if problem := _problem(document.text, path):
         raise Escalation(
+            path,
             f"{path}: malformed: {problem}",
-            cure="Compare it with the template that 'interlock init --playbook harness' writes.",
-            path=path,
+            "Compare it with the template that 'interlock init --playbook harness' writes.",
         )
     return document.text
 
@@ -72,7 +97,8 @@ def _problem(text: str, path: str) -> str | None:
 
 def _state_survives(template: str) -> bool:
     first, later = first_state(template, _SAMPLE), _SAMPLE.blocked("a reason")
-    return run_state.parse_text(first) == _SAMPLE and run_state.parse_text(run_state.rewritten(first, later)) == later
+    texts = {first: _SAMPLE, run_state.rewritten(first, later): later}
+    return all(run_state.parse_text(text, LIFECYCLE) == state for text, state in texts.items())
 
 
 def _report_survives(template: str) -> bool:

@@ -272,7 +272,7 @@ def stops_at_blocked(played: Played) -> str | None:
         return None
     if events[-1] != "item.blocked":
         return "another item was selected behind a blocked one"
-    return None if played.close.status in (Status.STOPPED, Status.FAILED) else f"the end is {played.close.status}"
+    return None if played.finished.status in (Status.STOPPED, Status.FAILED) else f"the end is {played.finished.status}"
 
 
 ORDER: Final = {
@@ -332,11 +332,11 @@ def done_on_good_words(played: Played) -> str | None:
 
 
 def token_is_true(played: Played) -> str | None:
-    printed = TOKEN in str(played.close.output) or any(TOKEN in str(text) for text in played.simulation.said)
+    printed = TOKEN in str(played.finished.output) or any(TOKEN in str(text) for text in played.simulation.said)
     passed = all(one["passes"] for one in _items(played))
     if printed != passed:
         return f"printed: {printed}, all pass: {passed}"
-    return None if passed == (played.close.status is Status.COMPLETE) else f"the end is {played.close.status}"
+    return None if passed == (played.finished.status is Status.COMPLETE) else f"the end is {played.finished.status}"
 
 
 def only_known_agents(played: Played) -> str | None:
@@ -371,6 +371,6 @@ def weather_blocks_nothing(played: Played) -> str | None:
     failed = bool(ends) and ends[-1]["outcome"] == "FAIL"
     closed = any(line.event == "run.end" for line in played.simulation.lines)
     begun = [one["id"] for one in _items(played) if one["status"] == "in_progress"]
-    if failed != (played.close.status is Status.FAILED):
-        return f"the last call failed: {failed}; the end is {played.close.status}"
+    if failed != (played.finished.status is Status.FAILED):
+        return f"the last call failed: {failed}; the end is {played.finished.status}"
     return f"closed: {closed}, in progress: {begun}" if failed and (closed or len(begun) != 1) else None

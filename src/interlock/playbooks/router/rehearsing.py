@@ -77,7 +77,7 @@ def asked_once(played: Played) -> str | None:
 
 def no_false_success(played: Played) -> str | None:
     """Complete only when the one agent gave an answer that says so, in time."""
-    if played.close.status is not Status.COMPLETE:
+    if played.finished.status is not Status.COMPLETE:
         return None
     ends = [line.data for line in played.simulation.lines if line.event == "dispatch.end"]
     if not ends or (ends[-1]["outcome"], ends[-1]["token"]) != ("OK", "completed"):

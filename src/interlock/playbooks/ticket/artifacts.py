@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from interlock.contracts import Claim, Custom, Evidence, checks_in_data
-from interlock.contracts.evidence import FAIL, PASS
+from interlock.contracts import FAIL, PASS, Claim, Custom, Evidence, checks_in_data
 from interlock.documents import read_yaml, render_yaml
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket.analysis import CACHE, DOCS, is_digest

@@ -7,7 +7,8 @@ person asked for: a checkout of the base (EV-43).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -78,15 +79,27 @@ def shown_paths(paths: Sequence[str]) -> str:
 # -- before the first agent
 
 
-async def find_ground(run: Run, ticket: str, base: str | None) -> None:
-    """Begin from the base: it is checked out, or a person says that what is checked out will do."""
+@asynccontextmanager
+async def on_ground(run: Run, ticket: str, base: str | None) -> AsyncIterator[None]:
+    """Begin from the base; where a start is refused, what was checked out before it is checked out again."""
+    left = await find_ground(run, ticket, base)
+    try:
+        yield
+    except (Stop, TicketError):
+        if left:
+            await run.repository.checkout(left)
+        raise
+
+
+async def find_ground(run: Run, ticket: str, base: str | None) -> str:
+    """The base is checked out, or a person says that what is checked out will do. What was left for it; else empty."""
     ground = await look(run)
     ground.refuse_unusable(ground.dirty)
     standing = ground.standing
     said = run.settle_once("base", {"base": base or run.settings.base})["base"]
     wanted = said or await run.repository.default_branch()
     if not wanted or wanted == standing.branch or not standing.head:
-        return
+        return ""
     commit = await run.repository.commit_of(wanted)
     if not commit:
         raise TicketError(
@@ -95,15 +108,16 @@ async def find_ground(run: Run, ticket: str, base: str | None) -> None:
             remedy="Name one that git knows: git branch --all",
         )
     if commit == standing.head or ticket in _TICKETS.findall(standing.branch):
-        return
+        return ""
     if not said and await stays_here(run, standing, wanted):
-        return
+        return ""
     if ground.dirty:
         files = shown_paths(ground.dirty)
         raise stopped(f"{wanted} cannot be checked out with uncommitted changes ({files}); commit or stash them")
     done = await run.repository.checkout(wanted)
     if not done.ok:
         raise stopped(f"{wanted} cannot be checked out: {done.problem}")
+    return standing.branch or standing.head
 
 
 async def stays_here(run: Run, standing: Standing, base: str) -> bool:

@@ -29,7 +29,7 @@ from interlock.playbooks.ticket.analysis import (
 )
 from interlock.playbooks.ticket.artifacts import prompt_rule, questions_of, render_prompt
 from interlock.playbooks.ticket.documents import bad_document, branch_name, first_progress, home
-from interlock.playbooks.ticket.gate import check_branch, find_ground, hide_prompts
+from interlock.playbooks.ticket.gate import check_branch, hide_prompts, on_ground
 from interlock.playbooks.ticket.ledger import Ledger, checks_of, digest_of, failure
 from interlock.playbooks.ticket.request import Mandate, TicketError, Work
 from interlock.playbooks.ticket.validation import named
@@ -120,7 +120,12 @@ async def startup_analysis(run: Run, ticket: str, inputs: TicketInputs) -> Analy
     """
     await require_repository(run)
     note(run, "startup.analysis.start", "I1")
-    await find_ground(run, ticket, inputs.base)
+    async with on_ground(run, ticket, inputs.base):
+        return await analyse(run, ticket, inputs)
+
+
+async def analyse(run: Run, ticket: str, inputs: TicketInputs) -> Analysis:
+    """What is known of the project and the request, on the ground that the ticket begins from."""
     analyses: dict[str, Callable[[], Awaitable[Any]]] = {
         "commands": partial(find_commands, run),
         "cores": partial(count_cores, run),

@@ -115,8 +115,9 @@ class Confined:
         return None
 
     def order(self, argv: Sequence[str], *, cwd: Path, confinement: Confinement) -> list[Record]:
+        program = list(argv)
         if confinement.network is Network.MODEL:
-            argv = forwarder_command(self._folder.exchange / SOCKET_NAME, confinement.hosts, argv)
+            program = forwarder_command(self._folder.exchange / SOCKET_NAME, confinement.hosts, argv)
             confinement = replace(confinement, shown=(*confinement.shown, *forwarder_needs()))
         steps = plan.steps_for(self._wanted(argv, confinement))
         for folder in (*plan.uppers(steps), self._folder.inner, self._folder.home):
@@ -138,13 +139,12 @@ class Confined:
                 common.append(("no_network", []))
             if os.geteuid() == 0 and self.root.stat().st_uid != 0:
                 common.append(("others_files", []))
-            return [("maker", ["namespaces"]), *common, *plan.records(steps), ("argv", list(argv))]
+            return [("maker", ["namespaces"]), *common, *plan.records(steps), ("argv", program)]
         words = bubblewrap_options(new_proc=self._bubblewrap.new_proc)
         words += ["--unshare-net"] if cut_off else []
         words += [*plan.bubblewrap_words(steps), "--chdir", str(cwd)]
-        program = list(argv)
-        if self._bubblewrap.env is not None and "=" not in argv[0]:
-            program = [str(self._bubblewrap.env), "--default-signal=HUP,INT,TERM", *argv]
+        if self._bubblewrap.env is not None and "=" not in program[0]:
+            program = [str(self._bubblewrap.env), "--default-signal=HUP,INT,TERM", *program]
             common.append(("ignoring", []))
         made: Record = ("bubblewrap", [str(self._bubblewrap.program), *words])
         return [("maker", ["bubblewrap"]), *common, made, ("argv", program)]
@@ -165,6 +165,8 @@ class Confined:
         named += borrowed_objects(self._repository) if self._repository is not None else []
         usual = [one for one in around.shown if private is not None or not _is_in(one.at, around.users_home)]
         seen = [(one.at, one.source) for one in (*usual, *(one for path in named for one in here.seen(path)))]
+        folders = tuple(pair for pair in seen if pair[1].is_dir())
+        files = [(at, source) for at, source in seen if not source.is_dir() and not self._is_copied(at, private)]
         logins = [path for path in map(_real, confinement.login) if private is None or not path.is_relative_to(private)]
         copies = [(folder.path / "logins" / str(number), path) for number, path in enumerate(logins)]
         parent = folder.path / "parent.json"
@@ -183,8 +185,9 @@ class Confined:
             private_home=folder.home,
             runtime=around.runtime,
             git_dirs=self._git_dirs,
-            shown_folders=tuple(pair for pair in seen if pair[1].is_dir()),
-            shown_files=tuple(pair for pair in seen if not pair[1].is_dir() and not self._is_copied(pair[0], private)),
+            shown_folders=folders,
+            # A folder brings its own, links as well: no file can be laid over those.
+            shown_files=tuple(one for one in files if not any(one[0].is_relative_to(at) for at, _ in folders)),
             own_files=tuple((copy, path) for copy, path in copies if copy.is_file()),
             team=tuple(name for name in plan.TEAM if (engine / name).is_dir()),
             parent=parent if parent.is_file() else None,

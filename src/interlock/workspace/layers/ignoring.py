@@ -118,7 +118,7 @@ class _Rules:
     async def ignored(self, asked: Mapping[str, bool]) -> set[str]:
         """Those of new files and (True) folders that the user's project ignores."""
         found: set[str] = set()
-        waiting: list[str] = []
+        waiting: dict[str, bytes] = {}
         room = _AT_ONCE
         for path, folder in asked.items():
             if self._beyond_link(f"{path}/" if folder else path):
@@ -129,14 +129,14 @@ class _Rules:
             if room < 0 and waiting:
                 # More answers than a pipe holds would keep git from reading on.
                 found |= await self._answers(waiting, asked)
-                waiting, room = [], _AT_ONCE
-            await self._talk.ask(question)
-            waiting.append(path)
+                waiting, room = {}, _AT_ONCE
+            waiting[path] = question
         return found | await self._answers(waiting, asked)
 
-    async def _answers(self, paths: Iterable[str], asked: Mapping[str, bool]) -> set[str]:
+    async def _answers(self, questions: Mapping[str, bytes], asked: Mapping[str, bool]) -> set[str]:
         found: set[str] = set()
-        for path in paths:
+        await self._talk.ask(b"".join(questions.values()))
+        for path in questions:
             parts = [await self._talk.until(b"\0") for _ in ("file", "line", "rule", "path")]
             rule = os.fsdecode(parts[2])
             if not rule or rule.startswith("!"):

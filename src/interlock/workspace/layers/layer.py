@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -54,6 +53,9 @@ class OneLayer:
         self._confinement = confinement
         self._confined = confined
         self._own_home = own_home
+        self.launcher: Forked | None = None
+        """One that waits for the first program."""
+        self._forked: list[Forked] = []
 
     @property
     def name(self) -> str:
@@ -84,7 +86,22 @@ class OneLayer:
         return [sys.executable, "-I", "-S", str(LAUNCHER), str(place)]
 
     def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Forked | None:
-        return NURSERY.fork(Path(command_line[-1]), env, stdin, subprocess.PIPE, subprocess.PIPE)
+        launcher, self.launcher = self.launcher, None
+        if (forked := NURSERY.fork(Path(command_line[-1]), env, stdin, launcher)) is not None:
+            self._forked.append(forked)
+        return forked
+
+    async def settled(self) -> None:
+        if any(not forked.collect() for forked in self._forked) or self.launcher is not None:
+            await asyncio.to_thread(self._settle)
+
+    def _settle(self) -> None:
+        for forked in self._forked:
+            if forked.over():
+                forked.finish()
+        if self.launcher is not None:
+            launcher, self.launcher = self.launcher, None
+            launcher.dismiss()
 
     @asynccontextmanager
     async def connected(self, environ: Mapping[str, str]) -> AsyncIterator[Mapping[str, int]]:
@@ -95,6 +112,7 @@ class OneLayer:
             yield way.refused
 
     def exit(self) -> Exit | None:
+        self._settle()
         return self._folder.exit()
 
     def forget_exit(self) -> None:
@@ -213,14 +231,21 @@ class OneLayer:
         return places
 
     async def drop(self) -> None:
-        left = await self._in_thread(self._holding.set_aside, f"layer {self.name!r} could not be removed")
+        await self.settled()
+        with self._failing(f"layer {self.name!r} could not be removed"):
+            left = self._holding.set_aside()
         # Nobody waits for the disk; the loop does, before it ends. What fails is tried again by the next `sweep`.
         removal = asyncio.get_running_loop().run_in_executor(None, remove_folders, left)
         removal.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def _in_thread(self, work: Callable[[], T], failed: str) -> T:
-        try:
+        with self._failing(failed):
             return await asyncio.to_thread(work)
+
+    @contextmanager
+    def _failing(self, failed: str) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise WorkspaceFailed(
                 f"{failed}: {error.strerror}",

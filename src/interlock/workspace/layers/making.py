@@ -14,10 +14,11 @@ from interlock.workspace.layers import logins
 from interlock.workspace.layers.confined import Confined
 from interlock.workspace.layers.copies import Copy, claim, claimed
 from interlock.workspace.layers.folder import LayerFolder, layer_names, set_aside_in
+from interlock.workspace.layers.launcher.nursery import CONFINED, CUT_OFF, PLAIN
 from interlock.workspace.layers.layer import OneLayer
 from interlock.workspace.layers.nursery import NURSERY
-from interlock.workspace.layers.probe import COPY, MAKERS, Probed, probed
-from interlock.workspace.layers.seam import Confinement, Layer, Mode, Probe
+from interlock.workspace.layers.probe import COPY, MAKERS, NAMESPACES, Probed, probed
+from interlock.workspace.layers.seam import Confinement, Layer, Mode, Network, Probe
 from interlock.workspace.layers.surroundings import Surroundings, look_around
 from interlock.workspace.repository import UserRepository
 from interlock.workspace.snapshots import Workspace
@@ -54,20 +55,21 @@ class AllLayers:
 
         def build() -> OneLayer:
             found = self._probed()
-            if confinement.mode is Mode.STRICT and not found.answer.confined:
-                raise ConfigInvalid(
-                    "agents cannot be confined here, and the settings ask for it",
-                    where="[sandbox] mode",
-                    expected='confinement, since mode is "strict"',
-                    found=found.answer.why,
-                    remedy=found.answer.remedy or 'Set mode = "auto".',
-                )
+            found.answer.check(confinement.mode)
             maker = COPY if confinement.mode is Mode.OFF else found.answer.maker
-            NURSERY.prepare()
-            folder.make()
-            if maker == COPY:
-                return self._make_copy(folder, repository, confinement, found, parent)
-            return self._make_confined(folder, repository, confinement, found, parent)
+            # It gets ready meanwhile.
+            network = CONFINED if confinement.network is Network.OPEN else CUT_OFF
+            launcher = NURSERY.begin(network if maker == NAMESPACES else PLAIN)
+            try:
+                folder.make()
+                make = self._make_copy if maker == COPY else self._make_confined
+                layer = make(folder, repository, confinement, found, parent)
+            except BaseException:
+                if launcher is not None:
+                    launcher.dismiss()
+                raise
+            layer.launcher = launcher
+            return layer
 
         try:
             return await asyncio.to_thread(build)
@@ -112,7 +114,7 @@ class AllLayers:
         return names
 
     def _around(self) -> Surroundings:
-        return look_around(self._environ)
+        return look_around(self._environ, self._workspace.root)
 
     def _make_confined(
         self,

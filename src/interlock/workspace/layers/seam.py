@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from interlock.documents import FileFacts
+from interlock.errors import ConfigInvalid
 from interlock.workspace.layers.nursery import Forked
 from interlock.workspace.snapshots import Change, Snapshot
 
@@ -171,6 +172,11 @@ class Layer(Protocol):
         """Start what `command_line` gave, without a new Python for it; None when that is not possible here."""
         ...
 
+    async def settled(self) -> None:
+        """When this returns, what programs that have ended wrote is on disk, and so is the exit of the last one. Until
+        then it can be read, and nothing more is written; only another program has to wait for that."""
+        ...
+
     def connected(self, environ: Mapping[str, str]) -> AbstractAsyncContextManager[Mapping[str, int]]:
         """Meanwhile the way to the model's hosts is open, where the network is cut (`Network.MODEL`); what was asked
         for in vain, and how often."""
@@ -232,6 +238,17 @@ class Probe:
     """Why this one, and why not a better one, as a sentence."""
     remedy: str = ""
     """How to get a better one; empty when there is none."""
+
+    def check(self, mode: Mode) -> None:
+        """`ConfigInvalid` where the mode asks for confinement and there is none (LY-12)."""
+        if mode is Mode.STRICT and not self.confined:
+            raise ConfigInvalid(
+                "agents cannot be confined here, and the settings ask for it",
+                where="[sandbox] mode",
+                expected='confinement, since mode is "strict"',
+                found=self.why,
+                remedy=self.remedy or 'Set mode = "auto".',
+            )
 
 
 UNPROMISED = (

@@ -1,13 +1,15 @@
 """What there is on this machine that matters for what a confined program sees; looked up, nothing is changed.
 
 Hidden as a whole: homes, temporary folders, sockets of services.  Of the user's HOME comes back what builds need:
-tool chains and package caches, named one by one, never a folder that might hold a key beside them.
+tool chains and package caches, named one by one, never a folder that might hold a key beside them.  What programs can
+write to, the workspace, does not decide what else is seen: a link in it shows a Python where there is one, or nothing.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -27,10 +29,10 @@ _TOOL_CHAINS = (
     *(".rbenv", ".gem", ".bundle", ".m2", ".gradle", ".ivy2", ".sbt", ".konan", ".dotnet", ".nuget", ".pub-cache"),
     *(".ghcup", ".cabal", ".stack", ".opam", ".elan", ".juliaup", ".julia", ".hex", ".mix", ".composer", ".goenv"),
     *(".yarn", ".pnpm-store", ".npm-global", ".linuxbrew", ".pixi", ".rye", ".conda", ".tfenv", ".krew"),
-    *("go", "miniconda3", "anaconda3", "miniforge3", "mambaforge"),
-    *(".local/bin", ".local/lib", ".local/pipx", ".local/go"),
+    *("go", "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", ".virtualenvs"),
+    *(".local/bin", ".local/lib", ".local/pipx", ".local/go", ".local/share/virtualenvs"),
     *(f".local/share/{name}" for name in ("uv", "pipx", "mise", "pnpm", "claude", "fnm", "rtx", "virtualenv", "npm")),
-    *(f".local/share/{name}" for name in ("gem", "cargo", "rustup", "pypoetry", "hatch", "pdm", "coursier")),
+    *(f".local/share/{name}" for name in ("gem", "cargo", "rustup", "pypoetry", "hatch", "pdm", "coursier", "mamba")),
     *(f".cache/{name}" for name in ("pip", "uv", "go-build", "yarn", "pnpm", "ms-playwright", "pre-commit", "mise")),
     *(f".cache/{name}" for name in ("node", "node-gyp", "npm", "pypoetry", "hatch", "pdm", "bazel", "bazelisk")),
     *(f".cache/{name}" for name in ("ccache", "sccache", "coursier", "deno", "golangci-lint", "mypy", "ruff", "zig")),
@@ -45,7 +47,10 @@ _CREDENTIALS = (
 )
 """Keys that tool chains keep beside themselves: not to be seen although their folder is."""
 _SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes", ".gitignore_global")
+_ENVIRONMENTS = (".venv", "venv", "env")
+"""What the workspace's own environment for Python is called."""
 _MANY_LINKS = 400
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,8 @@ class Surroundings:
         return [Shown(place, real) for place in places if place not in self.hidden]
 
 
-def look_around(environ: Mapping[str, str]) -> Surroundings:
-    """The surroundings of this process, with the user's HOME and PATH as `environ` has them."""
+def look_around(environ: Mapping[str, str], root: Path) -> Surroundings:
+    """The surroundings of this process and the workspace, with the user's HOME and PATH as `environ` has them."""
     users_home = _home(environ)
     homes = _real(_HOMES)
     if users_home is not None and not any(users_home.is_relative_to(place) for place in homes):
@@ -107,30 +112,39 @@ def look_around(environ: Mapping[str, str]) -> Surroundings:
     # Where HOME was set to another folder, PATH still leads to the tools in the one that the user really has.
     own = list(dict.fromkeys(home for home in (users_home, _home({})) if home is not None))
     tools = tuple(path for home in own for path in _of_home(home))
-    path = environ.get("PATH", "")
-    keys = [Path(key) for home in own for name in _CREDENTIALS if _is_file(key := f"{home}/{name}")]
+    path = [Path(os.path.normpath(word)) for word in environ.get("PATH", "").split(":") if word.startswith("/")]
+    outside = tuple(folder for folder in path if not _is_in(root, folder))
+    for folder in {*(root / name / "bin" for name in _ENVIRONMENTS), *path} - {*outside}:
+        tools += _python_parts(folder / "python", root)
+    keys = [Path(key) for home in own for key in _in(home, _CREDENTIALS) if _is_file(key)]
     return replace(
         around,
-        shown=_shown(around, tools, path, tuple(_changed(folder) for folder in path.split(":"))),
+        shown=_shown(around, tools, outside, tuple(map(_changed, outside))),
         masked=(*keys, *_sockets()),
-        mounts=tuple(_mounts()),
+        mounts=_mounts(),
     )
 
 
 @lru_cache(maxsize=8)
-def _shown(around: Surroundings, tools: tuple[Path, ...], path: str, changed: tuple[int, ...]) -> tuple[Shown, ...]:
+def _shown(
+    around: Surroundings, tools: tuple[Path, ...], path: tuple[Path, ...], changed: tuple[int, ...]
+) -> tuple[Shown, ...]:
     """What is to be seen of tool chains, PATH and the system. There are hundreds of links in folders of PATH: they are
     looked at again when one of these folders changes."""
     named = dict.fromkeys((*tools, *_of_path(path, around), *_of_system()))
     return tuple(dict.fromkeys(shown for path in named for shown in around.seen(path)))
 
 
-def _changed(folder: str) -> int:
+def _changed(folder: Path) -> int:
     """When something came into a folder or went out of it; 0 when that cannot be told."""
     try:
-        return os.stat(folder).st_mtime_ns if folder.startswith("/") else 0  # noqa: PTH116
+        return folder.stat().st_mtime_ns
     except OSError:
         return 0
+
+
+def _is_in(root: Path, path: Path) -> bool:
+    return any(Path(one).is_relative_to(root) for one in (path, os.path.realpath(path)))
 
 
 def program_parts(word: str, around: Surroundings) -> list[Path]:
@@ -161,23 +175,35 @@ def _home(environ: Mapping[str, str]) -> Path | None:
 
 
 def _of_home(home: Path) -> Iterator[Path]:
-    # As text, for it is done for each layer.
-    yield from (Path(place) for name in _TOOL_CHAINS if _is_folder(place := f"{home}/{name}"))
-    yield from (Path(place) for name in _SETTINGS if _is_file(place := f"{home}/{name}"))
+    yield from (Path(place) for place in _in(home, _TOOL_CHAINS) if _is_folder(place))
+    yield from (Path(place) for place in _in(home, _SETTINGS) if _is_file(place))
 
 
-def _of_path(path: str, around: Surroundings) -> Iterator[Path]:
-    """Folders of PATH that are hidden, and what the links in them lead to."""
-    for word in path.split(":"):
-        folder = Path(word)
-        if not word.startswith("/") or not _is_folder(folder) or not around.seen(folder):
+def _in(home: Path, names: Iterable[str]) -> Iterator[str]:
+    """Places that are there, as text, for it is done for each layer: of many, one look at their folder tells."""
+    listed: dict[str, list[str]] = {}
+    for name in names:
+        folder, _, last = f"{home}/{name}".rpartition("/")
+        if folder not in listed:
+            try:
+                listed[folder] = os.listdir(folder)  # noqa: PTH208
+            except OSError:
+                listed[folder] = []
+        if last in listed[folder]:
+            yield f"{folder}/{last}"
+
+
+def _of_path(path: Iterable[Path], around: Surroundings) -> Iterator[Path]:
+    """Folders of PATH that are hidden, and the programs that the links in them lead to."""
+    for folder in path:
+        if not _is_folder(folder) or not around.seen(folder):
             continue
         yield folder
         if _is_file(folder.parent / "pyvenv.cfg"):
             yield folder.parent
         with suppress(OSError):
             for entry in islice(os.scandir(folder), _MANY_LINKS):
-                if entry.is_symlink():
+                if entry.is_symlink() and _is_file(entry.path) and os.access(entry.path, os.X_OK):
                     yield from _target_parts(Path(entry.path))
 
 
@@ -198,6 +224,15 @@ def _target_parts(link: Path) -> list[Path]:
     if target.parent.name == "bin" and _is_folder(target.parent.parent / "lib") and not _is_home(target.parent.parent):
         return [target.parent, target.parent.parent / "lib"]
     return [target]
+
+
+def _python_parts(link: Path, root: Path) -> tuple[Path, ...]:
+    """Programs and library of the Python that a link in the workspace leads to, if there is a whole one outside."""
+    folder = Path(os.path.realpath(link)).parent
+    prefix, library = folder.parent, folder.parent / "lib"
+    if folder.name != "bin" or not _is_file(link) or _is_in(root, folder) or _is_home(prefix):
+        return ()
+    return (folder, library) if any(map(_is_folder, library.glob("python3*"))) else ()
 
 
 def _is_home(folder: Path) -> bool:
@@ -221,13 +256,17 @@ def _is_folder(path: Path | str) -> bool:
     return os.path.isdir(path)  # noqa: PTH112
 
 
-def _mounts() -> Iterator[Path]:
+def _mounts() -> tuple[Path, ...]:
     try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            for line in file:
-                yield Path(line.split(" ")[4].encode("latin-1", "surrogateescape").decode("unicode_escape"))
-    except (OSError, ValueError, IndexError):
-        return
+        return _targets(Path("/proc/self/mountinfo").read_bytes())
+    except OSError:
+        return ()
+
+
+@lru_cache(maxsize=1)
+def _targets(mounts: bytes) -> tuple[Path, ...]:
+    places = (line.split(b" ")[4] for line in mounts.split(b"\n") if line)
+    return tuple(Path(os.fsdecode(_ESCAPED.sub(lambda one: bytes((int(one[1], 8),)), place))) for place in places)
 
 
 def _sockets() -> Iterator[Path]:

@@ -112,13 +112,20 @@ def no_new_privileges() -> None:
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
-def keep_capabilities(kept: tuple[int, ...] = ()) -> None:
-    """Give up all capabilities but those, for good."""
-    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+def all_capabilities() -> set[int]:
     last = int(open("/proc/sys/kernel/cap_last_cap").read())  # noqa: PTH123, SIM115 - pathlib takes long to import
-    for number in range(last + 1):
-        if number not in kept:
-            _prctl(_PR_CAPBSET_DROP, number)
+    return set(range(last + 1))
+
+
+def give_up_for_programs(capabilities: set[int]) -> None:
+    """No program that is started from here ever gets those."""
+    for number in capabilities:
+        _prctl(_PR_CAPBSET_DROP, number)
+
+
+def keep_capabilities(kept: set[int]) -> None:
+    """Give up all capabilities but those; what programs may get is another matter."""
+    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     low = sum(1 << number for number in kept)
     _call(
         "capset",

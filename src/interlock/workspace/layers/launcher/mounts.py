@@ -22,7 +22,7 @@ PROC_MASKED = ("sysrq-trigger", "kcore", "kmsg", "keys", "key-users", "timer_lis
 
 
 class Mounts:
-    """Mounts steps in order; parents come before what lies below them."""
+    """Mounts steps in order; parents come before what lies below them. /dev and /proc are there at once."""
 
     def __init__(self) -> None:
         self._private: list[str] = []
@@ -32,14 +32,18 @@ class Mounts:
         self._sources: dict[str, int] = {}
         # Nothing mounted here goes anywhere else, nothing mounted elsewhere comes here.
         kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
-        self._open(*(f"/dev/{name}" for name in _DEVICES if os.path.exists(f"/dev/{name}")))  # noqa: PTH110
+        self._old_devices = os.open("/dev", _FOLDER)
+        self._make_devices()
+        self.new_proc = self._make_processes()
 
     def _open(self, *paths: str) -> None:
         for path in paths:
-            self._sources[path] = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            # Uppers may lie in the machine's shared memory.
+            name, folder = (path[5:], self._old_devices) if path.startswith("/dev/") else (path, None)
+            self._sources[path] = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder)
 
     def prepare(self, steps: list[tuple[str, list[str]]]) -> None:
-        """Open all sources while everything is still in sight."""
+        """Open all sources while everything else is still in sight."""
         for word, fields in steps:
             if word == "bind":
                 self._open(fields[0])
@@ -67,8 +71,9 @@ class Mounts:
             case _:
                 raise OSError(f"unknown step {word!r}")
 
-    def devices(self) -> None:
+    def _make_devices(self) -> None:
         """A small /dev: no disk, no terminal, shared memory and pseudo-terminals of its own."""
+        self._open(*(f"/dev/{name}" for name in _DEVICES if os.path.exists(f"/dev/{name}")))  # noqa: PTH110
         self._on(self._folder("/dev"), "tmpfs", "tmpfs", kernel.MS_NOSUID, "mode=0755")
         self._private.append("/dev")
         for name in _DEVICES:
@@ -84,7 +89,7 @@ class Mounts:
         self._writable.append("/dev/pts")
         self._devices.append("/dev/pts")
 
-    def processes(self) -> bool:
+    def _make_processes(self) -> bool:
         """A /proc of the new process namespace, without what could steer the machine; False when that is refused.
 
         Where a container hides parts of its /proc, the kernel refuses a new one; then the old one is read-only: other
@@ -112,7 +117,7 @@ class Mounts:
             self._clear(path, kernel.RDONLY)
         for path in self._devices:
             self._clear(path, kernel.NODEV)
-        for source in self._sources.values():
+        for source in (*self._sources.values(), self._old_devices):
             os.close(source)
 
     def _clear(self, path: str, flags: int) -> None:

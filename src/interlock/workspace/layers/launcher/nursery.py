@@ -2,7 +2,7 @@
 
 A supervisor is a child of the engine, as this process is.  What it is to do, and the program's environment, come to it
 alone, over a socket of its own: this process never sees them, and so nothing of one program is in the memory from which
-the next one's launcher is forked.
+the next one's launcher is forked.  It is asked for before there is an order, and makes its namespaces meanwhile.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 import socket
 
-from . import kernel, supervise
+from . import first, kernel, supervise, telling
 
-END = b"\0\0"
-"""Behind an order and its environment; what ends otherwise was cut."""
-_PIECE = 1 << 16
+PLAIN, CONFINED, CUT_OFF = b"p", b"c", b"n"
+"""What a supervisor gets ready: nothing, namespaces, and such without a network."""
 
 
 def serve(control: int) -> None:
@@ -23,35 +22,29 @@ def serve(control: int) -> None:
     kernel.ignore_requests_to_end()
     asked = socket.socket(fileno=control)
     while True:
-        word, handles, _, _ = socket.recv_fds(asked, 1, 1)
-        if not word or os.getppid() != engine:
+        wanted, handles, _, _ = socket.recv_fds(asked, 1, 1)
+        if not wanted or os.getppid() != engine:
             os._exit(0)
         if not kernel.clone(kernel.PARENT):
             asked.close()
-            _supervise(handles[0], engine)
+            _supervise(socket.socket(fileno=handles[0]), engine, wanted)
         for handle in handles:
             os.close(handle)
 
 
-def _supervise(handle: int, engine: int) -> None:
+def _supervise(line: socket.socket, engine: int, wanted: bytes) -> None:
     try:
         if os.getppid() != engine:
             return
-        os.setsid()
-        with socket.socket(fileno=handle) as told:
-            told.send(str(os.getpid()).encode())
-            text, streams, _, _ = socket.recv_fds(told, _PIECE, 3)
-            parts = [text]
-            while parts[-1]:
-                parts.append(told.recv(_PIECE))
-        whole = b"".join(parts)
-        if not whole.endswith(END):
-            return
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-        os.closerange(3, max(streams) + 1)
-        order, *variables = whole.removesuffix(END).split(b"\0")
-        pairs = (variable.partition(b"=") for variable in variables)
-        supervise.carry_out(os.fsdecode(order), {name: value for name, _, value in pairs}, engine)
+        line.send(str(os.getpid()).encode())
+        ready = first.First.ready(cut_off=wanted == CUT_OFF) if wanted != PLAIN else None
+        if (told := telling.heard(line)) is not None:
+            # Only now: what is in another session, and unknown to the engine, is taken for a program's orphan.
+            os.setsid()
+            if ready is not None:
+                ready.tell(*told)
+            supervise.carry_out(*told, supervise.Engine(engine, line), ready)
+        elif ready is not None:
+            ready.end()
     finally:
         os._exit(supervise.NOT_ENTERED)

@@ -2,6 +2,7 @@
 
 It stays outside of the namespaces, ignores requests to end (each process of a tree gets its own), and kills what it
 started when the engine is gone.  An exit that happened before is written all the same: it is what a resume needs.
+The engine is told of an end at once, where that can be: it need not wait until the mounts are gone and all is on disk.
 """
 
 from __future__ import annotations
@@ -13,8 +14,13 @@ import time
 
 from . import inside, kernel, order
 
-_ALL = kernel.NEWUSER | kernel.NEWNS | kernel.NEWPID | kernel.NEWIPC | kernel.NEWUTS | kernel.NEWCGROUP
-_OTHERS_FILES = (kernel.CAP_CHOWN, kernel.CAP_DAC_OVERRIDE, kernel.CAP_FOWNER)
+TYPE_CHECKING = False  # as `typing` has it, which takes long to import
+if TYPE_CHECKING:
+    import socket
+
+    from .first import First
+
+ALL = kernel.NEWUSER | kernel.NEWNS | kernel.NEWPID | kernel.NEWIPC | kernel.NEWUTS | kernel.NEWCGROUP
 _SIGNALS = 64
 
 
@@ -29,6 +35,11 @@ class Order:
         self.records = list(order.read(text))
         self._fields = dict(self.records)
 
+    @classmethod
+    def of(cls, file_of_order: str) -> Order:
+        with open(file_of_order, encoding="utf-8", errors="surrogateescape", newline="") as file:  # noqa: PTH123
+            return cls(file.read())
+
     def has(self, word: str) -> bool:
         return word in self._fields
 
@@ -42,7 +53,9 @@ class Order:
 class Engine:
     """The process that started this one; its end is noticed however it comes."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, line: socket.socket | None = None) -> None:
+        self.line = line
+        """On which it hears of the program's end."""
         try:
             self.handle: int | None = os.pidfd_open(number)
         except (AttributeError, OSError):
@@ -56,19 +69,32 @@ NOT_ENTERED = inside.NOT_ENTERED
 
 def main(arguments: list[str]) -> None:
     # Not os.environ: Python may have set its own locale there.
-    carry_out(arguments[0], _initial_environment(), os.getppid())
+    carry_out(arguments[0], _initial_environment(), Engine(os.getppid()))
 
 
-def carry_out(file_of_order: str, environment: dict[bytes, bytes], parent: int) -> None:
-    """Do what an order says, for the process that is the parent of this one. Does not return."""
-    engine = Engine(parent)
-    with open(file_of_order, encoding="utf-8", errors="surrogateescape", newline="") as file:  # noqa: PTH123
-        given = Order(file.read())
+def carry_out(file_of_order: str, environment: dict[bytes, bytes], engine: Engine, first: First | None = None) -> None:
+    """Do what an order says, for the process that is the parent of this one. Does not return.
+
+    Args:
+        first: one that has been told of it.
+    """
+    given = Order.of(file_of_order)
     if given.has("probe"):
         _probe(given)
     kernel.ignore_requests_to_end()
     try:
-        code = _run(given, environment, engine)
+        match given.word("maker"):
+            case "namespaces":
+                from .first import First  # with sockets, which take long to import
+
+                if first is None:
+                    first = First(cut_off=given.has("no_network"))
+                    first.tell(file_of_order, environment)
+                code = first.heard(engine)
+            case "bubblewrap":
+                code = _in_bubblewrap(given, environment, engine)
+            case _:
+                code = _plainly(given, environment, engine)
     except (OSError, Failed) as error:
         inside.complain(f"the layer cannot be entered: {error}")
         os._exit(inside.NOT_ENTERED)
@@ -77,59 +103,14 @@ def carry_out(file_of_order: str, environment: dict[bytes, bytes], parent: int) 
     _end_like(code)
 
 
-def _run(given: Order, environment: dict[bytes, bytes], engine: Engine) -> int:
-    match given.word("maker"):
-        case "namespaces":
-            return _in_namespaces(given, environment, engine)
-        case "bubblewrap":
-            return _in_bubblewrap(given, environment, engine)
-        case _:
-            return _plainly(given, environment, engine)
-
-
 def _plainly(given: Order, environment: dict[bytes, bytes], engine: Engine) -> int:
     supervisor = os.getpid()
     program = os.fork()
     if not program:
         _as_child(supervisor, engine)
-        _bound(given)
+        bound(given)
         inside.start(given.fields("argv"), environment, given.word("cwd"))
     return _until_end(program, engine)
-
-
-def _in_namespaces(given: Order, environment: dict[bytes, bytes], engine: Engine) -> int:
-    report, told = os.pipe()
-    ready, go = os.pipe()
-    keep = _OTHERS_FILES if given.has("others_files") else ()
-    cut_off = given.has("no_network")
-    first = kernel.clone(_ALL | (kernel.NEWNET if cut_off else 0))
-    if not first:
-        try:
-            kernel.die_with_parent()
-            os.close(go)
-            if not os.read(ready, 1):
-                os._exit(inside.NOT_ENTERED)
-            os.setsid()
-            if cut_off:
-                kernel.loopback_up()
-            _bound(given)
-            inside.enter(given.records, keep=keep)
-            inside.keep_house(given.fields("argv"), environment, given.word("cwd"), told)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the engine has to learn of it
-            os.write(told, f"fail {error}".encode(errors="surrogateescape"))
-        finally:
-            os._exit(inside.NOT_ENTERED)
-    os.close(told)
-    _map_users(first)
-    os.write(go, b"x")
-    status = _until_end(first, engine)
-    word, _, rest = _all_of(report).partition(" ")
-    if word == "exit":
-        return int(rest)
-    if word == "fail":
-        raise Failed(rest)
-    # The first process was killed: by the engine, or for want of memory.
-    return status
 
 
 def _in_bubblewrap(given: Order, environment: dict[bytes, bytes], engine: Engine) -> int:
@@ -139,7 +120,7 @@ def _in_bubblewrap(given: Order, environment: dict[bytes, bytes], engine: Engine
     first = os.fork()
     if not first:
         _as_child(supervisor, engine)
-        _bound(given)
+        bound(given)
         kernel.new_session_keyring()
         kernel.no_new_privileges()
         kernel.fence_off()
@@ -176,10 +157,15 @@ def _until_end(child: int, engine: Engine) -> int:
         poll.register(engine.handle, select.POLLIN)
         poll.register(handle, select.POLLIN)
         if handle not in (place for place, _ in poll.poll()):
-            os.kill(child, 9)
-            _collect_all()
-            os._exit(inside.NOT_ENTERED)
+            end_all(child)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def end_all(child: int) -> None:
+    """Nobody wants an exit: the engine is gone, or has no use for it. Does not return."""
+    os.kill(child, 9)
+    _collect_all()
+    os._exit(inside.NOT_ENTERED)
 
 
 def _collect_all() -> None:
@@ -191,7 +177,7 @@ def _collect_all() -> None:
         return
 
 
-def _map_users(child: int) -> None:
+def map_users(child: int) -> None:
     """Users and groups are the same inside: all of them where we may, so that files of others can be copied up."""
     if os.geteuid() == 0:
         try:
@@ -206,7 +192,7 @@ def _map_users(child: int) -> None:
     _write(f"/proc/{child}/gid_map", f"{os.getegid()} {os.getegid()} 1\n")
 
 
-def _bound(given: Order) -> None:
+def bound(given: Order) -> None:
     kernel.limit_files(int(given.word("size")))
 
 
@@ -239,15 +225,16 @@ def _probe(given: Order) -> None:
     ready, go = os.pipe()
     first = 0
     try:
-        first = kernel.clone(_ALL)
+        first = kernel.clone(ALL)
         if not first:
             os.close(go)
             os.read(ready, 1)
-            new_proc = inside.enter(words, keep=())
-            os.write(told, b"ok" if new_proc else b"ok, with the old /proc")
+            mounts = inside.ready()
+            inside.enter(mounts, words, others_files=False)
+            os.write(told, b"ok" if mounts.new_proc else b"ok, with the old /proc")
             os._exit(0)
         os.close(told)
-        _map_users(first)
+        map_users(first)
         os.write(go, b"x")
         os.waitpid(first, 0)
         answer = _all_of(report)

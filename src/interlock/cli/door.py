@@ -1,0 +1,186 @@
+"""The door that a command came through: the workspace, the common options, and where its answer goes."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from interlock.cli.output import print_json, print_lines
+from interlock.errors import ConfigInvalid
+from interlock.settings import find_workspace
+
+if TYPE_CHECKING:
+    from interlock.app import FromSettings
+    from interlock.engine.folder import Known
+    from interlock.engine.runs import Call, Runs, View
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Occasion:
+    """One call of the program, as far as it is known: what an error can still say about it."""
+
+    json: bool = False
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """Common options that stood before the command."""
+    playbook: str | None = None
+    key: str | None = None
+    run_id: str | None = None
+    started_at: str | None = None
+    moves: Mapping[str, Any] = field(default_factory=dict)
+    """What was said to move a run that has stopped."""
+    place: str = ""
+    """The option that names the workspace, as it was given: commands that are told to people need it too."""
+
+
+@dataclass(frozen=True)
+class Door:
+    """The common options, wherever on the line they stood, and what follows from them."""
+
+    occasion: Occasion = field(repr=False)
+    workspace: Path | None = None
+    json: bool = False
+    runner: str | None = None
+    dry_run: bool = False
+    new_run: bool = False
+    take_over: bool = False
+    budget: float | None = None
+    accept_baseline: bool = False
+    no_preflight: bool = False
+    verbose: bool = False
+
+    @classmethod
+    def of(cls, occasion: Occasion, own: Mapping[str, Any]) -> Door:
+        """The options of the command itself, over those that stood before it."""
+        for name, value in occasion.given.items():
+            if value and name not in own:
+                raise ConfigInvalid(
+                    f"--{name.replace('_', '-')} means nothing to this command",
+                    where="command line",
+                    remedy="Leave it out, or see the command's --help.",
+                )
+        known = {entry.name for entry in fields(cls)} - {"occasion"}
+        given = {name: value for options in (occasion.given, own) for name, value in options.items() if said(value)}
+        occasion.place = f" -C {shlex.quote(str(given['workspace']))}" if "workspace" in given else ""
+        return cls(occasion, **{name: value for name, value in given.items() if name in known})
+
+    @cached_property
+    def root(self) -> Path:
+        try:
+            here = Path.cwd()
+        except FileNotFoundError:
+            raise ConfigInvalid(
+                "the folder you are in is gone", expected="a folder", remedy="Change into the workspace again: cd DIR"
+            ) from None
+        return find_workspace(here, self.workspace)
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        return os.environ
+
+    def runs(self, view: View) -> Runs:
+        """The runs of this workspace, watched."""
+        from interlock.app import open_runs
+
+        self._check_home()
+        return open_runs(self.root, view, environ=self.environ, runner=self.runner, again=self.again)
+
+    @property
+    def setup(self) -> FromSettings:
+        """What runs need, as the settings of this workspace say."""
+        from interlock.app import FromSettings
+        from interlock.engine.runs import Quiet
+
+        setup = self.runs(Quiet()).setup
+        assert isinstance(setup, FromSettings)
+        return setup
+
+    def _check_home(self) -> None:
+        home = self.root / ".interlock"
+        if home.is_symlink() and not home.exists():
+            raise ConfigInvalid(
+                "the folder of interlock is a link that leads nowhere",
+                where=str(home),
+                expected="a folder, or nothing",
+                remedy="Remove the link, or put back what it led to.",
+            )
+
+    def call(
+        self,
+        *,
+        retry: bool = False,
+        accept_recorded: bool = False,
+        note: str = "",
+        flags: Mapping[str, Any] | None = None,
+    ) -> Call:
+        """What this process is asked for, beyond playbook and inputs."""
+        from interlock.engine.people import person
+        from interlock.engine.runs import Call
+
+        if self.budget is not None and not math.isfinite(self.budget):
+            raise ConfigInvalid(
+                "a budget is a number", where="option --budget", expected="USD, from 0", found=str(self.budget)
+            )
+        return Call(
+            new_run=self.new_run,
+            retry=retry,
+            accept_recorded=accept_recorded,
+            take_over=self.take_over,
+            budget_usd=self.budget,
+            note=note.strip(),
+            who=person() if note.strip() else "",
+            flags={**self._looking_first, **(flags or {})},
+        )
+
+    @property
+    def _looking_first(self) -> Mapping[str, Any]:
+        """What was said about the look before the first agent, as flags of the run."""
+        said = {"accept_baseline": self.accept_baseline, "no_preflight": self.no_preflight}
+        return {name: value for name, value in said.items() if value}
+
+    def again(self, playbook: str, inputs: Mapping[str, Any]) -> str:
+        """The command that starts a playbook with these inputs."""
+        from interlock.engine.asking import spoken
+        from interlock.playbooks import load
+
+        return self.spoken(shlex.join(("run", playbook, *spoken(load(playbook).inputs, inputs))))
+
+    def find(self, name: str) -> Known:
+        """The run that a person means."""
+        from interlock.engine.folder import find_run
+
+        return find_run(self.root, name)
+
+    def answer(self, facts: Any, lines: Iterable[str]) -> None:
+        """What was asked for: one JSON value for programs, lines for people."""
+        if self.json:
+            print_json(facts)
+        else:
+            print_lines(lines)
+
+    def spoken(self, command: str) -> str:
+        """A command for the person to type, from where they are now."""
+        return f"interlock{self.occasion.place} {command}"
+
+
+def said(value: object) -> bool:
+    """Whether an option was given; a budget of 0 was."""
+    return value is not None and value is not False
+
+
+def finish(work: Coroutine[Any, Any, T]) -> T:
+    """The result of asynchronous work: async inside, sync at the door."""
+    import asyncio
+
+    try:
+        return asyncio.run(work)
+    finally:
+        work.close()  # it was never begun if there was no descriptor left for the loop

@@ -1,0 +1,271 @@
+"""`run` and `resume`: runs that go on in this process, and their dry run.
+
+What the types of a playbook say becomes arguments and options: of `run`, and of what moves a run with `resume`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from interlock import playbooks
+from interlock.cli.commands import CARRIES, HELP, RUN, STARTS, Note, RunName, command
+from interlock.cli.door import Door, finish
+from interlock.cli.gates import ask, can_ask, decide, gate_lines
+from interlock.cli.output import as_text, envelope, print_json, print_lines
+from interlock.cli.progress import view_for
+from interlock.cli.result import deliver
+from interlock.engine.standing import State, standing
+from interlock.errors import ConfigInvalid, Refused
+
+if TYPE_CHECKING:
+    from interlock.engine import Playbook
+    from interlock.engine.asking import Question
+    from interlock.engine.playing import Finished
+    from interlock.engine.runs import Runs
+
+
+class Playbooks(TyperGroup):
+    """The sub-commands of `run`; a playbook is imported when it is asked for."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        return list(playbooks.NAMES)
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
+        return command_for(cmd_name) if cmd_name in self.list_commands(ctx) else None
+
+
+@cache
+def command_for(name: str) -> Any:
+    """The command that runs a playbook."""
+    from interlock.engine.asking import questions
+
+    playbook = playbooks.load(name)
+    asked = [*questions(playbook.inputs), *questions(playbook.flags)]
+
+    def run(door: Door, **said: Any) -> int:
+        return start(door, playbook, {one.field: _taken(door, one, said[one.field]) for one in asked})
+
+    here = inspect.Parameter("door", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    run.__signature__ = inspect.Signature([here, *parameters(asked)])  # type: ignore[attr-defined]
+    run.__doc__ = playbook.summary
+    return command(name, example=f"interlock run {name} {playbook.first}".rstrip(), honours=STARTS)(run)
+
+
+class Moving(TyperCommand):
+    """A command with what the playbooks offer to move a run that has stopped; they are imported when it is called."""
+
+    def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
+        def nothing(**_moves: Any) -> None:
+            """Only its parameters are wanted."""
+
+        nothing.__signature__ = inspect.Signature(parameters(moves()))  # type: ignore[attr-defined]
+        app = typer.Typer(add_completion=False)
+        app.command()(nothing)
+        return [*super().get_params(ctx)[:-1], *typer.main.get_command(app).params, *super().get_params(ctx)[-1:]]
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        said = {one.field: ctx.params.pop(one.field) for one in moves()}
+        ctx.obj.moves = {name: value for name, value in said.items() if value}
+        return super().invoke(ctx)
+
+
+@cache
+def moves() -> tuple[Question, ...]:
+    """What can be said to move a run, of whatever playbook."""
+    from interlock.engine.asking import questions
+
+    found = {one.field: one for name in playbooks.NAMES for one in questions(playbooks.load(name).moves)}
+    return tuple(found.values())
+
+
+def parameters(asked: Iterable[Question]) -> list[inspect.Parameter]:
+    """Questions as typer reads them from a function."""
+    return [
+        inspect.Parameter(one.field, inspect.Parameter.KEYWORD_ONLY, default=_unsaid(one), annotation=_annotation(one))
+        for one in asked
+    ]
+
+
+def _unsaid(question: Question) -> Any:
+    return inspect.Parameter.empty if question.required else None
+
+
+def _annotation(question: Question) -> Any:
+    option = question.option
+    how: dict[str, Any] = {"help": option.help, "show_default": False}
+    if option.metavar:
+        how["metavar"] = option.metavar
+    if option.argument:
+        return Annotated[list[str] if question.required else list[str] | None, typer.Argument(**how)]
+    kind: Any = Path if option.file else Literal[question.choices] if question.choices else question.kind
+    return Annotated[
+        (list[kind] if question.many else kind) | None,
+        typer.Option(question.words, min=option.at_least, max=option.at_most, **how),
+    ]
+
+
+def _taken(door: Door, question: Question, value: Any) -> Any:
+    """What was typed, as the playbook wants it."""
+    if question.option.argument:
+        return " ".join(value) if value else None
+    if question.option.file and value is not None:
+        from interlock.documents import relative
+
+        return relative(door.root, value if door.workspace is not None else Path.cwd() / value)
+    if question.denies and value is not None:
+        return not value
+    return value or None if question.many else value
+
+
+def _group() -> Any:
+    """`run`, with a sub-command for every playbook."""
+    group = typer.Typer(
+        cls=Playbooks,
+        callback=lambda: None,
+        help="Run a playbook, or go on with the run that is open for the same inputs.",
+        no_args_is_help=True,
+        context_settings=HELP,
+    )
+    above = typer.Typer(add_completion=False, callback=lambda: None)
+    above.add_typer(group, name="run", rich_help_panel=RUN)
+    return typer.main.get_group(above).commands["run"]
+
+
+run = _group()
+
+
+def start(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
+    """Run a playbook as somebody asks for it, or go on with the run that is open for the same."""
+    asked = playbook.asked(said, door.setup.asking(playbook))
+    inputs, door = asked.inputs, replace(door, new_run=door.new_run or asked.afresh)
+    door.occasion.playbook, door.occasion.key = playbook.name, playbook.key(inputs)
+    if door.dry_run:
+        return _show_plan(door, playbook, inputs)
+    call = door.call(flags=asked.flags, note=asked.note)
+    return carry(door, lambda runs: runs.run(playbook, inputs, call))
+
+
+def carry(door: Door, work: Callable[[Runs], Awaitable[Finished]]) -> int:
+    """Do the work with somebody watching, and hand over how it ended; whoever sits at a terminal decides there."""
+
+    async def watched() -> Finished:
+        return await work(door.runs(view))
+
+    with view_for(door) as view:
+        finished = finish(watched())
+    code = deliver(door, finished, view.said)
+    run_id, gate = finished.run_id, finished.gate
+    if run_id is None or gate is None or not can_ask(door) or (said := ask(door, run_id, gate)) is None:
+        return code
+    return decide(door, run_id, said.choice, said.note, go_on=True)
+
+
+@command("resume", example="interlock resume latest", honours=CARRIES, panel=RUN, cls=Moving)
+def resume(
+    door: Door,
+    run: RunName,
+    retry: Annotated[bool, typer.Option("--retry", help="Do again what failed in a run that has ended.")] = False,
+    accept_recorded: Annotated[
+        bool,
+        typer.Option(
+            "--accept-recorded", help="Go on with what is recorded, although the playbook or its inputs differ now."
+        ),
+    ] = False,
+    note: Note = "",
+) -> int:
+    """Go on with a run that waits, was interrupted or has crashed; finished work is not repeated."""
+    asked = door.occasion.moves
+    if door.dry_run:
+        if retry or accept_recorded or asked or note:
+            raise ConfigInvalid(
+                "--dry-run shows what comes next; it takes no option that moves the run", where="command line"
+            )
+        return _plan_of_run(door, run)
+    if asked:
+        check_moves(door, run, asked)
+    call = door.call(retry=retry, accept_recorded=accept_recorded, flags=asked, note=note)
+    return carry(door, lambda runs: runs.resume(run, call))
+
+
+def check_moves(door: Door, name: str, asked: Mapping[str, Any]) -> None:
+    """Options that move a task mean something to its playbook, and only where its run has ended (EN-19)."""
+    from interlock.engine.asking import questions
+
+    known = door.find(name)
+    names = {question.field: question.name for question in moves()}
+    option = f"--{names[next(iter(asked))]}"
+    if set(asked) - {question.field for question in questions(playbooks.load(known.identity.playbook).moves)}:
+        raise ConfigInvalid(f"{option} means nothing to playbook {known.identity.playbook}", where="command line")
+    if standing(known.folder.lines()).state is not State.ENDED:
+        raise Refused(
+            f"run {known.identity.run_id} is open; {option} is for one that has stopped",
+            remedy=f"End it first: {door.spoken(f'cancel {known.identity.run_id}')}",
+        )
+
+
+def _plan_of_run(door: Door, name: str) -> int:
+    identity = door.find(name).identity
+    playbook = playbooks.load(identity.playbook)
+    return _show_plan(door, playbook, playbook.parse_inputs(identity.inputs))
+
+
+def _show_plan(door: Door, playbook: Playbook, inputs: Any) -> int:
+    from interlock.engine.runs import Quiet
+
+    async def plan() -> Finished:
+        return await door.runs(Quiet()).plan(playbook, inputs)
+
+    found = finish(plan())
+    if door.json:
+        print_json(
+            envelope(
+                status="complete",
+                exit_code=0,
+                reason="dry run: nothing was changed",
+                run_id=found.run_id,
+                playbook=playbook.name,
+                key=playbook.key(inputs),
+                gate=found.gate,
+                plan=_next(found),
+            )
+        )
+    else:
+        print_lines(_plan_lines(door, playbook, inputs, found))
+    return 0
+
+
+def _next(plan: Finished) -> dict[str, Any]:
+    before = plan.before
+    if before is not None:
+        from interlock.engine.model import plain
+
+        return {"next": before.verb, "key": before.key, **plain(before.detail)}
+    if plan.gate is not None:
+        return {"next": "decision", "key": plan.gate["key"]}
+    return {"next": "end", "status": plan.status.value, "reason": plan.reason, "output": as_text(plan.output)}
+
+
+def _plan_lines(door: Door, playbook: Playbook, inputs: Any, plan: Finished) -> list[str]:
+    what = f"{playbook.name} {playbook.key(inputs)}"
+    where = f"run {plan.run_id} goes on" if plan.run_id else "a new run starts"
+    lines = [f"{what}: {where} (dry run: nothing was changed)"]
+    following = _next(plan)
+    brief = following.pop("brief", None)
+    lines += [f"  {name}: {_shown(value)}" for name, value in following.items() if value not in (None, "", [], {})]
+    if plan.gate is not None and plan.run_id is not None:
+        lines += gate_lines(door, plan.run_id, plan.gate)
+    if brief is not None:
+        lines += ["", "The brief that the agent would get:", "", brief.rstrip("\n")]
+    return lines
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,13 @@
+"""How much `make test` proves, and what is left to `make test-all`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+
+def long(*values: object) -> Iterable[object]:
+    """Further cases of a parameter, or (as tuples) of several, that only `make test-all` tries."""
+    cases = (value if isinstance(value, tuple) else (value,) for value in values)
+    return (pytest.param(*case, marks=pytest.mark.long) for case in cases)
