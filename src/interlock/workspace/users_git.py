@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -116,8 +117,10 @@ class UsersRepository(Repository):
 
     async def hooks(self) -> str:
         said = await self._git.run("rev-parse", "--git-path", "hooks", hooks=True, reads=True)
-        folder = self._folder / said.text.strip()
-        found = [f"{folder}"]
+        return await self.aside(partial(self._hooks_in, self._folder / said.text.strip()))
+
+    def _hooks_in(self, folder: Path) -> str:
+        found = [os.path.relpath(folder, self._folder)]  # a run may go on in another place
         for hook in sorted(folder.glob("*")) if folder.is_dir() else ():
             if hook.suffix != ".sample" and hook.is_file():
                 found.append(f"{hook.name} {hashlib.sha256(hook.read_bytes()).hexdigest()}")

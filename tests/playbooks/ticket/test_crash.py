@@ -127,7 +127,9 @@ def test_an_effect_without_a_record_is_not_repeated(kind: type) -> None:
     assert [message.split(":")[0] for message in bench.git.messages] == ["fix(ABC-12)", "first"]
     assert bench.git.stashed == []
     assert bench.text("README.md") == "new\n"
-    assert any(line.data["out"]["probed"] for line in bench.lines if line.data.get("effect"))
+    assert any(
+        line.data["out"]["probed"] for line in bench.lines if line.event == "repository" and "effect" in line.data
+    )
 
 
 # -- real git
