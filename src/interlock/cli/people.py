@@ -120,12 +120,10 @@ def decide(desk: Desk, name: str, choice: str, note: str, *, go_on: bool) -> int
     view = PlainView(desk.occasion, keep_output=desk.json)
 
     gate = finish(desk.application(view).decide(run_id, choice, note=note))
-    lines = known.folder.lines()
-    recorded = any(line.event == "gate.decided" and line.key == gate.key for line in lines)
     verb = {"approve": "approved", "record": "approved", "reject": "rejected"}.get(
         choice, f"answered with {printable(choice, 60)}"
     )
-    if not recorded:
+    if gate.handed_over:
         complain(f"Gate {gate.gate} of {run_id}: {verb}; handed over to the process that works on the run.")
         if desk.json:
             print_json(_object(known, "running", "handed over"))

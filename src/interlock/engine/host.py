@@ -406,6 +406,7 @@ class Host:
                 await self._bring_up_to_date(known, playbook, journal)
         except Locked:
             folder.send(message)
+            return replace(waiting, handed_over=True)
         return waiting
 
     async def _bring_up_to_date(self, known: Known, playbook: Playbook, journal: Journal) -> None:
