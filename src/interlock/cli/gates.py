@@ -341,12 +341,10 @@ def decide(door: Door, name: str, choice: str, note: str, *, go_on: bool) -> int
     run_id = known.identity.run_id
     view = PlainView(door.occasion, keep_output=door.json)
     gate = finish(people.decide(door.runs(view), run_id, choice, note=note))
-    lines = known.folder.lines()
-    recorded = any(line.event == "gate.decided" and line.key == gate.key for line in lines)
     verb = {"approve": "approved", "record": "approved", "reject": "rejected"}.get(
         choice, f"answered with {printable(choice, 60)}"
     )
-    if not recorded:
+    if gate.handed_over:
         complain(f"Gate {gate.gate} of {run_id}: {verb}; handed over to the process that works on the run.")
         if door.json:
             print_json(_object(known, "running", "handed over"))

@@ -76,6 +76,8 @@ class Waiting:
     choices: tuple[Mapping[str, str], ...]
     digests: Mapping[str, str]
     opening: int
+    handed_over: bool = False
+    """Whether another process, which works on the run, got the answer and is to record it."""
 
     @property
     def names(self) -> tuple[str, ...]:
