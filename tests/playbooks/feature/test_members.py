@@ -200,3 +200,14 @@ def test_the_table_says_who_blocks() -> None:
     """One reviewer alone, one never, all others with the rest."""
     blocks = {name: MEMBERS.row(name).blocks for name in REVIEWERS}  # type: ignore[union-attr]
     assert blocks == {"r-quality": WITH_OTHERS, "r-security": ALONE, "r-testing": WITH_OTHERS, "r-knowledge": NEVER}
+
+
+@pytest.mark.req("OW-10")
+def test_the_page_has_the_table() -> None:
+    """As the rows have it."""
+    page = (Path(__file__).parents[3] / "docs/playbooks/feature.md").read_text("utf-8")
+    for row in MEMBERS.rows:
+        name = f"`{row.name}`" + (" (gate)" if row.gate else "")
+        cells = (name, ", ".join(row.reads) or "—", ", ".join((row.document, *row.grows)), ", ".join(row.words.all))
+        said = f"| {' | '.join(cells)} | {row.blocks} | {'yes' if row.optional else 'no'} |"
+        assert said in page.splitlines()
