@@ -103,7 +103,6 @@ class Execution:
         """The graph proved not to be trivial: the next attempt is an executor's, and a review is needed."""
         if self._short:
             self._short = False
-            self.ledger.tell("no short cut any more")
             await self.ledger.change({("cycle_acceleration_mode",): "standard"})
 
     # -- O5.1 to O5.3
@@ -283,7 +282,7 @@ class Execution:
         accepted = {task.id for task in group if task.status is TaskStatus.ACCEPTED}
         names = self.run.decide(blamed, check.output, group, ready)
         tries = [f"{task.id} (attempt {task.attempt} of {ATTEMPTS})" for task in group if task.id in names]
-        self.ledger.tell(f"failed: {', '.join(tries)}")
+        self.ledger.tell(f"failed: {', '.join(tries)}{'; no short cut any more' if self._short else ''}")
         tasks = {task.id: task for task in group}
         marks = {
             name: self._rejected(tasks[name], TaskStatus.REJECTED, check.output, worked.get(name)) for name in names
