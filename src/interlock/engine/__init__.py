@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from interlock.engine.run import KEY, Run
     from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
     from interlock.engine.tables import Table
+    from interlock.telemetry import waiting_gate
     from interlock.workspace import Scope
 
 _HOMES = {
@@ -71,6 +72,7 @@ _HOMES = {
     "tables": "Table",
 }
 _HOME = {name: f"interlock.engine.{home}" for home, names in _HOMES.items() for name in names.split()}
+_HOME["waiting_gate"] = "interlock.telemetry"
 _HOME["Scope"] = "interlock.workspace"
 _HOME["AgentRequest"] = "interlock.agents.runner"
 
@@ -134,4 +136,5 @@ __all__ = [
     "explore",
     "named_commands",
     "playbook",
+    "waiting_gate",
 ]

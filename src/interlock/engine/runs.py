@@ -38,16 +38,13 @@ from interlock.engine.locks import run_lock
 from interlock.engine.model import Ending, Status
 from interlock.engine.nesting import Parent, starting_parent
 from interlock.engine.options import Options
-from interlock.engine.people import CANCELLED, take_messages
+from interlock.engine.people import CANCELLED, POLL_S, take_messages
 from interlock.engine.playing import Finished, play
 from interlock.engine.run import Run
-from interlock.engine.standing import decided_gates, is_cancelled
 from interlock.engine.world import World
 from interlock.errors import BadInput, ConfigInvalid, InterlockError, Locked, Refused
-from interlock.telemetry import write_report
+from interlock.telemetry import decided_gates, is_cancelled, write_report
 from interlock.workspace import Workspace, open_layers
-
-POLL_S = 0.3
 
 Again = Callable[[str, Mapping[str, Any]], str]
 """The command that asks for a playbook with these inputs, as a person types it at the door they came through."""

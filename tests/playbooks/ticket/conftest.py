@@ -21,7 +21,6 @@ from interlock.engine.model import GateDecision
 from interlock.engine.people import record_decision
 from interlock.engine.playing import Finished
 from interlock.engine.simulation import Simulation
-from interlock.engine.standing import waiting_gate
 from interlock.errors import InterlockError
 from interlock.playbooks.ticket import TicketInputs, ticket
 from interlock.playbooks.ticket.rehearsing import (
@@ -36,6 +35,7 @@ from interlock.playbooks.ticket.rehearsing import (
 )
 from interlock.playbooks.ticket.simulated import SimulatedGit
 from interlock.settings.models import TicketSettings
+from interlock.telemetry import waiting_gate
 from tests.playbooks.ticket.place import Place
 
 Change = Callable[[AgentRequest, Act], Act]

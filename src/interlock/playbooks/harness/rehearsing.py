@@ -22,6 +22,7 @@ from interlock.engine import (
     Simulation,
     Status,
     best,
+    waiting_gate,
 )
 from interlock.engine.exploration import PEOPLES_FILE
 from interlock.engine.journal import Journal
@@ -29,7 +30,6 @@ from interlock.engine.keys import sha256
 from interlock.engine.people import record_decision
 from interlock.engine.playing import Finished
 from interlock.engine.simulation import Agent, instantly, virtual_stamp
-from interlock.engine.standing import waiting_gate
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.harness import run_report, run_state
 from interlock.playbooks.harness.briefs import RETRIES
