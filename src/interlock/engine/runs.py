@@ -197,15 +197,14 @@ class Runs:
         parent = self._parent(playbook, inputs)
         lines = known.folder.lines()
         status = ended_as(lines)
-        anew = f"Start anew: {self._again(playbook.name, known.identity.inputs)} --new-run"
-        if is_cancelled(lines):
-            raise Refused(f"run {known.identity.run_id} was cancelled, and that is final", remedy=anew)
-        if status in (Status.COMPLETE, Status.DEGRADED) and not call.retry:
-            if call.note:
-                raise Refused(
-                    f"run {known.identity.run_id} is {status}: nobody works on it any more who could hear the note",
-                    remedy=anew,
-                )
+        over = status in (Status.COMPLETE, Status.DEGRADED) and not call.retry
+        if is_cancelled(lines) or (over and call.note):
+            how = "was cancelled, and that is final"
+            if not is_cancelled(lines):
+                how = f"is {status}: nobody works on it any more who could hear the note"
+            anew = self._again(playbook.name, known.identity.inputs)
+            raise Refused(f"run {known.identity.run_id} {how}", remedy=f"Start anew: {anew} --new-run")
+        if over:
             return self._already_ended(known)
         for remark in self.setup.remarks():
             self.view.remark(remark)
@@ -487,11 +486,7 @@ class Runs:
             lock.release()
 
     def _parent(self, playbook: Playbook, inputs: Any) -> Parent | None:
-        key = playbook.key(inputs)
-        last = last_run(self.root, playbook.name, key)
-        return starting_parent(
-            self.environ, self.root, playbook.name, key, last.identity.run_id if last is not None else None
-        )
+        return starting_parent(self.environ, self.root, playbook.name, playbook.key(inputs))
 
 
 def leave(folder: RunFolder, journal: Journal) -> None:
