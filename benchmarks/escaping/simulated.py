@@ -28,9 +28,9 @@ from interlock.engine import ALWAYS, CRASH, STANDARD, Act, Options, Played, Rehe
 from interlock.engine.exploration import PEOPLES_WORDS
 from interlock.engine.playing import Finished
 from interlock.engine.simulation import Crash, MemoryLayer
-from interlock.engine.standing import waiting_gate
 from interlock.playbooks.harness.rehearsing import Attended
 from interlock.playbooks.ticket.rehearsing import BRANCH
+from interlock.telemetry import waiting_gate
 
 MOST_DEEDS = 6
 CHANCES: Mapping[str, tuple[float, ...]] = {

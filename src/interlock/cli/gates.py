@@ -25,9 +25,8 @@ from interlock.cli.output import as_text, complain, envelope, print_json, put_be
 from interlock.cli.progress import PlainView
 from interlock.documents.files import read_plain
 from interlock.engine.folder import Known, known_runs
-from interlock.engine.standing import waiting_gate
 from interlock.errors import ConfigInvalid, InterlockError, Refused
-from interlock.telemetry import harmless, indented, is_good, lined, printable, totals, verdict_word
+from interlock.telemetry import harmless, indented, is_good, lined, printable, totals, verdict_word, waiting_gate
 
 if TYPE_CHECKING:
     from interlock.engine import Ending

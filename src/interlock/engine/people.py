@@ -19,8 +19,8 @@ from interlock.engine.lifecycle import ended_as
 from interlock.engine.model import Ending, GateDecision
 from interlock.engine.nesting import is_nested, only_people
 from interlock.engine.objects import Objects, pack
-from interlock.engine.standing import Waiting, standing, waiting_gate
 from interlock.errors import Locked, Refused
+from interlock.telemetry import Waiting, standing, waiting_gate
 
 if TYPE_CHECKING:
     from interlock.engine.runs import Runs

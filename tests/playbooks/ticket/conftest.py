@@ -14,14 +14,9 @@ import pytest
 from interlock.agents.runner import AgentRequest
 from interlock.documents import load_yaml
 from interlock.engine import Act, CommandCall, CommandResult, Done, Options
-from interlock.engine.identity import Identity, identity_bytes
-from interlock.engine.journal import Journal, Line
-from interlock.engine.keys import sha256
-from interlock.engine.model import GateDecision
-from interlock.engine.people import record_decision
+from interlock.engine.journal import Line
 from interlock.engine.playing import Finished
 from interlock.engine.simulation import Simulation
-from interlock.engine.standing import waiting_gate
 from interlock.errors import InterlockError
 from interlock.playbooks.ticket import TicketInputs, ticket
 from interlock.playbooks.ticket.rehearsing import (
@@ -206,21 +201,7 @@ def nothing(_request: AgentRequest, act: Act) -> Act:
 
 def answer_gate(simulation: Simulation, choice: str) -> None:
     """Decide the gate at which the simulated run waits, as `interlock answer` does."""
-
-    raw = simulation.world.records.identity
-    assert raw is not None
-    identity = Identity(**json.loads(raw))
-    journal = Journal(
-        simulation.medium,
-        run_id=identity.run_id,
-        genesis=sha256(identity_bytes(identity)),
-        clock=lambda: "t",
-        held=False,
-    )
-    waiting = waiting_gate(journal.lines)
-    assert waiting is not None
-    decision = GateDecision(choice, "somebody", "2026-01-04T12:00:00+00:00")
-    record_decision(journal, waiting, decision, simulation.world.records.objects)
+    simulation.decide(choice)
 
 
 @pytest.fixture
