@@ -156,8 +156,7 @@ STRAYS = ("changes run-state", "changes a standard")
 
 
 def lifecycle_of(played: Played) -> Lifecycle:
-    assert isinstance(played.simulation, Governed)
-    return played.simulation.lifecycle
+    return played.simulation.lifecycle if isinstance(played.simulation, Governed) else LIFECYCLE
 
 
 def documents(played: Played) -> tuple[RunState, RunReport]:
