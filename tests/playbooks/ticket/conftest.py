@@ -11,12 +11,9 @@ from typing import Any
 
 import pytest
 
-from interlock.agents.runner import AgentRequest
+from interlock import testing
 from interlock.documents import load_yaml
-from interlock.engine import Act, CommandCall, CommandResult, Done, Options
-from interlock.engine.journal import Line
-from interlock.engine.playing import Finished
-from interlock.engine.simulation import Simulation
+from interlock.engine import AgentRequest, CommandCall, CommandResult, Done, Options, Playbook
 from interlock.errors import InterlockError
 from interlock.playbooks.ticket import TicketInputs, ticket
 from interlock.playbooks.ticket.rehearsing import (
@@ -31,11 +28,10 @@ from interlock.playbooks.ticket.rehearsing import (
     world,
 )
 from interlock.playbooks.ticket.settings import TicketSettings
-from interlock.testing import SimulatedRepository, SimulatedWorld
+from interlock.testing import Act, Change, Finished, SimulatedRepository, SimulatedWorld, Simulation
 from interlock.workspace import Commit, Effect
 from tests.playbooks.ticket.place import Place
 
-Change = Callable[[AgentRequest, Act], Act]
 agents_for = cache(working)
 
 
@@ -51,10 +47,11 @@ class Refusing(SimulatedRepository):
 
 
 @dataclass
-class Bench:
+class Bench(testing.Bench):
     """One workspace; `play` runs the ticket in it, again and again if asked."""
 
-    files: dict[str, str] = field(default_factory=lambda: with_trusted_docs(PROJECT))
+    playbook: Playbook = ticket
+    files: dict[str, Any] = field(default_factory=lambda: with_trusted_docs(PROJECT))
     tasks: str = TWO
     git: SimulatedRepository = field(default_factory=SimulatedRepository)
     tool: Callable[[CommandCall, Files], CommandResult] = checks
@@ -62,7 +59,6 @@ class Bench:
     changes: dict[str, Change] = field(default_factory=dict)
     """Agent or member to what it does instead."""
     world: SimulatedWorld | None = None
-    simulation: Simulation | None = None
 
     def agent(self, request: AgentRequest) -> Act:
         act = agents_for(self.tasks)(request)
@@ -79,26 +75,19 @@ class Bench:
         settings = TicketSettings(**inputs.pop("settings", {}))
         if self.world is None:
             self.world = world(self.agent, self.files, self.git, tool=self.runs, cores=self.cores)
-        elif self.simulation is not None:
+        elif self._simulation is not None:
             self.world.records.identity = None
         options = Options(settings=settings, flags=flags or {}, max_parallel=8)
-        self.simulation = Simulation(ticket, TicketInputs(request, **inputs), self.world, options=options)
-        return self.simulation
+        self._simulation = Simulation(ticket, TicketInputs(request, **inputs), self.world, options=options)
+        return self._simulation
 
     def play(self, request: str = REQUEST, **how: Any) -> Finished:
         return self.simulate(request, **how).go()
 
     def refuse(self, request: str = REQUEST, **how: Any) -> InterlockError:
         """The error of a ticket that is refused before anything came into being."""
-        simulation = self.simulate(request, **how)
-        assert self.world is not None
-        before = dict(self.world.tree.files)
-        with pytest.raises(InterlockError) as caught:
-            simulation.go()
-        assert self.world.calls == []
-        assert self.world.records.identity is None
-        assert self.world.tree.files == before
-        return caught.value
+        self.simulate(request, **how)
+        return self.refused()
 
     # -- what came of it
 
@@ -106,26 +95,12 @@ class Bench:
         found = [line.data["out"] for line in self.lines if line.event == "decide"]
         return [one["result"] for one in found if one["rule"] == rule]
 
-    @property
-    def lines(self) -> list[Line]:
-        assert self.simulation is not None
-        return self.simulation.lines
-
-    def events(self, name: str) -> list[Mapping[str, Any]]:
+    def events(self, name: str) -> list[Any]:
         return [line.data for line in self.lines if line.event == name]
 
     @property
     def order(self) -> list[str]:
         return [line.event for line in self.lines]
-
-    @property
-    def requests(self) -> list[AgentRequest]:
-        assert self.world is not None
-        return self.world.calls
-
-    @property
-    def called(self) -> list[str]:
-        return [request.member for request in self.requests]
 
     def brief(self, member: str, number: int = 0) -> str:
         """The task part of a brief."""
@@ -137,17 +112,11 @@ class Bench:
         starts = [line for line in self.lines if line.event == "dispatch.start"]
         return next(set(line.data["writes"]) for line in starts if member in (line.data["member"], line.agent))
 
-    def text(self, path: str) -> str:
-        assert self.world is not None
-        return self.world.tree.files[path].decode()
-
     def has(self, path: str) -> bool:
-        assert self.world is not None
-        return path in self.world.tree.files
+        return path in self.paths
 
     def put(self, path: str, text: str | None) -> None:
-        assert self.world is not None
-        self.world.tree.put(path, None if text is None else text.encode())
+        self.edit(path, text)
 
     @property
     def progress(self) -> dict[str, Any]:
@@ -197,11 +166,6 @@ def at_attempts(numbers: set[int], change: Change) -> Change:
 
 def nothing(_request: AgentRequest, act: Act) -> Act:
     return replace(act, files={})
-
-
-def answer_gate(simulation: Simulation, choice: str) -> None:
-    """Decide the gate at which the simulated run waits, as `interlock answer` does."""
-    simulation.decide(choice)
 
 
 @pytest.fixture

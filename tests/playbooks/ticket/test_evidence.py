@@ -21,7 +21,6 @@ from interlock.telemetry import Narrator, Weight
 from tests.playbooks.ticket.conftest import (
     Bench,
     Change,
-    answer_gate,
     answers,
     at_attempts,
     in_order,
@@ -187,8 +186,7 @@ def test_a_changed_definition_of_the_checks_needs_a_persons_word(bench: Bench) -
     close = bench.play()
     assert close.exit_code == 4
     assert "The work changed Makefile, by which your tests and checks are run." in close.reason
-    assert bench.simulation is not None
-    answer_gate(bench.simulation, "reject")
+    bench.simulation.decide("reject")
     bench.changes.clear()
     again = bench.simulation.go()
     assert again.status is not Status.COMPLETE
@@ -204,8 +202,7 @@ def test_a_person_can_let_the_new_definition_hold(bench: Bench) -> None:
     bench.changes["task-executor-T1"] = writes("Makefile", "build:\n\t@true\ntest: extra\n\t@true\n")
     bench.tool = tool(lambda _call, files: b"done" in files["src/t2.txt"] and b"extra" not in files["Makefile"])
     assert bench.play().exit_code == 4
-    assert bench.simulation is not None
-    answer_gate(bench.simulation, "approve")
+    bench.simulation.decide("approve")
     assert bench.simulation.go().status is Status.COMPLETE
     assert b"extra" in bench.git.files["Makefile"]
 
@@ -451,7 +448,6 @@ def test_what_is_left_uncommitted_is_said(bench: Bench) -> None:
     bench.put("README.md", "mine\n")
     bench.put("notes.md", "mine\n")
     bench.changes["task-executor-T1"] = at_attempts({1}, writes("README.md", "mine\nand the agent's\n"))
-    assert bench.simulation is not None
     assert bench.simulation.go().status is Status.COMPLETE
     said = [data["text"] for data in bench.events("warning")]
     assert "not committed, since your own uncommitted changes are in them too: README.md" in said

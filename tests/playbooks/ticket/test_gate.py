@@ -9,7 +9,7 @@ from interlock.playbooks.ticket.gate import ROUNDS
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, rejects, task
 from interlock.testing import SimulatedRepository, Trouble
 from interlock.workspace import Unstash
-from tests.playbooks.ticket.conftest import Bench, Change, Refusing, answer_gate, nothing
+from tests.playbooks.ticket.conftest import Bench, Change, Refusing, nothing
 
 
 def dirty(bench: Bench, **files: str) -> None:
@@ -68,7 +68,7 @@ def test_changed_code_waits_for_a_person(bench: Bench) -> None:
     assert "--dirty stash|carry|abort" in close.reason
     assert bench.git.branch == "main"
     assert bench.text("src/mine.txt") == "mine\n"
-    answer_gate(simulation, "carry")
+    simulation.decide("carry")
     assert simulation.go().status is Status.COMPLETE
     assert bench.text("src/mine.txt") == "mine\n"
     assert "src/mine.txt" not in bench.git.files
@@ -213,7 +213,7 @@ def test_an_existing_branch_that_lacks_the_base_is_asked_about(bench: Bench, cho
     close = simulation.go()
     assert close.exit_code == 4
     assert f"Branch {BRANCH} exists and does not contain the present state" in close.reason
-    answer_gate(simulation, choice)
+    simulation.decide(choice)
     assert simulation.go().status is status
 
 

@@ -12,7 +12,7 @@ from interlock.errors import InterlockError
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, graph, task
 from interlock.testing import Trouble
 from interlock.workspace import Checkout, Unstash
-from tests.playbooks.ticket.conftest import Bench, Refusing, answer_gate
+from tests.playbooks.ticket.conftest import Bench, Refusing
 from tests.playbooks.ticket.place import Place
 
 MAKE = {"Makefile": "build:\n\t@true\ntest:\n\t@true\n", "src/t1.txt": "ok\n", "src/t2.txt": "ok\n"}
@@ -61,7 +61,7 @@ def test_a_question_about_the_base_can_be_declined(bench: Bench) -> None:
     bench.git.branch = OTHER
     bench.git.record(dict(bench.git.files), "of another ticket")
     assert simulation.go().exit_code == 4
-    answer_gate(simulation, "abort")
+    simulation.decide("abort")
     assert (simulation.go().exit_code, bench.called, bench.git.branch) == (3, [], OTHER)
 
 
@@ -131,7 +131,7 @@ def test_a_branch_of_that_name_is_found_before_the_first_agent(bench: Bench) -> 
     bench.git.record(dict(bench.git.files), "second on main")
     close = simulation.go()
     assert (close.exit_code, bench.called, bench.git.stashed) == (4, [], [])
-    answer_gate(simulation, "switch")
+    simulation.decide("switch")
     assert simulation.go().status is Status.COMPLETE
 
 
@@ -145,7 +145,6 @@ def test_a_repository_in_the_middle_of_something_is_found_before_the_first_agent
         bench.git.branches[""] = bench.git.head
         bench.git.branch = ""
         bench.put("README.md", "changed\n")
-    assert bench.simulation is not None
     close = bench.simulation.go()
     assert (close.exit_code, bench.called, bench.git.stashed) == (3, [], [])
     assert not bench.has(f"{HOME}/progress.yaml")

@@ -13,7 +13,7 @@ from interlock.playbooks.ticket.briefs import AGENTS
 from interlock.playbooks.ticket.playbook import ticket
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, PROJECT
 from interlock.playbooks.ticket.settings import TicketSettings
-from tests.playbooks.ticket.conftest import Bench, answer_gate, in_order, nothing, only, writes
+from tests.playbooks.ticket.conftest import Bench, in_order, nothing, only, writes
 
 VAGUE = "ABC-12 fix something about the login"
 PROMPT = {
@@ -188,7 +188,7 @@ def test_the_interpreter_may_ask_once(bench: Bench) -> None:
     assert (close.status, close.gate and close.gate["gate"]) == (Status.WAITING, "questions")
     assert "Which page?" in close.reason
     assert not bench.has(f"{HOME}/progress.yaml")
-    answer_gate(simulation, "The first one.")
+    simulation.decide("The first one.")
     assert simulation.go().status is Status.COMPLETE
     assert "The first one." in bench.brief("Interpreter", 1)
     assert asked[0] == 2
