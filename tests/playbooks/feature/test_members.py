@@ -63,7 +63,7 @@ def test_a_fifth_reviewer_is_one_row() -> None:
     assert AT.at("review/r-privacy.md") in run.paths and AT.mem("r-privacy") in run.paths
     assert "- [r-privacy, step-7] names are hashed" in run.memory
     assert "| review/r-privacy.md | all | r-privacy |" in run.memory
-    assert "R-Testing=DONE/None, R-Privacy=DONE/Minor, R-Knowledge=DONE (non-blocking), result: DONE." in run.memory
+    assert "R-Privacy=DONE/Minor, R-Knowledge=DONE (non-blocking), result: DONE." in run.memory
     assert "| r-privacy | 7.2 | A | DONE |" in run.brief("post-mortem")
 
 
