@@ -173,7 +173,11 @@ def test_the_post_mortem_gets_the_whole_telemetry(bench: Bench) -> None:
     assert any(row.startswith("| r-knowledge | 7.2 | A | ERROR | 0 | r-knowledge: it broke | 1 | no |") for row in rows)
     clusters = told.partition("### Cluster Summaries")[2]
     assert "| Step | Cluster | Dispatched | Errors | Outcome |" in clusters
-    for row in ("| 1.1 | research | 4 | 0 | DONE |", "| 3b | ct | 4 | 0 | DONE |", f"| 7 | r | {len(REVIEWERS)} | 1 | DONE |"):
+    for row in (
+        "| 1.1 | research | 4 | 0 | DONE |",
+        "| 3b | ct | 4 | 0 | DONE |",
+        f"| 7 | r | {len(REVIEWERS)} | 1 | DONE |",
+    ):
         assert row in clusters
     assert f"`{AT.memories}/`" in brief and f"`{AT.evaluations}/`" in brief
     assert bench.position("outcome") < bench.position("dispatch.start", member="post-mortem")
