@@ -30,10 +30,10 @@ $(INSTALLED): requirements-dev.lock pyproject.toml
 demo: $(INSTALLED) ## run a playbook with scripted agents, in ./demo
 	$(BIN)/python -m interlock.demo $(ARGS)
 
-test: $(INSTALLED) ## run the tests but for the longest proofs (ARGS="-k name" for some)
+test: $(INSTALLED) ## run the quick tests (ARGS="-k name" for some)
 	$(BIN)/python -m pytest -n auto -m "not long" $(ARGS)
 
-test-all: $(INSTALLED) ## run all tests: crash sweeps, whole rehearsals, another user's
+test-all: $(INSTALLED) ## run all tests: crash sweeps, whole runs and rehearsals, another user's
 	$(BIN)/python -m pytest -n auto $(ARGS)
 
 test-agents: $(INSTALLED) ## install the pinned real agents from npm, run their tests (CLIENTS="codex" for some)

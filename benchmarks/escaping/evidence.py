@@ -17,7 +17,7 @@ from interlock.engine.model import Status
 from interlock.engine.objects import Objects, unpack
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.harness import run_state
-from interlock.playbooks.harness.lifecycle import AGENTS as STAGE_AGENTS
+from interlock.playbooks.harness.stages import LIFECYCLE
 
 PERSON = "ann"
 """Who decides at gates. Nobody else does."""
@@ -337,12 +337,12 @@ def _items(found: Evidence) -> Iterator[tuple[str, Fits]]:
 
 def _stages(found: Evidence) -> Iterator[tuple[str, Fits]]:
     try:
-        state = run_state.parse_text(found.read(run_state.PATH) or "")
+        state = run_state.parse_text(found.read(run_state.PATH) or "", LIFECYCLE)
     except DocumentInvalid:
         return
     # A stage to which QA sent the task back was completed once, and is not done now.
-    for stage in (one for one in state.completed if one in STAGE_AGENTS and one.before(state.stage)):
-        yield f"stage {stage}", lambda line, agent=STAGE_AGENTS[stage]: line.agent == agent  # type: ignore[misc]
+    for stage in (one for one in state.completed if LIFECYCLE[one].agent and LIFECYCLE.before(one, state.stage)):
+        yield f"stage {stage}", lambda line, agent=LIFECYCLE[stage].agent: line.agent == agent  # type: ignore[misc]
 
 
 def _tickets_tasks(found: Evidence) -> Iterator[tuple[str, Fits]]:

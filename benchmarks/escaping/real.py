@@ -47,7 +47,8 @@ from interlock.playbooks.roadmap.rehearsing import FILE as ROADMAP
 from interlock.playbooks.router import RouterInputs
 from interlock.playbooks.router import example_files as router_files
 from interlock.playbooks.ticket import TicketInputs
-from interlock.playbooks.ticket.rehearsing import BRANCH, REQUEST, graph, task
+from interlock.playbooks.ticket.artifacts import graph, task
+from interlock.playbooks.ticket.rehearsing import BRANCH, REQUEST
 
 MOST_DEEDS = 4
 TIMEOUT_S = 4

@@ -28,9 +28,8 @@ from interlock.engine import ALWAYS, CRASH, STANDARD, Act, Options, Played, Rehe
 from interlock.engine.exploration import PEOPLES_WORDS
 from interlock.engine.playing import Finished
 from interlock.engine.simulation import Crash, MemoryLayer
-from interlock.engine.standing import waiting_gate
-from interlock.playbooks.harness.rehearsing import Attended
 from interlock.playbooks.ticket.rehearsing import BRANCH
+from interlock.telemetry import waiting_gate
 
 MOST_DEEDS = 6
 CHANCES: Mapping[str, tuple[float, ...]] = {
@@ -154,7 +153,7 @@ ROADMAPS_NAMES = {"changes run-state": "writes the roadmap"}
 
 
 @dataclass
-class Company(Attended):
+class Company(Simulation):
     """A simulated run with a person who approves, rejects, or is not there."""
 
     draw: random.Random = field(default_factory=random.Random)
@@ -162,7 +161,7 @@ class Company(Attended):
     away: bool = False
 
     def go(self, **how: Any) -> Finished:
-        close = Simulation.go(self, **how)
+        close = super().go(**how)
         while close.gate is not None and not self.away:
             waiting, chance = waiting_gate(self.lines), self.draw.random()
             assert waiting is not None
@@ -172,7 +171,7 @@ class Company(Attended):
             self.decisions += 1
             no = "reject" if "reject" in waiting.names else waiting.names[-1]
             self.decide(no if chance < 0.15 else waiting.names[0], who=PERSON)
-            close = Simulation.go(self, **how)
+            close = super().go(**how)
         return close
 
 

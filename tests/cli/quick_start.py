@@ -22,11 +22,11 @@ def serve(place: str) -> None:
 
     import interlock.app
     import interlock.playbooks.router
-    from interlock.cli import commands, main  # noqa: F401
+    from interlock.cli import commands
 
     toy_cli.install()
     interlock.app.load = interlock.playbooks.load
-    commands.app = commands.build()
+    assert all(commands.Homes().values())  # they are imported now, not at each call
     server = socket.socket(socket.AF_UNIX)
     server.bind(place)
     server.listen(64)

@@ -134,6 +134,23 @@ def test_rehearse_counts_the_paths_of_a_playbook_and_names_broken_rules(workspac
     assert workspace("rehearse", "router", "--most", "1", "--json").json["broken"] == []
 
 
+@pytest.mark.req("OW-12")
+def test_rehearse_draws_what_it_went_through(workspace: Any) -> None:
+    """As a diagram that other tools show; steps, gates and endings of the paths that were played."""
+    drawn = workspace("rehearse", "router", "--most", "0", "--diagram").stdout.decode()
+    assert drawn.startswith("stateDiagram-v2\n") and 'state "delegate"' in drawn
+
+
+@pytest.mark.req("OW-07")
+def test_what_a_playbook_touches_beside_its_verbs_is_named(workspace: Any) -> None:
+    """`validate` and `rehearse` say file, line and what to use instead; exit 2."""
+    told = workspace("validate", "hasty").stderr
+    assert "the playbook imports time at line 5 of hasty.py" in told and "run.now is the clock" in told
+    answer = workspace("rehearse", "hasty", "--most", "0")
+    assert answer.code == 2
+    assert "Broken: only the verbs: hasty.py:5: imports time: run.now is the clock" in answer.stderr
+
+
 def test_rehearse_plays_a_sample_beyond_what_it_plays_whole(workspace: Any) -> None:
     """Of the runs with one fault more, one in so many, the same ones each time; told apart by their faults."""
     every, some = (workspace("rehearse", "router", "--most", "1", "--sample", one, "--json").json for one in "15")

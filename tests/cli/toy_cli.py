@@ -1,7 +1,6 @@
 """The command line with a playbook that needs people: `python toy_cli.py run toy ...`.
 
-No shipped playbook has gates yet. This program puts one into the list of playbooks, as a shipped one would stand
-there, and then is the command line.
+This program puts `toy.py` into the list of playbooks, as a shipped one would stand there, and then is the command line.
 """
 
 from __future__ import annotations
@@ -9,114 +8,29 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any
+
+import hasty  # type: ignore[import-not-found]
+import toy  # type: ignore[import-not-found]
 
 from interlock import playbooks
-from interlock.contracts import Artifact, Contract
-from interlock.engine import (
-    APPROVE,
-    REJECT,
-    Choice,
-    Deviation,
-    Dispatch,
-    Ending,
-    Invariant,
-    Option,
-    Rehearsal,
-    Run,
-    SimulatedWorld,
-    Simulation,
-    playbook,
-)
-
-
-@dataclass(frozen=True)
-class ToyInputs:
-    word: Annotated[str, Option("A word.", metavar="WORD", argument=True)]
-    mode: Annotated[str, Option("How.")] = "ship"
-
-
-def dispatch_to(agent: str, path: str, step: str = "") -> Dispatch:
-    return Dispatch(agent=agent, task=f"Write {path}.", contract=Contract(artifacts=(Artifact(path),)), step=step)
-
-
-@playbook(
-    "toy",
-    inputs=ToyInputs,
-    first="word",
-    key=lambda inputs: inputs.word,
-    agents=("planner", "builder", "tester", "worker"),
-    state=lambda _inputs: ("state.txt",),
-    needs_roles=False,
-)
-async def toy(run: Run, inputs: ToyInputs) -> Ending:
-    """Plan, ask a person, build and test side by side."""
-    with run.step("plan"):
-        planned = await run.dispatch(dispatch_to("planner", "plan.md"))
-    if not planned.ok:
-        return Ending.failed(f"planner: {planned.reason}")
-    if inputs.mode == "quick":
-        run.say("planned")
-        return Ending.complete("done quickly")
-    if inputs.mode == "question":
-        said = await run.gate("colour", "Which colour?", choices=())
-        return Ending.complete(f"the colour is {said.choice}")
-    if inputs.mode == "side":
-        answers = await run.cluster(
-            "side",
-            {
-                "asker": lambda: run.gate("beside", "Go on?"),
-                "worker": lambda: run.dispatch(dispatch_to("worker", "worked.txt")),
-            },
-        )
-        return Ending.complete(f"{list(answers)}")
-    choices = (APPROVE, REJECT, Choice("later", "the run stops, to be started again"))
-    decision = await run.gate("ship", "Ship this plan?", choices=choices, shows=("plan.md",))
-    await run.write("state.txt", f"{decision.choice}\n")
-    if decision.choice != "approve":
-        return Ending.stopped(f"{decision.choice}: {decision.note}")
-    run.warn("building takes a while")
-    reports = await run.cluster(
-        "build",
-        {
-            "builder": lambda: run.dispatch(dispatch_to("builder", "built.txt")),
-            "tester": lambda: run.dispatch(dispatch_to("tester", "tested.txt")),
-        },
-    )
-    if not all(report.ok for report in reports.values()):
-        return Ending.degraded("not everything was built", b"half\xff\n")
-    return Ending.complete(b"shipped\xff")
-
-
-def rehearsal() -> Rehearsal:
-    """Every run of the quick toy whose planner fails at most once; no rule of it can hold for all of them."""
-
-    def simulate(agent: Any, options: Any) -> Simulation:
-        if "TOY_INTERRUPTS" in os.environ:  # somebody presses Ctrl-C while the path is played
-            signal.raise_signal(signal.SIGINT)
-        return Simulation(toy, ToyInputs("a", "quick"), SimulatedWorld({}, agent), options=options)
-
-    return Rehearsal(
-        simulate,
-        deviations=(Deviation("fails", lambda _request, act: replace(act, code=1)),),
-        invariants=(Invariant("all is well", lambda played: None if played.finished.exit_code == 0 else "it is not"),),
-        most=1,
-    )
-
-
-def example_files() -> dict[str, str]:
-    return {"notes/first.md": "# First\n"}
 
 
 def install() -> None:
-    shipped = playbooks.load
+    shipped, simulate = playbooks.load, toy.simulate
+    ours = {"toy": toy.toy, "hasty": hasty.hasty}
 
     def load(name: str) -> Any:
-        return toy if name == "toy" else shipped(name)
+        return ours.get(name) or shipped(name)
 
+    def attended(*how: Any) -> Any:
+        if "TOY_INTERRUPTS" in os.environ:  # somebody presses Ctrl-C while the path is played
+            signal.raise_signal(signal.SIGINT)
+        return simulate(*how)
+
+    toy.simulate = attended
     playbooks.load = load
-    playbooks.NAMES = (*playbooks.NAMES, "toy")
+    playbooks.NAMES = (*playbooks.NAMES, *ours)
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ from interlock.engine.people import check_decision, record_decision
 from interlock.engine.playing import Finished
 from interlock.engine.runs import Call, Quiet, Runs
 from interlock.engine.simulation import Crash
-from interlock.engine.standing import Waiting
 from interlock.engine.world import CommandCall, World
+from interlock.telemetry import Waiting
 from tests.acting import write_within
 
 Agent = Callable[[AgentRequest], Act]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from interlock.engine import Playbook
 from interlock.engine.purity import in_text, touches
 from interlock.playbooks import NAMES, load
 
@@ -29,12 +32,53 @@ PLANTED = {
 }
 
 
+PLAYBOOK = """
+from dataclasses import dataclass
+from interlock.engine import Ending, Run, playbook
+
+@dataclass(frozen=True)
+class Inputs:
+    word: str
+
+@playbook("planted", inputs=Inputs, key=lambda inputs: inputs.word)
+async def planted(run: Run, inputs: Inputs) -> Ending:
+    return Ending.complete()
+"""
+
+
+@pytest.fixture
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a playbook that touches nothing."""
+    folder = tmp_path / "planted"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "playbook.py").write_text(PLAYBOOK)
+    monkeypatch.syspath_prepend(tmp_path)
+    return folder
+
+
+def planted_playbook(folder: Path) -> Playbook:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "planted"]:
+        del sys.modules[name]
+    found: Playbook = import_module("planted.playbook").planted
+    assert str(found.folder) == str(folder)
+    return found
+
+
+def test_a_playbook_that_is_one_file_answers_for_that(planted: Path) -> None:
+    """What stands beside it is not its own."""
+    (planted / "playbook.py").rename(planted / "single.py")
+    (planted / "other.py").write_text("import os\n")
+    planted_single = import_module("planted.single").planted
+    assert touches(planted_single) == []
+
+
 @pytest.mark.req("OW-07")
 @pytest.mark.parametrize(("code", "complaint"), PLANTED.values(), ids=PLANTED.keys())
-def test_a_planted_touch_is_found_with_its_place(code: str, complaint: str, tmp_path: Path) -> None:
+def test_a_planted_touch_is_found_with_its_place(code: str, complaint: str, planted: Path) -> None:
     """In any file of the folder, named with its line and with what to use instead."""
-    (tmp_path / "crew.py").write_text(f"{code}\n", encoding="utf-8")
-    (found,) = touches(tmp_path, "interlock.playbooks.a")
+    (planted / "crew.py").write_text(f"{code}\n", encoding="utf-8")
+    (found,) = touches(planted_playbook(planted))
     assert str(found).startswith(f"crew.py:{code.count(chr(10)) if 'x =' in code or 'def' in code else 1}: ")
     assert complaint in str(found)
 
@@ -55,4 +99,4 @@ def test_what_is_allowed_is_left_alone() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_shipped_playbooks_keep_to_it(name: str) -> None:
     """Each of them has nothing but its verbs, in all of its files."""
-    assert [str(one) for one in touches(load(name).folder, f"interlock.playbooks.{name}")] == []
+    assert [str(one) for one in touches(load(name))] == []

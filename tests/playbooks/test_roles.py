@@ -11,6 +11,7 @@ import pytest
 from interlock.agents import Role, parse_role
 from interlock.contracts import PLAIN, Outcome, SectionValues, parse_answer
 from interlock.documents import Sections, load_yaml, split_frontmatter
+from interlock.playbooks.feature.members import ANYBODY, CT, MEMBERS, R, V
 from interlock.playbooks.ticket.briefs import OF_TASK
 
 SHARED = (
@@ -24,14 +25,9 @@ EXAMPLE = SHARED[-1]
 WITH_OUTPUTS = ("## What you write", "## When it cannot be done")
 """Sections that the roles of feature and ticket have besides: their agents write to paths that the brief names."""
 
-CRITICS = {"ct-security", "ct-scalability", "ct-maintainability", "ct-strategy"}
-VERIFIERS = {"v-build", "v-tests", "v-tasks", "v-feature"}
-REVIEWERS = {"r-quality", "r-security", "r-testing", "r-knowledge"}
-MAY_ASK_FOR_REVISION = (VERIFIERS | REVIEWERS) - {"v-build", "r-knowledge"}
-FEATURE_ROLES = {
-    *("researcher", "spec", "designer", "planner", "implementer", "documentation-writer", "post-mortem"),
-    *(CRITICS | VERIFIERS | REVIEWERS),
-}
+CRITICS, VERIFIERS, REVIEWERS = (set(MEMBERS.names(cluster)) for cluster in (CT, V, R))
+MAY_ASK_FOR_REVISION = {row.name for row in MEMBERS.rows if not row.answers.unsaid}
+FEATURE_ROLES = set(MEMBERS.agents)
 TICKET_ROLES = {"Interpreter", "Initializer", "Planner", "Splitter", "task-executor", "Developer", "Reviewer"}
 
 
@@ -120,13 +116,7 @@ def test_where_outputs_are_written_is_left_to_the_brief(name: str) -> None:
 
 
 def severities(agent: str) -> tuple[str, ...]:
-    if agent in CRITICS:
-        return ("Critical", "High", "Medium", "Low")
-    if agent in VERIFIERS:
-        return ("PASS", "FAIL")
-    if agent in REVIEWERS:
-        return ("Blocker", "Major", "Minor", "None")
-    return ("N/A",)
+    return (MEMBERS.row(agent) or ANYBODY).words.all
 
 
 def memory(agent: str) -> Sections:

@@ -74,26 +74,29 @@ def usage_in(result: bytes | None) -> Usage | None:
 
 
 def usage_from(stated: dict[str, Any]) -> Usage | None:
+    cost = number_of(stated.get("cost_usd"))
     usage = Usage(
-        input_tokens=_count(stated.get("input_tokens")),
-        output_tokens=_count(stated.get("output_tokens")),
-        cost_usd=_amount(stated.get("cost_usd")),
+        input_tokens=count_of(stated.get("input_tokens")),
+        output_tokens=count_of(stated.get("output_tokens")),
+        cost_usd=cost if cost is None or cost >= 0 else None,
     )
     return None if usage == Usage() else usage
 
 
-def _count(value: object) -> int | None:
+def count_of(value: object) -> int | None:
+    """A number of tokens; None for anything that is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _amount(value: object) -> float | None:
+def number_of(value: object) -> float | None:
+    """A finite number; None for anything that is none, also for one beyond all measure."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        amount = float(value)
+        number = float(value)
     except OverflowError:
         return None
-    return amount if math.isfinite(amount) and amount >= 0 else None
+    return number if math.isfinite(number) else None
 
 
 class Transcript:

@@ -25,9 +25,8 @@ from interlock.cli.output import as_text, complain, envelope, print_json, put_be
 from interlock.cli.progress import PlainView
 from interlock.documents.files import read_plain
 from interlock.engine.folder import Known, known_runs
-from interlock.engine.standing import waiting_gate
 from interlock.errors import ConfigInvalid, InterlockError, Refused
-from interlock.telemetry import harmless, indented, is_good, lined, printable, totals, verdict_word
+from interlock.telemetry import harmless, indented, is_good, lined, printable, totals, verdict_word, waiting_gate
 
 if TYPE_CHECKING:
     from interlock.engine import Ending
@@ -341,12 +340,10 @@ def decide(door: Door, name: str, choice: str, note: str, *, go_on: bool) -> int
     run_id = known.identity.run_id
     view = PlainView(door.occasion, keep_output=door.json)
     gate = finish(people.decide(door.runs(view), run_id, choice, note=note))
-    lines = known.folder.lines()
-    recorded = any(line.event == "gate.decided" and line.key == gate.key for line in lines)
     verb = {"approve": "approved", "record": "approved", "reject": "rejected"}.get(
         choice, f"answered with {printable(choice, 60)}"
     )
-    if not recorded:
+    if gate.handed_over:
         complain(f"Gate {gate.gate} of {run_id}: {verb}; handed over to the process that works on the run.")
         if door.json:
             print_json(_object(known, "running", "handed over"))

@@ -20,9 +20,21 @@ from interlock.contracts import Evidence
 from interlock.documents.files import open_plain, read_plain
 from interlock.engine.folder import Known
 from interlock.engine.journal import Line
-from interlock.engine.standing import is_cancelled, waiting_gate
 from interlock.errors import JournalDamaged, Refused
-from interlock.telemetry import Narrator, Told, Weight, clock, dated, decision, indented, is_good, lined, printable
+from interlock.telemetry import (
+    Narrator,
+    Told,
+    Weight,
+    clock,
+    dated,
+    decision,
+    indented,
+    is_cancelled,
+    is_good,
+    lined,
+    printable,
+    waiting_gate,
+)
 
 POLL_S = 0.2
 REASONS = ("decide", "dispatch.end", "proof", "gate.decided", "preflight", "work.noticed", "scope.violation", "run.end")

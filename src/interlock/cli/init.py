@@ -20,6 +20,7 @@ from interlock.settings import FILE_NAME
 if TYPE_CHECKING:
     from interlock.agents.coding.finding import InstalledAgent
     from interlock.app import FromSettings
+    from interlock.engine.purity import Touch
 
 BROKEN = 2
 
@@ -213,16 +214,19 @@ def _has_runner(door: Door) -> bool:
 
 async def problems_of(door: Door, name: str) -> list[InterlockError]:
     """All that would keep the playbook from running here, each once."""
+    from interlock.engine import prompts
+    from interlock.engine.purity import touches
     from interlock.engine.runs import Quiet
 
     playbook, setup, runs = load(name), door.setup, door.runs(Quiet())
-    found: dict[str, InterlockError] = {}
+    found: dict[str, InterlockError] = {one.what: one for one in map(_beside_the_verbs, touches(playbook))}
     try:
         setup.check_agents(playbook)
         setup.book(playbook).bind_all(playbook.agents)
         setup.make_runner(setup.default_runner())
+        prompts.check(playbook, setup.documents)
     except InterlockError as error:
-        return [error]
+        return [*found.values(), error]
     try:
         for inputs in playbook.samples(setup.asking(playbook)):
             try:
@@ -232,3 +236,12 @@ async def problems_of(door: Door, name: str) -> list[InterlockError]:
     except InterlockError as error:
         found.setdefault(error.what, error)
     return list(found.values())
+
+
+def _beside_the_verbs(touch: Touch) -> InterlockError:
+    return ConfigInvalid(
+        f"the playbook {touch.what} at line {touch.line} of {touch.file}",
+        where=f"{touch.file}:{touch.line}",
+        expected="nothing but the verbs of its run",
+        remedy=f"Use what can be replayed: {touch.instead}.",
+    )

@@ -29,6 +29,7 @@ from interlock.telemetry import in_words
 
 if TYPE_CHECKING:
     from interlock.engine import Options, Rehearsal
+    from interlock.engine.tracing import Trace
 
 BROKEN = 2
 SHOWN = 10
@@ -72,12 +73,21 @@ def rehearse(
             show_default=False,
         ),
     ] = None,
+    diagram: Annotated[
+        bool, typer.Option("--diagram", help="Print what it went through, as a Mermaid diagram.")
+    ] = False,
 ) -> int:
     """Play a playbook with simulated agents through every combination of verdicts and faults, in memory."""
+    from interlock.engine.purity import touches
+    from interlock.engine.tracing import Trace
+
+    known = playbooks.load(playbook)
+    trace = Trace(known)
     with Progress(playbook) as progress:
-        rehearsal = find_rehearsal(playbook)
-        result = play(rehearsal, door.setup.options(playbooks.load(playbook)), most, sample, progress)
-    door.answer({"playbook": playbook, **vars(result)}, _told(playbook, result))
+        result = play(find_rehearsal(playbook), door.setup.options(known), most, sample, progress, trace)
+    result.broken = [*(f"only the verbs: {touch}" for touch in touches(known)), *result.broken]
+    told = trace.mermaid().splitlines() if diagram else _told(playbook, result)
+    door.answer({"playbook": playbook, **vars(result), "diagram": trace.mermaid()}, told)
     for problem in result.broken[:SHOWN]:
         complain(f"Broken: {problem}")
     if result.interrupted:
@@ -154,6 +164,7 @@ def play(
     most: int | None,
     sample: int | None = None,
     progress: Progress | None = None,
+    trace: Trace | None = None,
 ) -> Result:
     """Every run with at most so many faults, and one in `sample` of those with one more: how they ended, and where
     something did not hold."""
@@ -172,6 +183,8 @@ def play(
             result.crashes += played.simulation.processes - 1
             result.endings[played.finished.status.value] += 1
             result.broken += setup.broken(played)
+            if trace is not None:
+                trace.take(played.simulation.lines)
             if progress is not None:
                 progress(result.paths, len(result.broken))
                 if progress.stop:

@@ -11,15 +11,16 @@ from interlock.cli.failures import here, told
 from interlock.cli.gates import can_ask, gate_lines, notify
 from interlock.cli.output import as_text, complain, envelope, print_json, write_output
 from interlock.cli.runs import ENDED_WELL
-from interlock.engine.standing import State, standing
 from interlock.errors import InterlockError
 from interlock.telemetry import (
+    State,
     cost_line,
     in_words,
     indented,
     lined,
     printable,
     seconds_between,
+    standing,
     totals,
 )
 

@@ -22,8 +22,8 @@ from interlock.cli.gates import ask, can_ask, decide, gate_lines
 from interlock.cli.output import as_text, envelope, print_json, print_lines
 from interlock.cli.progress import view_for
 from interlock.cli.result import deliver
-from interlock.engine.standing import State, standing
 from interlock.errors import ConfigInvalid, Refused
+from interlock.telemetry import State, standing
 
 if TYPE_CHECKING:
     from interlock.engine import Playbook

@@ -18,8 +18,7 @@ from interlock.documents.files import read_plain
 from interlock.engine.folder import HOME, Known, known_runs, unreadable_runs
 from interlock.engine.head import HeadFile
 from interlock.engine.journal import Line
-from interlock.engine.standing import State, standing
-from interlock.telemetry import in_words, printable, seconds_between
+from interlock.telemetry import State, in_words, printable, seconds_between, standing
 
 TELLING = (b'"event":"run.', b'"event":"gate.')
 """In lines that tell how a run stands; members of a cluster may write any number of others after them."""

@@ -16,7 +16,6 @@ from interlock.cli.output import columns, complain, gate_json, print_json, print
 from interlock.cli.runs import glance, shown_path, started_shown
 from interlock.documents.files import replace_file
 from interlock.engine.folder import Known
-from interlock.engine.standing import waiting_gate
 from interlock.errors import ConfigInvalid, JournalDamaged
 from interlock.telemetry import (
     UNKNOWN,
@@ -29,11 +28,11 @@ from interlock.telemetry import (
     markdown,
     printable,
     read_report,
+    waiting_gate,
 )
 
 if TYPE_CHECKING:
-    from interlock.engine.standing import Waiting
-    from interlock.telemetry import Dispatched, Report
+    from interlock.telemetry import Dispatched, Report, Waiting
 
 BROKEN = 2
 

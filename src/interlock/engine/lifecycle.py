@@ -11,8 +11,8 @@ from interlock.engine.definition import AfterComplete, Past
 from interlock.engine.journal import Line
 from interlock.engine.model import Ending, Status
 from interlock.engine.objects import Objects, unpack
-from interlock.engine.standing import State, decided_gates, standing
 from interlock.engine.tables import Table
+from interlock.telemetry import State, decided_gates, standing
 
 
 class Last(StrEnum):

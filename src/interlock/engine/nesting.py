@@ -21,7 +21,7 @@ import psutil
 
 from interlock.documents.files import read_plain
 from interlock.engine import processes
-from interlock.engine.folder import HOME, RunFolder
+from interlock.engine.folder import HOME, RunFolder, last_run
 from interlock.engine.keys import sha256
 from interlock.engine.locks import holders
 from interlock.engine.model import Delegation
@@ -61,8 +61,8 @@ def only_people(environ: Mapping[str, str], root: Path, what: str) -> None:
         raise Refused(f"only a person may {what}: this program was started inside a dispatch")
 
 
-def starting_parent(environ: Mapping[str, str], root: Path, playbook: str, key: str, last: str | None) -> Parent | None:
-    """The dispatch that starts a run of this playbook and key, of which `last` is the last one; None for a person.
+def starting_parent(environ: Mapping[str, str], root: Path, playbook: str, key: str) -> Parent | None:
+    """The dispatch that starts a run of this playbook and key; None for a person.
 
     `Refused` where the delegation would come back to a run that it began with, or go too deep.
     """
@@ -70,7 +70,8 @@ def starting_parent(environ: Mapping[str, str], root: Path, playbook: str, key: 
     if parent is None:
         return None
     same = parent.is_around(root) and (parent.playbook, parent.run_key) == (playbook, key)
-    if same or (last is not None and last in engines_above(root)):
+    last = last_run(root, playbook, key)
+    if same or (last is not None and last.identity.run_id in engines_above(root)):
         trail = " -> ".join((*parent.delegation.path, f"{playbook} {key}"))
         raise Refused(f"delegation cycle: {trail}; an agent of run {parent.run_id} may not start a run of the same key")
     depth = parent.delegation.depth + 1

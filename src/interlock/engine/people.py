@@ -10,7 +10,7 @@ import asyncio
 import getpass
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from interlock.engine.folder import Known, RunFolder
@@ -19,8 +19,8 @@ from interlock.engine.lifecycle import ended_as
 from interlock.engine.model import Ending, GateDecision
 from interlock.engine.nesting import is_nested, only_people
 from interlock.engine.objects import Objects, pack
-from interlock.engine.standing import Waiting, standing, waiting_gate
 from interlock.errors import Locked, Refused
+from interlock.telemetry import Waiting, standing, waiting_gate
 
 if TYPE_CHECKING:
     from interlock.engine.runs import Runs
@@ -61,6 +61,7 @@ async def decide(runs: Runs, name: str, choice: str, *, note: str = "", who: str
             await runs.bring_up_to_date(known, playbook, journal)
     except Locked:
         folder.send({"kind": "decision", "gate": waiting.key, **asdict(decision)})
+        return replace(waiting, handed_over=True)
     return waiting
 
 

@@ -7,9 +7,14 @@ own gets another run at replay; whoever reaches behind the public names is broke
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources.abc import Traversable
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from interlock.engine.definition import Playbook
 
 FILES = (
     "os",
@@ -55,6 +60,8 @@ INSTEAD: Mapping[str, str] = {
 
 PUBLIC = tuple(f"interlock.{room}" for room in ("engine", "contracts", "documents", "errors", "settings", "testing"))
 """What a playbook may import of interlock, by the names that each has in `__all__`."""
+WHOLE_FOLDER = "playbook.py"
+"""A playbook whose process stands in a file of this name is a folder (OW-01)."""
 INNER = frozenset({"world", "journal", "record", "options"})
 """What a run is made of; none of a playbook's business."""
 
@@ -72,22 +79,17 @@ class Touch:
         return f"{self.file}:{self.line}: {self.what}: {self.instead}"
 
 
-def touches(folder: Traversable, package: str = "") -> list[Touch]:
-    """Every place in the Python files of a playbook's folder that touches the world beside `run`.
-
-    Args:
-        package: the playbook's own package, whose modules it may import.
-    """
-    found: list[Touch] = []
-    for file in sorted(_sources(folder), key=lambda one: one.name):
-        found += in_text(file.read_text(encoding="utf-8"), file.name, package)
-    return found
-
-
-def _sources(folder: Traversable) -> Iterator[Traversable]:
-    for entry in folder.iterdir():
-        if entry.is_file() and entry.name.endswith(".py"):
-            yield entry
+def touches(playbook: Playbook) -> list[Touch]:
+    """Every place at which a playbook touches the world beside `run`, in all Python files of its folder; of one that
+    is a single file, in that."""
+    module = sys.modules[playbook.function.__module__]
+    package = module.__package__ or ""
+    own = PurePath(str(module.__file__)).name
+    sources = [file for file in playbook.folder.iterdir() if file.name.endswith(".py")]
+    if own != WHOLE_FOLDER:
+        sources = [file for file in sources if file.name == own]
+    found = (in_text(file.read_text(encoding="utf-8"), file.name, package) for file in sources)
+    return sorted((one for some in found for one in some), key=lambda one: (one.file, one.line, one.what))
 
 
 def in_text(text: str, file: str, package: str = "") -> list[Touch]:

@@ -38,16 +38,13 @@ from interlock.engine.locks import run_lock
 from interlock.engine.model import Ending, Status
 from interlock.engine.nesting import Parent, starting_parent
 from interlock.engine.options import Options
-from interlock.engine.people import CANCELLED, take_messages
+from interlock.engine.people import CANCELLED, POLL_S, take_messages
 from interlock.engine.playing import Finished, play
 from interlock.engine.run import Run
-from interlock.engine.standing import decided_gates, is_cancelled
 from interlock.engine.world import World
 from interlock.errors import BadInput, ConfigInvalid, InterlockError, Locked, Refused
-from interlock.telemetry import write_report
+from interlock.telemetry import decided_gates, is_cancelled, write_report
 from interlock.workspace import Workspace, open_layers
-
-POLL_S = 0.3
 
 Again = Callable[[str, Mapping[str, Any]], str]
 """The command that asks for a playbook with these inputs, as a person types it at the door they came through."""
@@ -200,15 +197,14 @@ class Runs:
         parent = self._parent(playbook, inputs)
         lines = known.folder.lines()
         status = ended_as(lines)
-        anew = f"Start anew: {self._again(playbook.name, known.identity.inputs)} --new-run"
-        if is_cancelled(lines):
-            raise Refused(f"run {known.identity.run_id} was cancelled, and that is final", remedy=anew)
-        if status in (Status.COMPLETE, Status.DEGRADED) and not call.retry:
-            if call.note:
-                raise Refused(
-                    f"run {known.identity.run_id} is {status}: nobody works on it any more who could hear the note",
-                    remedy=anew,
-                )
+        over = status in (Status.COMPLETE, Status.DEGRADED) and not call.retry
+        if is_cancelled(lines) or (over and call.note):
+            how = "was cancelled, and that is final"
+            if not is_cancelled(lines):
+                how = f"is {status}: nobody works on it any more who could hear the note"
+            anew = self._again(playbook.name, known.identity.inputs)
+            raise Refused(f"run {known.identity.run_id} {how}", remedy=f"Start anew: {anew} --new-run")
+        if over:
             return self._already_ended(known)
         for remark in self.setup.remarks():
             self.view.remark(remark)
@@ -490,11 +486,7 @@ class Runs:
             lock.release()
 
     def _parent(self, playbook: Playbook, inputs: Any) -> Parent | None:
-        key = playbook.key(inputs)
-        last = last_run(self.root, playbook.name, key)
-        return starting_parent(
-            self.environ, self.root, playbook.name, key, last.identity.run_id if last is not None else None
-        )
+        return starting_parent(self.environ, self.root, playbook.name, playbook.key(inputs))
 
 
 def leave(folder: RunFolder, journal: Journal) -> None:

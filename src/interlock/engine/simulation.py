@@ -35,9 +35,9 @@ from interlock.engine.people import record_decision
 from interlock.engine.playing import Finished, play
 from interlock.engine.run import Run
 from interlock.engine.simulated_repository import SimulatedRepository, Trouble
-from interlock.engine.standing import waiting_gate
 from interlock.engine.world import CommandCall, Imported, Layer
 from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault, Refused
+from interlock.telemetry import waiting_gate
 from interlock.workspace import Change, ChangeKind, Exit, Found, Scope
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""What a run's journal tells: facts per dispatch, totals, how work side by side went, lines for people, reports."""
+"""What a run's journal tells: how it stands, facts, totals, how work side by side went, lines for people, reports."""
 
 from interlock.telemetry.facts import Totals, dispatch_rows, totals
 from interlock.telemetry.lines import (
@@ -35,6 +35,7 @@ from interlock.telemetry.report import (
     write_report,
 )
 from interlock.telemetry.schedule import Path, Scheduled, Span, critical_path, dispatch_spans, most_at_once, schedules
+from interlock.telemetry.standing import Standing, State, Waiting, decided_gates, is_cancelled, standing, waiting_gate
 
 __all__ = [
     "INDENT",
@@ -46,8 +47,11 @@ __all__ = [
     "Report",
     "Scheduled",
     "Span",
+    "Standing",
+    "State",
     "Told",
     "Totals",
+    "Waiting",
     "Weight",
     "clock",
     "complaint",
@@ -55,6 +59,7 @@ __all__ = [
     "counted",
     "critical_path",
     "dated",
+    "decided_gates",
     "decision",
     "dispatch_rows",
     "dispatch_spans",
@@ -62,6 +67,7 @@ __all__ = [
     "html",
     "in_words",
     "indented",
+    "is_cancelled",
     "is_good",
     "lined",
     "markdown",
@@ -73,9 +79,11 @@ __all__ = [
     "seconds_between",
     "spent",
     "spoken_command",
+    "standing",
     "tell",
     "totals",
     "verdict_word",
+    "waiting_gate",
     "who",
     "write_report",
 ]

@@ -27,6 +27,7 @@ from interlock.telemetry.lines import (
 )
 from interlock.telemetry.narrator import Narrator
 from interlock.telemetry.schedule import Scheduled, schedules
+from interlock.telemetry.standing import State, standing
 
 REPORT = "report.md"
 UNKNOWN = "unknown"
@@ -274,20 +275,15 @@ def seconds_between(start: str, end: str) -> float:
 
 def _how_it_stands(lines: Sequence[LineLike]) -> tuple[str, str]:
     """Status and reason of the run's last ending or stop."""
-    for line in reversed(lines):
-        match line.event:
-            case "run.end":
-                reason = line.data.get("reason")
-                return str(line.data["status"]), reason if isinstance(reason, str) else ""
-            case "run.paused":
-                return "waiting", str(line.data["reason"])
-            case "gate.opened":
-                return "waiting", f"for a decision: {line.data['question']}"
-            case "run.interrupted" | "run.fault":
-                return "interrupted", str(line.data.get("what", ""))
-            case "run.resumed" | "run.start" | "run.reopened" | "gate.decided":
-                return "open", ""
-    return "not started", ""
+    now = standing(lines)
+    match now.state:
+        case State.ASKING:
+            return now.status, f"for a decision: {now.why}"
+        case State.DECIDED | State.CUT_OFF:
+            return "open", ""
+        case State.UNBORN:
+            return now.state.value, ""
+    return now.status, str(now.why)
 
 
 def _with_subjects(lines: Sequence[LineLike]) -> Iterator[tuple[Mapping[str, Any], str]]:

@@ -50,8 +50,9 @@ def row(name: str) -> Member:
 
 
 def votes(cluster: Cluster, stands: Iterable[Stand]) -> list[Vote]:
-    """The members of a cluster, as they stand; more than it has are votes that count with the others."""
-    rows = [(one.blocks, one.optional) for one in MEMBERS.of(cluster)]
+    """The first and the last members of a cluster, as they stand; a fifth counts with the others."""
+    names = MEMBERS.names(cluster)
+    rows = [(row(name).blocks, row(name).optional) for name in (*names[:3], names[-1])]
     pairs = zip_longest(stands, rows, fillvalue=None)
     return [Vote(stand, *(known or (Blocks.WITH_OTHERS, True))) for stand, known in pairs if stand is not None]
 

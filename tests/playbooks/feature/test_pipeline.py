@@ -33,7 +33,7 @@ from .conftest import (
 
 @pytest.mark.req("FT-02", "FT-150", "FT-09", "FT-19", "FT-54")
 def test_a_clean_run_goes_through_every_step_in_order(bench: Bench) -> None:
-    """Ten steps, twenty-one calls, DONE, exit 0; memories are merged after each agent or cluster."""
+    """Ten steps, a call of each, DONE, exit 0; memories are merged after each agent or cluster."""
     close = bench.play()
     assert (close.exit_code, close.output) == (0, "DONE: feature login is complete")
     assert bench.steps == ["0", "1", "2", "3", "3b", "4", "5", "6", "7", "8"]
@@ -346,7 +346,7 @@ def test_every_return_is_recorded_with_its_nine_facts(bench: Bench) -> None:
     bench.ever("r-knowledge", ERROR)
     bench.play()
     returned = {one["agent"]: one for one in bench.events("agent.returned")}
-    assert len(returned) == 21
+    assert set(returned) == set(bench.called)
     assert returned["ct-security"] == {
         "agent": "ct-security", "step": "3b.1", "pattern": "A", "status": "DONE", "retries": 0, "failure": "",
         "iteration": 1, "human": False,

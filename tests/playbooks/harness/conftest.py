@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock.engine import CommandResult, Options
-from interlock.engine.journal import Line
+from interlock import testing
+from interlock.engine import CommandResult, Options, Playbook
 from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
-from interlock.playbooks.harness import HarnessInputs, example_files, harness_of, run_report, run_state
+from interlock.playbooks.harness import HarnessInputs, example_files, harness, harness_of, run_report, run_state
 from interlock.playbooks.harness.rehearsing import Governed
 from interlock.playbooks.harness.run_report import RunReport, report_path
 from interlock.playbooks.harness.run_state import RunState
@@ -124,11 +124,11 @@ def person(bench: Bench, path: str, old: str, new: str) -> Change:
 
 
 @dataclass
-class Bench:
+class Bench(testing.Bench):
     """The example workspace; `play` runs the task in it against simulated agents."""
 
+    playbook: Playbook = harness
     files: dict[str, str | bytes] = field(default_factory=lambda: dict(example_files()))
-    simulation: Any = None
     lifecycle: Lifecycle = LIFECYCLE
 
     def set(self, path: str, old: str, new: str) -> None:
@@ -158,10 +158,10 @@ class Bench:
         world = SimulatedWorld(
             self.files, agent if idle else working(agent), **({"command": command} if command else {})
         )
-        process = harness_of(self.lifecycle.stages)
+        process = harness if self.lifecycle is LIFECYCLE else harness_of(self.lifecycle.stages)
         given = inputs or HarnessInputs(TASK)
-        self.simulation = Governed(process, given, world, options=options, approves=attended)
-        return self.simulation
+        self._simulation = Governed(process, given, world, options=options, approves=attended)
+        return self._simulation
 
     def play(self, agent: Agent = best, **how: Any) -> Finished:
         return self.simulate(agent, **how).go()
@@ -191,9 +191,6 @@ class Bench:
     def tree(self) -> dict[str, bytes]:
         return dict(self.simulation.world.tree.files)
 
-    def text(self, path: str) -> str:
-        return self.tree[path].decode()
-
     @property
     def state(self) -> RunState:
         return run_state.parse_text(self.text(RUN_STATE), self.lifecycle)
@@ -209,17 +206,6 @@ class Bench:
     def history(self) -> list[tuple[str, str]]:
         """Stage and outcome of each execution."""
         return [(row[1], row[3]) for row in self.rows(run_report.Log.HISTORY)]
-
-    @property
-    def lines(self) -> list[Line]:
-        return list(self.simulation.lines)
-
-    def events(self, name: str) -> list[Mapping[str, Any]]:
-        return [line.data for line in self.lines if line.event == name]
-
-    @property
-    def called(self) -> list[str]:
-        return [request.agent for request in self.simulation.world.calls]
 
     def blocked(self) -> str:
         """The stop reason, which both documents and the last stop give alike."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+import pytest
 
 from interlock.playbooks import NAMES, load
 from interlock.playbooks.harness import example_files, harness
 from interlock.playbooks.harness.settings import HarnessSettings
+from interlock.playbooks.harness.stages import LIFECYCLE
 from tests.playbooks.harness.conftest import Bench
 
 PAGE = (Path(__file__).parents[3] / "docs" / "playbooks" / "harness.md").read_text("utf-8")
@@ -17,6 +21,17 @@ def test_the_page_names_every_setting_agent_and_document() -> None:
     for name in (*HarnessSettings.model_fields, *harness.agents, *example_files()):
         if not name.startswith("harness/tasks/"):
             assert name.rsplit("/", 1)[-1] in PAGE, name
+
+
+@pytest.mark.req("OW-10")
+def test_the_page_has_every_row() -> None:
+    """Each stage that works with its agent and the least structure of its artifact, in order."""
+    rows = re.findall(r"^\| (.+) \| `(.+)` \| (`.+) \|$", PAGE, re.MULTILINE)
+    for (name, agent, structure), stage in zip(rows, LIFECYCLE.working, strict=True):
+        assert (name, agent) == (stage.name, stage.agent)
+        marks = [f"{mark.label}:" for mark in stage.judging.marks] if stage.judging else []
+        headings = stage.judging.headings if stage.judging else stage.contract.headings if stage.contract else ()
+        assert re.findall("`(.+?)`", structure) == [*marks, *headings]
 
 
 def test_the_playbook_is_known_by_its_name() -> None:

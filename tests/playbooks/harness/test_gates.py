@@ -58,7 +58,7 @@ def test_the_run_waits_before_complete(bench: Bench) -> None:
     simulation.decide("approve", who="Ben Ott")
     assert simulation.go().exit_code == 0
     assert [(approval.gate, approval.who) for approval in bench.state.approvals] == [
-        ("Build", "ann"),
+        ("Build", "somebody"),
         ("Complete", "Ben Ott"),
     ]
     assert bench.history[-1] == ("Awaiting Approval", "Approved")

@@ -67,7 +67,7 @@ ONCE = ["po-spec", "feature-design", "tech-lead", "build", "security", "qa"]
 
 def new(files: Mapping[str, str | bytes] | None = None) -> Bench:
     """A workspace of the process with the new stage, as `init` makes it, or with files of before."""
-    bench = Bench(dict(example_files(WITH_SECURITY) if files is None else files), lifecycle=WITH_SECURITY)
+    bench = Bench(files=dict(example_files(WITH_SECURITY) if files is None else files), lifecycle=WITH_SECURITY)
     return bench.autonomous()
 
 
@@ -142,7 +142,7 @@ def test_a_workspace_of_before_runs_as_it_did(bench: Bench, until: str) -> None:
     """With its standards and contracts, from wherever its run-state stands; nobody reviews what no task asks for."""
     bench.autonomous().play(flags={"until": until})
     before = bench.called
-    later = Bench(dict(bench.tree), lifecycle=WITH_SECURITY)
+    later = Bench(files=dict(bench.tree), lifecycle=WITH_SECURITY)
     assert later.play().exit_code == 0
     assert [*before, *later.called] == [stage.agent for stage in STAGES if stage.agent]
     assert later.state.completed == Lifecycle(STAGES).names[:-1]
@@ -167,7 +167,7 @@ def test_a_task_of_before_asks_for_it_by_one_line(bench: Bench) -> None:
 def test_a_task_that_asks_for_it_on_the_way_is_not_overheard(bench: Bench) -> None:
     """Run-state has to say it too; then it comes next, if its turn is still to come."""
     bench.autonomous().play(flags={"until": "Build"})
-    later = Bench(dict(bench.tree), lifecycle=WITH_SECURITY)
+    later = Bench(files=dict(bench.tree), lifecycle=WITH_SECURITY)
     line = f"- Security Review: {REPORT}\n- QA:"
     later.set(TASK_FILE, "- QA:", line)
     assert later.refuse().what.startswith("Artifact path for Security Review differs: harness/run-state.md has none")
@@ -193,7 +193,7 @@ def test_a_task_that_asks_for_it_on_the_way_is_not_overheard(bench: Bench) -> No
 def test_what_a_standard_lists_must_agree(bench: Bench, path: str, old: str, new_text: str, what: str | None) -> None:
     """An optional stage may be left out; one that is named is held to its row, and a required one must be there."""
     bench.set(path, old, new_text)
-    later = Bench(bench.files, lifecycle=WITH_SECURITY)
+    later = Bench(files=bench.files, lifecycle=WITH_SECURITY)
     if what is None:
         assert later.autonomous().play().exit_code == 0
     else:

@@ -68,7 +68,7 @@ def test_the_report_has_everything(bench: Bench) -> None:
     assert (fields["Current Stage"], fields["Status"]) == ("Build", "Awaiting Approval")
     assert fields["Current Run ID"] == bench.state.run_id
     assert fields["Stop Reason"] == "Approval required before Build"
-    assert dict(bench.report.artifacts) == {str(stage): path for stage, path in bench.state.artifacts.items()}
+    assert "\n".join(f"- {stage}: {path}" for stage, path in bench.state.artifacts.items()) in bench.text(REPORT)
     assert [row[:4] for row in bench.rows(Log.HISTORY)] == [
         ("RUN-2026-01-04-TASK-001-SPEC", "Specification", "po-spec", "Completed"),
         ("RUN-2026-01-04-TASK-001-DESIGN", "Design", "feature-design", "Completed"),

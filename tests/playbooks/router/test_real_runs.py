@@ -202,7 +202,7 @@ time.sleep(600)
 def test_partial_results_are_asked_for_and_relayed(place: Place) -> None:
     """An agent that sees the request and answers in time is relayed as partial."""
     settings = (place.root / "interlock.toml").read_text("utf-8")
-    place.write("interlock.toml", settings.replace("partial_grace_s = 1.5", "partial_grace_s = 120"))
+    place.write("interlock.toml", settings.replace("partial_grace_s = 1.5", "partial_grace_s = 30"))
     place.command("plan", "timeout: 1\nrouting:\n  default: planner")
     finished = place.run(
         "/plan 196",

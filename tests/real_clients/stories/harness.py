@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from interlock.playbooks.harness import HarnessInputs, example_files, run_state
 from interlock.playbooks.harness.run_report import report_path
+from interlock.playbooks.harness.stages import LIFECYCLE
 from tests.real_clients.house import CHANGED, LOGIN, MISCHIEF, SESSION, TEST, House, Story, by
 from tests.real_clients.person import CODES, REMARKS, Remark
 from tools.model_server import Rule, Say, Shell, Write
@@ -54,7 +55,7 @@ def stage(agent: str, artifact: str, *before: Step) -> Rule:
 
 
 def check(house: House) -> None:
-    state = run_state.parse_text(house.text(run_state.PATH))
+    state = run_state.parse_text(house.text(run_state.PATH), LIFECYCLE)
     assert (state.stage, state.status) == ("Complete", "Complete")
     assert len(house.events("gate.decided")) == 2
     assert set(house.git("diff", "--name-only").splitlines()) == {"README.md", *CHANGED}

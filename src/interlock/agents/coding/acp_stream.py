@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from interlock.agents.capped_file import OUTPUT_LIMIT
 from interlock.agents.coding.acp_profiles import PLAIN, Profile
-from interlock.agents.coding.dialect import Conclusion, count_of, list_of, mapping_of, subject_of, text_of
+from interlock.agents.coding.dialect import Conclusion, list_of, mapping_of, subject_of, text_of
 from interlock.agents.coding.events import (
     Event,
     Planned,
@@ -26,7 +26,7 @@ from interlock.agents.coding.events import (
     Warned,
 )
 from interlock.agents.coding.trouble import Cause, Trouble, trouble, used_up
-from interlock.agents.records import usage_from
+from interlock.agents.records import count_of, usage_from
 from interlock.agents.runner import Usage
 
 _SHOWN_AT_ONCE: Final = 1000

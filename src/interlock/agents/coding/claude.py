@@ -13,10 +13,8 @@ from interlock.agents.coding.dialect import (
     Invocation,
     Reading,
     RoleText,
-    count_of,
     list_of,
     mapping_of,
-    number_of,
     plan_of,
     subject_of,
     text_of,
@@ -34,7 +32,7 @@ from interlock.agents.coding.events import (
     Waits,
 )
 from interlock.agents.coding.trouble import Cause, Trouble, trouble
-from interlock.agents.records import usage_from
+from interlock.agents.records import count_of, number_of, usage_from
 from interlock.agents.runner import Usage
 
 _ENVIRONMENT: Final = {

@@ -18,7 +18,6 @@ from interlock.agents.coding.dialect import (
     Invocation,
     Reading,
     RoleText,
-    count_of,
     list_of,
     mapping_of,
     text_of,
@@ -39,6 +38,7 @@ from interlock.agents.coding.events import (
 )
 from interlock.agents.coding.toml_text import inline_table, toml_string
 from interlock.agents.coding.trouble import Trouble, trouble, used_up
+from interlock.agents.records import count_of
 
 _SETTINGS: Final = (
     'approval_policy="never"',

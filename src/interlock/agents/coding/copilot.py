@@ -18,7 +18,6 @@ from interlock.agents.coding.dialect import (
     Invocation,
     Reading,
     RoleText,
-    count_of,
     mapping_of,
     subject_of,
     text_of,
@@ -34,6 +33,7 @@ from interlock.agents.coding.events import (
     Warned,
 )
 from interlock.agents.coding.trouble import Cause, Trouble, trouble
+from interlock.agents.records import count_of
 from interlock.agents.runner import Usage
 
 _ENVIRONMENT: Final = {"COPILOT_AUTO_UPDATE": "false"}

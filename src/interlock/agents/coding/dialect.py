@@ -6,7 +6,6 @@ A dialect is pure: it makes a command line out of an `Ask` and events out of lin
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -191,22 +190,6 @@ def mapping_of(value: object) -> Mapping[str, Any]:
 
 def list_of(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def count_of(value: object) -> int | None:
-    """A number of tokens; None for anything that is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def number_of(value: object) -> float | None:
-    """A finite number; None for anything that is none, also for one beyond all measure."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 def tokens_of(read: int | None, written: int | None) -> Usage | None:

@@ -17,7 +17,6 @@ from interlock.agents.coding.dialect import (
     Ask,
     Invocation,
     Reading,
-    count_of,
     list_of,
     mapping_of,
     plan_of,
@@ -27,6 +26,7 @@ from interlock.agents.coding.dialect import (
 )
 from interlock.agents.coding.events import Event, SessionBegan, Spent, Spoke, ToolState, Warned
 from interlock.agents.coding.trouble import Cause, Trouble, trouble
+from interlock.agents.records import count_of
 
 _ENVIRONMENT: Final = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 _NO_SEARCH: Final = '[[rule]]\ntoolName = ["glob"]\ndecision = "deny"\npriority = 999\n'

@@ -15,17 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from interlock.agents.coding.dialect import (
-    Ask,
-    Invocation,
-    Reading,
-    count_of,
-    fits,
-    mapping_of,
-    plan_of,
-    subject_of,
-    text_of,
-)
+from interlock.agents.coding.dialect import Ask, Invocation, Reading, fits, mapping_of, plan_of, subject_of, text_of
 from interlock.agents.coding.events import (
     Event,
     SessionBegan,
@@ -36,7 +26,7 @@ from interlock.agents.coding.events import (
     ToolUsed,
 )
 from interlock.agents.coding.trouble import Cause, Trouble, trouble
-from interlock.agents.records import usage_from
+from interlock.agents.records import count_of, usage_from
 from interlock.agents.runner import Usage
 
 _VARIABLE: Final = "OPENCODE_CONFIG_CONTENT"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from interlock.documents import Document, DocumentState
 from interlock.errors import DocumentInvalid
 
 
@@ -17,6 +18,13 @@ class Escalation(DocumentInvalid):
         super().__init__(cause, path=path, line=line, expected=expected, remedy=cure)
         self.several: tuple[Escalation, ...] = ()
         """The problems of which it consists, where there are several."""
+
+
+def text_of(document: Document, cure: str = "Make it a plain UTF-8 file.") -> str:
+    """What a document says; Escalation where it cannot be read."""
+    if document.state is not DocumentState.OK:
+        raise Escalation(document.path, f"{document.path}: unreadable: {document.problem}", cure)
+    return document.text
 
 
 class Problems:

@@ -35,11 +35,6 @@ class Found:
     parked: Document | None = None
     """The run-state of this task as it was when another one took its place."""
 
-    @property
-    def begins(self) -> bool:
-        """Whether a run-state has to be made for the task."""
-        return self.mine is None or self.parked is not None
-
 
 async def open_task(run: Run, lifecycle: Lifecycle, inputs: HarnessInputs) -> tuple[Ledger, Stint]:
     """The task, ready for the next stage; the run stops where nothing is to be done."""
@@ -96,7 +91,7 @@ async def begin(
     if found.parked is not None:
         first = found.parked.encode(found.parked.text)
         await run.set_aside(found.parked.path)
-    elif found.begins:
+    elif found.mine is None:
         first = templates.first_state(references.templates[templates.RUN_STATE], state)
     await ledger.begin(
         first,

@@ -34,6 +34,9 @@ from interlock.testing import (
     SimulatedWorld,
     Simulation,
     best,
+    both,
+    says,
+    writes,
 )
 
 TASK = "TASK-001"
@@ -74,12 +77,8 @@ def _artifact(request: Any) -> str:
     return str(request.contract.artifacts[0].path)
 
 
-def _says(message: str) -> Any:
-    return lambda _request, act: replace(act, files={}, message=message)
-
-
-def also(path: str) -> Any:
-    return lambda _request, act: replace(act, files={**act.files, path: "mine\n"})
+def silent(_request: Any, act: Act) -> Act:
+    return replace(act, files={})
 
 
 def half(lifecycle: Lifecycle, request: Any, act: Act) -> Act:
@@ -133,11 +132,11 @@ def deviations(lifecycle: Lifecycle) -> tuple[Deviation, ...]:
     return (
         *(one for one in STANDARD if one.name != "lies"),
         *LIARS,
-        Deviation("writes nothing", lambda _request, act: replace(act, files={})),
+        Deviation("writes nothing", silent),
         Deviation("gives half a result", partial(half, lifecycle), judges),
-        Deviation("says error", _says("It cannot be done.\n\nStatus: error\n")),
-        Deviation("changes run-state", also(run_state.PATH)),
-        Deviation("changes a standard", also("harness/standards/task-lifecycle.md")),
+        Deviation("says error", both(silent, says("It cannot be done.\n\nStatus: error\n"))),
+        Deviation("changes run-state", writes({run_state.PATH: "mine\n"})),
+        Deviation("changes a standard", writes({"harness/standards/task-lifecycle.md": "mine\n"})),
         Deviation("finds issues", partial(negative, lifecycle), judges),
         Deviation("a person makes remarks", remarked, builds_code),
         Deviation("a person moves the task", moved, lambda request: bool(request.agent == second)),
@@ -157,8 +156,7 @@ STRAYS = ("changes run-state", "changes a standard")
 
 
 def lifecycle_of(played: Played) -> Lifecycle:
-    assert isinstance(played.simulation, Governed)
-    return played.simulation.lifecycle
+    return played.simulation.lifecycle if isinstance(played.simulation, Governed) else LIFECYCLE
 
 
 def documents(played: Played) -> tuple[RunState, RunReport]:

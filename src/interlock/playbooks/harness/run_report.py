@@ -104,7 +104,6 @@ class RunReport:
     """A report that was read and whose chains are whole."""
 
     fields: Mapping[str, str]
-    artifacts: Mapping[str, str]
     rows: Mapping[Log, tuple[tuple[str, ...], ...]]
     """The cells of each table, without the links."""
 
@@ -188,8 +187,7 @@ def parse_text(text: str, path: str) -> RunReport:
     if problem := next(_problems(document), None):
         raise _malformed(path, problem)
     fields = {name: found.value for name, found in document.fields(head(document)).items()}
-    listed = {name: found.value for name, found in document.fields(f"## {ARTIFACTS}").items()}
-    return RunReport(fields, listed, {log: tuple(row[:-1] for row in _rows(document, log)) for log in Log})
+    return RunReport(fields, {log: tuple(row[:-1] for row in _rows(document, log)) for log in Log})
 
 
 def _problems(document: Sections) -> Iterator[str]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from interlock.documents import Document, DocumentState, Sections, one_line
-from interlock.playbooks.harness.escalation import Escalation, sentence
+from interlock.documents import Document, Sections, one_line
+from interlock.playbooks.harness.escalation import Escalation, sentence, text_of
 from interlock.playbooks.harness.splices import Splices, is_bullet, sections_of
 from interlock.playbooks.harness.stages import REMEDIATIONS, Gate, Lifecycle, Stage, TaskStatus
 from interlock.playbooks.harness.task_file import Task, artifact_paths, yes_or_no
@@ -226,9 +226,7 @@ def head(document: Sections) -> str | None:
 
 def parse(document: Document, lifecycle: Lifecycle) -> RunState:
     """The state in the document; Escalation names what is not in order."""
-    if document.state is not DocumentState.OK:
-        raise Escalation(PATH, f"{PATH}: unreadable: {document.problem}", "Restore it from version control.")
-    return parse_text(document.text, lifecycle)
+    return parse_text(text_of(document, "Restore it from version control."), lifecycle)
 
 
 @lru_cache(maxsize=1024)

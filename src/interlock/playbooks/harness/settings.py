@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, Strict
 
+from interlock.playbooks.harness.stages import LIFECYCLE
 from interlock.settings import Name, Table
+
+if TYPE_CHECKING:
+    StageName = str
+else:
+    StageName = Literal[tuple(stage.name for stage in LIFECYCLE.working)]
 
 
 class HarnessSettings(Table):
@@ -15,9 +21,7 @@ class HarnessSettings(Table):
     builtin_templates: bool = Field(
         default=False, description="Use interlock's own templates where `harness/templates/` has none."
     )
-    until: Literal["Specification", "Design", "Implementation Planning", "Build", "QA"] | None = Field(
-        default=None, description="Stop after this stage; unset: go on as far as possible."
-    )
+    until: StageName | None = Field(default=None, description="Stop after this stage; unset: go on as far as possible.")
     max_stages: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Stop after so many stages; unset: go on as far as possible."
     )

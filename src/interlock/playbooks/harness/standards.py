@@ -20,7 +20,7 @@ from interlock.documents import Document, DocumentState, Fence, Sections, load_y
 from interlock.engine import Run, Scope
 from interlock.errors import DocumentInvalid, PathRefused
 from interlock.playbooks.harness import run_state
-from interlock.playbooks.harness.escalation import Escalation, Problems
+from interlock.playbooks.harness.escalation import Escalation, Problems, text_of
 from interlock.playbooks.harness.stages import (
     ARTIFACT,
     PATH,
@@ -74,7 +74,7 @@ def _transitions(lifecycle: Lifecycle) -> Iterator[tuple[str, str, str]]:
 def check_standard(document: Document, lifecycle: Lifecycle) -> None:
     """Escalation when a standard says something else than the engine does."""
     path = document.path
-    said = _the_block(_text(document), path, lifecycle)
+    said = _the_block(text_of(document), path, lifecycle)
     if said is None:
         return
     table = tables(lifecycle.taken(set(_words(said))))[path]
@@ -103,7 +103,7 @@ def _words(data: Any) -> Iterator[str]:
 
 def is_prose(document: Document, lifecycle: Lifecycle) -> bool:
     """Whether a standard has nothing that could be compared: agents are to read it (EV-41)."""
-    text = _text(document)
+    text = text_of(document)
     if document.path == CONTRACTS:
         return not _contract_blocks(text, CONTRACTS)
     return _the_block(text, document.path, lifecycle) is None
@@ -123,13 +123,6 @@ def _the_block(text: str, path: str, lifecycle: Lifecycle) -> Mapping[str, Any] 
     return ours[0] if ours else None
 
 
-def _text(document: Document) -> str:
-    if document.state is not DocumentState.OK:
-        path = document.path
-        raise Escalation(path, f"{path}: unreadable: {document.problem}", "Make it a plain UTF-8 file.")
-    return document.text
-
-
 def _data(path: str, text: str, line: int) -> Any:
     try:
         return load_yaml(text, path, first_line=line)
@@ -142,7 +135,7 @@ def _data(path: str, text: str, line: int) -> Any:
 
 def parse_contracts(document: Document, lifecycle: Lifecycle) -> Mapping[str, StageContract]:
     """The contracts of all stages that work; Escalation names everything that is wrong in the file."""
-    return _parse_contracts(_text(document), document.path, lifecycle)
+    return _parse_contracts(text_of(document), document.path, lifecycle)
 
 
 @lru_cache(maxsize=16)

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from interlock.documents import Document, DocumentState, Sections, one_line, plain_parts
 from interlock.engine import Scope
 from interlock.errors import PathRefused
-from interlock.playbooks.harness.escalation import Escalation, Problems
+from interlock.playbooks.harness.escalation import Escalation, Problems, text_of
 from interlock.playbooks.harness.stages import Lifecycle
 
 FOLDER = "harness/tasks"
@@ -76,9 +76,7 @@ def parse_task(document: Document, lifecycle: Lifecycle) -> Task:
     path = document.path
     if document.state is DocumentState.MISSING:
         raise Escalation(path, f"Task file not found: {path}", f"Write it, or name a task that has a file in {FOLDER}.")
-    if document.state is not DocumentState.OK:
-        raise Escalation(path, f"{path}: unreadable: {document.problem}", "Make it a plain UTF-8 file.")
-    text, problems = Sections(document.text, path), Problems()
+    text, problems = Sections(text_of(document), path), Problems()
     title = next((section for section in text.sections if section.level == 1 and section.title), None)
     if title is None:
         raise Escalation(*missing(path, "Title", "Begin the file with a line '# <title>'."))

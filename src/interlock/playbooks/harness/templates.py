@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from importlib import resources
 
-from interlock.documents import Document, DocumentState, render_yaml
+from interlock.documents import Document, render_yaml
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.harness import run_report, run_state, standards
-from interlock.playbooks.harness.escalation import Escalation
+from interlock.playbooks.harness.escalation import Escalation, text_of
 from interlock.playbooks.harness.run_report import Log
 from interlock.playbooks.harness.run_state import RunState, hole
 from interlock.playbooks.harness.stages import LIFECYCLE, Lifecycle
@@ -63,11 +63,10 @@ def load(document: Document) -> str:
     One that is prose, without any of our holes, leaves the shipped one in force (EV-41).
     """
     path = document.path
-    if document.state is not DocumentState.OK:
-        raise Escalation(path, f"{path}: unreadable: {document.problem}", "Make it a plain UTF-8 file.")
+    text = text_of(document)
     if is_prose(document):
         return built_in(path)
-    if problem := _problem(document.text, path):
+    if problem := _problem(text, path):
         raise Escalation(
             path,
             f"{path}: malformed: {problem}",

@@ -95,7 +95,7 @@ async def sent_back_by(run: Run, ledger: Ledger) -> str:
     judges = [row.name for row, judging in state.lifecycle.judges if judging.returns_to == state.stage]
     judges = [name for name in judges if name in state.artifacts]
     shown = sent_back_with(parse(await run.read(ledger.report)), state.stage)
-    return next((name for name in judges if state.artifacts[name] == shown), judges[-1])
+    return next((name for name in judges if state.artifacts[name] == shown), judges[-1] if judges else "")
 
 
 async def proofs_for(run: Run, state: RunState, stint: Stint) -> tuple[Proof, ...]:

@@ -175,7 +175,8 @@ class Nursery:
             try:
                 launcher.start(order, env, stdin)
             except (OSError, ValueError):
-                launcher.dismiss()
+                if launcher.pid:  # It was there, and is gone; nobody waits for one that never came.
+                    launcher.dismiss()
                 ready = None
                 self.close()
             else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interlock.engine.journal import Line
+from interlock.telemetry.facts import LineLike
 
 
 class State(StrEnum):
@@ -24,7 +24,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Standing:
-    """How a run stands, and in whose or what words: the reason of an end or a pause, a fault."""
+    """How a run stands, with the words for it: the reason of an end or a pause, a question, a fault."""
 
     state: State
     status: str = "interrupted"
@@ -42,7 +42,7 @@ class Standing:
         return self.state.value
 
 
-def standing(lines: Sequence[Line]) -> Standing:
+def standing(lines: Sequence[LineLike]) -> Standing:
     """How a run stands; only lines of runs and gates tell it.
 
     What stopped it need not be its last line: members of a cluster that work beside a stop still come to their ends.
@@ -54,7 +54,8 @@ def standing(lines: Sequence[Line]) -> Standing:
                 reason = line.data.get("reason")
                 return Standing(State.ENDED, str(line.data["status"]), reason if isinstance(reason, str) else "")
             case "gate.opened":
-                return Standing(State.DECIDED if line.key in decided else State.ASKING, "waiting")
+                state = State.DECIDED if line.key in decided else State.ASKING
+                return Standing(state, "waiting", line.data["question"])
             case "run.paused":
                 return Standing(State.PAUSED, "waiting", line.data["reason"])
             case "run.interrupted":
@@ -76,13 +77,15 @@ class Waiting:
     choices: tuple[Mapping[str, str], ...]
     digests: Mapping[str, str]
     opening: int
+    handed_over: bool = False
+    """Whether another process, which works on the run, got the answer and is to record it."""
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(choice["name"] for choice in self.choices)
 
 
-def decided_gates(lines: Sequence[Line]) -> set[str | None]:
+def decided_gates(lines: Sequence[LineLike]) -> set[str | None]:
     """The keys of gates that have their answer; a run that was opened again may have forgotten some (EN-20)."""
     decided: set[str | None] = set()
     for line in lines:
@@ -93,7 +96,7 @@ def decided_gates(lines: Sequence[Line]) -> set[str | None]:
     return decided
 
 
-def waiting_gate(lines: Sequence[Line]) -> Waiting | None:
+def waiting_gate(lines: Sequence[LineLike]) -> Waiting | None:
     """The gate at which a run is parked."""
     decided = decided_gates(lines)
     for line in reversed(lines):
@@ -112,6 +115,6 @@ def waiting_gate(lines: Sequence[Line]) -> Waiting | None:
     return None
 
 
-def is_cancelled(lines: Sequence[Line]) -> bool:
+def is_cancelled(lines: Sequence[LineLike]) -> bool:
     """Whether a person ended the run for good (EV-24)."""
     return bool(lines) and lines[-1].event == "run.end" and bool(lines[-1].data.get("cancelled"))
