@@ -8,7 +8,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))  # also where it is run by path
 
 import hasty  # type: ignore[import-not-found]
 import toy  # type: ignore[import-not-found]

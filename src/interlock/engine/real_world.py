@@ -152,8 +152,10 @@ class RealLayer:
         await self._base.allows_start()
 
     async def rest(self) -> None:
-        await self._layer.settled()
-        await self._base.rest()
+        try:
+            await self._layer.settled()
+        finally:  # also where somebody cancels again while this waits
+            await self._base.rest()
 
     async def close(self) -> None:
         await self.rest()

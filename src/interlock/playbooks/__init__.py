@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from interlock.engine.definition import Playbook
     from interlock.settings import Settings
 
-SHIPPED = ("feature", "harness", "roadmap", "router", "ticket")
-NAMES: tuple[str, ...] = SHIPPED
+_SHIPPED = ("feature", "harness", "roadmap", "router", "ticket")
+NAMES: tuple[str, ...] = _SHIPPED
 """Those that can be asked for."""
 
 
@@ -28,7 +28,7 @@ def settings_model() -> type[Settings]:
     """The settings of interlock with the tables of all playbooks; none of them is opened for it."""
     from interlock.settings import with_tables  # pydantic: not for those who only ask for names
 
-    homes = {name: import_module(f"{__name__}.{name}.settings") for name in SHIPPED}
+    homes = {name: import_module(f"{__name__}.{name}.settings") for name in _SHIPPED}
     return with_tables({name: getattr(home, f"{name.capitalize()}Settings") for name, home in homes.items()})
 
 

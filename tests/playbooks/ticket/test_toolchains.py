@@ -184,9 +184,9 @@ def test_each_command_knows_where_it_was_found() -> None:
 
 @pytest.mark.req("TK-36")
 @pytest.mark.parametrize("kind", PROJECTS)
-def test_the_commands_of_a_project_are_found(place: Place, kind: str) -> None:
+def test_the_commands_of_a_project_are_found(tmp_path: Path, kind: str) -> None:
     """The Planner's brief has them, as a dry run shows it; nothing has to be said."""
-    project = PROJECTS[kind]
+    project, place = PROJECTS[kind], Place(tmp_path / "work")
     place.begin(project.files)
     plan = asyncio.run(place.app().plan(ticket, TicketInputs(REQUEST)))
     assert plan.before is not None
