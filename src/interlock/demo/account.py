@@ -11,12 +11,6 @@ from typing import Any
 from interlock.engine.journal import Line
 
 WIDTH = 96
-JUDGES: Mapping[str, tuple[str, ...]] = {
-    "ct_cluster": ("security", "scalability", "maintainability", "strategy"),
-    "v_cluster": ("build", "tests", "tasks", "feature"),
-    "r_cluster": ("security", "quality", "testing"),
-}
-"""Whose word each rule of a cluster is given, in its order."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +18,11 @@ class Decided:
     """One decision of a cluster: the words it was made from, and its result."""
 
     rule: str
-    words: tuple[str, ...]
+    words: Mapping[str, str]
     result: str
 
     def __str__(self) -> str:
-        given = (f"{judge} {word}" for judge, word in zip(JUDGES[self.rule], self.words, strict=True))
+        given = (f"{judge} {word}" for judge, word in self.words.items())
         return f"{self.rule} -> {self.result}, from: {', '.join(given)}"
 
 
@@ -110,7 +104,7 @@ class Account:
 
     def decisions(self, rule: str) -> tuple[Decided, ...]:
         return tuple(
-            Decided(rule, tuple(_words(line.data["inputs"]))[: len(JUDGES[rule])], str(line.data["out"]["result"]))
+            Decided(rule, _words(line.data["named"]), str(line.data["out"]["result"]))
             for line in self._of("decide")
             if line.data["out"]["rule"] == rule
         )
@@ -158,12 +152,6 @@ def most_at_once(lines: Iterable[Line]) -> int:
     return most
 
 
-def _words(inputs: Any) -> Iterator[str]:
-    """The words that a rule of a cluster was given: severities, statuses, grades."""
-    if isinstance(inputs, Mapping):
-        yield next(str(inputs[name]) for name in ("severity", "grade", "said") if name in inputs)
-    elif isinstance(inputs, str):
-        yield inputs
-    elif isinstance(inputs, Sequence):
-        for one in inputs:
-            yield from _words(one)
+def _words(named: Mapping[str, Any]) -> dict[str, str]:
+    """By judge: the word that a rule of a cluster was given; what else it was given is not a word."""
+    return {judge: word for judge, word in named.items() if isinstance(word, str)}
