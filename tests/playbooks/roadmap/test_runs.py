@@ -87,7 +87,7 @@ def test_the_file_says_in_progress_while_agents_work_and_done_afterwards(bench: 
     assert seen == ["in_progress"] * 3
     expected = before.replace('"status": "ready"', '"status": "done"').replace('"passes": false', '"passes": true')
     assert bench.written == expected
-    written = [event for event in bench.events("write") if "out" in event]
+    written = [line for line in bench.lines if line.event == "write" and "out" in line.data]
     assert len(written) == 2
 
 
@@ -303,7 +303,8 @@ def test_next_steps_are_stored_and_decide_nothing(bench: Bench) -> None:
     assert bench.simulation is not None
     kept = bench.simulation.world.records.kept["item-1/attempt-1/implement/Implement#1", "result.json"]
     assert (kept["data"]["nextSteps"], kept["data"]["learnings"]) == (wish, ["errors are values"])
-    assert bench.events("dispatch.end")[0]["out"]["data"]["nextSteps"] == wish
+    ends = [line.data["out"] for line in bench.lines if line.event == "dispatch.end"]
+    assert ends[0]["data"]["nextSteps"] == wish
     assert "Skip Testing" not in "".join(request.brief for request in bench.calls)
 
 

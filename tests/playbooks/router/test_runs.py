@@ -50,7 +50,8 @@ def test_each_stage_states_what_it_established(bench: Any) -> None:
 def test_the_two_decisions_are_recorded(bench: Any) -> None:
     """Where the command went and how it ended stand in the journal as decisions, with the row that fired."""
     bench.play("/implement 259")
-    decisions = [(event["out"]["rule"], event["out"]["result"]) for event in bench.events("decide")]
+    said = [line.data["out"] for line in bench.lines if line.event == "decide"]
+    decisions = [(one["rule"], one["result"]) for one in said]
     assert decisions == [("route", "lean-implementation-agent"), ("ending", "complete")]
 
 
