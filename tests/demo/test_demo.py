@@ -93,7 +93,7 @@ def test_the_tour_tells_what_happened_and_how_to_go_on(shown: Shown) -> None:
         "v_cluster -> NEEDS_REVISION, from: build DONE, tests NEEDS_REVISION, tasks DONE, feature NEEDS_REVISION",
         "v_cluster -> DONE, from: build DONE, tests DONE, tasks DONE, feature DONE",
         "interlock ran python3 -B -m unittest -q: exit 0, 1, 0",
-        "r_cluster -> DONE, from: security None, quality Minor, testing Minor",
+        "r_cluster -> DONE, from: security DONE/None, quality DONE/Minor, testing DONE/Minor",
         "2026-03-09,-4.50,Refund for the train",
         "show latest -C demo",
     ):
@@ -137,17 +137,15 @@ def test_without_the_replanned_task_a_test_really_fails(shown: Shown, tmp_path: 
 @pytest.mark.long
 def test_exactly_one_revision_and_one_replan(shown: Shown) -> None:
     """By the rows in the journal: two decisions each of CT and V, one turn of each loop, one review."""
-    severities = [[one["severity"] for one in row["inputs"][0]] for row in shown.decisions("ct_cluster")]
+    severities = [list(row["named"].values()) for row in shown.decisions("ct_cluster")]
     assert severities == [["High", "Low", "Low", "Low"], ["Low"] * 4]
     assert [row["out"]["result"] for row in shown.decisions("ct_cluster")] == ["NEEDS_REVISION", "DONE"]
-    statuses = [row["inputs"][:4] for row in shown.decisions("v_cluster")]
+    statuses = [list(row["named"].values())[:4] for row in shown.decisions("v_cluster")]
     assert statuses == [["DONE", "NEEDS_REVISION", "DONE", "NEEDS_REVISION"], ["DONE"] * 4]
     assert [row["out"]["result"] for row in shown.decisions("v_cluster")] == ["NEEDS_REVISION", "DONE"]
     assert [row["out"]["result"] for row in shown.decisions("r_cluster")] == ["DONE"]
     turns = [line.data["loop"] for line in shown.events("loop")]
     assert (turns.count("ct"), turns.count("replan")) == (1, 1)
-    steps = [line.data["because"] for line in shown.events("step")]
-    assert steps.count("CT NEEDS_REVISION, first time") == steps.count("V not DONE, replans left") == 1
 
 
 @pytest.mark.long
