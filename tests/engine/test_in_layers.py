@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from interlock import app
-from interlock.engine import Dispatch, Ending, Kind, Playbook, Run, Status, real
+from interlock.engine import Dispatch, Ending, Kind, Playbook, Run, Status, real_world
 from interlock.engine.folder import known_runs
 from interlock.engine.journal import Line
 from interlock.engine.playing import Finished
@@ -285,7 +285,7 @@ def test_a_command_cannot_leave_its_layer(repository: Path, tmp_path: Path) -> N
 def test_strict_refuses_to_run_where_nothing_can_confine(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without confinement no run begins; the reason is said. `auto` says once what is missing, and at gates."""
     monkeypatch.setattr(app, "open_layers", lambda workspace, **more: open_layers(workspace, **more, maker="copy"))
-    monkeypatch.setattr(real, "open_layers", app.open_layers)
+    monkeypatch.setattr(real_world, "open_layers", app.open_layers)
     with pytest.raises(ConfigInvalid, match="confined"):
         called(repository, CODER, "echo a > src/a.py", overrides={"sandbox": {"mode": "strict"}})
     assert known_runs(repository) == []
