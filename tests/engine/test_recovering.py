@@ -40,6 +40,23 @@ def test_an_agent_that_had_ended_is_not_called_again(workspace: Path, lost: str)
     assert not list((workspace / ".interlock" / "layers").glob("toy-*"))
 
 
+@pytest.mark.req("LY-38", "EN-35")
+def test_what_a_call_did_outside_its_scope_is_not_forgotten_in_a_crash(workspace: Path) -> None:
+    """It was journaled and taken out of the layer; then the engine died. Resume concludes from it what there is."""
+    agent = "cat > /dev/null; echo mine > outside.txt; echo made > made.md; echo DONE: fine"
+    dying = command_runs(workspace, single(SPEC), agent, tripwire=dies_before(workspace, "dispatch.importing"))
+    with pytest.raises(Crash):
+        asyncio.run(dying.run(dying.setup.playbooks[0], Work()))
+    wreck = command_runs(workspace, single(SPEC), "exit 9")
+    assert asyncio.run(wreck.resume("latest")).status is not Status.COMPLETE
+    lines = known_runs(workspace)[-1].folder.lines()
+    (said,) = [line.data["paths"] for line in lines if line.event == "scope.violation"]
+    assert said == ["outside.txt"]
+    end = next(line for line in lines if line.event == "dispatch.end")
+    assert (end.data["outcome"], end.data["reason"]) == ("FAIL", "scope_violation")
+    assert len([line for line in lines if line.event == "dispatch.start"]) == 1
+
+
 def dies_before(root: Path, event: str) -> Callable[[str], None]:
     """The process dies when a line of this kind would be synced, and the line is lost."""
 

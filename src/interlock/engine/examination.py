@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from interlock.workspace import ChangeKind, Found, Scope
 
 if TYPE_CHECKING:
     from interlock.engine.run import Run
+    from interlock.engine.slot import Slot
 
 READ_OF_ANSWER = 1_000_000
 """Bytes at the end of an answer in which its verdict is looked for."""
@@ -111,6 +112,7 @@ class Examiner:
         guarded = tuple(path for path in found.ignored if self._is_planted(plan, path))
         violations = (*changes.violations, *guarded)
         outside_patch = await self._keep_outside(trial, changes, violations, found)
+        violations = tuple(dict.fromkeys((*violations, *seen_before(slot, "scope.violation"))))
         work = await layer.work(changes.mine) if changes.mine else None
         difference, patch = b"", ""
         if work is not None:
@@ -135,12 +137,11 @@ class Examiner:
         if spec.contract.must_change and not [path for path in changes.mine if path not in spec.owed]:
             no_change = why_no_change(answer.data, (message, *texts.values()))
             verdict = verdict if no_change else changed_nothing(verdict)
-        if (
-            spec.kind is Kind.JUDGE
-            and (undone := (*changes.dropped, *changes.foreign))
-            and verdict.outcome is Outcome.OK
-        ):
-            verdict = on_another_tree(verdict, undone)
+        undone = dict.fromkeys(
+            (*changes.dropped, *changes.foreign, *seen_before(slot, "scope.cleaned", "foreign_write"))
+        )
+        if spec.kind is Kind.JUDGE and undone and verdict.outcome is Outcome.OK:
+            verdict = on_another_tree(verdict, tuple(undone))
             await layer.revert([path for path in changes.mine if path in spec.owed])  # it is to be written anew
         verdict = with_refusals(within_scope(verdict, violations, found), exit_.refused)
         kept = self._keep_answer(trial, exit_)
@@ -275,6 +276,15 @@ def with_refusals(verdict: Judgement, refused: Sequence[str]) -> Judgement:
         return verdict
     said = tuple(f"its client refused: {text}" for text in refused)
     return replace(verdict, complaints=(*said, *verdict.complaints))
+
+
+def seen_before(slot: Slot, *events: str) -> Iterator[str]:
+    """What a process that died meanwhile found in the layer after this call, and took out of it."""
+    start = slot.intent("dispatch.start")
+    for event in events:
+        for line in slot.intents(event):
+            if start is None or line.seq > start.seq:
+                yield from line.data["paths"]
 
 
 def within_scope(verdict: Judgement, violations: Sequence[str], found: Found) -> Judgement:
