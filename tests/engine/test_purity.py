@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -32,6 +33,7 @@ PLANTED = {
 }
 
 
+NAME = "planted_for_purity"
 PLAYBOOK = """
 from dataclasses import dataclass
 from interlock.engine import Ending, Run, playbook
@@ -47,20 +49,26 @@ async def planted(run: Run, inputs: Inputs) -> Ending:
 
 
 @pytest.fixture
-def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of a playbook that touches nothing."""
-    folder = tmp_path / "planted"
+    folder = tmp_path / NAME
     folder.mkdir()
     (folder / "__init__.py").write_text("")
     (folder / "playbook.py").write_text(PLAYBOOK)
     monkeypatch.syspath_prepend(tmp_path)
-    return folder
+    yield folder
+    forget()
+
+
+def forget() -> None:
+    """No other test finds the module that was planted here."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == NAME]:
+        del sys.modules[name]
 
 
 def planted_playbook(folder: Path) -> Playbook:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "planted"]:
-        del sys.modules[name]
-    found: Playbook = import_module("planted.playbook").planted
+    forget()
+    found: Playbook = import_module(f"{NAME}.playbook").planted
     assert str(found.folder) == str(folder)
     return found
 
@@ -69,7 +77,7 @@ def test_a_playbook_that_is_one_file_answers_for_that(planted: Path) -> None:
     """What stands beside it is not its own."""
     (planted / "playbook.py").rename(planted / "single.py")
     (planted / "other.py").write_text("import os\n")
-    planted_single = import_module("planted.single").planted
+    planted_single = import_module(f"{NAME}.single").planted
     assert touches(planted_single) == []
 
 
