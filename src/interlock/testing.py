@@ -126,11 +126,14 @@ class Bench:
         self.always[member] = change
         return self
 
-    def agent(self, request: AgentRequest) -> Act:
-        number = self.called_so_far[request.member]
-        self.called_so_far[request.member] += 1
+    def told(self, request: AgentRequest, number: int) -> Change | None:
+        """What a member was told to do at this call, counted from 0."""
         changes = self.script.get(request.member, [])
-        change = self.always.get(request.member) or (changes[number] if number < len(changes) else None)
+        return self.always.get(request.member) or (changes[number] if number < len(changes) else None)
+
+    def agent(self, request: AgentRequest) -> Act:
+        change = self.told(request, self.called_so_far[request.member])
+        self.called_so_far[request.member] += 1
         act = self.base(request)
         return act if change is None else change(request, act)
 

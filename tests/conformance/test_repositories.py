@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +22,7 @@ FIRST = {"README.md": "old\n", "src/a.txt": "one\n", "src/b.txt": "two\n", ".git
 MARK = "run-1/step/commit#1"
 
 
-class Stage:
+class Stage(ABC):
     """A repository with one commit, a person who works in it, and what can befall it."""
 
     repository: Repository
@@ -32,22 +33,22 @@ class Stage:
     def do(self, effect: Effect, mark: str = MARK) -> Any:
         return self.run(self.repository.do(effect, mark))
 
-    def put(self, path: str, text: str | None) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def put(self, path: str, text: str | None) -> None: ...
 
     def text(self, path: str) -> str | None:
         found = self.repository.content(path)
         return None if found is None else found.decode()
 
+    @abstractmethod
     def person_commits(self, message: str) -> None:
         """Everything as it is."""
-        raise NotImplementedError
 
-    def befall(self, trouble: Trouble) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def befall(self, trouble: Trouble) -> None: ...
 
-    def messages(self) -> list[str]:
-        raise NotImplementedError
+    @abstractmethod
+    def messages(self) -> list[str]: ...
 
     def committed(self, path: str) -> str:
         return self.run(self.repository.committed(path))

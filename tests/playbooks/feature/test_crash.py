@@ -12,8 +12,9 @@ import pytest
 from interlock.engine import Options, Simulation, Status
 from interlock.engine.simulation import Crash
 from interlock.playbooks.feature import rehearsal
+from interlock.testing import both, lasting, writes
 
-from .conftest import AT, Bench, both, lasting, plans, writes
+from .conftest import AT, Bench, plans
 from .site import MARK, Site
 
 pytestmark = pytest.mark.long

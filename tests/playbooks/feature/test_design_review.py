@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import AT, CRITICS, ERROR, RESEARCHERS, Bench, both, leaves_out, remembers, says, writes
+from interlock.testing import both, leaves_out, says, writes
+
+from .conftest import AT, CRITICS, ERROR, RESEARCHERS, Bench, remembers
 
 HIGH = both(
     remembers("High", finding="No rate limit."),

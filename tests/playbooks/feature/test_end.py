@@ -11,8 +11,9 @@ from interlock.engine import GateDecision
 from interlock.engine.lifecycle import forgotten
 from interlock.engine.people import check_decision, record_decision
 from interlock.engine.simulation import Crash
+from interlock.testing import both, says, writes
 
-from .conftest import AT, ERROR, RESEARCHERS, REVIEWERS, Bench, both, journal_of, plans, remembers, says, task, writes
+from .conftest import AT, ERROR, RESEARCHERS, REVIEWERS, Bench, journal_of, plans, remembers, task
 
 
 def decide(bench: Bench, choice: str, note: str = "") -> None:

@@ -12,8 +12,9 @@ from interlock.engine import Act, Status
 from interlock.engine.lifecycle import forgotten
 from interlock.playbooks.feature.memory_file import sample_memory
 from interlock.playbooks.feature.settings import FeatureSettings
+from interlock.testing import Change, both, writes
 
-from .conftest import AT, ERROR, VERIFIERS, Bench, Change, both, journal_of, plans, remembers, writes
+from .conftest import AT, ERROR, VERIFIERS, Bench, journal_of, plans, remembers
 from .test_end import decide
 
 SHOWN = "# Report\n\n- `make all`: exit 0\n"
@@ -157,7 +158,7 @@ def test_a_task_that_changed_nothing_is_not_done(bench: Bench, agent: str) -> No
     told = f"{member} changed nothing, because: it is there already"
     assert f"- to know: {told}" in str(close.output)
     for judge in ("v-build", "r-quality"):
-        assert told in bench.requests(judge)[-1].brief
+        assert told in bench.calls_of(judge)[-1].brief
 
 
 @pytest.mark.req("EV-10")

@@ -26,8 +26,9 @@ from interlock.playbooks.feature.members import (
 )
 from interlock.playbooks.feature.playbook import feature_of
 from interlock.playbooks.feature.rehearsing import rehearsal
+from interlock.testing import both, leaves_out, writes
 
-from .conftest import AT, Bench, both, leaves_out, plans, remembers, writes
+from .conftest import AT, Bench, plans, remembers
 from .test_end import decide
 
 ROW = reviewer(

@@ -8,8 +8,9 @@ import pytest
 
 from interlock.documents import Sections
 from interlock.playbooks.feature import shared_memory
+from interlock.testing import writes
 
-from .conftest import AT, Bench, remembers, writes
+from .conftest import AT, Bench, remembers
 
 
 def snapshots(bench: Bench, *members: str) -> dict[str, str]:

@@ -12,9 +12,10 @@ from interlock.agents.runner import AgentRequest
 from interlock.engine import Act
 from interlock.engine.simulation import Crash
 from interlock.playbooks.feature import shared_memory
+from interlock.testing import Change, both, lasting, writes
 from tests.playbooks.person import person
 
-from .conftest import AT, ERROR, Bench, Change, both, lasting, plans, remembers, writes
+from .conftest import AT, ERROR, Bench, plans, remembers
 from .test_real_runs import Place, events, place, plan
 
 __all__ = ["place"]

@@ -11,24 +11,9 @@ from interlock.agents.runner import AgentRequest
 from interlock.engine import Act
 from interlock.playbooks.feature import feature
 from interlock.telemetry.lines import tell
+from interlock.testing import both, leaves_out, says, writes
 
-from .conftest import (
-    AGENTS,
-    AT,
-    CRITICS,
-    ERROR,
-    RESEARCHERS,
-    REVIEWERS,
-    SILENT,
-    VERIFIERS,
-    Bench,
-    both,
-    leaves_out,
-    plans,
-    remembers,
-    says,
-    writes,
-)
+from .conftest import AGENTS, AT, CRITICS, ERROR, RESEARCHERS, REVIEWERS, SILENT, VERIFIERS, Bench, plans, remembers
 
 
 @pytest.mark.req("FT-02", "FT-150", "FT-09", "FT-19", "FT-54")
@@ -158,7 +143,7 @@ def test_each_agent_owes_its_document_and_its_memory(bench: Bench) -> None:
     """And may leave a rating of what it was given, which nobody demands."""
     bench.play()
     for member, expected in OUTPUTS.items():
-        contract = bench.requests(member)[0].contract
+        contract = bench.calls_of(member)[0].contract
         assert contract is not None
         paths = [artifact.path for artifact in contract.artifacts]
         assert paths == [*map(AT.at, expected), AT.mem(member), AT.evaluation(member)]

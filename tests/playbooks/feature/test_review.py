@@ -9,8 +9,9 @@ import pytest
 from interlock.agents.runner import AgentRequest
 from interlock.engine import Act
 from interlock.playbooks.feature.members import MEMBERS
+from interlock.testing import both, leaves_out, says, writes
 
-from .conftest import AT, ERROR, REVIEWERS, VERIFIERS, Bench, both, leaves_out, plans, remembers, says, writes
+from .conftest import AT, ERROR, REVIEWERS, VERIFIERS, Bench, plans, remembers
 
 MAJOR_TEXT = "# Review\n\n### Major: cache never ends\n\nFiles: src/a.py\nTasks: T01\n\nIt grows.\n"
 MAJOR = both(remembers("Major", status="NEEDS_REVISION"), writes({AT.output("r-quality"): MAJOR_TEXT}))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import AT, ERROR, VERIFIERS, Bench, both, leaves_out, plans, remembers, says, writes
+from interlock.testing import both, leaves_out, says, writes
+
+from .conftest import AT, ERROR, VERIFIERS, Bench, plans, remembers
 
 FAIL = remembers("FAIL", finding="It does not build.")
 REVISE = remembers("FAIL", status="NEEDS_REVISION")

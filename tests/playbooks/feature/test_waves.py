@@ -9,8 +9,9 @@ import pytest
 
 from interlock.agents.runner import AgentRequest
 from interlock.engine import Act
+from interlock.testing import Change, both, lasting, says, writes
 
-from .conftest import AT, ERROR, SILENT, Bench, Change, both, lasting, plans, remembers, says, task, writes
+from .conftest import AT, ERROR, SILENT, Bench, plans, remembers, task
 
 # -- 4
 
@@ -134,7 +135,7 @@ def test_the_agent_field_selects_who_works(bench: Bench) -> None:
     bench.on("planner", plans("T1 T2 T3", T1={"agent": "documentation-writer"}, T2={"agent": "reviewer"}))
     bench.play()
     assert {"documentation-writer-T1", "implementer-T2", "implementer-T3"} <= set(bench.called)
-    assert bench.requests("documentation-writer-T1")[0].agent == "documentation-writer"
+    assert bench.calls_of("documentation-writer-T1")[0].agent == "documentation-writer"
     assert bench.events("task.agent_unknown") == [{"task": "T2", "value": "reviewer"}]
     assert 'T2: unknown agent "reviewer"; using implementer' in bench.warnings
 
