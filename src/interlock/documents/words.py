@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 
 def one_line(text: str) -> str:
@@ -11,6 +12,7 @@ def one_line(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in words)
 
 
+@lru_cache(maxsize=256)  # much happens at one moment
 def stamp(moment: datetime) -> str:
     """A moment in UTC, ISO 8601, whole seconds: ``2026-01-04T12:00:00Z``."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

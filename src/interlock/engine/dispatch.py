@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Limited, Observer, Usage
 from interlock.contracts import Outcome, Reason
+from interlock.documents import stamp
 from interlock.engine import brief
 from interlock.engine.budget import Budget, usage_in
 from interlock.engine.examination import SHOWN_OF_PATCH, Examiner
@@ -26,7 +27,7 @@ from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
 from interlock.engine.model import Dispatch, Kind, Quoted, Report
 from interlock.engine.places import given_up
-from interlock.engine.plan import Plan, Preview, Try, make_plan, stamp
+from interlock.engine.plan import Plan, Preview, Try, make_plan
 from interlock.engine.prompts import worded
 from interlock.engine.recovery import Cut, Ground, cut_short, open_ground
 from interlock.engine.retry import Move, Used, delay_s, next_move, wait_s

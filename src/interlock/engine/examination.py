@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from interlock.agents.runner import AgentExit, FileOutput
 from interlock.contracts import (
     NO_CHANGE,
+    Answer,
     ArtifactCheck,
     Judgement,
     Outcome,
@@ -121,17 +122,7 @@ class Examiner:
         artifacts, checks = self._artifacts(trial)
         texts = {path: self._text(digest) for path, digest in artifacts.items()}
         message = self._world.redact(exit_.output.tail(READ_OF_ANSWER).decode("utf-8", "replace"))
-        answer = parse_answer(
-            spec.contract.answer,
-            code=exit_.code,
-            result=exit_.result,
-            message=message,
-            session=plan.session,
-            spawn_error=exit_.spawn_error,
-            timed_out=exit_.timed_out,
-            partial=exit_.partial,
-            fault=(exit_.fault.reason, self._world.redact(exit_.fault.text)) if exit_.fault else None,
-        )
+        answer = self._answer(plan, exit_, message)
         verdict = judge(spec.contract, answer, checks, texts)
         no_change = ""
         if spec.contract.must_change and not [path for path in changes.mine if path not in spec.owed]:
@@ -187,6 +178,20 @@ class Examiner:
             load=self._world.records.objects.get,
         )
         return report, kept.size
+
+    def _answer(self, plan: Plan, exit_: AgentExit, message: str) -> Answer:
+        """What the agent said, in the form that its contract asks for."""
+        return parse_answer(
+            plan.spec.contract.answer,
+            code=exit_.code,
+            result=exit_.result,
+            message=message,
+            session=plan.session,
+            spawn_error=exit_.spawn_error,
+            timed_out=exit_.timed_out,
+            partial=exit_.partial,
+            fault=(exit_.fault.reason, self._world.redact(exit_.fault.text)) if exit_.fault else None,
+        )
 
     def _is_planted(self, plan: Plan, path: str) -> bool:
         """Whether something that the project ignores is still not to be changed: it steers agents and tools."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from interlock.agents.book import Bound
@@ -170,9 +169,3 @@ class Try:
 def layer_name(identity: Identity, slot: Slot) -> str:
     """The name of the layer in which a verb works: the same in every process that comes to it."""
     return f"{identity.run_id}-{sha256(slot.key.encode())[:12]}"
-
-
-@lru_cache(maxsize=256)
-def stamp(moment: datetime) -> str:
-    """UTC, ISO 8601, whole seconds."""
-    return moment.isoformat()[:19] + "Z"
