@@ -9,7 +9,7 @@ from interlock.testing import Bench
 from tests.engine.toys import Work, toy
 
 VERBS = {
-    *("dispatch", "cluster", "gate", "pause"),
+    *("dispatch", "call", "cluster", "gate", "pause"),
     *("read", "write", "update", "list", "set_aside", "command"),
     *("decide", "settle_once", "note", "warn", "say", "now", "wait", "new_id"),
 }

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -63,7 +65,7 @@ class Tried:
 class Dispatcher:
     def __init__(self, run: Recording) -> None:
         self._run = run
-        self._seats = asyncio.Semaphore(run.at_once)
+        self._seats: tuple[asyncio.Semaphore, ...] = (asyncio.Semaphore(run.at_once),)
         self._world = run.world
         self.examiner = Examiner(run)
         self._budget = Budget(run.journal.lines, usd=run.options.budget_usd, tokens=run.options.budget_tokens)
@@ -72,6 +74,15 @@ class Dispatcher:
         self._findings = dict[str, tuple[str, ...]]()
         """By key: what was noticed about accepted work that its judges are to know."""
 
+    def for_called(self, run: Recording) -> Dispatcher:
+        """That of a playbook which is called: one budget, and judges of either are told what was noticed in both."""
+        inner = copy(self)
+        inner._run, inner._world, inner.examiner = run, run.world, Examiner(run)
+        inner._unfinished = {}
+        if run.at_once < self._run.at_once:  # first a seat among its own, so that none of the others is kept idle
+            inner._seats = (asyncio.Semaphore(run.at_once), *self._seats)
+        return inner
+
     async def dispatch(self, spec: Dispatch) -> Report:
         """What is proven about one call of one agent, recorded or made now."""
         slot = self._run.recall(spec.name, spec.parts())
@@ -79,7 +90,9 @@ class Dispatcher:
             report = Report.from_json(slot.value(), self._world.records.objects.get)
             self._remember(report)
         else:
-            async with seated(self._seats):
+            async with AsyncExitStack() as seats:
+                for limit in self._seats:
+                    await seats.enter_async_context(seated(limit))
                 report = await self._perform(spec, slot)
         through()
         return report

@@ -45,6 +45,7 @@ class Finished:
 async def play(run: Recording, *, resume: int = 0) -> Finished:
     """Call the playbook until it ends, waits or is stopped. `resume`: which resume this is, 0 for a first start."""
     scopes.begin()
+    run.resumed = resume
     try:
         ending = await _playbook(run, resume)
     except Halted as halt:

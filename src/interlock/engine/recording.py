@@ -12,14 +12,18 @@ A playbook sees none of this: it has a `Run`, and the parts of the engine behind
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from copy import copy
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from interlock.agents.runner import AgentNews
 from interlock.engine import scopes
+from interlock.engine.calling import Chain, lowered
 from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line
-from interlock.engine.keys import Keys, difference, digest_of, shown
+from interlock.engine.keys import Keys, checked_name, difference, digest_of, shown
 from interlock.engine.model import Status, plain
 from interlock.engine.objects import pack, pack_texts, unpack
 from interlock.engine.options import Before, Halted, Options
@@ -58,6 +62,10 @@ class Replay:
             self._outcomes.pop(key, None)
             self._traces.pop(key, None)
 
+    def holds(self, key: str) -> bool:
+        """Whether the outcome of this verb is recorded and not asked for yet."""
+        return key in self._outcomes
+
     def consume(self, key: str) -> Line | None:
         return self._outcomes.pop(key, None)
 
@@ -88,12 +96,14 @@ class Recording:
         options: Options | None = None,
         say: Callable[[str | bytes], None] = lambda _text: None,
     ) -> None:
-        self.identity = identity
+        self.identity = self._begun_as = identity
         self.playbook = playbook
         self.options = options = options or Options()
         self.world = world
         self.journal = journal
         self.replay = Replay(journal.lines)
+        self.resumed = 0
+        """Which resume this process is, 0 for a first start."""
         self.say = say
         """Shows what the playbook itself says."""
         self.open_members: set[str] = set()
@@ -104,6 +114,8 @@ class Recording:
         self.on_news: Callable[[str, AgentNews], None] = lambda _key, _news: None
         """Called with what a running agent does; for live views, not recorded."""
         self._keys = Keys()
+        self.chain: Chain = ((playbook.name, dict(identity.inputs)),)
+        """The playbooks that called each other, down to the one that is played."""
         self._unguarded = PathScope(("**",), protected=options.protected)
 
     @property
@@ -124,7 +136,40 @@ class Recording:
         """Whether a path is one that no program may change unless its scope names it (LY-33)."""
         return not self._unguarded.covers(path.rstrip("/"))
 
+    # -- where it is
+
+    def step(self, name: str, *, replayed: bool = True) -> AbstractContextManager[None]:
+        outer, checked = scopes.here(), checked_name(name)
+        if replayed:
+            return scopes.within(outer.child(checked, step=name))
+        processes = sum(line.event == "run.resumed" for line in self.journal.lines)
+        return scopes.within(Scope(f"{RESUME}{processes}/{checked}", outer, outer.task, step=name))
+
+    def for_called(
+        self, other: Playbook, inputs: Any, chain: Chain, caps: Mapping[str, int], writes: tuple[str, ...] | None
+    ) -> Recording:
+        """The same run for a playbook that is called: one journal, and its own name and rules, which are no wider."""
+        inner = copy(self)
+        inner.chain = chain
+        inner.playbook = other
+        inner.identity = replace(
+            self.identity,
+            playbook=other.name,
+            key=other.key(inputs),
+            inputs=chain[-1][1],
+            caps=lowered(other.caps, self.identity.caps, self.playbook.caps, caps),
+        )
+        at_once = min(self.at_once, other.max_parallel)
+        inner.options = self.options.for_called(other, at_once=at_once, writes=writes)
+        inner.world = self.world.for_called(other, inputs)
+        inner.state_scope = PathScope((*self.state_scope.patterns, *other.state(inputs)))
+        return inner
+
     # -- what is recorded
+
+    def is_recorded(self, name: str) -> bool:
+        """Whether the next use of this verb here has its outcome in the journal."""
+        return self.replay.holds(self._keys.coming(scopes.here().path, name))
 
     def recall(self, name: str, parts: Mapping[str, Any]) -> Slot:
         """The key of the verb that is being used, with its recorded outcome or leave to really happen."""
@@ -190,7 +235,7 @@ class Recording:
     def materialize(self) -> None:
         """The run comes into being with its first effect (EN-24)."""
         if self.journal.held:
-            self.world.records.create(identity_bytes(self.identity))
+            self.world.records.create(identity_bytes(self._begun_as))
             self.journal.release()
 
     def effect(self) -> None:
@@ -242,6 +287,10 @@ class Slot:
     def value(self) -> Any:
         assert self._line is not None
         return unpack(self._line.data["out"], self._objects)
+
+    def diverged(self, what: str) -> Diverged:
+        """The error of a verb that now comes to something else than what is recorded."""
+        return Diverged(what, key=self.key, remedy=CODE_CHANGED)
 
     def intent(self, event: str) -> Line | None:
         """The last line of this kind that an earlier process left for this verb."""

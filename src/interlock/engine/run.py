@@ -15,8 +15,9 @@ from enum import StrEnum
 from typing import Any, NoReturn, TypeVar, overload
 
 from interlock.documents import Document, Written
-from interlock.engine import commands, gates, scopes
+from interlock.engine import calling, commands, gates, scopes
 from interlock.engine.clusters import side_by_side
+from interlock.engine.definition import Playbook
 from interlock.engine.dispatch import Dispatcher
 from interlock.engine.document_verbs import DocumentVerbs, Edit
 from interlock.engine.history_verbs import HistoryVerbs
@@ -29,18 +30,19 @@ from interlock.engine.model import (
     CommandResult,
     Delegation,
     Dispatch,
+    Ending,
     GateDecision,
     Report,
     Status,
     plain,
 )
-from interlock.engine.recording import CODE_CHANGED, RESUME, Recording
+from interlock.engine.recording import Recording
 from interlock.engine.repository_verbs import RepositoryVerbs
-from interlock.engine.scopes import Scope, Turns
+from interlock.engine.scopes import Turns
 from interlock.engine.tables import Table, name_of, names_of, row_name
 from interlock.engine.workspace_verbs import WorkspaceVerbs
 from interlock.engine.world import CommandCall
-from interlock.errors import AgentFailed, Diverged, EngineFault
+from interlock.errors import AgentFailed, EngineFault
 
 T = TypeVar("T")
 
@@ -48,10 +50,10 @@ T = TypeVar("T")
 class Run:
     """One execution of a playbook."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, dispatcher: Dispatcher | None = None) -> None:
         self._recording = recording
         self._documents = DocumentVerbs(recording)
-        self._dispatcher = Dispatcher(recording)
+        self._dispatcher = dispatcher or Dispatcher(recording)
         self.repository = RepositoryVerbs(recording)
         """The user's own git: what can be asked of it, and branches, stashes and commits that happen once."""
         self.workspace = WorkspaceVerbs(recording)
@@ -96,11 +98,7 @@ class Run:
         Args:
             replayed: False for what an option of this process asks for: it is recorded and never replayed (EN-21).
         """
-        outer, checked = scopes.here(), checked_name(name)
-        if replayed:
-            return scopes.within(outer.child(checked, step=name))
-        processes = sum(line.event == "run.resumed" for line in self._recording.journal.lines)
-        return scopes.within(Scope(f"{RESUME}{processes}/{checked}", outer, outer.task, step=name))
+        return self._recording.step(name, replayed=replayed)
 
     def loop(self, name: str, cap: int | None = None) -> Turns:
         """Turns 1, 2, ... up to the cap; `break` leaves early. Settings may lower a cap, never raise it."""
@@ -114,6 +112,29 @@ class Run:
     async def dispatch(self, spec: Dispatch) -> Report:
         """Call one agent and come back with what is proven about it."""
         return await self._dispatcher.dispatch(spec)
+
+    async def call(
+        self,
+        other: Playbook,
+        inputs: Any,
+        *,
+        caps: Mapping[str, int] | None = None,
+        writes: Sequence[str] | None = None,
+    ) -> Ending:
+        """Play another playbook here, in this run, and come back with how it ended: a value, whatever it is.
+
+        It has its own agents, prompts and table of settings, and nothing more than its caller: caps of the same name,
+        agents side by side, budget and bounds of what may be written hold in it too.
+
+        Args:
+            caps: of its loops, lower than its own.
+            writes: paths and globs beyond which none of its agents may write.
+        """
+        bounds = None if writes is None else tuple(writes)
+        return await calling.call(self._recording, other, inputs, caps or {}, bounds, self._for_called)
+
+    def _for_called(self, recording: Recording) -> Run:
+        return Run(recording, self._dispatcher.for_called(recording))
 
     async def cluster(
         self, name: str, members: Mapping[str, Callable[[], Awaitable[T]]], *, cap: int | None = None
@@ -258,11 +279,7 @@ class Run:
                 return result
             if self._recording.options.accept_recorded and isinstance(result, StrEnum):
                 return type(result)(recorded)
-            raise Diverged(
-                f"{name} at {slot.key} now says {value!r}; recorded is {recorded!r}",
-                key=slot.key,
-                remedy=CODE_CHANGED,
-            )
+            raise slot.diverged(f"{name} at {slot.key} now says {value!r}; recorded is {recorded!r}")
         out = {"rule": name, "row": row_name(inputs)[:400], "result": value}
         told = dict(named) if named is not None else dict(zip(names_of(rule, inputs), inputs, strict=False))
         facts = {"inputs": plain(inputs), "named": plain(told), "table": isinstance(rule, Table)}
