@@ -99,10 +99,14 @@ class Playbook:
     """Whether a person changed what an open run depends on, and what (EN-22)."""
     standing: Callable[[Any, Documents], str] | None = None
     """How its state document says that the work stands, in a few words for somebody who decides where nothing waits."""
+    home: Traversable | None = None
+    """Where its roles and prompts are, where that is not the package of its function."""
 
     @property
     def folder(self) -> Traversable:
         """Where its code, roles and prompts are."""
+        if self.home is not None:
+            return self.home
         module = sys.modules[self.function.__module__]
         return resources.files(module.__package__) if module.__package__ else Path(str(module.__file__)).parent
 
