@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "engine": (*MIDDLE, *FLOOR),
     "testing": ("engine", *MIDDLE, *FLOOR),
     "playbooks": ("engine", "settings", "testing", *FLOOR),
+    "flows": ("engine", "testing", *FLOOR),
     "finding": ("flows", "playbooks", "engine", "settings", "telemetry", *FLOOR),
     "app": ("finding", "playbooks", "engine", "settings", *MIDDLE, *FLOOR),
     **dict.fromkeys(DOORS, ("app", "finding", "playbooks", "testing", "engine", "settings", *MIDDLE, *FLOOR)),

@@ -14,23 +14,24 @@ from typing import Any, Self
 from interlock.agents.runner import AgentRequest
 from interlock.engine.asking import Asking
 from interlock.engine.definition import Playbook
-from interlock.engine.exploration import (
-    ALWAYS,
+from interlock.engine.deviations import (
+    ANSWERS,
+    COMMANDS,
     CRASH,
-    ENDS,
     LIARS,
     PEOPLES_FILE,
     STANDARD,
     TROUBLES,
+    VERDICTS,
     WEAKENED_TEST,
+    CommandDeviation,
     Deviation,
-    Invariant,
-    Played,
-    Rehearsal,
-    explore,
+    GateDeviation,
+    other_words,
 )
+from interlock.engine.exploration import ALWAYS, ENDS, GATES, PERSON, Invariant, Played, Rehearsal, explore
 from interlock.engine.journal import Line, Tripwire
-from interlock.engine.model import CommandResult, Delegation, Status
+from interlock.engine.model import CommandResult, Delegation
 from interlock.engine.options import Options
 from interlock.engine.playing import Finished
 from interlock.engine.simulated_repository import SimulatedRepository, Trouble
@@ -264,21 +265,29 @@ def _dying_at(point: int) -> Tripwire:
 def rehearse(rehearsal: Rehearsal, *, most: int | None = None, options: Options | None = None) -> list[str]:
     """Every path with at most so many faults; the rules that one of them broke, as sentences."""
     paths = rehearsal.paths(options or Options(), most=most)
-    return [problem for played in paths for problem in rehearsal.broken(played)]
+    broken = [problem for played in paths for problem in rehearsal.broken(played)]
+    return [*broken, *rehearsal.left_out()]
 
 
 def standard_rehearsal(playbook: Playbook, asking: Asking) -> Rehearsal:
     """The rehearsal of a playbook that offers none: what any agent can do wrong, and what must hold for all.
 
-    It is played with each of its samples, else with inputs that are made up; people take the first choice of a gate.
+    It is played with each of its samples, else with inputs that are made up; people answer at its gates.
     """
     samples = list(playbook.samples(asking)) or [playbook.asked(_made_up(playbook), asking).inputs]
 
     def made(inputs: Any) -> Callable[[Agent, Options], Simulation]:
-        return lambda agent, options: Attended(playbook, inputs, SimulatedWorld({}, agent), options=options)
+        return lambda agent, options: Simulation(playbook, inputs, SimulatedWorld({}, agent), options=options)
 
     makes = tuple(map(made, samples))
-    return OfSamples(makes[0], (*STANDARD, *LIARS), (*ALWAYS, ENDS), longest=MOST_CALLS, makes=makes)
+    return OfSamples(
+        makes[0],
+        deviations=(*STANDARD, *LIARS, *VERDICTS, *COMMANDS, *ANSWERS),
+        invariants=(*ALWAYS, ENDS, GATES),
+        longest=MOST_CALLS,
+        answers=True,
+        makes=makes,
+    )
 
 
 MOST_CALLS = 300
@@ -311,35 +320,29 @@ class OfSamples(Rehearsal):
         return super().paths(options, **how)
 
 
-@dataclass
-class Attended(Simulation):
-    """A simulated run with a person beside it, who takes the first choice of every gate."""
-
-    def go(self, **how: Any) -> Finished:
-        finished = super().go(**how)
-        while finished.gate is not None and finished.status is Status.WAITING:
-            choices = [str(one["name"]) for one in finished.gate["choices"]]
-            self.decide(choices[0] if choices else "yes")
-            finished = super().go(**how)
-        return finished
-
-
 __all__ = [
     "ALWAYS",
+    "ANSWERS",
+    "COMMANDS",
     "CRASH",
     "ENDS",
+    "GATES",
     "LIARS",
     "PEOPLES_FILE",
+    "PERSON",
     "STANDARD",
     "TROUBLES",
+    "VERDICTS",
     "WEAKENED_TEST",
     "Act",
     "Agent",
     "Bench",
     "Change",
+    "CommandDeviation",
     "Crash",
     "Deviation",
     "Finished",
+    "GateDeviation",
     "Invariant",
     "MemoryDocuments",
     "MemoryLayer",
@@ -356,6 +359,7 @@ __all__ = [
     "lasting",
     "leaves_out",
     "meanwhile",
+    "other_words",
     "passing",
     "rehearse",
     "says",

@@ -60,6 +60,7 @@ class Library:
         self.trust = Trust(root, environ)
         self.consent = consent
         self._loaded: dict[tuple[Origin, str, str], Playbook] = {}
+        self._loading: set[tuple[Origin, str, str]] = set()
         self._given = {one.name: one for one in given}
 
     # -- looking: nothing of a workspace is executed
@@ -138,8 +139,14 @@ class Library:
 
     def _load(self, found: Found, consent: Consent) -> Playbook:
         slot = (found.origin, found.place, found.only)
+        if slot in self._loading:
+            raise ConfigInvalid(f"{found.name} calls itself", where=found.place, expected="calls that come to an end")
         if slot not in self._loaded:
-            made = self._of_package(found) if found.path is None else self._of_workspace(found, found.path, consent)
+            self._loading.add(slot)
+            try:
+                made = self._of_package(found) if found.path is None else self._of_workspace(found, found.path, consent)
+            finally:
+                self._loading.discard(slot)
             self._loaded[slot] = made
         return self._loaded[slot]
 
@@ -148,9 +155,17 @@ class Library:
         self.trust.require(found.name, bundle, consent)
         where = f"{found.place}/{bundle.main}" if bundle.is_folder else found.place
         only = found.only or (found.name if found.origin is Origin.WORKSPACE and not bundle.is_folder else "")
-        playbook = loading.loaded(bundle, only=only, where=where)
+        playbook = loading.loaded(
+            bundle, only=only, where=where, find=lambda name: self._load(self.find(name), consent)
+        )
         place = f"{found.place}:{playbook.name}" if found.only else found.place
-        return self._named(replace(playbook, source=Source(found.origin, place, bundle.digests)), found, where)
+        called = {
+            f"{other.name}: {path}": digest
+            for other in playbook.all_called
+            for path, digest in (other.source.files.items() if other.source else ())
+        }
+        source = Source(found.origin, place, {**bundle.digests, **called})
+        return self._named(replace(playbook, source=source), found, where)
 
     def _of_package(self, found: Found) -> Playbook:
         if found.entry is None:

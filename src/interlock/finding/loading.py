@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -75,15 +75,16 @@ def _stem(file: str) -> str:
     return PurePosixPath(file).stem.replace(".", "_")
 
 
-def loaded(bundle: Bundle, *, only: str = "", where: str) -> Playbook:
+def loaded(bundle: Bundle, *, only: str = "", where: str, find: Callable[[str], Playbook] | None = None) -> Playbook:
     """The playbook of a bundle; `ConfigInvalid` when there is none in it, or several and none is meant.
 
     Args:
         only: the one that is meant, by its name or by that of its variable.
         where: the file as people know it.
+        find: the playbooks that it may call, by name.
     """
     if bundle.is_yaml:
-        return _compiled(bundle, only, where)
+        return _compiled(bundle, only, where, find)
     parsed(bundle, where)
     finder = Bundled(bundle)
     try:
@@ -115,13 +116,14 @@ def loaded(bundle: Bundle, *, only: str = "", where: str) -> Playbook:
     )
 
 
-def _compiled(bundle: Bundle, only: str, where: str) -> Playbook:
+def _compiled(bundle: Bundle, only: str, where: str, find: Callable[[str], Playbook] | None) -> Playbook:
+    from interlock import flows
+
     flow = flow_of(bundle, where)
     if only and only != flow.name:
         raise ConfigInvalid(f"there is no playbook {only!r} in this file", where=where, expected=flow.name, found=only)
-    flows = import_module("interlock.flows")
-    playbook: Playbook = flows.compiled(flow, bundle.home)
-    return checked(replace(playbook, rehearsal=partial(flows.rehearsal, flow)), where)
+    playbook = flows.compiled(flow, bundle.home, find)
+    return checked(replace(playbook, rehearsal=partial(flows.rehearsal, flow, find)), where)
 
 
 def failed(error: BaseException, where: str) -> ConfigInvalid:

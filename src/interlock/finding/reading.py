@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from interlock.engine.asking import Question, docs_in
 from interlock.errors import ConfigInvalid
 from interlock.finding.bundle import Bundle
+
+if TYPE_CHECKING:
+    from interlock.flows import Flow
 
 UNKNOWN = "unknown until it is trusted"
 
@@ -69,12 +71,11 @@ def _of_yaml(bundle: Bundle, where: str) -> list[Told]:
     return [Told(flow.name, flow.summary, inputs)]
 
 
-def flow_of(bundle: Bundle, where: str) -> Any:
+def flow_of(bundle: Bundle, where: str) -> Flow:
     """The process of a bundle that is YAML; it is read, not executed."""
-    try:
-        return import_module("interlock.flows").read(bundle.files[bundle.main].decode("utf-8-sig"), where)
-    except UnicodeDecodeError as error:
-        raise ConfigInvalid("the playbook is not UTF-8", where=where, found=str(error)) from None
+    from interlock import flows
+
+    return flows.read(bundle.files[bundle.main], where)
 
 
 def _of_python(bundle: Bundle, where: str) -> Iterator[Told]:
