@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from interlock.agents.book import Bound
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Fault, Limited, MemoryOutput, Observer, Usage
-from interlock.contracts import NO_CHANGE, Contract, Reason, sample
+from interlock.contracts import Reason, sample
 from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
 from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
@@ -86,15 +86,7 @@ def best(request: AgentRequest) -> Act:
         for artifact in contract.artifacts
         if artifact.played()
     }
-    return Act(files, _content(contract))
-
-
-def _content(contract: Contract) -> str:
-    """The best verdict; where files were to be changed, with a word about why none was."""
-    verdict = sample(contract.answer)
-    if not contract.must_change:
-        return verdict
-    return f"{NO_CHANGE}: only played.\n\n" + (f"```json\n{verdict}\n```" if verdict.startswith("{") else verdict)
+    return Act(files, sample(contract.answer))
 
 
 # -- the world

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from interlock.contracts import sample
 from interlock.engine import AgentRequest, Options, Status
 from interlock.flows import texts
 from interlock.flows.calls import SEVERITY
@@ -70,8 +69,7 @@ def _working(flow: Flow) -> Agent:
         if contract is None or not contract.must_change:
             return act
         path = writes[request.agent][0].replace("**", "work.txt").replace("*", "work")
-        files = {**act.files, path: f"{request.dispatch}, {request.attempt}\n"}
-        return replace(act, files=files, message=sample(contract.answer))
+        return replace(act, files={**act.files, path: f"{request.dispatch}, {request.attempt}\n"})
 
     return agent
 
