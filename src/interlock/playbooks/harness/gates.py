@@ -7,7 +7,7 @@ from interlock.engine import APPROVE, Choice, Ending, GateDecision, Run
 from interlock.playbooks.harness.escalation import sentence
 from interlock.playbooks.harness.ledger import Ledger
 from interlock.playbooks.harness.proofs import prove, red
-from interlock.playbooks.harness.run_report import Entry, Fact, StageOutcome, executed
+from interlock.playbooks.harness.run_report import Fact, ReportRow, StageOutcome, executed
 from interlock.playbooks.harness.run_state import Approval
 from interlock.playbooks.harness.stages import REJECTIONS, Gate, TaskStatus
 from interlock.playbooks.harness.stint import Stint
@@ -62,7 +62,7 @@ async def send_back(
     return None
 
 
-def decided(ledger: Ledger, decision: GateDecision, result: str, shown: str) -> Entry:
+def decided(ledger: Ledger, decision: GateDecision, result: str, shown: str) -> ReportRow:
     """The row of a person's decision, with the digest of what they decided on."""
     return executed(
         ledger.state, who(decision), result, decision.at, decision.at, shown, decision.digests.get(shown, "")

@@ -38,7 +38,7 @@ class TaskStatus(StrEnum):
     COMPLETE = "Complete"
 
 
-class Mark(NamedTuple):
+class VerdictMark(NamedTuple):
     """A line of a judge's artifact, and its two words."""
 
     label: str
@@ -50,7 +50,7 @@ class Mark(NamedTuple):
 class Judging:
     """How a stage judges: in marks that a program reads, of which one negative is enough."""
 
-    marks: tuple[Mark, ...]
+    marks: tuple[VerdictMark, ...]
     returns_to: str
     """The stage that mends what was found."""
     issues: str = "## Blocking Issues"
@@ -317,8 +317,8 @@ QA = Stage(
     artifact="qa-report.md",
     judging=Judging(
         marks=(
-            Mark("Validation Result", "Passed", "Issues Found"),
-            Mark("Approval Readiness", "Ready", "Back to Build"),
+            VerdictMark("Validation Result", "Passed", "Issues Found"),
+            VerdictMark("Approval Readiness", "Ready", "Back to Build"),
         ),
         criteria="## Acceptance Criteria",
         returns_to="Build",

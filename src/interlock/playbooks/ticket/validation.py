@@ -18,7 +18,7 @@ HERE = "."
 
 
 @dataclass(frozen=True)
-class Check:
+class ValidationResult:
     """How build and tests ended."""
 
     green: bool
@@ -62,7 +62,7 @@ def proposed_commands(run: Run, progress: Mapping[str, Any], graph: Graph, lette
     )
 
 
-async def validate(ledger: Ledger, graph: Graph, letter: str | None) -> Check:
+async def validate(ledger: Ledger, graph: Graph, letter: str | None) -> ValidationResult:
     """The user's build and test on the tree as it is, then what the graph proposes; as the state document says now."""
     await ledger.read_again()
     run = ledger.run
@@ -71,10 +71,10 @@ async def validate(ledger: Ledger, graph: Graph, letter: str | None) -> Check:
     for checks in (ledger.checks, proposed):
         if red := tell(ledger, checks, await checks.prove(as_before=False), letter):
             return red
-    return Check(True)
+    return ValidationResult(True)
 
 
-async def prove_for_good(ledger: Ledger) -> Check:
+async def prove_for_good(ledger: Ledger) -> ValidationResult:
     """The user's build and test before something is accepted: with the files that say what they do as they were
     before, too, unless a person lets the new ones hold."""
     await ledger.read_again()
@@ -82,11 +82,11 @@ async def prove_for_good(ledger: Ledger) -> Check:
     proofs = await ledger.checks.prove()
     red = tell(ledger, ledger.checks, proofs, None)
     if red is None or not proofs[-1].definitions:
-        return red or Check(True)
-    return Check(True) if await new_ones_hold(ledger, proofs[-1]) else replace(red, by_definition=True)
+        return red or ValidationResult(True)
+    return ValidationResult(True) if await new_ones_hold(ledger, proofs[-1]) else replace(red, by_definition=True)
 
 
-def tell(ledger: Ledger, checks: Checks, proofs: Sequence[Proof], letter: str | None) -> Check | None:
+def tell(ledger: Ledger, checks: Checks, proofs: Sequence[Proof], letter: str | None) -> ValidationResult | None:
     """Log what was run, once; the first that is red."""
     places = {(one.name, one.command): one.cwd for one in checks.commands}
     for proof in proofs:
@@ -96,7 +96,7 @@ def tell(ledger: Ledger, checks: Checks, proofs: Sequence[Proof], letter: str | 
         place = places[proof.name, proof.command]
         ledger.log("validation", what=proof.name, command=proof.command, cwd=place, exit=proof.exit, group=letter)
         if not proof.ok:
-            return Check(False, f"ERROR: {headline(proof)}: {proof.command}\n{proof.tail}".rstrip())
+            return ValidationResult(False, f"ERROR: {headline(proof)}: {proof.command}\n{proof.tail}".rstrip())
     return None
 
 
