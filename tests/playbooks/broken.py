@@ -27,7 +27,7 @@ from typing import Any
 import pytest
 
 from interlock.engine import Ending, Options, Playbook, Run, examination
-from interlock.engine.exploration import PEOPLES_FILE
+from interlock.engine.deviations import PEOPLES_FILE
 from interlock.engine.run import behind
 from interlock.engine.simulation import Agent
 from interlock.testing import Played, Rehearsal, Simulation, best, explore

@@ -78,7 +78,7 @@ class Fence:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     cells: tuple[str, ...]
     line: int
     start: int
@@ -88,7 +88,7 @@ class Row:
 @dataclass(frozen=True)
 class MarkdownTable:
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     end: int
     """Behind its last line, before the line break."""
 
@@ -233,7 +233,7 @@ class Sections:
         last = block[-1]
         return MarkdownTable(
             _cells(head[2]),
-            tuple(Row(_cells(text), line, start, start + len(text)) for line, start, text in rows),
+            tuple(TableRow(_cells(text), line, start, start + len(text)) for line, start, text in rows),
             last[1] + len(last[2]),
         )
 

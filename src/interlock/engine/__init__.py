@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from interlock.agents.runner import AgentRequest
     from interlock.engine.asking import CHECK, Asked, Asking, Option
     from interlock.engine.brief import fenced, named, quoted
-    from interlock.engine.checks import UNCOMPARED, Checks, Named, Proof, named_commands, require_agents
+    from interlock.engine.checks import UNCOMPARED, Checks, NamedCommand, Proof, named_commands, require_agents
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
     from interlock.engine.dispatch import failure_context
     from interlock.engine.document_verbs import Edit
@@ -56,7 +56,7 @@ __getattr__ = lazily(
             "GateDecision Kind Quoted Report Retries Status Stop"
         ),
         "brief": "fenced named quoted",
-        "checks": "UNCOMPARED Checks Named Proof named_commands require_agents",
+        "checks": "UNCOMPARED Checks NamedCommand Proof named_commands require_agents",
         "asking": "CHECK Asked Asking Option",
         "definition": "AfterComplete Past Playbook playbook",
         "dispatch": "failure_context",
@@ -105,7 +105,7 @@ __all__ = [
     "GateDecision",
     "Kind",
     "Line",
-    "Named",
+    "NamedCommand",
     "Option",
     "Options",
     "Past",

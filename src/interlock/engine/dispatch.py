@@ -34,7 +34,7 @@ from interlock.engine.plan import DispatchPlan, Preview, Try, make_plan
 from interlock.engine.prompts import worded
 from interlock.engine.recording import Recording, Slot
 from interlock.engine.recovery import Cut, Ground, cut_short, open_ground
-from interlock.engine.retry import Move, Used, delay_s, next_move, wait_s
+from interlock.engine.retry import AfterTry, Used, delay_s, next_move, wait_s
 from interlock.engine.words import Words, read_words, rendered, unheard
 from interlock.engine.world import Imported, Layer, redacted
 from interlock.workspace import Exit
@@ -137,8 +137,8 @@ class Dispatcher:
             cost = self._budget.settle(plan.slot.key, report.usage, exhausted=tried.exhausted)
             report = replace(report, usage=cost) if tried.exhausted else report
             waits = tried.limited is not None or tried.exhausted
-            move = Move.WAIT if waits else next_move(report.outcome, report.reason, used, allowed)
-            if move is Move.END:
+            move = AfterTry.WAIT if waits else next_move(report.outcome, report.reason, used, allowed)
+            if move is AfterTry.END:
                 if past or used.total or waited:
                     report = replace(report, usage=usage.plus(report.usage or Usage()))
                 facts = self._end_facts(tried.trial, report, tried.answer_bytes)
@@ -152,7 +152,7 @@ class Dispatcher:
                 delay = 0.0  # it goes on with its session, as soon as there is a new share for it
             else:
                 failure = failure_context(report)
-                delay = delay_s(used) if move is Move.REPEAT else 0.0
+                delay = delay_s(used) if move is AfterTry.REPEAT else 0.0
             used = used.after(move)
             self._record_try(plan, report, move, used, failure, delay or 0.0, exhausted=tried.exhausted)
             if tried.exhausted:
@@ -173,7 +173,15 @@ class Dispatcher:
         return start
 
     def _record_try(
-        self, plan: DispatchPlan, report: Report, move: Move, used: Used, failure: str, delay: float, *, exhausted: bool
+        self,
+        plan: DispatchPlan,
+        report: Report,
+        move: AfterTry,
+        used: Used,
+        failure: str,
+        delay: float,
+        *,
+        exhausted: bool,
     ) -> None:
         plan.slot.append(
             "dispatch.try",

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.playbooks.ticket.request import (
-    Agent,
     Clarity,
+    TicketAgent,
     TicketError,
     WorkKind,
     clarity,
@@ -138,13 +138,13 @@ def test_tool_mandates_are_found_by_their_wording() -> None:
 @pytest.mark.parametrize(
     ("text", "agent"),
     [
-        ("MUST use Playwright to inspect the page", Agent.PLANNER),
-        ("MUST use Playwright to build it", Agent.DEVELOPER),
-        ("investigate the crash using `strace`", Agent.PLANNER),
-        ("MUST use Redis", Agent.DEVELOPER),
+        ("MUST use Playwright to inspect the page", TicketAgent.PLANNER),
+        ("MUST use Playwright to build it", TicketAgent.DEVELOPER),
+        ("investigate the crash using `strace`", TicketAgent.PLANNER),
+        ("MUST use Redis", TicketAgent.DEVELOPER),
     ],
 )
-def test_a_mandate_is_for_whoever_its_wording_is_about(text: str, agent: Agent) -> None:
+def test_a_mandate_is_for_whoever_its_wording_is_about(text: str, agent: TicketAgent) -> None:
     """Looking into things is the planner's, making them the developer's, and so is everything else."""
     assert [one.assigned_agent for one in tool_mandates(text)] == [agent]
 

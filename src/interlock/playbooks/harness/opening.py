@@ -12,7 +12,7 @@ from interlock.documents import Document, DocumentState, one_line, stamp
 from interlock.engine import UNCOMPARED, Checks, Ending, Run, Stop
 from interlock.playbooks.harness import run_report, run_state, standards, templates
 from interlock.playbooks.harness.decisions import Position, position
-from interlock.playbooks.harness.escalation import Escalation, Problems
+from interlock.playbooks.harness.escalation import Escalation, FoundProblems
 from interlock.playbooks.harness.inputs import HarnessInputs
 from interlock.playbooks.harness.ledger import Ledger
 from interlock.playbooks.harness.proofs import as_row, look_first, uncompared
@@ -190,7 +190,7 @@ class References:
 
 async def load_everything(run: Run, task_id: str, lifecycle: Lifecycle) -> tuple[Task, References]:
     """The task and what governs it; Escalation names all that is wrong in any of it (EV-28)."""
-    problems = Problems()
+    problems = FoundProblems()
     task, references = None, None
     with problems.noted():
         task = parse_task(await run.read(task_path(task_id)), lifecycle)
@@ -209,7 +209,7 @@ async def load_references(run: Run, lifecycle: Lifecycle) -> References:
     there = {path: document for path, document in documents.items() if path not in missing}
     if run.settings.builtin_templates:
         missing = [path for path in missing if path not in templates.HOLES]
-    problems = Problems()
+    problems = FoundProblems()
     if missing:
         problems.add(
             missing[0],

@@ -64,7 +64,7 @@ class Judging:
 
 
 @dataclass(frozen=True)
-class Gate:
+class StageGate:
     """Where people have to decide, before the work of a stage or in its place."""
 
     opens: str
@@ -113,7 +113,7 @@ class Stage:
     artifact: str = ""
     """The name of its artifact, where nobody chose another."""
     judging: Judging | None = None
-    gate: Gate | None = None
+    gate: StageGate | None = None
     optional: bool = False
     timeout_s: int = 1800
 
@@ -295,7 +295,7 @@ BUILD = Stage(
         headings=("## Changes", "## Verification"),
     ),
     artifact="build-report.md",
-    gate=Gate(
+    gate=StageGate(
         opens="Build",
         shows=("Implementation Planning",),
         back_to="Implementation Planning",
@@ -328,7 +328,7 @@ QA = Stage(
 APPROVAL = Stage(
     name="Awaiting Approval",
     suffix="APPROVAL",
-    gate=Gate(
+    gate=StageGate(
         opens="Complete",
         shows=("QA", "Build"),
         back_to="Build",

@@ -10,7 +10,18 @@ from typing import Any
 
 from interlock.contracts import TRANSIENT, Outcome, Reason
 from interlock.documents import plain_parts
-from interlock.engine import Checks, Dispatch, Named, Quoted, Report, Run, Status, failure_context, fenced, quoted
+from interlock.engine import (
+    Checks,
+    Dispatch,
+    NamedCommand,
+    Quoted,
+    Report,
+    Run,
+    Status,
+    failure_context,
+    fenced,
+    quoted,
+)
 from interlock.errors import PathRefused, WorkspaceFailed
 from interlock.playbooks.roadmap.answers import FileNote, StepAnswer, read_answer
 from interlock.playbooks.roadmap.briefs import Attempt, Known, Rules, dispatch_of
@@ -78,7 +89,7 @@ class Iteration:
         self.rules = Rules.from_json(self.run.settle_once("rules", now.to_json()))
         commands = self.item.verification if self.rules.verify == "engine" else ()
         self.checks.commands = tuple(
-            Named(f"verification-{number}", command, f"item {self.item.id} of {self.file}")
+            NamedCommand(f"verification-{number}", command, f"item {self.item.id} of {self.file}")
             for number, command in enumerate(commands, 1)
         )
 

@@ -12,7 +12,7 @@ from interlock.documents import read_yaml, render_yaml
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket.analysis import CACHE, DOCS, is_digest
 from interlock.playbooks.ticket.graph import GraphLimits, path_problem, problem_of
-from interlock.playbooks.ticket.request import Agent, Mandate, WorkKind
+from interlock.playbooks.ticket.request import Mandate, TicketAgent, WorkKind
 
 Complaints = Iterator[str]
 
@@ -91,8 +91,9 @@ def _prompt_complaints(ticket: str, request: str, data: dict[str, Any]) -> Compl
             yield "tool_mandates: an entry has no text"
         elif text not in request:
             yield f"tool_mandates: {text!r} is not a part of the request"
-        elif mandate.get("assigned_agent") not in tuple(Agent):
-            yield f"tool_mandates: assigned_agent {mandate.get('assigned_agent')!r}; expected {' or '.join(Agent)}"
+        elif mandate.get("assigned_agent") not in tuple(TicketAgent):
+            expected = " or ".join(TicketAgent)
+            yield f"tool_mandates: assigned_agent {mandate.get('assigned_agent')!r}; expected {expected}"
 
 
 def questions_of(data: Any) -> list[str]:

@@ -166,7 +166,7 @@ def refined(request: str) -> str:
 # -- tools
 
 
-class Agent(StrEnum):
+class TicketAgent(StrEnum):
     PLANNER = "planner"
     DEVELOPER = "developer"
 
@@ -177,7 +177,7 @@ class Mandate:
 
     text: str
     tool: str
-    assigned_agent: Agent
+    assigned_agent: TicketAgent
 
     def to_json(self) -> dict[str, str]:
         return {"text": self.text, "tool": self.tool, "assigned_agent": self.assigned_agent.value}
@@ -224,17 +224,17 @@ def _mandate(request: str, match: re.Match[str]) -> Mandate:
     return Mandate(text, match[1].strip("`"), assigned_agent(text, request[begin : match.start()]))
 
 
-def assigned_agent(text: str, before: str = "") -> Agent:
+def assigned_agent(text: str, before: str = "") -> TicketAgent:
     """Who a mandate is for: the first wording about looking into or making things, the mandate's own words first."""
     for part in (text, before):
         hits = sorted(_hits(part))
         if hits:
             return hits[0][1]
-    return Agent.DEVELOPER
+    return TicketAgent.DEVELOPER
 
 
-def _hits(text: str) -> Iterator[tuple[int, Agent]]:
-    for pattern, agent in ((_LOOKS_INTO, Agent.PLANNER), (_MAKES, Agent.DEVELOPER)):
+def _hits(text: str) -> Iterator[tuple[int, TicketAgent]]:
+    for pattern, agent in ((_LOOKS_INTO, TicketAgent.PLANNER), (_MAKES, TicketAgent.DEVELOPER)):
         if match := pattern.search(text):
             yield match.start(), agent
 
