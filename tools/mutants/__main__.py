@@ -21,11 +21,11 @@ SAMPLE = 20
 TESTS: dict[str, tuple[str, ...]] = {
     "contracts/answer.py": ("contracts/test_answer.py",),
     "contracts/artifact.py": ("contracts/test_artifact.py",),
-    "contracts/contract.py": ("contracts/test_contract.py",),
+    "contracts/contract.py": ("contracts/test_contract.py", "contracts/test_evidence.py"),
     "contracts/documentation.py": ("playbooks/ticket/test_analysis.py",),
     "contracts/evidence.py": ("contracts/test_evidence.py",),
     "contracts/failures.py": ("contracts/test_contract.py",),
-    "contracts/outcome.py": ("engine/test_pure.py", "contracts/test_contract.py"),
+    "contracts/outcome.py": ("contracts/test_contract.py",),
     "contracts/recipes.py": ("contracts/test_recipes.py",),
     "contracts/structure.py": ("contracts/test_structure.py",),
     "contracts/weakening.py": ("contracts/test_weakening.py",),
