@@ -24,7 +24,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "contracts/contract.py": ("contracts/test_contract.py", "contracts/test_evidence.py"),
     "contracts/documentation.py": ("playbooks/ticket/test_analysis.py",),
     "contracts/evidence.py": ("contracts/test_evidence.py",),
-    "contracts/failures.py": ("contracts/test_contract.py",),
+    "contracts/failures.py": ("contracts/test_failures.py",),
     "contracts/outcome.py": ("contracts/test_contract.py",),
     "contracts/recipes.py": ("contracts/test_recipes.py",),
     "contracts/structure.py": ("contracts/test_structure.py",),
