@@ -18,7 +18,7 @@ ACCEPTED = {
 
 
 @pytest.mark.req("OW-30")
-@pytest.mark.parametrize(("checked", "reviewed"), itertools.product(Checked, Reviewed))
+@pytest.mark.parametrize(("checked", "reviewed"), [*itertools.product(Checked, Reviewed)])
 def test_only_what_something_bears_out_is_accepted(checked: Checked, reviewed: Reviewed) -> None:
     """Green checks or a reviewer, and neither against it; red checks go back, whoever says what."""
     move = AFTER_ROUND(checked, reviewed)
@@ -34,7 +34,7 @@ def test_the_table_is_total() -> None:
     assert not list(AFTER_ROUND.missing())
 
 
-@pytest.mark.parametrize(("outcome", "reason"), itertools.product(Outcome, (None, *Reason)))
+@pytest.mark.parametrize(("outcome", "reason"), [*itertools.product(Outcome, (None, *Reason))])
 def test_every_way_to_end_the_work_is_one_of_four(outcome: Outcome, reason: Reason | None) -> None:
     """Only OK is done; what the builder can be told goes back; the rest is a failure of the agent."""
     worked = after_work(outcome, reason)

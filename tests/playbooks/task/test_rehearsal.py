@@ -11,6 +11,7 @@ import pytest
 from interlock.engine import Ending, Options, Playbook, Run
 from interlock.playbooks.task import rehearsal
 from interlock.playbooks.task.briefs import Against
+from interlock.playbooks.task.closing import Accepted, commit
 from interlock.playbooks.task.decisions import AFTER_ROUND, Checked, Move, Reviewed
 from interlock.playbooks.task.settings import TaskSettings
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice, never_ends
@@ -33,9 +34,19 @@ def test_every_invariant_holds_on_every_path(most: int) -> None:
     assert endings.total() == {1: 26, 2: 434}[most]
 
 
-def believing(checked: Checked, _reviewed: Reviewed) -> Move:
-    """A rule that does not look at the checks."""
-    return Move.ACCEPT if _reviewed in (Reviewed.ACCEPTS, Reviewed.NOBODY) else AFTER_ROUND(checked, _reviewed)
+async def unproven(run: Run, accepted: Accepted, _checks: object, ground: Any) -> Ending:
+    """An acceptance that does not look at the tree once more."""
+    with run.step("commit"):
+        return await commit(run, accepted, ground)
+
+
+def longer(playbook: Playbook) -> Playbook:
+    """A copy that is asked for more rounds than there may be."""
+
+    async def function(run: Run, inputs: Any) -> Ending:
+        return await playbook.function(run, replace(inputs, rounds=5))
+
+    return replace(playbook, function=function)
 
 
 def unheard(checked: Checked, reviewed: Reviewed) -> Move:
@@ -66,12 +77,12 @@ FAULTS = {
     **ALWAYS_FAULTS,
     "every path comes to an end": Fault(copy=never_ends),
     "nothing is accepted that its checks do not bear out": Fault(
-        {"decisions.AFTER_ROUND": believing, "closing.accept": None}, most=1, by=("leaves a bug",)
+        {"decisions.checked": lambda _proofs: Checked.GREEN, "closing.accept": unproven}, most=1, by=("leaves a bug",)
     ),
     "nothing is accepted that its reviewer did not accept": Fault(
         {"decisions.AFTER_ROUND": unheard}, most=1, by=("objects",)
     ),
-    "at most three rounds": Fault({"playbook.ROUNDS": 5}, most=4, by=("objects",)),
+    "at most three rounds": Fault({"playbook.ROUNDS": 5}, copy=longer, most=4, by=("objects",)),
     "what fails goes back with its evidence": Fault({"briefs.Against": EmptyHanded}, most=1, by=("objects",)),
     "only an accepted change is committed, and nothing else": Fault(copy=commits_early),
 }

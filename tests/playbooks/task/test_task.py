@@ -8,13 +8,26 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.engine import CommandCall, CommandResult, Status
+from interlock.engine import AgentRequest, CommandCall, CommandResult, Status
 from interlock.errors import ConfigInvalid
 from interlock.playbooks.task import TaskInputs, task
 from interlock.playbooks.task.closing import message_of
 from interlock.playbooks.task.playbook import run_key
 from interlock.playbooks.task.settings import TaskSettings
-from interlock.testing import Bench, Change, Trouble, both, lasting, meanwhile, says, writes
+from interlock.testing import (
+    Act,
+    Bench,
+    Change,
+    Crash,
+    Trouble,
+    best,
+    both,
+    lasting,
+    leaves_out,
+    meanwhile,
+    says,
+    writes,
+)
 
 REQUEST = "add three to words.txt"
 FILES: dict[str, str | bytes] = {
@@ -39,8 +52,13 @@ def table(bench: Bench) -> Bench:
 
 
 def bench(files: dict[str, str | bytes] | None = None, **more: object) -> Bench:
-    made = Bench(task, dict(FILES if files is None else files), **more)  # type: ignore[arg-type]
-    return table(made).ever("builder", GOOD)
+    return table(Bench(task, dict(FILES if files is None else files), base=working, **more))  # type: ignore[arg-type]
+
+
+def working(request: AgentRequest) -> Act:
+    """Agents that do their part, whatever they are told of the round before."""
+    act = best(request)
+    return GOOD(request, act) if request.agent == "builder" else act
 
 
 def verdict(**data: object) -> Change:
@@ -68,14 +86,13 @@ def test_two_calls_are_enough_for_good_work() -> None:
     assert "- `make test`" in played.brief("builder")
     assert "words.txt" in played.brief("reviewer")
     assert "test: make test: passes" in played.brief("reviewer")
-    assert played.simulation.world.repository.messages == []
+    assert played.simulation.world.repository.messages == ["first"]
 
 
 @pytest.mark.req("OW-30", "EV-04")
 def test_a_change_that_does_not_pass_goes_back_with_what_the_check_printed() -> None:
     """The reviewer is not asked about it; a claim of success changes nothing."""
     played = bench().on("builder", both(BAD, says("make test: all passed\n\nDONE: done")), GOOD)
-    played.always.clear()
     finished = played.play(TaskInputs(REQUEST))
     assert finished.status is Status.COMPLETE
     assert played.called == ["builder", "builder", "reviewer"]
@@ -112,7 +129,6 @@ def test_rounds_may_be_lowered_and_never_raised() -> None:
 def test_what_the_reviewer_objects_to_goes_back() -> None:
     """In its words, and the checks run again on the next change."""
     played = bench().on("reviewer", OBJECTS)
-    played.always.clear()
     played.on("builder", GOOD, writes({"words.txt": "one\nThree\n"}))
     assert played.play(TaskInputs(REQUEST)).status is Status.COMPLETE
     assert played.called == ["builder", "reviewer", "builder", "reviewer"]
@@ -134,7 +150,6 @@ def test_what_the_reviewer_objects_to_goes_back() -> None:
 def test_an_acceptance_against_its_own_evidence_is_an_objection(lie: Change, told: str) -> None:
     """The builder is told the contradiction."""
     played = bench().on("reviewer", lie)
-    played.always.clear()
     played.on("builder", GOOD, writes({"words.txt": "one\nThree\n"}))
     assert played.play(TaskInputs(REQUEST)).status is Status.COMPLETE
     assert told in played.brief("builder", 1)
@@ -150,13 +165,13 @@ def test_a_reviewer_without_evidence_is_asked_again_and_nobody_else() -> None:
         "the reviewer gave no verdict: contract_violation: a pass needs at least one command"
     )
     assert played.called == ["builder", "reviewer", "reviewer"]
-    assert played.simulation.world.repository.messages == []
+    assert played.simulation.world.repository.messages == ["first"]
 
 
 @pytest.mark.req("EV-06")
 def test_work_that_changes_nothing_is_none() -> None:
     """It is told so by the engine, then by the next round; the evidence of the round before stays with it."""
-    played = bench().ever("builder", says("DONE: all well"))
+    played = bench().ever("builder", both(leaves_out("words.txt"), says("DONE: all well")))
     finished = played.play(TaskInputs(REQUEST, rounds=2))
     assert (finished.status, len(played.called)) == (Status.STOPPED, 4)
     assert finished.reason == (
@@ -168,7 +183,7 @@ def test_work_that_changes_nothing_is_none() -> None:
 @pytest.mark.req("EV-06")
 def test_a_reason_to_change_nothing_is_the_reviewers_to_weigh() -> None:
     """It is told to the reviewer and stands in the output; where nobody reviews, it is not believed."""
-    nothing = says("No change: words.txt has it already\n\nDONE: nothing to do")
+    nothing = both(leaves_out("words.txt"), says("No change: words.txt has it already\n\nDONE: nothing to do"))
     played = bench().ever("builder", nothing)
     finished = played.play(TaskInputs(REQUEST))
     assert finished.status is Status.COMPLETE
@@ -273,11 +288,13 @@ def test_red_checks_stop_the_run_before_anything_is_paid() -> None:
 
 @pytest.mark.req("EV-23")
 def test_checks_that_a_person_mends_meanwhile_are_obeyed() -> None:
-    """The settings as they are when the process goes on."""
-    played = bench(settings={"check_commands": ("make a",)}).ever("reviewer", says("nothing that counts"))
-    assert played.play(TaskInputs(REQUEST)).status is Status.FAILED
-    commands = played.simulation.world.commands
-    assert {call.argv[-1] for call in commands} == {"make a"}
+    """The settings as they are when the run goes on."""
+    played = bench(settings={"check_commands": ("make a",)}).on("builder", lambda _, act: replace(act, crash=True))
+    with pytest.raises(Crash):
+        played.play(TaskInputs(REQUEST))
+    played.settings = {"check_commands": ("make b",)}
+    assert played.resume().status is Status.COMPLETE
+    assert [call.argv[-1] for call in played.simulation.world.commands] == ["make a", "make b"]
 
 
 # -- agents that fail
@@ -299,13 +316,12 @@ def test_a_builder_that_cannot_go_on_ends_the_run(change: Change, status: Status
     assert finished.status is status
     assert finished.reason.startswith(reason)
     assert "reviewer" not in played.called
-    assert played.simulation.world.repository.messages == []
+    assert played.simulation.world.repository.messages == ["first"]
 
 
 def test_work_that_strays_goes_on_in_the_next_round() -> None:
     """What steers agents is out of scope; the rest of the attempt is handed on, and what was refused is told."""
-    played = bench().on("builder", *[both(GOOD, writes({"AGENTS.md": "mine\n"}))] * 1, writes({"more.txt": "x\n"}))
-    played.always.clear()
+    played = bench().on("builder", *[writes({"AGENTS.md": "mine\n"})] * 2, writes({"more.txt": "x\n"}))
     finished = played.play(TaskInputs(REQUEST))
     assert finished.status is Status.COMPLETE
     assert "AGENTS.md" in played.brief("builder", 1)
@@ -323,7 +339,6 @@ def test_what_a_person_edits_meanwhile_is_theirs() -> None:
     assert played.play(TaskInputs(REQUEST, commit=True)).status is Status.COMPLETE
     assert played.text("notes.md") == "mine\n"
     clash = bench()
-    clash.always.clear()
     clash.on(
         "builder", both(GOOD, meanwhile({"words.txt": "one\nmine\n"})), writes({"words.txt": "one\nmine\nthree\n"})
     )
@@ -339,7 +354,7 @@ def test_what_a_person_breaks_after_the_checks_is_not_accepted() -> None:
     finished = played.play(TaskInputs(REQUEST, commit=True))
     assert finished.status is Status.STOPPED
     assert "does not hold with what was changed meanwhile: test: make test" in finished.reason
-    assert played.simulation.world.repository.messages == []
+    assert played.simulation.world.repository.messages == ["first"]
 
 
 # -- the commit

@@ -163,13 +163,13 @@ def committed(played: Played) -> str | None:
     made = [
         line for line in played.simulation.lines if line.event == "repository" and line.data.get("effect") == "commit"
     ]
-    if made and played.finished.status not in (Status.COMPLETE, Status.DEGRADED):
+    if made and played.finished.status in (Status.STOPPED, Status.FAILED):
         return f"a commit, and the run is {played.finished.status}"
     ends = [line.data["out"] for line in played.simulation.lines if line.event == "dispatch.end"]
     ours = {path for out in ends if out["accepted"] and out["agent"] == "builder" for path in out["changes"]}
     for line in made:
         if extra := set(line.data["in"]["paths"]) - ours:
             return f"committed besides: {', '.join(sorted(extra))}"
-    if played.finished.status is Status.COMPLETE and not made:
+    if played.finished.status is Status.COMPLETE and ours and not made:
         return "accepted, and not committed"
     return None
