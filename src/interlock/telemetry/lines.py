@@ -348,7 +348,10 @@ def _called(line: LineLike, data: Mapping[str, Any]) -> Told:
 
 def _resumed(line: LineLike, data: Mapping[str, Any]) -> Told:
     note = f", {printable(data['who'])} says: {lined(data['note'])}" if data.get("note") else ""
-    return Told(f"run resumed ({data['n']}){note}")
+    if not (changed := [printable(one) for one in data.get("playbook_changed", ())]):
+        return Told(f"run resumed ({data['n']}){note}")
+    since = f"; the playbook changed since the run began: {', '.join(changed)}"
+    return Told(f"run resumed ({data['n']}){note}{since}", Weight.ATTENTION)
 
 
 def _warning(line: LineLike, data: Mapping[str, Any]) -> Told:
