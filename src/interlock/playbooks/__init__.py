@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from interlock.engine.definition import Playbook
     from interlock.settings import Settings, Table
 
-_SHIPPED = ("feature", "harness", "roadmap", "router", "ticket")
+_SHIPPED = ("feature", "harness", "roadmap", "router", "task", "ticket")
 NAMES: tuple[str, ...] = _SHIPPED
 """Those that can be asked for."""
 
