@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ from hypothesis import strategies as st
 
 from interlock.documents import render_yaml
 from interlock.errors import ConfigInvalid
-from interlock.flows import Flow, read, reading
+from interlock.flows import Flow, read, reading, texts
+from interlock.flows.tree import AgentStep
 
 FIX = (Path(__file__).parent / "fix.yaml").read_text(encoding="utf-8")
 LINES = FIX.splitlines()
@@ -52,7 +55,7 @@ HOSTILE: dict[str, tuple[str | bytes, str]] = {
     "a key of half a megabyte": ("x" * 500_000 + ": y\n", ""),
     "many keys": ("".join(f"k{n}: v\n" for n in range(20_000)), "is not known"),
     "only quotes": ('"' * 1001, ""),
-    "a text that would loop": (FIX.replace("{{ text }}", "{% for i in range(999999999) %}x{% endfor %}"), "a call"),
+    "a text that would loop": (FIX.replace("{{ text }}", "{% for i in range(999999999) %}x{% endfor %}"), "no list"),
     "a text that would grow": (FIX.replace("{{ text }}", "{{ 'x' * 999999999 }}"), "no filling in"),
     "a text that looks around": (FIX.replace("{{ text }}", "{{ ''.__class__.__mro__ }}"), "a dot"),
     "a text that includes": (FIX.replace("{{ text }}", "{% include '/etc/passwd' %}"), "no filling in"),
@@ -196,6 +199,27 @@ def test_any_data_is_read_or_refused(data: Any) -> None:
     """Whatever stands where."""
     outcome(render_yaml({"playbook": "x", "summary": "y", "key": "z", "steps": data}))
     outcome(render_yaml(data))
+
+
+PIECES = """{{ slug }}|{{ turn }}|{{ nobody }}|{% if turn > 1 %}|{% if slug %}|{% else %}|{% endif %}|{{ one }}
+{% for one in slug %}|{% for one in only %}|{% endfor %}|{{ slug UPPER }}|{{ only JOIN }}|{{ slug JOIN }}|{{ 1 / 0 }}
+{{ turn > slug }}|{{ [slug] }}|{{ {} }}|{# #}|{%|}}|{{ slug[0] }}|{{ not slug }}|{{ slug == turn }}|{{ loop }}| x
+{% set a = 1 %}|{% macro m() %}|{% raw %}|{{ slug if turn else 2 }}|{{ slug ~ turn }}|{% for a, b in only %}"""
+pieces = st.sampled_from([one for line in PIECES.splitlines() for one in line.split("|")]).map(
+    lambda piece: piece.replace("UPPER", "| upper").replace("JOIN", "| join(', ')") + "\n"
+)
+
+
+@pytest.mark.req("OW-22")
+@given(st.lists(pieces, min_size=1, max_size=6).map("".join))
+def test_any_text_of_a_brief_can_be_filled_in_or_is_refused(text: str) -> None:
+    """What the loader lets pass does not fail when the step is reached."""
+    listed = FIX.replace("  slug: {", "  only: {help: Which., type: list}\n  slug: {")
+    found = outcome(listed.replace("Carry out the plan. Settle the findings, if there are any.", json.dumps(text)))
+    if isinstance(found, Flow):
+        step = next(step for step in found.all_steps if isinstance(step, AgentStep) and step.name == "builder")
+        for turn, only in itertools.product((1, 2), ([], ["x", "y"])):
+            texts.fill(step.task, {"slug": "a", "text": "b", "check": "c", "plan": "pass", "turn": turn, "only": only})
 
 
 @pytest.mark.req("OW-22")
