@@ -41,8 +41,10 @@ class Playbooks(TyperGroup):
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
         listed = next((one for one in _listing(ctx) if one.found.name == cmd_name), None)
-        if listed is None or listed.found.path is not None or listed.problem is not None:
-            return None if listed is None else described(cmd_name, listed.purpose)
+        if listed is None:
+            return None
+        if listed.found.origin.needs_trust or listed.problem is not None:
+            return described(cmd_name, listed.purpose)
         return command_for(_library(ctx)[0].load(cmd_name), cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
@@ -76,10 +78,11 @@ def _library(ctx: typer.Context | None, rest: Sequence[str] = ()) -> tuple[Libra
     return found, root if workspace is not None else Path.cwd()
 
 
-def _listing(ctx: typer.Context) -> Sequence[Offered]:
+def _listing(ctx: typer.Context | None) -> Sequence[Offered]:
     """What there is; nothing of a workspace is loaded for it."""
+    known = ctx.obj.library if ctx is not None and ctx.obj is not None else None
     try:
-        return _library(ctx)[0].listing()
+        return (known or _library(ctx)[0]).listing()
     except (InterlockError, OSError):
         return ()
 
