@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from interlock.engine.asking import Question
     from interlock.engine.playing import Finished
     from interlock.engine.runs import Runs
-    from interlock.finding import Library, Listed
+    from interlock.finding import Library, Offered
 
 
 class Playbooks(TyperGroup):
@@ -76,7 +76,7 @@ def _library(ctx: typer.Context | None, rest: Sequence[str] = ()) -> tuple[Libra
     return found, root if workspace is not None else Path.cwd()
 
 
-def _listing(ctx: typer.Context) -> Sequence[Listed]:
+def _listing(ctx: typer.Context) -> Sequence[Offered]:
     """What there is; nothing of a workspace is loaded for it."""
     try:
         return _library(ctx)[0].listing()
