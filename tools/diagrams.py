@@ -14,10 +14,11 @@ from importlib import import_module
 from pathlib import Path
 
 from interlock.cli.rehearse import play
-from interlock.engine import Options, Rehearsal
+from interlock.engine import Options
 from interlock.engine.outlook import FIGURES
 from interlock.engine.tracing import Trace
 from interlock.playbooks import NAMES, load
+from interlock.testing import Rehearsal
 
 HERE = Path(__file__).parent.parent
 PAGES, ROOMS = HERE / "docs" / "playbooks", HERE / "src" / "interlock" / "playbooks"

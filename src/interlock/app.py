@@ -29,7 +29,7 @@ from interlock.engine.world import World
 from interlock.errors import ConfigInvalid, InterlockError
 from interlock.finding.library import Library
 from interlock.playbooks import settings_model
-from interlock.settings import AcpAgent, CodingAgent, Command, Scripted, Settings, Table, load_settings
+from interlock.settings import AcpAgent, AnyProgram, CodingAgent, Scripted, Settings, Table, load_settings
 from interlock.settings.location import FILE_NAME
 from interlock.workspace import (
     UNPROMISED,
@@ -256,7 +256,7 @@ class FromSettings(Setup):
     def make_runner(self, name: str) -> Runner:
         """The runner of this name; `ConfigInvalid` when it cannot be made."""
         match self.settings.runner_named(name):
-            case Command() as table:
+            case AnyProgram() as table:
                 return CommandRunner(name, table.argv, table.env, self.environ, root=self.root)
             case Scripted() as table:
                 return ScriptedRunner(self._scenario(table.scenario), name=name, inherit=self.environ)

@@ -177,5 +177,5 @@ def test_what_a_playbook_calls_is_trusted_too(root: Path, library: Callable[...,
     for name, other in (("flow", "back"), ("back", "flow")):
         text = calling.replace("call: ship", f"call: {other}").replace("playbook: flow", f"playbook: {name}")
         (root / f".interlock/playbooks/{name}.yaml").write_text(text)
-    with pytest.raises(ConfigInvalid, match="flow calls itself"):
+    with pytest.raises(ConfigInvalid, match="would call itself: flow -> back"):
         library().load("flow")

@@ -18,7 +18,7 @@ from interlock.settings import find_workspace
 if TYPE_CHECKING:
     from interlock.app import FromSettings
     from interlock.engine.definition import Playbook
-    from interlock.engine.folder import Known
+    from interlock.engine.folder import KnownRun
     from interlock.engine.runs import Call, Runs, View
     from interlock.finding import Library
 
@@ -186,7 +186,7 @@ class Door:
         path = os.path.relpath(self.root / source.place, self.here)
         return path if path.startswith("../") else f"./{path}"
 
-    def find(self, name: str) -> Known:
+    def find(self, name: str) -> KnownRun:
         """The run that a person means."""
         from interlock.engine.folder import find_run
 

@@ -28,7 +28,8 @@ from interlock.errors import InterlockError
 from interlock.telemetry import in_words
 
 if TYPE_CHECKING:
-    from interlock.engine import Asking, Options, Playbook, Played, Rehearsal
+    from interlock.engine import Asking, Options, Playbook
+    from interlock.engine.exploration import Played, Rehearsal
     from interlock.engine.tracing import Trace
 
 BROKEN = 2

@@ -60,7 +60,6 @@ class Library:
         self.trust = Trust(root, environ)
         self.consent = consent
         self._loaded: dict[tuple[Origin, str, str], Playbook] = {}
-        self._loading: set[tuple[Origin, str, str]] = set()
         self._given = {one.name: one for one in given}
 
     # -- looking: nothing of a workspace is executed
@@ -139,14 +138,8 @@ class Library:
 
     def _load(self, found: Found, consent: Consent) -> Playbook:
         slot = (found.origin, found.place, found.only)
-        if slot in self._loading:
-            raise ConfigInvalid(f"{found.name} calls itself", where=found.place, expected="calls that come to an end")
         if slot not in self._loaded:
-            self._loading.add(slot)
-            try:
-                made = self._of_package(found) if found.path is None else self._of_workspace(found, found.path, consent)
-            finally:
-                self._loading.discard(slot)
+            made = self._of_package(found) if found.path is None else self._of_workspace(found, found.path, consent)
             self._loaded[slot] = made
         return self._loaded[slot]
 
