@@ -28,6 +28,7 @@ WORKSHOP: Final = "Set up and check"
 HOMES = {
     "run": "run",
     "resume": "run",
+    "plan": "plan",
     "runs": "runs",
     "logs": "history",
     "report": "show",
