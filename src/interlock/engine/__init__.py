@@ -13,7 +13,7 @@ from interlock.lazy import lazily
 if TYPE_CHECKING:
     from interlock.agents.runner import AgentRequest
     from interlock.engine.asking import CHECK, Asked, Asking, Option
-    from interlock.engine.brief import fenced, named, quoted
+    from interlock.engine.brief import fence, fenced, named, quoted
     from interlock.engine.checks import UNCOMPARED, Checks, Named, Proof, named_commands
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
     from interlock.engine.dispatch import failure_context
@@ -68,7 +68,7 @@ __getattr__ = lazily(
             "APPROVE DEADLINE REJECT SESSION TIMEOUT Changed Choice CommandResult Delegation Dispatch Ending "
             "GateDecision Kind Quoted Report Retries Status Stop"
         ),
-        "brief": "fenced named quoted",
+        "brief": "fence fenced named quoted",
         "checks": "UNCOMPARED Checks Named Proof named_commands",
         "asking": "CHECK Asked Asking Option",
         "definition": "AfterComplete Past Playbook playbook",
@@ -151,6 +151,7 @@ __all__ = [
     "best",
     "explore",
     "failure_context",
+    "fence",
     "fenced",
     "find_commands",
     "named",

@@ -15,14 +15,14 @@ import pytest
 from interlock.engine import Ending, Options, Scope, Table, explore
 from interlock.playbooks.ticket import rehearsal
 from interlock.playbooks.ticket.documents import log_entry
-from interlock.playbooks.ticket.finishing import VERDICT, Content, Said, accepted_work, commit
-from interlock.playbooks.ticket.gate import Crossing, stash_files, switch
+from interlock.playbooks.ticket.finishing import VERDICT, Said, accepted_work, commit
+from interlock.playbooks.ticket.gate import Crossing, switch
 from interlock.playbooks.ticket.graph import Limits, Strategy
 from interlock.playbooks.ticket.ledger import Ledger
 from interlock.playbooks.ticket.planning import settle_tasks, split
 from interlock.playbooks.ticket.rehearsing import PROJECT, TWO, graph, make, task, with_trusted_docs, working
 from interlock.playbooks.ticket.settings import TicketSettings
-from interlock.playbooks.ticket.validation import Check
+from interlock.playbooks.ticket.validation import Red
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice
 
 PAGE = Path(__file__).parents[3] / "docs" / "playbooks" / "ticket.md"
@@ -83,12 +83,12 @@ def test_other_tickets_hold_with_one_fault(name: str) -> None:
 # -- deliberately broken copies
 
 
-def red(*_asked: Any) -> Awaitable[Check]:
-    return answered(Check(False, "src/t1.txt and src/t2.txt: red"))
+def red(*_asked: Any) -> Awaitable[Red]:
+    return answered(Red("src/t1.txt and src/t2.txt: red"))
 
 
-def green(*_asked: Any) -> Awaitable[Check]:
-    return answered(Check(True))
+def green(*_asked: Any) -> Awaitable[None]:
+    return answered()
 
 
 async def answered(what: Any = None) -> Any:
@@ -106,9 +106,9 @@ async def takes_everything(ledger: Ledger, _hooks: str) -> None:
     ledger.log("iteration.accepted")
 
 
-async def takes_src(ledger: Ledger) -> tuple[list[str], Content]:
-    names, content = await accepted_work(ledger)
-    return names, replace(content, patterns=Scope(("src/**",)))
+async def takes_src(ledger: Ledger) -> tuple[list[str], Scope]:
+    names, scope = await accepted_work(ledger)
+    return names, replace(scope, patterns=("src/**",))
 
 
 async def works_at_once(ledger: Ledger) -> None:
@@ -121,7 +121,7 @@ async def works_at_once(ledger: Ledger) -> None:
 
 
 async def only_stashes(ledger: Ledger, crossing: Crossing) -> None:
-    await stash_files(ledger, crossing.along, "for later")
+    await ledger.run.repository.stash(crossing.along, "for later")
     await switch(ledger, crossing)
 
 

@@ -94,9 +94,8 @@ class Graph:
     def accepted(self) -> list[Task]:
         return [task for task in self.tasks.values() if task.status is TaskStatus.ACCEPTED]
 
-    @property
-    def groups_completed(self) -> int:
-        return sum(all(task.status is TaskStatus.ACCEPTED for task in self.of(group)) for group in self.order)
+    def is_done(self, group: Group) -> bool:
+        return all(task.status is TaskStatus.ACCEPTED for task in self.of(group))
 
 
 def changed_files(task: Task) -> tuple[str, ...] | None:

@@ -11,8 +11,8 @@ from typing import Any
 from interlock.contracts import is_documentation
 from interlock.documents import load_yaml, read_yaml, render_yaml
 from interlock.engine import AgentRequest, CommandCall, CommandResult, Options, Status
-from interlock.playbooks.ticket.analysis import CACHE, DOCS, fingerprint, listing
-from interlock.playbooks.ticket.artifacts import accepting_report, graph, task
+from interlock.playbooks.ticket.analysis import CACHE, DOCS, NOT_LISTED, cache_rule, fingerprint
+from interlock.playbooks.ticket.artifacts import BEFORE, accepting, graph, task
 from interlock.playbooks.ticket.documents import ATTEMPTS, IGNORED, ITERATIONS
 from interlock.playbooks.ticket.playbook import ticket
 from interlock.playbooks.ticket.startup import TicketInputs
@@ -34,6 +34,7 @@ from interlock.testing import (
     SimulatedWorld,
     Simulation,
 )
+from interlock.workspace import listing_digest
 
 Files = Mapping[str, bytes]
 REQUEST = "ABC-12 fix the login error so that users can sign in"
@@ -44,22 +45,13 @@ HOME = "prompts/ABC-12"
 TWO = graph(task("T1", test_files=[WEAKENED_TEST]), task("T2"))
 
 
-def sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def with_trusted_docs(files: Mapping[str, str]) -> dict[str, str]:
     """The files, with documentation that the cache vouches for."""
     whole = {**files, **{path: f"# {path}\n\nAs it is.\n" for path in DOCS}}
-    manifests = {name: sha256(whole[name]) for name in ("Makefile",) if name in whole}
-    documents = {path[5:]: {"sha256": sha256(whole[path]), "state": "fresh"} for path in DOCS}
-    cache = {
-        "trust_status": "trusted",
-        "workspace_fingerprint": fingerprint(listing(whole), manifests),
-        "refresh_required": False,
-        "documents": documents,
-    }
-    return {**whole, CACHE: render_yaml(cache)}
+    digests = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in whole.items()}
+    manifests = {name: digests[name] for name in ("Makefile",) if name in whole}
+    now = fingerprint(listing_digest(set(whole) - set(NOT_LISTED)), manifests)
+    return {**whole, CACHE: cache_rule(now, digests).sample()}
 
 
 PROJECT = {
@@ -70,9 +62,7 @@ PROJECT = {
 }
 
 
-ACCEPTS = accepting_report(
-    "prompt-review", "2026-01-01T00:00:00Z", nothing_to_run="it is a simulation", notes="As asked."
-)
+ACCEPTS = render_yaml(accepting("prompt-review", BEFORE, nothing_to_run="it is a simulation", notes="As asked."))
 
 
 def working(tasks: str = TWO) -> Agent:

@@ -9,21 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock.documents import Document, DocumentState, Key, read_yaml
+from interlock.documents import Document, DocumentState, Key
 from interlock.engine import Ending, Run, Stop
 from interlock.playbooks.ticket.analysis import parallel_tasks
-from interlock.playbooks.ticket.artifacts import graph_problem
-from interlock.playbooks.ticket.documents import (
-    ITERATIONS,
-    LEGACY,
-    Phase,
-    RunStatus,
-    home,
-    iteration_home,
-    prompt_of,
-)
+from interlock.playbooks.ticket.documents import ITERATIONS, LEGACY, Phase, RunStatus, home, iteration_home
 from interlock.playbooks.ticket.gate import with_reminder
-from interlock.playbooks.ticket.graph import REJECTED, Graph, Task, TaskStatus, literal_files, read_graph, share_files
+from interlock.playbooks.ticket.graph import REJECTED, Graph, Task, TaskStatus, literal_files, share_files
 from interlock.playbooks.ticket.ledger import Ledger, at, files_digest
 from interlock.playbooks.ticket.request import TicketError
 from interlock.playbooks.ticket.startup import (
@@ -98,7 +89,7 @@ def starts_over(inputs: TicketInputs, document: Document, begun_by: str | None) 
 
 async def refuse_other_request(ledger: Ledger, inputs: TicketInputs) -> None:
     """A ticket is what it was begun with: another request is refused, never answered with the old result (EV-24)."""
-    known = str((await prompt_of(ledger.run, ledger.ticket)).get("original_request") or "")
+    known = str((await ledger.prompt()).get("original_request") or "")
     if known and known.split() != inputs.request.split():
         state = "is accepted already" if ledger.status is RunStatus.ACCEPTED else "was begun"
         raise TicketError(
@@ -224,28 +215,18 @@ async def go_back(ledger: Ledger) -> None:
     """Return to the first iteration whose accepted work is gone; what was planned upon it is set aside."""
     run = ledger.run
     changed = set(await run.repository.changed()) if ledger.iteration else set()
-    known = [await tasks_of(ledger, number) for number in range(ledger.iteration + 1)]
+    planned = ledger.iteration + (1 if ledger.phase in WITH_TASKS else 0)
+    known = [await ledger.tasks_of(number) for number in range(planned)]
     for number in range(ledger.iteration):
         later = [task for tasks in known[number + 1 :] for task in tasks if task.attempt]
         if gone := await without_work(run, known[number], later, changed):
             run.warn(f"the accepted work of iteration {number} is not here: {names(gone)}; it is done again")
-            for planned in range(number + 1, ledger.iteration + 1):
-                await run.set_aside(iteration_home(ledger.ticket, planned))
+            for later_one in range(number + 1, ledger.iteration + 1):
+                await run.set_aside(iteration_home(ledger.ticket, later_one))
             back = AT_WORK if ledger.data["git_gate_completed"] else AT_GATE
             await ledger.change({("iteration_number",): number, **back})
             await ledger.change({("iterations", ledger.place, "status"): "PENDING"})
             return
-
-
-async def tasks_of(ledger: Ledger, number: int) -> list[Task]:
-    """The tasks of an iteration; none where its graph is not settled or cannot be used any more."""
-    path = f"{iteration_home(ledger.ticket, number)}/tasks.yaml"
-    if number == ledger.iteration and ledger.phase not in WITH_TASKS:
-        return []
-    document = await ledger.run.read(path)
-    if document.state is not DocumentState.OK or graph_problem(document.text, new=False):
-        return []
-    return list(read_graph(read_yaml(document.text, path)).tasks.values())
 
 
 async def without_work(run: Run, tasks: Sequence[Task], later: Sequence[Task], changed: set[str]) -> list[Task]:
@@ -297,7 +278,7 @@ async def without_mended(ledger: Ledger, graph: Graph, lost: Sequence[Task]) -> 
     changed = {*await git.changed(), *(path for _, path in by_hand)}
     gone = [task for task in lost if changed.isdisjoint(literal_files(task))]
     complete = len(graph.accepted) == len(graph.tasks) and not gone and ledger.phase is not Phase.GIT_GATE
-    if complete and (await validate(ledger, graph, None)).green:
+    if complete and not await validate(ledger, graph, None):
         await put_down_files(ledger, lost)
         return []
     await ledger.change({("iterations", ledger.place, "status"): "PENDING"})
