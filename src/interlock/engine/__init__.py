@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from interlock.engine.tables import Table
     from interlock.engine.toolchains import NONE, PROJECT_FILES, Command, Commands, find_commands
     from interlock.engine.world import CommandCall, Documents
-    from interlock.workspace import Done, Scope, Standing
+    from interlock.workspace import Done, Scope, Standing, listing_digest
 
 __getattr__ = lazily(
     __name__,
@@ -84,7 +84,7 @@ __getattr__ = lazily(
         "tables": "Table",
         "toolchains": "NONE PROJECT_FILES Command Commands find_commands",
         "world": "CommandCall Documents",
-        "interlock.workspace": "Done Scope Standing",
+        "interlock.workspace": "Done Scope Standing listing_digest",
         "interlock.agents.runner": "AgentRequest",
     },
 )
@@ -154,6 +154,7 @@ __all__ = [
     "fence",
     "fenced",
     "find_commands",
+    "listing_digest",
     "named",
     "named_commands",
     "playbook",

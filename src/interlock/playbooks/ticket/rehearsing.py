@@ -10,7 +10,7 @@ from typing import Any
 
 from interlock.contracts import is_documentation
 from interlock.documents import load_yaml, read_yaml, render_yaml
-from interlock.engine import AgentRequest, CommandCall, CommandResult, Options, Status
+from interlock.engine import AgentRequest, CommandCall, CommandResult, Options, Status, listing_digest
 from interlock.playbooks.ticket.analysis import CACHE, DOCS, NOT_LISTED, cache_rule, fingerprint
 from interlock.playbooks.ticket.artifacts import BEFORE, accepting, graph, task
 from interlock.playbooks.ticket.documents import ATTEMPTS, IGNORED, ITERATIONS
@@ -34,7 +34,6 @@ from interlock.testing import (
     SimulatedWorld,
     Simulation,
 )
-from interlock.workspace import listing_digest
 
 Files = Mapping[str, bytes]
 REQUEST = "ABC-12 fix the login error so that users can sign in"
