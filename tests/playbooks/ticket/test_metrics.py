@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from interlock.documents import stamp
 from interlock.playbooks.ticket.documents import (
-    Metrics,
     confidence,
+    metrics,
     minutes_between,
     moment_of,
     percent,
+    progress_line,
     remaining_minutes,
 )
 
@@ -49,9 +50,11 @@ def test_confidence_grows_with_the_share() -> None:
 @pytest.mark.req("TK-143")
 def test_the_progress_line() -> None:
     """The exact form, with a question mark while there is no estimate."""
-    assert Metrics(4, 1, 2, 0, 5.0).line() == "Progress: 23% | Completed: 1/4 tasks | ETA: ~15 min remaining"
-    assert Metrics(4, 0, 2, 0).line() == "Progress: 0% | Completed: 0/4 tasks | ETA: ~? min remaining"
-    assert Metrics(4, 4, 2, 2, 5.0, accepted=True).line().startswith("Progress: 100% | Completed: 4/4 tasks")
+    begun, some = metrics(4, 0, 2, 0, 0, accepted=False), metrics(4, 1, 2, 0, 5.0, accepted=False)
+    all_done = metrics(4, 4, 2, 2, 5.0, accepted=True)
+    assert progress_line(some) == "Progress: 23% | Completed: 1/4 tasks | ETA: ~15 min remaining"
+    assert progress_line(begun) == "Progress: 0% | Completed: 0/4 tasks | ETA: ~? min remaining"
+    assert progress_line(all_done).startswith("Progress: 100% | Completed: 4/4 tasks")
 
 
 @given(st.datetimes(min_value=datetime(1971, 1, 1), max_value=datetime(2100, 1, 1)))

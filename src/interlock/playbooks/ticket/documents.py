@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -90,7 +89,7 @@ def first_progress(
             "planning_ready": True,
             "updated_at": now,
         },
-        "metrics": {**Metrics(0, 0, 0, 0, elapsed=0).fields(), **dict.fromkeys((*unknown, *cycles))},
+        "metrics": {**metrics(0, 0, 0, 0, 0, accepted=False), **dict.fromkeys((*unknown, *cycles))},
         "iteration_number": 0,
         "current_phase": Phase.INITIALIZED.value,
         "current_step": "I2",
@@ -197,38 +196,27 @@ def confidence(completed: int, total: int) -> str:
     return "low" if share < 0.25 else "medium" if share < 0.6 else "high"
 
 
-@dataclass(frozen=True)
-class Metrics:
+def metrics(tasks: int, done: int, groups: int, groups_done: int, elapsed: float, *, accepted: bool) -> dict[str, Any]:
     """The part of `metrics` that is counted anew after each group and each retry round."""
+    return {
+        "tasks_total": tasks,
+        "tasks_completed": done,
+        "groups_total": groups,
+        "groups_completed": groups_done,
+        "percent_complete": percent(done, tasks, accepted=accepted),
+        "elapsed_minutes_estimate": elapsed,
+        "remaining_minutes_estimate": remaining_minutes(elapsed, done, tasks),
+        "eta_confidence": confidence(done, tasks),
+    }
 
-    tasks_total: int
-    tasks_completed: int
-    groups_total: int
-    groups_completed: int
-    elapsed: float = 0.0
-    accepted: bool = False
 
-    def fields(self) -> dict[str, object]:
-        done, total = self.tasks_completed, self.tasks_total
-        return {
-            "tasks_total": total,
-            "tasks_completed": done,
-            "groups_total": self.groups_total,
-            "groups_completed": self.groups_completed,
-            "percent_complete": percent(done, total, accepted=self.accepted),
-            "elapsed_minutes_estimate": self.elapsed,
-            "remaining_minutes_estimate": remaining_minutes(self.elapsed, done, total),
-            "eta_confidence": confidence(done, total),
-        }
-
-    def line(self) -> str:
-        """What the user is told at each update."""
-        said = self.fields()
-        left = said["remaining_minutes_estimate"]
-        return (
-            f"Progress: {said['percent_complete']}% | Completed: {self.tasks_completed}/{self.tasks_total} tasks | "
-            f"ETA: ~{'?' if left is None else left} min remaining"
-        )
+def progress_line(said: Mapping[str, Any]) -> str:
+    """What the user is told of the metrics at each update."""
+    left = said["remaining_minutes_estimate"]
+    return (
+        f"Progress: {said['percent_complete']}% | Completed: {said['tasks_completed']}/{said['tasks_total']} tasks | "
+        f"ETA: ~{'?' if left is None else left} min remaining"
+    )
 
 
 # -- .gitignore

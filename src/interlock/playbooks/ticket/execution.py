@@ -133,21 +133,19 @@ class Execution:
             await self._check_attempts(graph, group)
             graph = await self._amend(graph, group)
             await self._count(graph, group)
-        known = float(ledger.data["metrics"].get("elapsed_minutes_estimate") or 0.0)
-        metrics = ledger.metrics(graph, elapsed=round(known + elapsed, 2))
         ledger.log("group.end", group=group.letter, minutes=elapsed)
         done: Changes = {
             ("metrics", "latest_group_cycle_minutes_estimate"): elapsed,
             ("current_task_id",): None,
             ("current_task_attempt",): 0,
         }
-        await ledger.count(metrics, graph, done)
+        await ledger.count({**ledger.counted(graph, minutes=elapsed), **done})
         if any(result.unseen for result in worked.values()):
             await self._go_the_long_way()
 
     async def _count(self, graph: Graph, group: Group) -> None:
         rejected = [task.id for task in graph.of(group) if task.status in UNDONE and task.attempt]
-        await self.ledger.count(self.ledger.metrics(graph), graph, {}, rejected=rejected)
+        await self.ledger.count(self.ledger.counted(graph), rejected)
 
     async def _check_attempts(self, graph: Graph, group: Group) -> None:
         """No attempt left: the run pauses until a person says otherwise."""

@@ -21,7 +21,6 @@ from interlock.playbooks.ticket.artifacts import graph_problem
 from interlock.playbooks.ticket.briefs import CODE_WRITING, Briefs
 from interlock.playbooks.ticket.documents import (
     MOST_BEFORE_ACCEPTANCE,
-    Metrics,
     Phase,
     RunStatus,
     checkpoint,
@@ -29,8 +28,10 @@ from interlock.playbooks.ticket.documents import (
     iteration_entry,
     iteration_home,
     log_entry,
+    metrics,
     minutes_between,
     moment_of,
+    progress_line,
     read_progress,
 )
 from interlock.playbooks.ticket.graph import Graph, Task, read_graph
@@ -237,51 +238,26 @@ class Ledger:
 
     # -- metrics
 
-    def metrics(self, graph: Graph, *, elapsed: float | None = None, accepted: bool = False) -> Metrics:
-        known = self.data["metrics"].get("elapsed_minutes_estimate") or 0.0
-        return Metrics(
-            tasks_total=len(graph.tasks),
-            tasks_completed=len(graph.accepted),
-            groups_total=len(graph.order),
-            groups_completed=sum(map(graph.is_done, graph.order)),
-            elapsed=known if elapsed is None else elapsed,
-            accepted=accepted,
-        )
-
-    def counted(self, metrics: Metrics, graph: Graph) -> Changes:
-        """The changes that put these metrics down, and the first change of code."""
-        return {
-            **{("metrics", name): value for name, value in metrics.fields().items()},
-            ("iterations", self.place, "tasks_total"): metrics.tasks_total,
-            ("iterations", self.place, "tasks_accepted"): metrics.tasks_completed,
-            **self._first_change(graph),
-        }
-
-    async def count(
-        self,
-        metrics: Metrics,
-        graph: Graph,
-        changes: Changes,
-        *,
-        rejected: Sequence[str] = (),
-        now: datetime | None = None,
-    ) -> None:
-        """Put down how far the ticket is, with further changes, and tell whoever watches."""
-        await self.change({**self.counted(metrics, graph), **changes}, now=now)
-        self.tell(metrics.line(), rejected_tasks=list(rejected))
-
-    def _first_change(self, graph: Graph) -> Changes:
-        """The earliest change of code, put down once, with the time that led up to it."""
+    def counted(self, graph: Graph, *, minutes: float = 0.0, accepted: bool = False) -> Changes:
+        """The changes that put down how far the ticket is, after so many minutes more, and the first change of code:
+        the earliest, once, with the time that led up to it."""
+        known, done, groups = self.data["metrics"], len(graph.accepted), sum(map(graph.is_done, graph.order))
+        elapsed = round(float(known.get("elapsed_minutes_estimate") or 0.0) + minutes, 2)
+        now = metrics(len(graph.tasks), done, len(graph.order), groups, elapsed, accepted=accepted)
         moments = [moment_of(task.entry.get("first_code_change_at")) for task in graph.tasks.values()]
-        known = [moment for moment in moments if moment is not None]
-        if not known or self.data["metrics"].get("first_code_change_at") is not None:
-            return {}
+        if known.get("first_code_change_at") is None and (first := min(filter(None, moments), default=None)):
+            lead = minutes_between(moment_of(self.data["created_at"]), first)
+            now |= {"first_code_change_at": stamp(first), "lead_time_to_first_code_change_minutes": lead}
         return {
-            ("metrics", "first_code_change_at"): stamp(min(known)),
-            ("metrics", "lead_time_to_first_code_change_minutes"): minutes_between(
-                moment_of(self.data["created_at"]), min(known)
-            ),
+            **{("metrics", name): value for name, value in now.items()},
+            ("iterations", self.place, "tasks_total"): len(graph.tasks),
+            ("iterations", self.place, "tasks_accepted"): done,
         }
+
+    async def count(self, changes: Changes, rejected: Sequence[str] = (), now: datetime | None = None) -> None:
+        """Put down how far the ticket is, and tell whoever watches."""
+        await self.change(changes, now=now)
+        self.tell(progress_line(self.data["metrics"]), rejected_tasks=list(rejected))
 
     # -- agents
 

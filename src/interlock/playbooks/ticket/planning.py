@@ -157,6 +157,6 @@ async def count(ledger: Ledger) -> None:
     demanded = [mandate_text(mandate) for mandate in prompt.get("tool_mandates") or ()]
     trivial = ledger.fast_path and is_trivial(graph, demanded)
     mode = "trivial_graph" if trivial else "standard"
-    await ledger.change({**ledger.counted(ledger.metrics(graph), graph), ("cycle_acceleration_mode",): mode})
+    await ledger.change({**ledger.counted(graph), ("cycle_acceleration_mode",): mode})
     ledger.log("tasks.ready", tasks=len(graph.tasks), groups=len(graph.order), mode=mode)
     ledger.tell(f"tasks: {', '.join(graph.tasks)}{' (by the short cut)' if trivial else ''}")
