@@ -21,7 +21,7 @@ from interlock.playbooks.ticket.gate import OWN, shown_paths
 from interlock.playbooks.ticket.graph import TaskStatus, changed_files
 from interlock.playbooks.ticket.ledger import Ledger, failure, stopped
 from interlock.playbooks.ticket.request import Work
-from interlock.playbooks.ticket.resuming import MOST_ITERATIONS, is_as_it_was, names, put_down_files
+from interlock.playbooks.ticket.resuming import MOST_ITERATIONS, altered, names, put_down_files
 from interlock.playbooks.ticket.validation import prove_for_good, validate
 
 
@@ -159,7 +159,7 @@ async def commit(ledger: Ledger, hooks: str) -> None:
 async def prove_edits(ledger: Ledger) -> None:
     """What people changed since the acceptance is on the tree that is committed: it is built and tested once more."""
     run, graph = ledger.run, await ledger.graph()
-    touched = [task for task in graph.accepted if not await is_as_it_was(run, task)]
+    touched = await altered(run, graph.accepted)
     what = f"files of accepted tasks were changed since: {names(touched)}" if touched else "the tree changed since"
     if touched:
         run.warn(f"{what}; they are built and tested again")
