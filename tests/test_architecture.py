@@ -29,8 +29,9 @@ MAY_IMPORT = {
     "engine": (*MIDDLE, *FLOOR),
     "testing": ("engine", *MIDDLE, *FLOOR),
     "playbooks": ("engine", "settings", "testing", *FLOOR),
-    "app": ("playbooks", "engine", "settings", *MIDDLE, *FLOOR),
-    **dict.fromkeys(DOORS, ("app", "playbooks", "engine", "settings", *MIDDLE, *FLOOR)),
+    "flows": ("engine", "testing", *FLOOR),
+    "app": ("playbooks", "flows", "engine", "settings", *MIDDLE, *FLOOR),
+    **dict.fromkeys(DOORS, ("app", "playbooks", "flows", "engine", "settings", *MIDDLE, *FLOOR)),
     "__main__": ("cli",),
 }
 """What each part may import; its own modules always."""

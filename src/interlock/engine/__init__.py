@@ -14,23 +14,13 @@ if TYPE_CHECKING:
     from interlock.agents.runner import AgentRequest
     from interlock.engine.asking import CHECK, Asked, Asking, Option
     from interlock.engine.brief import fence, fenced, named, quoted
-    from interlock.engine.checks import UNCOMPARED, Checks, Named, Proof, named_commands
+    from interlock.engine.checks import UNCOMPARED, Checks, Named, Proof, named_commands, require_agents
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
+    from interlock.engine.deviations import CRASH, LIARS, STANDARD, Deviation
     from interlock.engine.dispatch import failure_context
+    from interlock.engine.document_verbs import Edit
     from interlock.engine.examination import BYPRODUCTS
-    from interlock.engine.excerpts import Edit
-    from interlock.engine.exploration import (
-        ALWAYS,
-        CRASH,
-        ENDS,
-        LIARS,
-        STANDARD,
-        Deviation,
-        Invariant,
-        Played,
-        Rehearsal,
-        explore,
-    )
+    from interlock.engine.exploration import ALWAYS, ENDS, Invariant, Played, Rehearsal, explore
     from interlock.engine.journal import Line
     from interlock.engine.model import (
         APPROVE,
@@ -54,7 +44,7 @@ if TYPE_CHECKING:
     )
     from interlock.engine.options import Options
     from interlock.engine.prompts import Prompt
-    from interlock.engine.run import Run
+    from interlock.engine.run import Run, within_time
     from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
     from interlock.engine.tables import Table
     from interlock.engine.toolchains import NONE, PROJECT_FILES, Command, Commands, find_commands
@@ -69,16 +59,17 @@ __getattr__ = lazily(
             "GateDecision Kind Quoted Report Retries Status Stop"
         ),
         "brief": "fence fenced named quoted",
-        "checks": "UNCOMPARED Checks Named Proof named_commands",
+        "checks": "UNCOMPARED Checks Named Proof named_commands require_agents",
         "asking": "CHECK Asked Asking Option",
         "definition": "AfterComplete Past Playbook playbook",
         "dispatch": "failure_context",
-        "excerpts": "Edit",
+        "document_verbs": "Edit",
         "journal": "Line",
         "prompts": "Prompt",
-        "run": "Run",
+        "run": "Run within_time",
         "simulation": "Act SimulatedWorld Simulation best",
-        "exploration": "ALWAYS CRASH ENDS LIARS STANDARD Deviation Invariant Played Rehearsal explore",
+        "deviations": "CRASH LIARS STANDARD Deviation",
+        "exploration": "ALWAYS ENDS Invariant Played Rehearsal explore",
         "examination": "BYPRODUCTS",
         "options": "Options",
         "tables": "Table",
@@ -159,4 +150,6 @@ __all__ = [
     "named_commands",
     "playbook",
     "quoted",
+    "require_agents",
+    "within_time",
 ]

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from interlock.agents.book import Bound
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Fault, Limited, MemoryOutput, Observer, Usage
-from interlock.contracts import Reason, sample
+from interlock.contracts import NO_CHANGE, Contract, Reason, sample
 from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
 from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
@@ -33,7 +33,7 @@ from interlock.engine.objects import MemoryObjects, Objects
 from interlock.engine.options import Options
 from interlock.engine.people import record_decision
 from interlock.engine.playing import Finished, play
-from interlock.engine.run import Run
+from interlock.engine.recording import Recording
 from interlock.engine.simulated_repository import SimulatedRepository, Trouble
 from interlock.engine.world import CommandCall, Imported, Layer
 from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault, Refused
@@ -86,7 +86,15 @@ def best(request: AgentRequest) -> Act:
         for artifact in contract.artifacts
         if artifact.played()
     }
-    return Act(files, sample(contract.answer))
+    return Act(files, _content(contract))
+
+
+def _content(contract: Contract) -> str:
+    """The best verdict; where files were to be changed, with a word about why none was."""
+    verdict = sample(contract.answer)
+    if not contract.must_change:
+        return verdict
+    return f"{NO_CHANGE}: only played.\n\n" + (f"```json\n{verdict}\n```" if verdict.startswith("{") else verdict)
 
 
 # -- the world
@@ -359,6 +367,8 @@ class SimulatedWorld:
         self._at_once = 0
         self._within: MemoryLayer | None = None
         self._command = command
+        self.result_of = command
+        """What a command comes to that is run; one that only looks is not asked here."""
         self._bound = bound
         self._random = random.Random(seed)
         self._sessions: set[str] = set()
@@ -387,6 +397,9 @@ class SimulatedWorld:
         if not self._bound(agent):
             raise ConfigInvalid(f"agent {agent} is not bound")
         return Bound(agent, "simulated")
+
+    def for_called(self, playbook: Playbook, inputs: Any) -> SimulatedWorld:
+        return self
 
     async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit:
         self.calls.append(request)
@@ -462,7 +475,7 @@ class SimulatedWorld:
         await asyncio.sleep(1.0)
         assert within is None or isinstance(within, MemoryLayer)
         self._within = within
-        return self._command(call)
+        return self.result_of(call)
 
     @property
     def seen(self) -> dict[str, bytes]:
@@ -608,7 +621,9 @@ class Simulation:
             tripwire=tripwire,
         )
         self.lines = journal.lines
-        run = Run(self.playbook, identity, journal, self.world, options=options or self.options, say=self.said.append)
+        recording = Recording(
+            self.playbook, identity, journal, self.world, options=options or self.options, say=self.said.append
+        )
         resume = 0
         if journal.lines:
             resume = 1 + resumes(journal.lines)
@@ -616,7 +631,7 @@ class Simulation:
         else:
             journal.append("run.start", data={"playbook": identity.playbook, "key": identity.key})
         self.processes += 1
-        return await play(run, resume=resume)
+        return await play(recording, resume=resume)
 
     def decide(self, choice: str, *, who: str = "somebody", note: str = "") -> None:
         """What a person says at the gate at which the run waits; the next `go` hears it."""

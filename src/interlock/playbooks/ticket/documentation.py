@@ -29,7 +29,7 @@ async def digests_of(run: Run) -> dict[str, str]:
 
 
 async def workspace_fingerprint(run: Run) -> str:
-    digests = {path: await run.look(path, digest_of) for path in await run.repository.tracked(MANIFESTS)}
+    digests = {path: await run.read(path, digest_of) for path in await run.repository.tracked(MANIFESTS)}
     return fingerprint(await run.repository.listing(NOT_LISTED), digests)
 
 
@@ -106,4 +106,4 @@ async def refreshed_docs(ledger: Ledger) -> list[str]:
         return []
     run, written = ledger.run, ledger.docs_written
     changed = set(await run.repository.changed()) - set(ledger.listed("carried_files"))
-    return [path for path in DOCS if path in changed and written.get(path) == await run.look(path, digest_of)]
+    return [path for path in DOCS if path in changed and written.get(path) == await run.read(path, digest_of)]

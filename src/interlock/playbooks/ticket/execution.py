@@ -96,7 +96,7 @@ class Execution:
                 await self._group(group)
         if self._short:
             report = accepting("auto-accept-trivial", stamp(self.run.now()), notes=AUTO_ACCEPT_NOTES)
-            await self.run.write_anew(ledger.report_path, render_yaml(report))
+            await self.run.write(ledger.report_path, render_yaml(report), anew=True)
             ledger.log("trivial.auto_accept", task=next(iter(graph.tasks)))
         return self._short
 

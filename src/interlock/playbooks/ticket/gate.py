@@ -309,7 +309,7 @@ async def switch(ledger: Ledger, crossing: Crossing) -> None:
             ours = document.text == with_ignored(committed)  # and nothing else is in its way
             return Edit(document.encode(committed) if ours else None, None)
 
-        await run.edit(IGNORE, {"as": "committed"}, without_ours)
+        await run.update(IGNORE, without_ours, what={"as": "committed"})
     elif away:
         await run.set_aside(IGNORE)
     done = await run.repository.checkout(ledger.branch, create=crossing.create)
@@ -327,7 +327,7 @@ async def hide_prompts(run: Run) -> None:
         wanted = with_ignored(document.text)
         return Edit(document.encode(wanted) if wanted != document.text else None, None)
 
-    await run.edit(IGNORE, {"lines": list(IGNORED)}, hide)
+    await run.update(IGNORE, hide, what={"lines": list(IGNORED)})
 
 
 # -- the end

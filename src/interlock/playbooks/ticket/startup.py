@@ -151,7 +151,7 @@ async def choose_commands(run: Run, ticket: str, inputs: TicketInputs, found: Co
         chosen = said_by_people(run, inputs).over(found)
         return [[one.text, one.origin, one.by_person] if one else None for one in (chosen.build, chosen.test)]
 
-    build, test = await run.look(f"{home(ticket)}/progress.yaml", choose)
+    build, test = await run.read(f"{home(ticket)}/progress.yaml", choose)
     if test is None:
         raise TicketError(
             "ERROR: no build/test command found; give --build and --test",
@@ -187,7 +187,9 @@ def named_settings(run: Run, inputs: TicketInputs) -> dict[str, Any]:
 
 async def count_cores(run: Run) -> str:
     """What the machine says of its processors, those that this process may use."""
-    said = await run.inspect(("sh", "-c", "nproc 2>/dev/null || getconf _NPROCESSORS_ONLN"), name="cores")
+    said = await run.command(
+        ("sh", "-c", "nproc 2>/dev/null || getconf _NPROCESSORS_ONLN"), timeout_s=60.0, name="cores", looks=True
+    )
     return said.stdout.strip() if said.ok else ""
 
 
@@ -220,7 +222,7 @@ async def initialize(run: Run, ticket: str, inputs: TicketInputs, analysis: Anal
     now, prompt, path = stamp(run.now()), analysis.prompt, f"{home(ticket)}/progress.yaml"
     head, branch = (await run.repository.where()).head, ticket_branch(run, ticket, prompt)
     if analysis.by_code:
-        await run.write_anew(f"{home(ticket)}/prompt.yaml", render_yaml({**prompt, "created_at": now}))
+        await run.write(f"{home(ticket)}/prompt.yaml", render_yaml({**prompt, "created_at": now}), anew=True)
 
     def begin(document: Document) -> Edit:
         if document.state is not DocumentState.MISSING:
@@ -247,7 +249,7 @@ async def initialize(run: Run, ticket: str, inputs: TicketInputs, analysis: Anal
         baseline = {"run": run.identity.run_id, **analysis.checks.baseline}
         return Edit(render_yaml({**first, "baseline": baseline}).encode(), None)
 
-    await run.edit(path, {"begin": ticket}, begin)
+    await run.update(path, begin, what={"begin": ticket})
     document = await run.read(path)
     ledger = Ledger(run, ticket, document)
     ledger.head, ledger.checks = head, analysis.checks
