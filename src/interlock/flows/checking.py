@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from interlock.flows import outcomes, texts
 from interlock.flows.reading import Problems
 from interlock.flows.tree import (
+    Agent,
     AgentStep,
-    Ask,
-    Call,
+    AskStep,
+    CallStep,
     Decide,
     End,
     Flow,
@@ -38,6 +39,7 @@ Known = Mapping[str, tuple[str, ...]]
 FINDINGS, TURN, MEMBER = "findings", "turn", "member"
 MOST_COMBINATIONS = 20_000
 LISTED = 12
+NOBODY = Agent("")
 
 
 @dataclass
@@ -117,7 +119,7 @@ class _Walk:
                     self._work(member, known, {MEMBER: member.name})
             case RunStep():
                 self._command(step, known)
-            case Ask():
+            case AskStep():
                 for text in (step.question, *step.shows):
                     self._text(text, known)
                 if step.choices and tuple(step.choices) != outcomes.GATE and step.name not in self.asked:
@@ -126,7 +128,7 @@ class _Walk:
                         f"no table asks what was answered at {step.name!r}",
                         expected=f"a `decide` step with the column {step.name}",
                     )
-            case Call():
+            case CallStep():
                 for text in step.inputs.values():
                     self._text(text, known)
             case Decide():
@@ -148,6 +150,12 @@ class _Walk:
     def _work(self, step: AgentStep, known: Known, more: Mapping[str, str] | None = None) -> None:
         if step.agent and step.agent not in self.agents:
             self.problems.unknown(step.at, "the agent", step.agent, self.agents)
+        elif self.agents.get(step.agent, NOBODY).judges == "running" and not step.produces:
+            self.problems.add(
+                step.at,
+                f"{step.agent!r} judges by running, and writes down nothing",
+                expected="produces: the document in which it shows what it ran",
+            )
         self.called.add(step.agent)
         for text in (step.task, *step.reads, *(product.path for product in step.produces)):
             self._text(text, known, more)

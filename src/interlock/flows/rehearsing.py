@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from interlock.contracts import sample
 from interlock.engine import AgentRequest, Options, Status
 from interlock.flows import texts
 from interlock.flows.calls import SEVERITY
-from interlock.flows.compiling import Find, compiled
-from interlock.flows.tree import AgentStep, Call, Flow, Repeat, RunStep, Step, Together, walk
+from interlock.flows.compiling import Find, compiled, samples
+from interlock.flows.tree import AgentStep, CallStep, Flow, Repeat, RunStep, Step, Together, walk
 from interlock.testing import (
     ALWAYS,
     ANSWERS,
@@ -44,7 +43,7 @@ def rehearsal(flow: Flow, call: Find | None = None) -> Rehearsal:
     steps = {step.name for step in walk(flow.steps)}
     reached: set[str] = set()
     playbook = compiled(flow, find=call, comes_to=reached.add)
-    inputs = playbook.inputs(**{texts.word(one.name): texts.sample(one) for one in flow.inputs})
+    inputs = playbook.inputs(**samples(flow))
 
     def make(agent: Agent, options: Options) -> Simulation:
         return Simulation(playbook, inputs, SimulatedWorld({}, agent), options=options)
@@ -70,8 +69,7 @@ def _working(flow: Flow) -> Agent:
         if contract is None or not contract.must_change:
             return act
         path = writes[request.agent][0].replace("**", "work.txt").replace("*", "work")
-        files = {**act.files, path: f"{request.dispatch}, {request.attempt}\n"}
-        return replace(act, files=files, message=sample(contract.answer))
+        return replace(act, files={**act.files, path: f"{request.dispatch}, {request.attempt}\n"})
 
     return agent
 
@@ -91,7 +89,7 @@ def _calls(flow: Flow, steps: tuple[Step, ...]) -> int:
                 total += sum(_tries(flow, member) for member in step.members)
             case Repeat():
                 total += step.at_most * _calls(flow, step.steps)
-            case Call():
+            case CallStep():
                 total += UNKNOWN
     return total
 
@@ -115,11 +113,9 @@ def invariants(flow: Flow, must: Mapping[str, str]) -> tuple[Invariant, ...]:
     caps = {step.name: step.at_most for step in walk(flow.steps) if isinstance(step, Repeat)}
 
     def within_caps(played: Played) -> str | None:
-        turns = (line.data for line in played.simulation.lines if line.event == "loop")
-        over = [
-            f"{said['loop']} {said['turn']}" for said in turns if said["turn"] > caps.get(said["loop"], said["turn"])
-        ]
-        return f"turn {over[0]} is beyond the cap" if over else None
+        turns = ((line.data["loop"], line.data["turn"]) for line in played.simulation.lines if line.event == "loop")
+        over = [f"turn {turn} of {name}" for name, turn in turns if turn > caps.get(name, turn)]
+        return over[0] if over else None
 
     def complete_is_proven(played: Played) -> str | None:
         if played.finished.status is not Status.COMPLETE:

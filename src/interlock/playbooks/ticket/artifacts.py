@@ -9,8 +9,8 @@ from typing import Any
 from interlock.contracts import FAIL, PASS, Claim, Custom, Evidence, checks_in_data
 from interlock.documents import read_yaml, render_yaml
 from interlock.errors import DocumentInvalid
-from interlock.playbooks.ticket.graph import Limits, path_problem, problem_of
-from interlock.playbooks.ticket.request import Agent, Work
+from interlock.playbooks.ticket.graph import GraphLimits, path_problem, problem_of
+from interlock.playbooks.ticket.request import TicketAgent, WorkKind
 
 Complaints = Iterator[str]
 BEFORE = "2026-01-01T00:00:00Z"
@@ -45,8 +45,8 @@ def prompt_rule(ticket: str, request: str) -> Custom:
         if questions_of(data):
             return
         yield from (f"field {field} missing" for field in PROMPT_FIELDS if field not in data)
-        if data["type"] not in tuple(Work):
-            yield f'type "{data["type"]}"; expected {", ".join(Work)}'
+        if data["type"] not in tuple(WorkKind):
+            yield f'type "{data["type"]}"; expected {", ".join(WorkKind)}'
         if not isinstance(data["slug"], str) or not re.fullmatch("[a-z0-9]+_[a-z0-9]+_[a-z0-9]+", data["slug"]):
             yield f'slug "{data["slug"]}"; expected three words in snake_case'
         if not isinstance(data["success_criteria"], list) or not data["success_criteria"]:
@@ -61,10 +61,19 @@ def prompt_rule(ticket: str, request: str) -> Custom:
                 yield "tool_mandates: an entry has no text"
             elif text not in request:
                 yield f"tool_mandates: {text!r} is not a part of the request"
-            elif mandate.get("assigned_agent") not in tuple(Agent):
-                yield f"tool_mandates: assigned_agent {mandate.get('assigned_agent')!r}; expected {' or '.join(Agent)}"
+            elif (agent := mandate.get("assigned_agent")) not in tuple(TicketAgent):
+                yield f"tool_mandates: assigned_agent {agent!r}; expected {' or '.join(TicketAgent)}"
 
-    sample: tuple[Any, ...] = (ticket, Work.CHORE.value, "work_on_ticket", [], request, request, ["tests pass"], BEFORE)
+    sample: tuple[Any, ...] = (
+        ticket,
+        WorkKind.CHORE.value,
+        "work_on_ticket",
+        [],
+        request,
+        request,
+        ["tests pass"],
+        BEFORE,
+    )
     return yaml_rule("prompt.yaml", complaints, dict(zip(PROMPT_FIELDS, sample, strict=True)))
 
 
@@ -111,7 +120,7 @@ PLAN_RULE = Custom(plan_problem, "# Plan\n\nDo it.\n")
 # -- tasks.yaml
 
 
-def graph_problem(text: str, *, new: bool, limits: Limits | None = None) -> str | None:
+def graph_problem(text: str, *, new: bool, limits: GraphLimits | None = None) -> str | None:
     """The first check that a tasks.yaml fails."""
     try:
         data = read_yaml(text, "tasks.yaml")
@@ -120,7 +129,7 @@ def graph_problem(text: str, *, new: bool, limits: Limits | None = None) -> str 
     return problem_of(data, new=new, limits=limits)
 
 
-def graph_rule(limits: Limits) -> Custom:
+def graph_rule(limits: GraphLimits) -> Custom:
     return Custom(lambda text: graph_problem(text, new=True, limits=limits), EXAMPLE_GRAPH)
 
 
@@ -130,7 +139,7 @@ def task(
     """An entry of a task graph."""
     return {
         "id": name,
-        "description": f"Work on {name}",
+        "description": f"WorkKind on {name}",
         "files_to_modify": list(files or (f"src/{name.lower()}.txt",)),
         "success_criteria": ["tests pass"],
         "parallel_group": group,

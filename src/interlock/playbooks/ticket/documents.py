@@ -13,7 +13,7 @@ from interlock.documents import read_yaml
 from interlock.engine import Line
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket.analysis import CACHE, DocsState, impact
-from interlock.playbooks.ticket.request import TicketError, Work
+from interlock.playbooks.ticket.request import TicketError, WorkKind
 
 ITERATIONS = 5
 ATTEMPTS = 5
@@ -144,7 +144,7 @@ def _progress_problems(data: Mapping[str, Any], ticket: str) -> Iterator[tuple[s
             yield field, "missing" if field not in data else "is no text"
     if data["jira"] != ticket:
         yield "jira", f"is {data['jira']}, expected {ticket}"
-    for field, allowed in (("current_phase", tuple(Phase)), ("status", tuple(RunStatus)), ("type", tuple(Work))):
+    for field, allowed in (("current_phase", tuple(Phase)), ("status", tuple(RunStatus)), ("type", tuple(WorkKind))):
         if data.get(field) not in allowed:
             yield field, f'"{data.get(field)}" unknown'
     if data.get("current_step") not in STEPS[Phase(data["current_phase"])]:
@@ -257,16 +257,16 @@ def log_entry(ticket: str) -> Callable[[Line], Mapping[str, Any] | None]:
 
 # -- names of branches, messages of commits
 
-KINDS = {Work.FEATURE: "feat", Work.FIX: "fix", Work.CHORE: "chore"}
+KINDS = {WorkKind.FEATURE: "feat", WorkKind.FIX: "fix", WorkKind.CHORE: "chore"}
 LONGEST_SUMMARY = 72
 
 
-def branch_name(template: str, ticket: str, work: Work, slug: str) -> str:
+def branch_name(template: str, ticket: str, work: WorkKind, slug: str) -> str:
     return template.format(type=work.value, kind=KINDS[work], ticket=ticket, slug=slug)
 
 
 def commit_message(
-    template: str, ticket: str, work: Work | None, slug: str, summary: str, tasks: Sequence[str] = ()
+    template: str, ticket: str, work: WorkKind | None, slug: str, summary: str, tasks: Sequence[str] = ()
 ) -> str:
     """What was asked for and the tasks that were done, in the form that the settings want: a subject alone gets the
     tasks as its body. Without a kind of work it is documentation."""

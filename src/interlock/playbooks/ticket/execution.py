@@ -42,12 +42,12 @@ SHOWN_OF_OUTPUT = 6000
 """Characters at the end of a failed command's output that the next attempt is told."""
 IN_CONFLICT = (
     "Somebody else changed the same places meanwhile. The files below are in your tree as the others left them, and "
-    "your other changes are there, too. Work the rest in again, and keep what the others did:"
+    "your other changes are there, too. WorkKind the rest in again, and keep what the others did:"
 )
 
 
 @dataclass(frozen=True)
-class Result:
+class TaskResult:
     """What an attempt at a task came to."""
 
     status: TaskStatus
@@ -187,9 +187,9 @@ class Execution:
             {name: {"files_to_modify": [*graph.tasks[name].files, *paths]} for name, paths in added.items() if paths}
         )
 
-    async def _round(self, group: Group, graph: Graph) -> tuple[Graph, Mapping[str, Result]]:
+    async def _round(self, group: Group, graph: Graph) -> tuple[Graph, Mapping[str, TaskResult]]:
         """One round: what needs work is worked on, then the group is judged on what is on disk."""
-        worked: dict[str, Result] = {}
+        worked: dict[str, TaskResult] = {}
         limit = max(1, int(self.ledger.data["max_parallel_tasks"]))
         for number, batch in enumerate(batches(group, graph, limit), 1):
             with self.run.step(f"batch-{number}"):
@@ -215,7 +215,7 @@ class Execution:
             return await self._blame(red.output, tasks if parallel else ready, ready, worked), worked
         return await self._accept(ready, worked), worked
 
-    async def _batch(self, group: Group, batch: Sequence[Task]) -> dict[str, Result]:
+    async def _batch(self, group: Group, batch: Sequence[Task]) -> dict[str, TaskResult]:
         """Attempts one after the other or side by side, counted before they start; their work comes into the tree in
         the order of the group."""
         now = self.run.now()
@@ -251,7 +251,7 @@ class Execution:
         spec = self.ledger.briefs.executor(task, graph.policy, attempt=task.attempt, strategy=group.strategy)
         return await self.ledger.ask(replace(spec, starts_from=work))
 
-    def _result(self, task: Task, report: Report) -> Result:
+    def _result(self, task: Task, report: Report) -> TaskResult:
         """What an attempt came to; what of its work did not come into the tree is kept for the next one."""
         status, error = judged(task.id, report)
         facts: dict[str, Any] = {}
@@ -265,11 +265,11 @@ class Execution:
             facts["unfinished"] = {"run": self.run.identity.run_id, "work": left} if left else None
         came = report.accepted and not report.conflicts and not report.violations
         facts["changed_files"] = sorted({*(changed_files(task) or ()), *(report.changes if came else ())})
-        return Result(status, error, facts, bool(report.no_change or report.weakened))
+        return TaskResult(status, error, facts, bool(report.no_change or report.weakened))
 
     # -- judging
 
-    async def _accept(self, tasks: Sequence[Task], worked: Mapping[str, Result]) -> Graph:
+    async def _accept(self, tasks: Sequence[Task], worked: Mapping[str, TaskResult]) -> Graph:
         """Green: these tasks are accepted, and what their files are now is put down."""
         now = stamp(self.run.now())
         done = {"status": TaskStatus.ACCEPTED.value, "completed_at": now, "last_error": None}
@@ -284,7 +284,7 @@ class Execution:
         return await self.ledger.mark(marks)
 
     async def _blame(
-        self, output: str, group: Sequence[Task], ready: Sequence[Task], worked: Mapping[str, Result]
+        self, output: str, group: Sequence[Task], ready: Sequence[Task], worked: Mapping[str, TaskResult]
     ) -> Graph:
         """Red: whose files the output names is rejected; an accepted task only once."""
         names = self.run.decide(blamed, output, group, ready)
@@ -296,13 +296,13 @@ class Execution:
             {name: {**_rejected(worked.get(name), output), **set_back.get(name, {})} for name in names}
         )
 
-    async def _valid(self, task: Task, result: Result) -> dict[str, Any]:
+    async def _valid(self, task: Task, result: TaskResult) -> dict[str, Any]:
         """Not accepted yet; what its files are now is put down, for whoever goes on without a journal."""
         digest = await files_digest(self.run, literal_files(task))
         return {"status": result.status.value, "files_sha256": digest, **result.facts}
 
 
-def _rejected(result: Result | None, why: str) -> dict[str, Any]:
+def _rejected(result: TaskResult | None, why: str) -> dict[str, Any]:
     """What is put down of a task that is to be done again: how its attempt ended, if that was not well, and why."""
     status = result.status if result and not result.fine else TaskStatus.REJECTED
     return {"status": status.value, "last_error": why[-SHOWN_OF_OUTPUT:], **(result.facts if result else {})}

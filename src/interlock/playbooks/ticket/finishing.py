@@ -20,30 +20,30 @@ from interlock.playbooks.ticket.documents import (
 from interlock.playbooks.ticket.gate import OWN, shown_paths
 from interlock.playbooks.ticket.graph import TaskStatus, changed_files
 from interlock.playbooks.ticket.ledger import Ledger, failure, stopped
-from interlock.playbooks.ticket.request import Work
+from interlock.playbooks.ticket.request import WorkKind
 from interlock.playbooks.ticket.resuming import MOST_ITERATIONS, altered, names, put_down_files
 from interlock.playbooks.ticket.validation import prove_for_good, validate
 
 
-class Said(StrEnum):
+class ReviewerSaid(StrEnum):
     ACCEPTED = "ACCEPTED"
     REJECTED = "REJECTED"
 
 
-class Evidence(StrEnum):
+class BuildAndTests(StrEnum):
     """What the engine's own build and tests come to."""
 
     GREEN = "green"
     RED = "red"
 
 
-VERDICT: Table[Said] = Table(
+VERDICT: Table[ReviewerSaid] = Table(
     "verdict",
     {
-        (Said.ACCEPTED, Evidence.GREEN): Said.ACCEPTED,
-        (Said.ACCEPTED, Evidence.RED): Said.REJECTED,  # evidence over claim
-        (Said.REJECTED, Evidence.GREEN): Said.REJECTED,
-        (Said.REJECTED, Evidence.RED): Said.REJECTED,
+        (ReviewerSaid.ACCEPTED, BuildAndTests.GREEN): ReviewerSaid.ACCEPTED,
+        (ReviewerSaid.ACCEPTED, BuildAndTests.RED): ReviewerSaid.REJECTED,  # evidence over claim
+        (ReviewerSaid.REJECTED, BuildAndTests.GREEN): ReviewerSaid.REJECTED,
+        (ReviewerSaid.REJECTED, BuildAndTests.RED): ReviewerSaid.REJECTED,
     },
 )
 
@@ -51,7 +51,7 @@ VERDICT: Table[Said] = Table(
 # -- O6
 
 
-async def review(ledger: Ledger) -> Said:
+async def review(ledger: Ledger) -> ReviewerSaid:
     """O6: the Reviewer's word on the whole iteration, held against the engine's own build and tests."""
     if ledger.phase is not Phase.REVIEW:
         await ledger.enter(Phase.REVIEW, "O6", {("current_task_id",): None, ("current_task_attempt",): 0})
@@ -62,8 +62,8 @@ async def review(ledger: Ledger) -> Said:
     report = await ledger.ask(ledger.briefs.reviewer())
     if report.passed is None:
         raise Stop(Ending.failed(failure("Reviewer", report, ledger.report_path)))
-    said = Said.ACCEPTED if report.passed else Said.REJECTED
-    verdict = ledger.run.decide(VERDICT, said, Evidence.RED if red else Evidence.GREEN)
+    said = ReviewerSaid.ACCEPTED if report.passed else ReviewerSaid.REJECTED
+    verdict = ledger.run.decide(VERDICT, said, BuildAndTests.RED if red else BuildAndTests.GREEN)
     if report.reason is Reason.CONTRADICTED:
         await put_down(ledger, "The acceptance contradicts its own evidence.", "\n".join(report.complaints))
     if red and verdict is not said:
@@ -71,15 +71,15 @@ async def review(ledger: Ledger) -> Said:
     return verdict
 
 
-async def settle(ledger: Ledger, verdict: Said) -> Said:
+async def settle(ledger: Ledger, verdict: ReviewerSaid) -> ReviewerSaid:
     """An acceptance holds if the user's own build and test are green on the tree that is going to be committed, also
     with the files that say what they do as they were. What people broke meanwhile stops the commit instead."""
-    if verdict is Said.REJECTED:
+    if verdict is ReviewerSaid.REJECTED:
         return verdict
     red = await prove_for_good(ledger)
     by_definition = red is not None and red.by_definition
-    settled = ledger.run.decide(VERDICT, verdict, Evidence.RED if by_definition else Evidence.GREEN)
-    if red and settled is Said.REJECTED:
+    settled = ledger.run.decide(VERDICT, verdict, BuildAndTests.RED if by_definition else BuildAndTests.GREEN)
+    if red and settled is ReviewerSaid.REJECTED:
         await put_down(ledger, "Files that say how tests and checks are run were changed.", red.output)
     return settled
 
@@ -92,7 +92,7 @@ async def put_down(ledger: Ledger, problem: str, evidence: str) -> None:
     def change(document: Document) -> str:
         known = read_yaml(document.text, path).get("issues")
         issues = [*(known if isinstance(known, list) else ()), issue]
-        return edited_yaml(document.text, path, {("status",): Said.REJECTED.value, ("issues",): issues})
+        return edited_yaml(document.text, path, {("status",): ReviewerSaid.REJECTED.value, ("issues",): issues})
 
     await ledger.run.update(path, change)
 
@@ -139,7 +139,7 @@ async def commit(ledger: Ledger, hooks: str) -> None:
         run.warn("there is nothing to commit: the accepted tasks left no file that differs from the last commit")
     else:
         prompt, slug = await ledger.prompt(), str(ledger.data["slug"])
-        summary, work_type = str(prompt.get("refined_prompt") or slug), Work(ledger.data["type"])
+        summary, work_type = str(prompt.get("refined_prompt") or slug), WorkKind(ledger.data["type"])
         message = commit_message(ledger.message_template(), ledger.ticket, work_type, slug, summary, tasks)
         done = await git.commit(paths, message, texts)
         if not done.ok:

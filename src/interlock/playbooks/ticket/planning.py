@@ -13,7 +13,7 @@ from interlock.playbooks.ticket.analysis import DOCS
 from interlock.playbooks.ticket.artifacts import deferrals, graph_problem, prompt_rule
 from interlock.playbooks.ticket.documentation import refresh_brief, take_docs
 from interlock.playbooks.ticket.documents import ITERATIONS, Phase, home, iteration_home
-from interlock.playbooks.ticket.graph import Limits, is_trivial, mandate_text
+from interlock.playbooks.ticket.graph import GraphLimits, is_trivial, mandate_text
 from interlock.playbooks.ticket.ledger import Ledger, failure, flaw_of, stopped
 
 DEFERRED = "ERROR: Planner deferred research — violates NO RESEARCH DEFERRAL rule. STOPPING."
@@ -120,7 +120,7 @@ async def settle_tasks(ledger: Ledger) -> None:
     await count(ledger)
 
 
-async def limits_of(ledger: Ledger) -> Limits:
+async def limits_of(ledger: Ledger) -> GraphLimits:
     """What an agent's graph may name: nothing that is protected, unless the user's own words do."""
     request = str((await ledger.prompt()).get("original_request") or "")
     guarded = ledger.run.workspace.guarded
@@ -129,7 +129,7 @@ async def limits_of(ledger: Ledger) -> Limits:
         return any(guarded(part) and part not in request for part in name.split("/"))
 
     said = ledger.run.settle_once("drift", {"patterns": list(ledger.run.settings.drift)})
-    return Limits(closed, tuple(await ledger.run.repository.submodules()), tuple(said["patterns"]))
+    return GraphLimits(closed, tuple(await ledger.run.repository.submodules()), tuple(said["patterns"]))
 
 
 async def refuse_graph(ledger: Ledger, text: str, why: str, by: str) -> None:
@@ -137,7 +137,7 @@ async def refuse_graph(ledger: Ledger, text: str, why: str, by: str) -> None:
     await ledger.run.write(f"{home(ledger.ticket)}/tmp/tasks.invalid.{ledger.iteration}.{by}.yaml", text)
 
 
-async def split(ledger: Ledger, limits: Limits, why: str) -> None:
+async def split(ledger: Ledger, limits: GraphLimits, why: str) -> None:
     """The Splitter, whose graph is held to the same checks; a second one that fails stops the run."""
     report = await ledger.ask(ledger.briefs.splitter(why, limits))
     if report.outcome is Outcome.OK:

@@ -52,19 +52,19 @@ def find_ticket(request: str, given: str | None = None) -> str:
 # -- kind of work
 
 
-class Work(StrEnum):
+class WorkKind(StrEnum):
     FIX = "fix"
     FEATURE = "feature"
     CHORE = "chore"
 
 
 _FORMS = {
-    Work.FIX: "fix fixes fixed fixing bug bugs defect defects",
-    Work.FEATURE: (
+    WorkKind.FIX: "fix fixes fixed fixing bug bugs defect defects",
+    WorkKind.FEATURE: (
         "feature features add adds added adding implement implements implemented implementing create creates created "
         "creating"
     ),
-    Work.CHORE: (
+    WorkKind.CHORE: (
         "refactor refactors refactored refactoring cleanup cleanups chore chores update updates updated updating "
         "improve improves improved improving"
     ),
@@ -74,7 +74,7 @@ _WORK = re.compile(rf"\b({'|'.join(_WORK_OF)})\b", re.IGNORECASE)
 _VAGUE = re.compile(r"\b(somewhere|something|maybe|probably)\b", re.IGNORECASE)
 
 
-def work_type(request: str) -> Work | None:
+def work_type(request: str) -> WorkKind | None:
     """The kind of work that the first keyword of the text says."""
     found = _WORK.search(request)
     return _WORK_OF[found[1].lower()] if found else None
@@ -116,7 +116,7 @@ def words(text: str) -> list[str]:
     return _WORD.findall(plain.replace("'", ""))
 
 
-def slug(request: str, work: Work) -> str:
+def slug(request: str, work: WorkKind) -> str:
     """Three words in snake case that name the work."""
     significant = [word for word in words(request) if word not in STOP_WORDS]
     return "_".join([*significant[:3], work.value, "task", "task"][:3])
@@ -157,7 +157,7 @@ def _tidy(sentence: str) -> str:
 # -- tools
 
 
-class Agent(StrEnum):
+class TicketAgent(StrEnum):
     PLANNER = "planner"
     DEVELOPER = "developer"
 
@@ -168,7 +168,7 @@ class Mandate:
 
     text: str
     tool: str
-    assigned_agent: Agent
+    assigned_agent: TicketAgent
 
 
 _KNOWN_TOOLS = """
@@ -183,11 +183,11 @@ _TOOL = r"(`[^`\n]+`|[A-Za-z][\w.+#/-]*[\w+#]|[A-Za-z])"
 _ALWAYS = re.compile(rf"\b(?:MUST use|leverage|integrate with)\s+{_ARTICLE}{_TOOL}", re.IGNORECASE)
 _SOMETIMES = re.compile(rf"\b(?:use|with|using)\s+{_ARTICLE}{_TOOL}", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[.;!?](?=\s|$)|\n|$")
-_ABOUT = (
-    (re.compile(r"\b(?:analy[sz]|inspect|investigat|research|diagnos|see the page)", re.IGNORECASE), Agent.PLANNER),
-    (re.compile(r"\b(?:implement|build|built|fix|creat|deploy)", re.IGNORECASE), Agent.DEVELOPER),
-)
-"""Wordings about looking into things, and about making them."""
+_WORDINGS = {
+    TicketAgent.PLANNER: r"\b(?:analy[sz]|inspect|investigat|research|diagnos|see the page)",
+    TicketAgent.DEVELOPER: r"\b(?:implement|build|built|fix|creat|deploy)",
+}
+"""About looking into things, and about making them."""
 
 
 def tool_mandates(request: str) -> list[Mandate]:
@@ -215,13 +215,14 @@ def _mandate(request: str, match: re.Match[str]) -> Mandate:
     return Mandate(text, match[1].strip("`"), assigned_agent(text, request[begin : match.start()]))
 
 
-def assigned_agent(text: str, before: str = "") -> Agent:
+def assigned_agent(text: str, before: str = "") -> TicketAgent:
     """Who a mandate is for: the first wording about looking into or making things, the mandate's own words first."""
     for part in (text, before):
-        hits = {match.start(): agent for pattern, agent in _ABOUT if (match := pattern.search(part))}
+        found = {agent: re.search(words, part, re.IGNORECASE) for agent, words in _WORDINGS.items()}
+        hits = {match.start(): agent for agent, match in found.items() if match}
         if hits:
             return hits[min(hits)]
-    return Agent.DEVELOPER
+    return TicketAgent.DEVELOPER
 
 
 _AT_RUNTIME = re.compile(

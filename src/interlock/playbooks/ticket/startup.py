@@ -17,7 +17,7 @@ from interlock.playbooks.ticket.documentation import weigh_docs
 from interlock.playbooks.ticket.documents import branch_name, first_progress, home
 from interlock.playbooks.ticket.gate import check_branch, hide_prompts, on_ground
 from interlock.playbooks.ticket.ledger import Ledger, checks_of, failure
-from interlock.playbooks.ticket.request import Clarity, TicketError, Work, clarity, reading
+from interlock.playbooks.ticket.request import Clarity, TicketError, WorkKind, clarity, reading
 from interlock.playbooks.ticket.validation import named
 
 SETTINGS = "the settings"
@@ -137,7 +137,7 @@ async def analyse(run: Run, ticket: str, inputs: TicketInputs) -> Analysis:
 def ticket_branch(run: Run, ticket: str, prompt: Mapping[str, Any]) -> str:
     """The name of the ticket's branch, by the template as it was when it was first asked for."""
     template = run.settle_once("branch", {"template": run.settings.branch})["template"]
-    return branch_name(template, ticket, Work(prompt["type"]), str(prompt["slug"]))
+    return branch_name(template, ticket, WorkKind(prompt["type"]), str(prompt["slug"]))
 
 
 async def choose_commands(run: Run, ticket: str, inputs: TicketInputs, found: Commands) -> tuple[Command, Command]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from interlock.engine import APPROVE, NONE, REJECT, Checks, Command, Named, Proof, Run
+from interlock.engine import APPROVE, NONE, REJECT, Checks, Command, NamedCommand, Proof, Run
 from interlock.playbooks.ticket.graph import Graph
 from interlock.playbooks.ticket.ledger import Ledger, digest_of
 
@@ -26,14 +26,14 @@ class Red:
     """Only with the files that say what is checked as they were before."""
 
 
-def named(run: Run, build: Command, test: Command, cwd: str = HERE) -> tuple[Named, ...]:
+def named(run: Run, build: Command, test: Command, cwd: str = HERE) -> tuple[NamedCommand, ...]:
     """A build and a test to be run; what is `none` is not."""
     limit = run.settings.command_timeout_s
     wanted = (("build", build), ("test", test))
-    return tuple(Named(name, one.text, one.origin, cwd, limit) for name, one in wanted if one.runs)
+    return tuple(NamedCommand(name, one.text, one.origin, cwd, limit) for name, one in wanted if one.runs)
 
 
-def users_commands(run: Run, progress: Mapping[str, Any]) -> tuple[Named, ...]:
+def users_commands(run: Run, progress: Mapping[str, Any]) -> tuple[NamedCommand, ...]:
     """The user's build and test, as the state document has them now."""
     origins = progress.get("command_origins") or {}
     build, test = (
@@ -42,7 +42,9 @@ def users_commands(run: Run, progress: Mapping[str, Any]) -> tuple[Named, ...]:
     return named(run, build, test)
 
 
-def proposed_commands(run: Run, progress: Mapping[str, Any], graph: Graph, letter: str | None) -> tuple[Named, ...]:
+def proposed_commands(
+    run: Run, progress: Mapping[str, Any], graph: Graph, letter: str | None
+) -> tuple[NamedCommand, ...]:
     """What the graph wants to have run for a group, beside that: in a folder of its own, the user's too."""
     own = graph.policy.groups.get(letter or "", {})
     place = own.get("working_directory") or graph.policy.working_directory
