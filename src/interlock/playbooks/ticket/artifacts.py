@@ -139,7 +139,7 @@ def task(
     """An entry of a task graph."""
     return {
         "id": name,
-        "description": f"WorkKind on {name}",
+        "description": f"Work on {name}",
         "files_to_modify": list(files or (f"src/{name.lower()}.txt",)),
         "success_criteria": ["tests pass"],
         "parallel_group": group,

@@ -42,7 +42,7 @@ SHOWN_OF_OUTPUT = 6000
 """Characters at the end of a failed command's output that the next attempt is told."""
 IN_CONFLICT = (
     "Somebody else changed the same places meanwhile. The files below are in your tree as the others left them, and "
-    "your other changes are there, too. WorkKind the rest in again, and keep what the others did:"
+    "your other changes are there, too. Work the rest in again, and keep what the others did:"
 )
 
 

@@ -130,14 +130,14 @@ async def stays_here(run: Run, standing: RepositoryStanding, base: str) -> bool:
     place = f"branch {standing.branch}" if standing.branch else f"commit {standing.head[:10]}"
     question = (
         f"You are on {place}{f', of ticket {others}' if others else ''}, and not on {base}. Where does the work begin? "
-        "ReviewerSaid beforehand with: interlock run ticket ... --base NAME"
+        "Said beforehand with: interlock run ticket ... --base NAME"
     )
     return await asked(run, "base", question, BASE, HERE, ABORT) == HERE.name
 
 
 async def may_use(run: Run, name: str) -> None:
     """A person's word on a branch that lacks the present state."""
-    question = f"Branch {name} exists and does not contain the present state. WorkKind on it all the same?"
+    question = f"Branch {name} exists and does not contain the present state. Work on it all the same?"
     await asked(run, "branch", question, SWITCH, ABORT)
 
 
