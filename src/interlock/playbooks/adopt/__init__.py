@@ -1,0 +1,1 @@
+"""Adopting a prompt."""
