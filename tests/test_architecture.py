@@ -28,7 +28,7 @@ MAY_IMPORT = {
     **dict.fromkeys(MIDDLE, FLOOR),
     "engine": (*MIDDLE, *FLOOR),
     "testing": ("engine", *MIDDLE, *FLOOR),
-    "playbooks": ("engine", "settings", "testing", *FLOOR),
+    "playbooks": ("engine", "flows", "settings", "testing", *FLOOR),
     "app": ("playbooks", "engine", "settings", *MIDDLE, *FLOOR),
     **dict.fromkeys(DOORS, ("app", "playbooks", "engine", "settings", *MIDDLE, *FLOOR)),
     "__main__": ("cli",),

@@ -39,6 +39,7 @@ HOMES = {
     "answer": "gates",
     "cancel": "gates",
     "init": "init",
+    "adopt": "adopt",
     "validate": "init",
     "rehearse": "rehearse",
     "doctor": "doctor",

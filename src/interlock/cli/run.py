@@ -43,8 +43,12 @@ class Playbooks(TyperGroup):
 
 
 @cache
-def command_for(name: str) -> Any:
-    """The command that runs a playbook."""
+def command_for(name: str, spoken: str = "run {}", panel: str | None = None) -> Any:
+    """The command that runs a playbook.
+
+    Args:
+        spoken: what is typed for it, where it has a door of its own.
+    """
     from interlock.engine.asking import questions
 
     playbook = playbooks.load(name)
@@ -56,7 +60,8 @@ def command_for(name: str) -> Any:
     here = inspect.Parameter("door", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     run.__signature__ = inspect.Signature([here, *parameters(asked)])  # type: ignore[attr-defined]
     run.__doc__ = playbook.summary
-    return command(name, example=f"interlock run {name} {playbook.first}".rstrip(), honours=STARTS)(run)
+    example = f"interlock {spoken.format(name)} {playbook.first}".rstrip()
+    return command(name, example=example, honours=STARTS, panel=panel)(run)
 
 
 class Moving(TyperCommand):
@@ -104,7 +109,8 @@ def _annotation(question: Question) -> Any:
     if option.metavar:
         how["metavar"] = option.metavar
     if option.argument:
-        return Annotated[list[str] if question.required else list[str] | None, typer.Argument(**how)]
+        words: Any = Path if option.file else list[str]
+        return Annotated[words if question.required else words | None, typer.Argument(**how)]
     kind: Any = Path if option.file else Literal[question.choices] if question.choices else question.kind
     return Annotated[
         (list[kind] if question.many else kind) | None,
@@ -114,12 +120,12 @@ def _annotation(question: Question) -> Any:
 
 def _taken(door: Door, question: Question, value: Any) -> Any:
     """What was typed, as the playbook wants it."""
-    if question.option.argument:
-        return " ".join(value) if value else None
     if question.option.file and value is not None:
         from interlock.documents import relative
 
         return relative(door.root, value if door.workspace is not None else Path.cwd() / value)
+    if question.option.argument:
+        return " ".join(value) if value else None
     if question.denies and value is not None:
         return not value
     return value or None if question.many else value

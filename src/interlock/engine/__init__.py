@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from interlock.engine.run import Run
     from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
     from interlock.engine.tables import Table
+    from interlock.engine.trial import Trial, tried
     from interlock.engine.toolchains import NONE, PROJECT_FILES, Command, Commands, find_commands
     from interlock.engine.world import CommandCall, Documents
     from interlock.workspace import Done, Scope, Standing
@@ -83,6 +84,7 @@ __getattr__ = lazily(
         "options": "Options",
         "tables": "Table",
         "toolchains": "NONE PROJECT_FILES Command Commands find_commands",
+        "trial": "Trial tried",
         "world": "CommandCall Documents",
         "interlock.workspace": "Done Scope Standing",
         "interlock.agents.runner": "AgentRequest",
@@ -148,6 +150,7 @@ __all__ = [
     "Status",
     "Stop",
     "Table",
+    "Trial",
     "best",
     "explore",
     "failure_context",
@@ -157,4 +160,5 @@ __all__ = [
     "named_commands",
     "playbook",
     "quoted",
+    "tried",
 ]

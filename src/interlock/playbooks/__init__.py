@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from interlock.errors import ConfigInvalid
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from interlock.engine.definition import Playbook
     from interlock.settings import Settings
 
-_SHIPPED = ("feature", "harness", "roadmap", "router", "ticket")
+_SHIPPED = ("adopt", "feature", "harness", "roadmap", "router", "ticket")
 NAMES: tuple[str, ...] = _SHIPPED
 """Those that can be asked for."""
 
@@ -28,7 +29,8 @@ def settings_model() -> type[Settings]:
     """The settings of interlock with the tables of all playbooks; none of them is opened for it."""
     from interlock.settings import with_tables  # pydantic: not for those who only ask for names
 
-    homes = {name: import_module(f"{__name__}.{name}.settings") for name in _SHIPPED}
+    own = (name for name in _SHIPPED if find_spec(f"{__name__}.{name}.settings") is not None)
+    homes = {name: import_module(f"{__name__}.{name}.settings") for name in own}
     return with_tables({name: getattr(home, f"{name.capitalize()}Settings") for name, home in homes.items()})
 
 

@@ -21,6 +21,8 @@ from interlock.playbooks.adopt.statements import Statement
 
 PROSE = frozenset({"task", "instructions", "summary", "help", "question", "words"})
 """Keys of the YAML whose value is told to agents or people, and kept by nobody."""
+NAMING = ("name", "agent", "together", "repeat", "run", "ask", "decide", "call", "end")
+"""Keys of a step that say what it is called, the first of them that it has."""
 WHOLES = frozenset({"steps", "agents", "inputs"})
 """Keys whose value is nearly everything: what is bound there is bound to nothing."""
 
@@ -147,16 +149,13 @@ class Places:
 
 
 def _named(data: Any, above: tuple[Key, ...]) -> Iterator[tuple[str, tuple[Key, ...]]]:
-    if isinstance(data, dict):
-        for key, value in data.items():
-            if key == "steps" and isinstance(value, list):
-                for number, step in enumerate(value):
-                    if isinstance(step, dict) and isinstance(name := step.get("name"), str):
-                        yield name, (*above, key, number)
-            yield from _named(value, (*above, key))
-    elif isinstance(data, list):
-        for number, value in enumerate(data):
-            yield from _named(value, (*above, number))
+    steps = data.get("steps") if isinstance(data, dict) else None
+    for number, step in enumerate(steps if isinstance(steps, list) else ()):
+        here = (*above, "steps", number)
+        names = [step.get(key) for key in NAMING if key in step] if isinstance(step, dict) else []
+        if names and isinstance(names[0], str):
+            yield names[0], here
+        yield from _named(step, here)
 
 
 def keeper(binding: Binding, places: Places) -> Keeper:
