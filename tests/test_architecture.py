@@ -28,9 +28,10 @@ MAY_IMPORT = {
     **dict.fromkeys(MIDDLE, FLOOR),
     "engine": (*MIDDLE, *FLOOR),
     "testing": ("engine", *MIDDLE, *FLOOR),
-    "playbooks": ("engine", "flows", "settings", "testing", *FLOOR),
-    "app": ("playbooks", "engine", "settings", *MIDDLE, *FLOOR),
-    **dict.fromkeys(DOORS, ("app", "playbooks", "engine", "settings", *MIDDLE, *FLOOR)),
+    "playbooks": ("flows", "engine", "settings", "testing", *FLOOR),
+    "flows": ("engine", "testing", *FLOOR),
+    "app": ("playbooks", "flows", "engine", "settings", *MIDDLE, *FLOOR),
+    **dict.fromkeys(DOORS, ("app", "playbooks", "flows", "engine", "settings", *MIDDLE, *FLOOR)),
     "__main__": ("cli",),
 }
 """What each part may import; its own modules always."""

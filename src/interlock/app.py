@@ -91,9 +91,7 @@ class FromSettings(Setup):
         return Store(self.root, self.root / HOME / "attic")
 
     def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> World:
-        book = self.book(playbook)
-        if not self.lenient:
-            self.check(book, playbook)
+        book = self.checked_book(playbook)
         workspace = Workspace(
             self.root,
             self.root / HOME,
@@ -105,20 +103,27 @@ class FromSettings(Setup):
             folder,
             workspace,
             book,
+            book_of=self.checked_book,
             environ=self.environ,
             confine=self.confinement,
             redaction=self.redaction,
         )
 
-    def check(self, book: Book, playbook: Playbook) -> None:
+    def checked_book(self, playbook: Playbook) -> Book:
+        """The agents of a playbook; all of them, and those of playbooks that it calls, can be called here, unless this
+        is lenient."""
+        book = self.book(playbook)
+        if not self.lenient:
+            self.check((playbook, book), *((other, self.book(other)) for other in playbook.all_called))
+        return book
+
+    def check(self, *playbooks: tuple[Playbook, Book]) -> None:
         """`ConfigInvalid` for all that keeps agents from being called here, together."""
         problems: list[InterlockError] = []
-        for look in (
-            partial(self.check_agents, playbook),
-            partial(book.bind_all, playbook.agents),
-            partial(prompts.check, playbook, self.documents),
-            self.check_confinement,
-        ):
+        looks: list[Callable[[], None]] = [partial(self.check_agents, playbook) for playbook, _ in playbooks]
+        looks += [partial(book.bind_all, playbook.agents) for playbook, book in playbooks]
+        looks += [partial(prompts.check, playbook, self.documents) for playbook, _ in playbooks]
+        for look in (*looks, self.check_confinement):
             try:
                 look()
             except ConfigInvalid as problem:
@@ -179,8 +184,13 @@ class FromSettings(Setup):
             max_parallel=self.settings.limits.parallel(playbook.max_parallel),
             rate_limit_wait_s=self.settings.limits.rate_limit_wait_s,
             protected=protected_names(self.settings.sandbox.protected),
-            settings=self.settings.of(playbook.name),
+            settings=self.table(playbook),
+            tables=self.table,
         )
+
+    def table(self, playbook: Playbook) -> Any:
+        """The playbook's own settings."""
+        return self.settings.of(playbook.name)
 
     def book(self, playbook: Playbook) -> Book:
         return Book(

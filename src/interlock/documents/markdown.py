@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from interlock.errors import DocumentInvalid
@@ -25,6 +25,8 @@ _FIELD = re.compile(
 )
 _RULE_ROW = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 _PIPE = re.compile(r"(?<!\\)\|")
+SHORT = 4_000
+"""Characters of a document whose structure is remembered: the same few are read again and again."""
 
 
 @dataclass(frozen=True)
@@ -313,7 +315,7 @@ class Sections:
 
     @cached_property
     def _structure(self) -> _Structure:
-        return _structure(self.text)
+        return _known_structure(self.text) if len(self.text) <= SHORT else _structure(self.text)
 
     def _offset(self, line: int) -> int:
         return self._lines[line][0] if line < len(self._lines) else len(self.text)
@@ -376,6 +378,11 @@ class _Structure:
     """Lines (from 0) of code and comments, which are never read as anything else."""
     quoted: frozenset[int]
     """Lines (from 0) of block quotes."""
+
+
+@lru_cache(maxsize=1024)
+def _known_structure(text: str) -> _Structure:
+    return _structure(text)
 
 
 def _structure(text: str) -> _Structure:

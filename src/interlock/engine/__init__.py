@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from interlock.engine.run import Run
     from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
     from interlock.engine.tables import Table
-    from interlock.engine.trial import Trial, tried
     from interlock.engine.toolchains import NONE, PROJECT_FILES, Command, Commands, find_commands
+    from interlock.engine.trial import Trial, tried
     from interlock.engine.world import CommandCall, Documents
     from interlock.workspace import Done, Scope, Standing
 

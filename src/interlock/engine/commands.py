@@ -59,7 +59,7 @@ async def _taken_over(
     if not writes or result.timed_out:
         slot.append("command.dropped", {"why": "it is not declared to write", "paths": list(paths[:LISTED])})
         return replace(result, changed=paths[:LISTED])
-    allowed = [path for path in paths if not guarded(path)]
+    allowed = [path for path in paths if not guarded(path) and run.options.covers(path)]
     imported = await run.world.bring_in(await layer.work(allowed), slot.key)
     if imported.ok:
         return replace(result, changed=tuple(allowed))

@@ -76,6 +76,8 @@ class Playbook:
     """The parts of its keys that are its steps, in their order, each with its title: for those who watch."""
     agents: tuple[str, ...] = ()
     """All agents that it can need; they are bound before the first dispatch (CM-06)."""
+    calls: tuple[Playbook, ...] = ()
+    """The playbooks that it calls (`Run.call`): their agents are bound before the first dispatch too."""
     documents: Callable[[Any], tuple[str, ...]] = _nothing
     """Globs of its documents: seen by snapshots even where git ignores them (EN-33)."""
     state: Callable[[Any], tuple[str, ...]] = _nothing
@@ -99,12 +101,27 @@ class Playbook:
     """Whether a person changed what an open run depends on, and what (EN-22)."""
     standing: Callable[[Any, Documents], str] | None = None
     """How its state document says that the work stands, in a few words for somebody who decides where nothing waits."""
+    home: Traversable | None = None
+    """Where its roles and prompts are, where that is not the package of its function."""
 
     @property
     def folder(self) -> Traversable:
         """Where its code, roles and prompts are."""
+        if self.home is not None:
+            return self.home
         module = sys.modules[self.function.__module__]
         return resources.files(module.__package__) if module.__package__ else Path(str(module.__file__)).parent
+
+    @property
+    def all_called(self) -> tuple[Playbook, ...]:
+        """Those that it calls, and those that they call, each once."""
+        found: dict[str, Playbook] = {}
+        waiting = list(self.calls)
+        while waiting:
+            if (other := waiting.pop(0)).name not in found:
+                found[other.name] = other
+                waiting += other.calls
+        return tuple(other for other in found.values() if other.name != self.name)
 
     def asked(self, said: Mapping[str, Any], asking: Asking) -> Asked:
         """What a person asks for who says this, by the names of fields."""

@@ -12,6 +12,7 @@ their own, so that a crash in the second try does not pay for the first one agai
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -73,6 +74,13 @@ class Dispatcher:
         """By member: what its last attempt did that did not come into the tree (LY-04)."""
         self._findings = dict[str, tuple[str, ...]]()
         """By key: what was noticed about accepted work that its judges are to know."""
+
+    def for_called(self, run: Run) -> Dispatcher:
+        """That of a playbook which is called: one budget, and judges of either are told what was noticed in both."""
+        inner = copy(self)
+        inner._run, inner._world, inner.examiner = run, run.world, Examiner(run)
+        inner._unfinished = {}
+        return inner
 
     async def perform(self, spec: Dispatch, slot: Slot) -> Report:
         """Call the agent, with the repeats that the playbook allows, and record the one outcome."""

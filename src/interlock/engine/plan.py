@@ -92,8 +92,8 @@ def make_plan(spec: Dispatch, slot: Slot, bound: Bound, identity: Identity, opti
         spec = replace(spec, writes=writes)
     owed = tuple(artifact.path for artifact in spec.contract.artifacts)
     scope = Scope(spec.scope, named=owed, protected=options.protected)
-    if options.parent_scope is not None:
-        scope = scope.within(Scope(options.parent_scope))
+    for patterns in options.bounds:
+        scope = scope.within(Scope(patterns))
     limit = spec.timeout_s or DEFAULT_TIMEOUT_S
     if not spec.timeout_fixed:
         limit = bound.timeout_s or (role.timeout_s if role else None) or limit

@@ -43,6 +43,7 @@ class Finished:
 async def play(run: Run, *, resume: int = 0) -> Finished:
     """Call the playbook until it ends, waits or is stopped. `resume`: which resume this is, 0 for a first start."""
     run.adopt()
+    run.resumed = resume
     try:
         ending = await _playbook(run, resume)
     except Halted as halt:

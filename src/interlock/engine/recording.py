@@ -48,7 +48,7 @@ class Recording:
         options: Options | None = None,
         say: Callable[[str | bytes], None] = lambda _text: None,
     ) -> None:
-        self.identity = identity
+        self.identity = self._begun_as = identity
         self.playbook = playbook
         self.options = options = options or Options()
         self.world = world
@@ -197,7 +197,7 @@ class Recording:
     def materialize(self) -> None:
         """The run comes into being with its first effect (EN-24)."""
         if self.journal.held:
-            self.world.records.create(identity_bytes(self.identity))
+            self.world.records.create(identity_bytes(self._begun_as))
             self.journal.release()
 
     def effect(self) -> None:

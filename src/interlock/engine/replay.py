@@ -35,6 +35,10 @@ class Replay:
             self._outcomes.pop(key, None)
             self._traces.pop(key, None)
 
+    def holds(self, key: str) -> bool:
+        """Whether the outcome of this verb is recorded and not asked for yet."""
+        return key in self._outcomes
+
     def consume(self, key: str) -> Line | None:
         return self._outcomes.pop(key, None)
 

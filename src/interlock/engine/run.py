@@ -8,24 +8,29 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
-from dataclasses import asdict
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from copy import copy
+from dataclasses import asdict, replace
 from typing import Any, NoReturn, TypeVar
 
+from interlock.engine.calling import Chain, deeper, lowered, played
 from interlock.engine.definition import Playbook
 from interlock.engine.dispatch import Dispatcher
 from interlock.engine.identity import Identity
 from interlock.engine.journal import Journal
 from interlock.engine.keys import checked_name
-from interlock.engine.model import APPROVE, REJECT, Choice, Dispatch, GateDecision, Report, Status
+from interlock.engine.model import APPROVE, REJECT, Choice, Dispatch, Ending, GateDecision, Report, Status, plain
 from interlock.engine.options import Halted, Options
 from interlock.engine.places import start_without, taking
 from interlock.engine.plain_verbs import PlainVerbs
+from interlock.engine.recording import CODE_CHANGED
 from interlock.engine.repository_verb import RepositoryVerb
 from interlock.engine.scopes import current
+from interlock.engine.slot import Slot
 from interlock.engine.turns import Lane, take_place, through
 from interlock.engine.world import World
-from interlock.errors import AgentFailed, EngineFault
+from interlock.errors import AgentFailed, Diverged, EngineFault
+from interlock.workspace import Scope as PathScope
 
 T = TypeVar("T")
 
@@ -46,7 +51,10 @@ class Run(PlainVerbs):
         super().__init__(playbook, identity, journal, world, options=options, say=say)
         self.at_once = self.options.max_parallel or playbook.max_parallel
         """How many agents may work side by side."""
-        self._serial = asyncio.Semaphore(self.at_once)
+        self.resumed = 0
+        """Which resume this process is, 0 for a first start."""
+        self._chain: Chain = ((playbook.name, dict(identity.inputs)),)
+        self._serial: tuple[asyncio.Semaphore, ...] = (asyncio.Semaphore(self.at_once),)
         self._dispatcher = Dispatcher(self)
 
     @property
@@ -140,10 +148,90 @@ class Run(PlainVerbs):
             report = Report.from_json(slot.value(), self.world.records.objects.get)
             self._dispatcher.remember(report)
         else:
-            async with taking(self._serial):
+            async with AsyncExitStack() as places:
+                for limit in self._serial:
+                    await places.enter_async_context(taking(limit))
                 report = await self._dispatcher.perform(spec, slot)
         through()
         return report
+
+    # -- other playbooks
+
+    async def call(
+        self,
+        other: Playbook,
+        inputs: Any,
+        *,
+        caps: Mapping[str, int] | None = None,
+        writes: Sequence[str] | None = None,
+    ) -> Ending:
+        """Play another playbook here, in this run, and come back with how it ended: a value, whatever it is.
+
+        It has its own agents, prompts and table of settings, and nothing more than its caller: caps of the same name,
+        agents side by side, budget and bounds of what may be written hold in it too.
+
+        Args:
+            caps: of its loops, lower than its own.
+            writes: paths and globs beyond which none of its agents may write.
+        """
+        chain = deeper(self._chain, other, inputs)
+        asked = {
+            "playbook": other.name,
+            "inputs": plain(chain[-1][1]),
+            "caps": dict(caps or {}),
+            "writes": plain(writes),
+        }
+        slot = self.recall("call", asked)
+        began, over = slot.recorded, self.record.holds(self._keys.coming(self.scope.path, "called"))
+        if not began:
+            slot.settle("call", None, facts={"playbook": other.name, "key": other.key(inputs)})
+        inner = self._called(other, inputs, chain, caps or {}, None if writes is None else tuple(writes))
+        if self.resumed and began and not over and other.on_resume is not None:
+            with self.outside_replay(other.name):
+                await other.on_resume(inner, self.resumed)
+        with self.step(other.name):
+            ending = await played(inner, inputs)
+        slot = self.recall("called", {"playbook": other.name})
+        if slot.recorded:
+            return self._as_recorded(slot, ending)
+        facts = {"playbook": other.name, "status": ending.status.value, "reason": ending.reason[:400]}
+        slot.settle("called", ending.to_json(), facts=facts)
+        return ending
+
+    def _as_recorded(self, slot: Slot, ending: Ending) -> Ending:
+        recorded = Ending.from_json(slot.value())
+        if recorded != ending and not self.options.accept_recorded:
+            raise Diverged(
+                f"the playbook called at {slot.key} now ends {ending.status}; recorded is {recorded.status}",
+                key=slot.key,
+                remedy=CODE_CHANGED,
+            )
+        return recorded
+
+    def _called(
+        self, other: Playbook, inputs: Any, chain: Chain, caps: Mapping[str, int], writes: tuple[str, ...] | None
+    ) -> Run:
+        """This run as a playbook sees it that is called: the same journal, keys and budget; its own name and rules."""
+        inner = copy(self)
+        inner._chain = chain
+        inner.playbook = other
+        inner.identity = replace(
+            self.identity,
+            playbook=other.name,
+            key=other.key(inputs),
+            inputs=chain[-1][1],
+            caps=lowered(other.caps, self.identity.caps, self.playbook.caps, caps),
+        )
+        inner.at_once = min(self.at_once, other.max_parallel)
+        inner.options = self.options.for_called(other, at_once=inner.at_once, writes=writes)
+        inner.world = self.world.for_called(other, inputs)
+        inner.state_scope = PathScope((*self.state_scope.patterns, *other.state(inputs)))
+        if inner.at_once < self.at_once:  # first a place among its own, so that none of the others is kept idle
+            inner._serial = (asyncio.Semaphore(inner.at_once), *self._serial)
+        inner._dispatcher = self._dispatcher.for_called(inner)
+        return inner
+
+    # -- side by side
 
     async def cluster(
         self, name: str, members: Mapping[str, Callable[[], Awaitable[T]]], *, cap: int | None = None

@@ -389,7 +389,7 @@ class Runs:
             self.setup.options(playbook),
             accept_recorded=call.accept_recorded,
             parent=parent.delegation if parent else None,
-            parent_scope=parent.writes if nested and parent else None,
+            bounds=(parent.writes,) if nested and parent else (),
             flags=call.flags,
         )
         if call.budget_usd is not None:

@@ -390,6 +390,9 @@ class SimulatedWorld:
             raise ConfigInvalid(f"agent {agent} is not bound")
         return Bound(agent, "simulated")
 
+    def for_called(self, playbook: Playbook, inputs: Any) -> SimulatedWorld:
+        return self
+
     async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit:
         self.calls.append(request)
         self._at_once += 1

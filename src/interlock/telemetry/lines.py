@@ -340,6 +340,12 @@ def _decided(line: LineLike, data: Mapping[str, Any]) -> Told:
     return Told(f"gate {printable(data['gate'])}: {choice} by {person}{note}", Weight.ATTENTION)
 
 
+def _called(line: LineLike, data: Mapping[str, Any]) -> Told:
+    reason = f": {lined(data['reason'])}" if data["reason"] else ""
+    weight = Weight.PLAIN if data["status"] == "complete" else Weight.ATTENTION
+    return Told(f"{printable(data['playbook'])} ended {printable(data['status'])}{reason}", weight)
+
+
 def _resumed(line: LineLike, data: Mapping[str, Any]) -> Told:
     note = f", {printable(data['who'])} says: {lined(data['note'])}" if data.get("note") else ""
     return Told(f"run resumed ({data['n']}){note}")
@@ -543,6 +549,8 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "command": _command,
     "loop": _said("{loop}: turn {turn} of at most {cap}", Weight.DETAIL),
     "cluster.end": lambda line, data: Told(f"side by side, all through: {_listing(data['members'], 8)}", Weight.DETAIL),
+    "call": _said("{playbook} begins: {key}"),
+    "called": _called,
     "preflight": _preflight,
     "proof": _proof,
     "work.noticed": _noticed,

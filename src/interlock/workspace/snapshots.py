@@ -144,6 +144,13 @@ class Workspace:
         self._known_repository = False
         self._excludes: tuple[Path, ...] | None = None
 
+    def want(self, documents: Sequence[str]) -> None:
+        """From now on these documents are seen too, even where the project ignores them."""
+        wider = tuple(dict.fromkeys((*self.wanted, *map(normal, documents))))
+        if wider != self.wanted:
+            self.wanted = wider
+            self._folders.clear()
+
     async def snapshot(self) -> Snapshot:
         """What the tree holds now.
 

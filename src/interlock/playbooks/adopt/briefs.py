@@ -60,7 +60,7 @@ def author(
     found = [Quoted("What the critic does not accept", rejections(statements, rejected))] if rejected else []
     return Dispatch(
         "author",
-        Prompt.of("author", file=source.path, name=at.name, folder=at.folder, first=first, format=format_of_yaml()),
+        Prompt.of("author", file=source.path, playbook=at.name, folder=at.folder, first=first, format=format_of_yaml()),
         Contract(
             (
                 Artifact(at.yaml, structure=Flowing(at.name), fresh=first),

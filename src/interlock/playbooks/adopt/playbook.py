@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 
-from interlock.documents import DocumentState
 from interlock.engine import (
     APPROVE,
     AfterComplete,

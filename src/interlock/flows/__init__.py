@@ -1,0 +1,19 @@
+"""Playbooks that are declared in YAML: read, checked, and compiled to the verbs of the engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.lazy import lazily
+
+if TYPE_CHECKING:
+    from interlock.flows.format import schema
+    from interlock.flows.loading import read
+    from interlock.flows.tree import Flow
+
+__getattr__ = lazily(
+    __name__,
+    {"format": "schema", "loading": "read", "tree": "Flow"},
+)
+
+__all__ = ["Flow", "read", "schema"]
