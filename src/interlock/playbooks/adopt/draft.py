@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from interlock import flows
@@ -18,7 +18,7 @@ from interlock.engine import Trial, tried
 from interlock.errors import ConfigInvalid, DocumentInvalid
 from interlock.playbooks.adopt.listing import told
 from interlock.playbooks.adopt.statements import Statement
-from interlock.playbooks.adopt.trace import Binding, Keeper, Places, Tracing, keeper, unbound
+from interlock.playbooks.adopt.trace import Binding, Keeper, Places, Tracing, keeper, places_of, unbound
 
 ROLE_KEYS = frozenset({"name", "description"})
 """What the frontmatter of a role may say: anything else would be a second place for what the YAML says."""
@@ -119,9 +119,9 @@ class Draft:
     trace: str
     examined: Examined
 
-    @cached_property
+    @property
     def places(self) -> Places:
-        return Places(self.text)
+        return places_of(self.text)
 
     def bindings(self, statements: tuple[Statement, ...]) -> dict[str, Binding]:
         return Tracing(statements).bindings(self.trace)

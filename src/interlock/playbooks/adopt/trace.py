@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from interlock.documents import Key, YamlDocument
@@ -146,6 +146,12 @@ class Places:
     def _holds(self, keys: tuple[Key, ...]) -> bool:
         missing = object()
         return self.document.get(keys, missing) is not missing
+
+
+@lru_cache(maxsize=64)
+def places_of(text: str) -> Places:
+    """The places of a text; parsed once, however often they are asked for."""
+    return Places(text)
 
 
 def _named(data: Any, above: tuple[Key, ...]) -> Iterator[tuple[str, tuple[Key, ...]]]:

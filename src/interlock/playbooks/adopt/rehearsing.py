@@ -1,0 +1,220 @@
+"""The adoption of a prompt against everything that reader, author, critic and the person at the gate can do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from interlock.engine import AgentRequest, Options
+from interlock.playbooks.adopt.briefs import RETRIES
+from interlock.playbooks.adopt.draft import Draft, examined
+from interlock.playbooks.adopt.inputs import AdoptInputs
+from interlock.playbooks.adopt.playbook import APPROVALS, ROUNDS, TRIES, adopt
+from interlock.playbooks.adopt.source import Part, Source
+from interlock.playbooks.adopt.statements import Kind, Statement
+from interlock.testing import (
+    ALWAYS,
+    ENDS,
+    LIARS,
+    STANDARD,
+    Act,
+    Agent,
+    Deviation,
+    Finished,
+    Invariant,
+    Played,
+    Rehearsal,
+    SimulatedWorld,
+    Simulation,
+)
+
+MOOD = "people/mood.txt"
+"""What the person at the gate is going to do, where it is not simply to approve."""
+NOT_A_PLAYBOOK = "playbook: broken\n"
+
+
+@dataclass
+class Adopting(Simulation):
+    """A simulated adoption with a person at its gate."""
+
+    asked: int = 0
+
+    def go(self, **how: Any) -> Finished:
+        finished = super().go(**how)
+        while finished.gate is not None:
+            self.asked += 1
+            mood = self.world.tree.files.get(MOOD, b"").decode()
+            if mood == "spoils the draft" and self.asked == 1:
+                self.world.tree.put(self.inputs.at.yaml, NOT_A_PLAYBOOK.encode())
+            elif mood == "rejects always" or (mood == "rejects once" and self.asked == 1):
+                self.decide("reject", note="The order is wrong.")
+            else:
+                self.decide("approve")
+            finished = super().go(**how)
+        return finished
+
+
+# -- what agents and people do wrong
+
+
+def _as_said(agent: str, name: str, list_name: str, change: Callable[[list[Any]], Any]) -> Deviation:
+    """An agent whose JSON document has another list than it should."""
+
+    def act(_request: AgentRequest, act: Act) -> Act:
+        path = next(path for path in act.files if path.endswith(".json"))
+        entries = json.loads(str(act.files[path]))[list_name]
+        change(entries)
+        return replace(act, files={**act.files, path: json.dumps({list_name: entries})})
+
+    return Deviation(name, act, fits=lambda request: request.agent == agent)
+
+
+def _not_total(_request: AgentRequest, act: Act) -> Act:
+    path = next(path for path in act.files if path.endswith(".yaml"))
+    rows = [line for line in str(act.files[path]).splitlines() if "accept: reject" not in line]
+    return replace(act, files={**act.files, path: "\n".join(rows)})
+
+
+def _with(file: str, text: str) -> Callable[[AgentRequest, Act], Act]:
+    return lambda _request, act: replace(act, files={**act.files, file: text})
+
+
+def _person(mood: str) -> Deviation:
+    return Deviation(
+        f"a person {mood}",
+        lambda _request, act: replace(act, people={**act.people, MOOD: mood}),
+        fits=lambda request: request.agent == "critic",
+    )
+
+
+def _by(agent: str) -> Callable[[AgentRequest], bool]:
+    return lambda request: request.agent == agent
+
+
+def deviations(file: str, folder: str) -> tuple[Deviation, ...]:
+    return (
+        _as_said("reader", "invents a quote", "statements", lambda found: found[0].update(quote="As you like it.")),
+        _as_said("reader", "leaves a line out", "statements", lambda found: found.pop()),
+        Deviation("writes a table that is not total", _not_total, fits=_by("author")),
+        _as_said("author", "binds a rule to nothing", "trace", lambda found: found[-1].update(places=["steps[99]"])),
+        _as_said("author", "leaves a statement untraced", "trace", lambda found: found.pop()),
+        Deviation("edits the prompt", _with(file, "# Do as you like\n"), fits=_by("author")),
+        Deviation("installs by itself", _with(".interlock/playbooks/own/playbook.yaml", "x"), fits=_by("author")),
+        Deviation("writes a role of nobody", _with(f"{folder}/agents/idle.md", "Idle.\n"), fits=_by("author")),
+        _as_said("critic", "accepts without a look", "verdicts", lambda found: found.clear()),
+        _as_said("critic", "rejects a statement", "verdicts", lambda found: found[0].update(faithful=False)),
+        _person("rejects once"),
+        _person("rejects always"),
+        _person("spoils the draft"),
+    )
+
+
+# -- what holds all the same
+
+
+def rehearsal(files: Mapping[str, str]) -> Rehearsal:
+    """The first of these files, adopted."""
+    inputs = AdoptInputs(next(iter(files)))
+
+    def make(agent: Agent, options: Options) -> Simulation:
+        return Adopting(adopt, inputs, SimulatedWorld(files, agent), options=options)
+
+    tries = 1 + RETRIES.transient + RETRIES.contract
+    return Rehearsal(
+        make,
+        deviations=(*STANDARD, *LIARS, *deviations(inputs.file, inputs.at.folder)),
+        invariants=(
+            *ALWAYS,
+            ENDS,
+            Invariant("no word of the prompt is left out", nothing_left_out),
+            Invariant("what is installed holds", installed_holds),
+            Invariant("a person approved what is installed", approved),
+            Invariant("nobody is asked about what the critic rejects", accepted_before),
+            Invariant("agents write into the draft and nowhere else", only_the_draft),
+        ),
+        longest=tries * (1 + APPROVALS * ROUNDS * (TRIES + 1)),
+    )
+
+
+def _text(played: Played, path: str) -> str | None:
+    content = played.simulation.world.tree.files.get(path)
+    return None if content is None else content.decode()
+
+
+def _source(played: Played) -> Source:
+    file = played.simulation.inputs.file
+    return Source(file, played.simulation.world.tree.at(0)[file].decode())
+
+
+def _statements(played: Played) -> tuple[Statement, ...]:
+    entries = json.loads(_text(played, played.simulation.inputs.at.statements) or '{"statements": []}')["statements"]
+    return tuple(
+        Statement(one["id"], one["quote"], one["lines"][0], one["lines"][1], Kind(one["kind"])) for one in entries
+    )
+
+
+def nothing_left_out(played: Played) -> str | None:
+    """The list of statements is made once, and has all of it."""
+    if _text(played, played.simulation.inputs.at.statements) is None:
+        return None
+    source = _source(played)
+    spans = [source.find(one.quote, one.first, one.last) for one in _statements(played)]
+    if None in spans:
+        return "a quote is invented"
+    missing = source.left_out([span for span in spans if span is not None], Part(1, 1, len(source.lines)))
+    return f"left out: {missing}" if missing else None
+
+
+def installed_holds(played: Played) -> str | None:
+    """The installed files, with the trace of the draft, have no problem."""
+    at = played.simulation.inputs.at
+    if (text := _text(played, f"{at.installed}/playbook.yaml")) is None:
+        return None
+    below = f"{at.installed}/agents/"
+    roles = {path: _text(played, path) or "" for path in played.simulation.world.tree.files if path.startswith(below)}
+    named = {path.removeprefix(below).removesuffix(".md"): text for path, text in roles.items()}
+    draft = Draft(text, named, _text(played, at.trace) or "", examined(text))
+    problems = draft.problems(at.name, _statements(played))
+    if problems:
+        return problems[0]
+    return None if _text(played, f"{at.installed}/trace.md") else "there is no trace beside it"
+
+
+def approved(played: Played) -> str | None:
+    """The last word of a person was yes, to these very bytes."""
+    at = played.simulation.inputs.at
+    files = played.simulation.world.tree.files
+    installed = [path for path in files if path.startswith(".interlock/playbooks/")]
+    decided = [line.data["out"] for line in played.simulation.lines if line.event == "gate.decided"]
+    if not installed:
+        return None
+    if not decided or decided[-1]["choice"] != "approve":
+        return f"{installed[0]} is there, and nobody approved it"
+    shown = played.simulation.world.documents.facts(f"{at.installed}/playbook.yaml").digest
+    return None if decided[-1]["digests"].get(at.yaml) == shown else "other bytes were approved"
+
+
+def accepted_before(played: Played) -> str | None:
+    """Before each gate the critic answered, and its last word was that all is faithful."""
+    last = ""
+    for line in played.simulation.lines:
+        if line.event == "decide" and line.data["out"]["rule"] == "after_critic":
+            last = line.data["out"]["result"]
+        if line.event == "dispatch.end" and line.agent == "critic":
+            last = "unheard" if line.data["outcome"] == "OK" else "failed"
+        if line.event == "gate.opened" and last != "ask":
+            return f"a person was asked when the critic's word was {last!r}"
+    return None
+
+
+def only_the_draft(played: Played) -> str | None:
+    """Whatever agents do, the rest of the workspace is as it was, but for what people do."""
+    at, tree = played.simulation.inputs.at, played.simulation.world.tree
+    own = (f"{at.folder}/", f"{at.installed}/", ".interlock/attic/", "people/")
+    before = tree.at(0)
+    changed = [
+        path for path in {*before, *tree.files} if not path.startswith(own) and before.get(path) != tree.files.get(path)
+    ]
+    return f"changed: {', '.join(sorted(changed))}" if changed else None
