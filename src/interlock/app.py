@@ -200,6 +200,7 @@ class FromSettings(Setup):
             default_runner=self.default_runner,
             make_runner=self.make_runner,
             needs_roles=playbook.needs_roles,
+            runners=playbook.runners,
         )
 
     @property

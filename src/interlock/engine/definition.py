@@ -90,8 +90,10 @@ class Playbook:
     """What a refused start says of a key whose last run is complete; unset: that it is."""
     reopens: bool = False
     """Its journal is its state: a retry of an ended run forgets what failed and goes on (EN-20)."""
-    needs_roles: bool = True
-    """Every agent needs a role file; not where the playbook brings the instructions itself."""
+    needs_roles: bool | frozenset[str] = True
+    """Every agent, or each of these, needs a role file; not where the playbook brings the instructions itself."""
+    runners: Mapping[str, str] = field(default_factory=dict)
+    """How agents are called, where nobody's settings say it."""
     successor: Callable[[Any, Mapping[str, Any]], Any] = _same_inputs
     """The inputs of the run that follows a stopped or failed one, given the options of `resume` (EN-19)."""
     afresh: Callable[[Any], Any] = _unchanged

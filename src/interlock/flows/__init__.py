@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from interlock.lazy import lazily
 
 if TYPE_CHECKING:
+    from interlock.flows.compiling import compiled
     from interlock.flows.format import schema
     from interlock.flows.loading import read
     from interlock.flows.tree import Flow
 
 __getattr__ = lazily(
     __name__,
-    {"format": "schema", "loading": "read", "tree": "Flow"},
+    {"compiling": "compiled", "format": "schema", "loading": "read", "tree": "Flow"},
 )
 
-__all__ = ["Flow", "read", "schema"]
+__all__ = ["Flow", "compiled", "read", "schema"]

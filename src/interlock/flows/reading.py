@@ -219,7 +219,10 @@ class _Builder:
         if key is None:
             if node.text is None:
                 self._refuse(
-                    node.at, "a key must be a simple word", "a word and a colon", "Put quotes around a text with {{ in it."
+                    node.at,
+                    "a key must be a simple word",
+                    "a word and a colon",
+                    "Put quotes around a text with {{ in it.",
                 )
             if node.text in self._seen[-1]:
                 self.problems.add(node.at, f"key {node.text!r} appears twice", expected="each key once in a mapping")

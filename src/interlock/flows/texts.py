@@ -131,3 +131,10 @@ def sample(one: Input) -> Any:
     if one.default not in (None, "", ()):
         return list(one.default) if one.type == "list" else one.default
     return one.one_of[0] if one.one_of else max(1, one.at_least or 0) if one.type == "number" else SAMPLES[one.type]
+
+
+def asked(text: Text) -> set[str]:
+    """The names that a text fills in."""
+    from jinja2 import meta
+
+    return meta.find_undeclared_variables(environment().parse(text.source))

@@ -134,7 +134,7 @@ class RunStep:
 
     name: str
     command: Text
-    time_limit: float | None = None
+    time_limit: float = 1800.0
     must_pass: bool = False
     at: Place = field(default=NOWHERE, compare=False)
 
