@@ -9,11 +9,12 @@ from typing import Any
 
 from interlock.engine import AgentRequest, Options
 from interlock.playbooks.adopt.briefs import RETRIES
-from interlock.playbooks.adopt.draft import Draft, examined
+from interlock.playbooks.adopt.draft import examined
 from interlock.playbooks.adopt.inputs import AdoptInputs
 from interlock.playbooks.adopt.playbook import APPROVALS, ROUNDS, TRIES, adopt
 from interlock.playbooks.adopt.source import Part, Source
 from interlock.playbooks.adopt.statements import Kind, Statement
+from interlock.playbooks.adopt.trace import Tracing, places_of, unbound
 from interlock.testing import (
     ALWAYS,
     ENDS,
@@ -71,6 +72,10 @@ def _as_said(agent: str, name: str, list_name: str, change: Callable[[list[Any]]
     return Deviation(name, act, fits=lambda request: request.agent == agent)
 
 
+def _bound_to_nothing(entries: list[Any]) -> None:
+    entries[-2] = {"id": entries[-2]["id"], "places": ["steps[99]"]}
+
+
 def _not_total(_request: AgentRequest, act: Act) -> Act:
     path = next(path for path in act.files if path.endswith(".yaml"))
     rows = [line for line in str(act.files[path]).splitlines() if "accept: reject" not in line]
@@ -98,7 +103,7 @@ def deviations(file: str, folder: str) -> tuple[Deviation, ...]:
         _as_said("reader", "invents a quote", "statements", lambda found: found[0].update(quote="As you like it.")),
         _as_said("reader", "leaves a line out", "statements", lambda found: found.pop()),
         Deviation("writes a table that is not total", _not_total, fits=_by("author")),
-        _as_said("author", "binds a rule to nothing", "trace", lambda found: found[-1].update(places=["steps[99]"])),
+        _as_said("author", "binds a rule to nothing", "trace", _bound_to_nothing),
         _as_said("author", "leaves a statement untraced", "trace", lambda found: found.pop()),
         Deviation("edits the prompt", _with(file, "# Do as you like\n"), fits=_by("author")),
         Deviation("installs by itself", _with(".interlock/playbooks/own/playbook.yaml", "x"), fits=_by("author")),
@@ -168,18 +173,20 @@ def nothing_left_out(played: Played) -> str | None:
 
 
 def installed_holds(played: Played) -> str | None:
-    """The installed files, with the trace of the draft, have no problem."""
+    """The installed files, with the trace of the draft, are a playbook in which every statement has its place."""
     at = played.simulation.inputs.at
     if (text := _text(played, f"{at.installed}/playbook.yaml")) is None:
         return None
     below = f"{at.installed}/agents/"
-    roles = {path: _text(played, path) or "" for path in played.simulation.world.tree.files if path.startswith(below)}
-    named = {path.removeprefix(below).removesuffix(".md"): text for path, text in roles.items()}
-    draft = Draft(text, named, _text(played, at.trace) or "", examined(text))
-    problems = draft.problems(at.name, _statements(played))
-    if problems:
-        return problems[0]
-    return None if _text(played, f"{at.installed}/trace.md") else "there is no trace beside it"
+    paths = [path for path in played.simulation.world.tree.files if path.startswith(below)]
+    roles = {path.removeprefix(below).removesuffix(".md"): _text(played, path) or "" for path in paths}
+    statements, trace = _statements(played), _text(played, at.trace) or ""
+    wrong = [*examined(text).problems, *Tracing(statements).problems(trace)]
+    if not wrong:
+        wrong = [*unbound(statements, Tracing(statements).bindings(trace), places_of(text), roles)]
+    if not wrong and not _text(played, f"{at.installed}/trace.md"):
+        wrong = ["there is no trace beside it"]
+    return wrong[0] if wrong else None
 
 
 def approved(played: Played) -> str | None:
@@ -197,16 +204,22 @@ def approved(played: Played) -> str | None:
 
 
 def accepted_before(played: Played) -> str | None:
-    """Before each gate the critic answered, and its last word was that all is faithful."""
-    last = ""
+    """Before each gate the critic answered, where there was something to judge, and accepted all of it."""
+    judged: str | None = None
     for line in played.simulation.lines:
-        if line.event == "decide" and line.data["out"]["rule"] == "after_critic":
-            last = line.data["out"]["result"]
         if line.event == "dispatch.end" and line.agent == "critic":
-            last = "unheard" if line.data["outcome"] == "OK" else "failed"
-        if line.event == "gate.opened" and last != "ask":
-            return f"a person was asked when the critic's word was {last!r}"
+            judged = _rejection(played, line.data["out"])
+        if line.event == "gate.opened" and judged is not None:
+            return judged
     return None
+
+
+def _rejection(played: Played, out: Mapping[str, Any]) -> str | None:
+    if out["outcome"] != "OK":
+        return "a person was asked although the critic gave no verdicts"
+    found = played.simulation.world.records.objects.get(out["artifacts"][played.simulation.inputs.at.verdicts])
+    ids = [one["id"] for one in json.loads(found)["verdicts"] if not one["faithful"]]
+    return f"a person was asked although the critic rejects {', '.join(ids)}" if ids else None
 
 
 def only_the_draft(played: Played) -> str | None:
