@@ -25,7 +25,7 @@ from escaping.evidence import (
 )
 from interlock.agents.runner import AgentRequest
 from interlock.engine import ALWAYS, CRASH, STANDARD, Act, Options, Played, Rehearsal, Simulation
-from interlock.engine.exploration import PEOPLES_WORDS
+from interlock.engine.deviations import PEOPLES_WORDS
 from interlock.engine.playing import Finished
 from interlock.engine.simulation import Crash, MemoryLayer
 from interlock.playbooks.ticket.rehearsing import BRANCH

@@ -13,21 +13,22 @@ from typing import Any, Self
 
 from interlock.agents.runner import AgentRequest
 from interlock.engine.definition import Playbook
-from interlock.engine.exploration import (
-    ALWAYS,
+from interlock.engine.deviations import (
+    ANSWERS,
+    COMMANDS,
     CRASH,
-    ENDS,
     LIARS,
     PEOPLES_FILE,
     STANDARD,
     TROUBLES,
+    VERDICTS,
     WEAKENED_TEST,
+    CommandDeviation,
     Deviation,
-    Invariant,
-    Played,
-    Rehearsal,
-    explore,
+    GateDeviation,
+    other_words,
 )
+from interlock.engine.exploration import ALWAYS, ENDS, GATES, PERSON, Invariant, Played, Rehearsal, explore
 from interlock.engine.journal import Line, Tripwire
 from interlock.engine.model import CommandResult, Delegation
 from interlock.engine.options import Options
@@ -263,25 +264,33 @@ def _dying_at(point: int) -> Tripwire:
 def rehearse(rehearsal: Rehearsal, *, most: int | None = None, options: Options | None = None) -> list[str]:
     """Every path with at most so many faults; the rules that one of them broke, as sentences."""
     paths = rehearsal.paths(options or Options(), most=most)
-    return [problem for played in paths for problem in rehearsal.broken(played)]
+    broken = [problem for played in paths for problem in rehearsal.broken(played)]
+    return [*broken, *rehearsal.left_out()]
 
 
 __all__ = [
     "ALWAYS",
+    "ANSWERS",
+    "COMMANDS",
     "CRASH",
     "ENDS",
+    "GATES",
     "LIARS",
     "PEOPLES_FILE",
+    "PERSON",
     "STANDARD",
     "TROUBLES",
+    "VERDICTS",
     "WEAKENED_TEST",
     "Act",
     "Agent",
     "Bench",
     "Change",
+    "CommandDeviation",
     "Crash",
     "Deviation",
     "Finished",
+    "GateDeviation",
     "Invariant",
     "MemoryDocuments",
     "MemoryLayer",
@@ -298,6 +307,7 @@ __all__ = [
     "lasting",
     "leaves_out",
     "meanwhile",
+    "other_words",
     "passing",
     "rehearse",
     "says",

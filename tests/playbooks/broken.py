@@ -27,7 +27,7 @@ from typing import Any
 import pytest
 
 from interlock.engine import Ending, Options, Playbook, Played, Rehearsal, Run, Simulation, best, examination, explore
-from interlock.engine.exploration import PEOPLES_FILE
+from interlock.engine.deviations import PEOPLES_FILE
 from interlock.engine.simulation import Agent
 
 

@@ -28,7 +28,7 @@ from interlock.errors import InterlockError, Refused
 from interlock.telemetry import in_words
 
 if TYPE_CHECKING:
-    from interlock.engine import Options, Rehearsal
+    from interlock.engine import Options, Played, Rehearsal
     from interlock.engine.tracing import Trace
 
 BROKEN = 2
@@ -48,6 +48,10 @@ class Result:
     """Paths by their number of faults."""
     crashes: int = 0
     """Crashes of interlock itself that were survived by a resume."""
+    fewest: int | None = None
+    """Calls of agents on the shortest path that completes; where none does, on the one without faults."""
+    most_calls: int = 0
+    """Calls of agents on the longest path; those that crashes of interlock cost are left out."""
     seconds: float = 0.0
     interrupted: bool = False
     """Somebody stopped it: what it says holds for the paths that were played."""
@@ -169,6 +173,7 @@ def play(
     """Every run with at most so many faults, and one in `sample` of those with one more: how they ended, and where
     something did not hold."""
     result = Result(setup.most if most is None else most, sample)
+    completed: list[int] = []
     began = time.monotonic()
 
     def drawn(schedule: Mapping[int, str]) -> bool:
@@ -183,6 +188,7 @@ def play(
             result.crashes += played.simulation.processes - 1
             result.endings[played.finished.status.value] += 1
             result.broken += setup.broken(played)
+            _count_calls(result, completed, played)
             if trace is not None:
                 trace.take(played.simulation.lines)
             if progress is not None:
@@ -190,10 +196,23 @@ def play(
                 if progress.stop:
                     result.interrupted = True
                     break
+        if not result.interrupted and result.most >= setup.most:
+            result.broken += setup.left_out()
     except InterlockError as error:
         result.broken.append(f"a path could not be played to its end: {error.what}")
     result.seconds = round(time.monotonic() - began, 3)
     return result
+
+
+def _count_calls(result: Result, completed: list[int], played: Played) -> None:
+    calls = len(played.simulation.world.calls)
+    if not played.schedule:
+        result.fewest = calls
+    if not played.crashed:
+        result.most_calls = max(result.most_calls, calls)
+        if played.finished.status.value == "complete":
+            completed.append(calls)
+            result.fewest = min(completed)
 
 
 def _told(name: str, result: Result) -> list[str]:
@@ -205,4 +224,5 @@ def _told(name: str, result: Result) -> list[str]:
         *(f"  with {number} faults: {count}" for number, count in sorted(result.faults.items())),
         *(f"  {status}: {count}" for status, count in sorted(result.endings.items())),
         f"  crashes of interlock itself, each followed by a resume: {result.crashes}",
+        f"  calls of agents: at least {result.fewest} to complete, at most {result.most_calls}",
     ]

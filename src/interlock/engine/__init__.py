@@ -16,21 +16,11 @@ if TYPE_CHECKING:
     from interlock.engine.brief import fenced, named, quoted
     from interlock.engine.checks import UNCOMPARED, Checks, Named, Proof, named_commands
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
+    from interlock.engine.deviations import CRASH, LIARS, STANDARD, Deviation
     from interlock.engine.dispatch import failure_context
     from interlock.engine.examination import BYPRODUCTS
     from interlock.engine.excerpts import Edit
-    from interlock.engine.exploration import (
-        ALWAYS,
-        CRASH,
-        ENDS,
-        LIARS,
-        STANDARD,
-        Deviation,
-        Invariant,
-        Played,
-        Rehearsal,
-        explore,
-    )
+    from interlock.engine.exploration import ALWAYS, ENDS, Invariant, Played, Rehearsal, explore
     from interlock.engine.journal import Line
     from interlock.engine.model import (
         APPROVE,
@@ -79,7 +69,8 @@ __getattr__ = lazily(
         "prompts": "Prompt",
         "run": "Run",
         "simulation": "Act SimulatedWorld Simulation best",
-        "exploration": "ALWAYS CRASH ENDS LIARS STANDARD Deviation Invariant Played Rehearsal explore",
+        "deviations": "CRASH LIARS STANDARD Deviation",
+        "exploration": "ALWAYS ENDS Invariant Played Rehearsal explore",
         "examination": "BYPRODUCTS",
         "options": "Options",
         "tables": "Table",

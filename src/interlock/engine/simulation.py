@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from interlock.agents.book import Bound
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Fault, Limited, MemoryOutput, Observer, Usage
-from interlock.contracts import Reason, sample
+from interlock.contracts import NO_CHANGE, Contract, Reason, sample
 from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
 from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
@@ -88,7 +88,15 @@ def best(request: AgentRequest) -> Act:
         for artifact in contract.artifacts
         if artifact.played()
     }
-    return Act(files, sample(contract.answer))
+    return Act(files, _content(contract))
+
+
+def _content(contract: Contract) -> str:
+    """The best verdict; where files were to be changed, with a word about why none was."""
+    verdict = sample(contract.answer)
+    if not contract.must_change:
+        return verdict
+    return f"{NO_CHANGE}: only played.\n\n" + (f"```json\n{verdict}\n```" if verdict.startswith("{") else verdict)
 
 
 # -- the world
@@ -361,6 +369,8 @@ class SimulatedWorld:
         self._at_once = 0
         self._within: MemoryLayer | None = None
         self._command = command
+        self.result_of = command
+        """What a command comes to that is run; one that only looks is not asked here."""
         self._bound = bound
         self._random = random.Random(seed)
         self._sessions: set[str] = set()
@@ -467,7 +477,7 @@ class SimulatedWorld:
         await asyncio.sleep(1.0)
         assert within is None or isinstance(within, MemoryLayer)
         self._within = within
-        return self._command(call)
+        return self.result_of(call)
 
     @property
     def seen(self) -> dict[str, bytes]:

@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from interlock.flows.compiling import compiled
     from interlock.flows.format import schema
     from interlock.flows.loading import read
+    from interlock.flows.rehearsing import rehearsal
     from interlock.flows.tree import Flow
 
 __getattr__ = lazily(
     __name__,
-    {"compiling": "compiled", "format": "schema", "loading": "read", "tree": "Flow"},
+    {"compiling": "compiled", "format": "schema", "loading": "read", "rehearsing": "rehearsal", "tree": "Flow"},
 )
 
-__all__ = ["Flow", "compiled", "read", "schema"]
+__all__ = ["Flow", "compiled", "read", "rehearsal", "schema"]

@@ -22,17 +22,24 @@ Find = Callable[[str], Playbook]
 _being_compiled: ContextVar[tuple[str, ...]] = ContextVar("being_compiled", default=())
 
 
-def compiled(flow: Flow, home: Traversable | None = None, find: Find | None = None) -> Playbook:
+def compiled(
+    flow: Flow,
+    home: Traversable | None = None,
+    find: Find | None = None,
+    *,
+    comes_to: Callable[[str], None] = lambda _step: None,
+) -> Playbook:
     """The flow as a playbook of the engine.
 
     Args:
         home: its folder, where roles are.
         find: the playbooks that it may call, by name.
+        comes_to: is told each step that is reached, for those who watch what is played.
     """
     called = _called(flow, find)
 
     async def play(run: Run, inputs: Any) -> Ending:
-        return await Performance(flow, run, _values(flow, inputs), called).whole()
+        return await Performance(flow, run, _values(flow, inputs), called, comes_to).whole()
 
     play.__doc__ = flow.summary
     roles = [agent.role or agent.name for agent in flow.agents]

@@ -68,10 +68,18 @@ class _Rows(Table[str]):
 class Performance:
     """One run of a flow: the outcomes so far, what was said, and what did not go well."""
 
-    def __init__(self, flow: Flow, run: Run, inputs: Mapping[str, Any], called: Mapping[str, Playbook]) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        run: Run,
+        inputs: Mapping[str, Any],
+        called: Mapping[str, Playbook],
+        comes_to: Callable[[str], None],
+    ) -> None:
         self.flow = flow
         self.run = run
         self.called = called
+        self.comes_to = comes_to
         self.inputs = inputs
         self.asked = outcomes.asked_about(flow)
         self.agents: dict[str, Agent] = {agent.name: agent for agent in flow.agents}
@@ -100,6 +108,7 @@ class Performance:
         return ON
 
     async def _step(self, step: Step) -> Move:
+        self.comes_to(step.name)
         match step:
             case AgentStep():
                 with self.run.step(step.name):
@@ -258,6 +267,7 @@ class Performance:
 
     async def _end(self, step: End) -> Ending:
         """How the run ends. What must pass has to pass on the tree as it is now, or it is not complete."""
+        self.comes_to(step.name)
         said = texts.fill(step.words, self.values)
         parts = self._quoted(step.quotes)
         output = "\n\n".join((said, *(f"{part.title}\n\n{part.text}" for part in parts))) + "\n"

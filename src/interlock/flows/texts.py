@@ -100,6 +100,8 @@ def fill(text: Text, values: Mapping[str, Any]) -> str:
 
 
 def _rendered(text: Text, values: Mapping[str, Any], *, for_a_shell: bool) -> str:
+    if "{" not in text.source:
+        return text.source.strip()
     from jinja2 import TemplateError
 
     try:
