@@ -5,9 +5,10 @@ It is bounded by the calls of agents that it makes, not by time, so that it come
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from interlock.engine.exploration import Rehearsal
+from interlock.engine.exploration import Played, Rehearsal
+from interlock.engine.model import Status
 from interlock.engine.options import Options
 from interlock.engine.simulation import aside
 from interlock.engine.tracing import Trace
@@ -15,9 +16,30 @@ from interlock.errors import InterlockError
 
 FAULTS = 1
 """Deviations in one path."""
-MOST_CALLS = 10_000
+MOST_CALLS = 5_000
 """Calls of agents in all paths together, after which no other path is begun."""
 SHOWN = 5
+
+
+@dataclass
+class Calls:
+    """How many calls of agents the paths of a rehearsal made."""
+
+    fewest: int | None = None
+    """On the shortest path that completes; where none does, on the one without deviations."""
+    most: int = 0
+    """On the longest path; those that crashes of interlock cost are left out."""
+    _completed: list[int] = field(default_factory=list)
+
+    def take(self, played: Played) -> None:
+        calls = len(played.simulation.world.calls)
+        if not played.schedule and not self._completed:
+            self.fewest = calls
+        if not played.crashed:
+            self.most = max(self.most, calls)
+            if played.finished.status is Status.COMPLETE:
+                self._completed.append(calls)
+                self.fewest = min(self._completed)
 
 
 @dataclass(frozen=True)
@@ -29,7 +51,7 @@ class Trial:
     """Every path was played; else the bound was reached before."""
     fewest: int
     most: int
-    """Calls of agents on one path."""
+    """Calls of agents in one run, as `Calls` counts them."""
     broken: tuple[str, ...]
     """Rules that did not hold, with the path; the first few."""
     diagram: str
@@ -42,7 +64,7 @@ def tried(rehearsal: Rehearsal, options: Options | None = None, *, faults: int =
 
 
 def _tried(rehearsal: Rehearsal, options: Options, faults: int) -> Trial:
-    paths, calls, counts = 0, 0, list[int]()
+    paths, played_calls, calls = 0, 0, Calls()
     broken: list[str] = []
     trace: Trace | None = None
     whole = True
@@ -51,19 +73,13 @@ def _tried(rehearsal: Rehearsal, options: Options, faults: int) -> Trial:
             trace = trace or Trace(played.simulation.playbook)
             trace.take(played.simulation.lines)
             paths += 1
-            counts.append(len(played.simulation.world.calls))
-            calls += counts[-1] + 1
+            calls.take(played)
+            played_calls += 1 + len(played.simulation.world.calls)
             broken += rehearsal.broken(played)
-            if calls > MOST_CALLS or len(broken) >= SHOWN:
+            if played_calls > MOST_CALLS or len(broken) >= SHOWN:
                 whole = False
                 break
     except InterlockError as error:
         broken.append(f"a path could not be played to its end: {error.what}")
-    return Trial(
-        paths,
-        whole,
-        min(counts, default=0),
-        max(counts, default=0),
-        tuple(broken[:SHOWN]),
-        trace.mermaid() if trace else "",
-    )
+    diagram = trace.mermaid() if trace else ""
+    return Trial(paths, whole, calls.fewest or 0, calls.most, tuple(broken[:SHOWN]), diagram)

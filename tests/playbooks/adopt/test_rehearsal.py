@@ -66,6 +66,10 @@ async def approves_by_itself(*_known: Any, **_how: Any) -> GateDecision:
     return GateDecision("approve", "nobody", "")
 
 
+async def decides_beforehand(run: Run, at: Layout, *_known: Any, **_how: Any) -> GateDecision:
+    return await run.gate("approve-playbook", "Install it?", shows=(at.yaml,), answered="approve")
+
+
 def asks_anyway(_rejected: int) -> Move:
     return Move.ASK
 
@@ -83,8 +87,11 @@ def writes_elsewhere(playbook: Playbook) -> Playbook:
 
 FAULTS: Mapping[str, Fault] = {
     **ALWAYS_FAULTS,
-    "nothing is accepted against evidence": Fault({"briefs.author": must_change}, copy=takes_nothing_for_work),
+    "nothing is accepted against evidence": Fault(
+        {"briefs.author": must_change}, copy=takes_nothing_for_work, most=1, by=("changes nothing",)
+    ),
     "every path comes to an end": Fault(copy=never_ends),
+    "no gate is passed without a person": Fault({"playbook.ask": decides_beforehand}),
     "no word of the prompt is left out": Fault({"playbook.read_part": reads_half}),
     "what is installed holds": Fault({"trace.unbound": finds_nothing}, most=1, by=("binds a rule to nothing",)),
     "a person approved what is installed": Fault({"playbook.ask": approves_by_itself}),

@@ -15,20 +15,18 @@ if TYPE_CHECKING:
 
 __getattr__ = lazily(__name__, {"inputs": "AdoptInputs", "playbook": "adopt"})
 
-EXAMPLE = "orchestrator.md"
-
-
 def example_files() -> Mapping[str, str]:
     """A prompt to try it with: path in the workspace to text."""
-    file = resources.files(__package__) / "examples" / EXAMPLE
-    return {EXAMPLE: file.read_text(encoding="utf-8")}
+    file = resources.files(__package__) / "examples" / "orchestrator.md"
+    return {file.name: file.read_text(encoding="utf-8")}
 
 
 def rehearsal() -> Rehearsal:
     """The adoption of the example, against everything that reader, author, critic and people can do."""
     from interlock.playbooks.adopt import rehearsing
 
-    return rehearsing.rehearsal(example_files())
+    made: Rehearsal = rehearsing.rehearsal(example_files())
+    return made
 
 
 __all__ = ["AdoptInputs", "adopt", "example_files", "rehearsal"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from interlock.engine import AgentRequest, Options
@@ -17,45 +17,21 @@ from interlock.playbooks.adopt.statements import Kind, Statement
 from interlock.playbooks.adopt.trace import Tracing, places_of, unbound
 from interlock.testing import (
     ALWAYS,
+    ANSWERS,
     ENDS,
+    GATES,
     LIARS,
     STANDARD,
+    VERDICTS,
     Act,
     Agent,
     Deviation,
-    Finished,
     Invariant,
     Played,
     Rehearsal,
     SimulatedWorld,
     Simulation,
 )
-
-MOOD = "people/mood.txt"
-"""What the person at the gate is going to do, where it is not simply to approve."""
-NOT_A_PLAYBOOK = "playbook: broken\n"
-
-
-@dataclass
-class Adopting(Simulation):
-    """A simulated adoption with a person at its gate."""
-
-    asked: int = 0
-
-    def go(self, **how: Any) -> Finished:
-        finished = super().go(**how)
-        while finished.gate is not None:
-            self.asked += 1
-            mood = self.world.tree.files.get(MOOD, b"").decode()
-            if mood == "spoils the draft" and self.asked == 1:
-                self.world.tree.put(self.inputs.at.yaml, NOT_A_PLAYBOOK.encode())
-            elif mood == "rejects always" or (mood == "rejects once" and self.asked == 1):
-                self.decide("reject", note="The order is wrong.")
-            else:
-                self.decide("approve")
-            finished = super().go(**how)
-        return finished
-
 
 # -- what agents and people do wrong
 
@@ -86,12 +62,8 @@ def _with(file: str, text: str) -> Callable[[AgentRequest, Act], Act]:
     return lambda _request, act: replace(act, files={**act.files, file: text})
 
 
-def _person(mood: str) -> Deviation:
-    return Deviation(
-        f"a person {mood}",
-        lambda _request, act: replace(act, people={**act.people, MOOD: mood}),
-        fits=lambda request: request.agent == "critic",
-    )
+def _meanwhile(file: str, text: str) -> Callable[[AgentRequest, Act], Act]:
+    return lambda _request, act: replace(act, people={**act.people, file: text})
 
 
 def _by(agent: str) -> Callable[[AgentRequest], bool]:
@@ -110,9 +82,9 @@ def deviations(file: str, folder: str) -> tuple[Deviation, ...]:
         Deviation("writes a role of nobody", _with(f"{folder}/agents/idle.md", "Idle.\n"), fits=_by("author")),
         _as_said("critic", "accepts without a look", "verdicts", lambda found: found.clear()),
         _as_said("critic", "rejects a statement", "verdicts", lambda found: found[0].update(faithful=False)),
-        _person("rejects once"),
-        _person("rejects always"),
-        _person("spoils the draft"),
+        Deviation(
+            "a person spoils the draft", _meanwhile(f"{folder}/playbook.yaml", "steps: no\n"), fits=_by("critic")
+        ),
     )
 
 
@@ -124,15 +96,16 @@ def rehearsal(files: Mapping[str, str]) -> Rehearsal:
     inputs = AdoptInputs(next(iter(files)))
 
     def make(agent: Agent, options: Options) -> Simulation:
-        return Adopting(adopt, inputs, SimulatedWorld(files, agent), options=options)
+        return Simulation(adopt, inputs, SimulatedWorld(files, agent), options=options)
 
     tries = 1 + RETRIES.transient + RETRIES.contract
     return Rehearsal(
         make,
-        deviations=(*STANDARD, *LIARS, *deviations(inputs.file, inputs.at.folder)),
+        deviations=(*STANDARD, *LIARS, *VERDICTS, *ANSWERS, *deviations(inputs.file, inputs.at.folder)),
         invariants=(
             *ALWAYS,
             ENDS,
+            GATES,
             Invariant("no word of the prompt is left out", nothing_left_out),
             Invariant("what is installed holds", installed_holds),
             Invariant("a person approved what is installed", approved),
@@ -140,6 +113,7 @@ def rehearsal(files: Mapping[str, str]) -> Rehearsal:
             Invariant("agents write into the draft and nowhere else", only_the_draft),
         ),
         longest=tries * (1 + APPROVALS * ROUNDS * (TRIES + 1)),
+        answers=True,
     )
 
 
