@@ -39,7 +39,7 @@ APPROVALS = 2
 @playbook(
     "adopt",
     inputs=AdoptInputs,
-    first=".github/agents/orchestrator.agent.md",
+    first="orchestrator.md",
     key=lambda inputs: inputs.called,
     steps={name: name for name in ("preflight", "read", "write", "judge", "install")},
     agents=("reader", "author", "critic"),
