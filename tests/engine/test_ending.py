@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from interlock.engine import Act, Ending, Run
-from interlock.engine.run import settle_all
+from interlock.engine.clusters import settle_all
 from interlock.errors import AgentFailed
 from tests.conformance.harness import Real, reacting
 from tests.engine.toys import Work, producing, toy

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from interlock.agents.runner import AgentRequest
     from interlock.engine.asking import CHECK, Asked, Asking, Option
     from interlock.engine.brief import fenced, named, quoted
-    from interlock.engine.checks import UNCOMPARED, Checks, Named, Proof, named_commands
+    from interlock.engine.checks import UNCOMPARED, Checks, Named, Proof, named_commands, require_agents
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
     from interlock.engine.deviations import CRASH, LIARS, STANDARD, Deviation
     from interlock.engine.dispatch import failure_context
+    from interlock.engine.document_verbs import Edit
     from interlock.engine.examination import BYPRODUCTS
-    from interlock.engine.excerpts import Edit
     from interlock.engine.exploration import ALWAYS, ENDS, Invariant, Played, Rehearsal, explore
     from interlock.engine.journal import Line
     from interlock.engine.model import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from interlock.engine.options import Options
     from interlock.engine.prompts import Prompt
-    from interlock.engine.run import Run
+    from interlock.engine.run import Run, within_time
     from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
     from interlock.engine.tables import Table
     from interlock.engine.toolchains import NONE, PROJECT_FILES, Command, Commands, find_commands
@@ -60,14 +60,14 @@ __getattr__ = lazily(
             "GateDecision Kind Quoted Report Retries Status Stop"
         ),
         "brief": "fenced named quoted",
-        "checks": "UNCOMPARED Checks Named Proof named_commands",
+        "checks": "UNCOMPARED Checks Named Proof named_commands require_agents",
         "asking": "CHECK Asked Asking Option",
         "definition": "AfterComplete Past Playbook playbook",
         "dispatch": "failure_context",
-        "excerpts": "Edit",
+        "document_verbs": "Edit",
         "journal": "Line",
         "prompts": "Prompt",
-        "run": "Run",
+        "run": "Run within_time",
         "simulation": "Act SimulatedWorld Simulation best",
         "deviations": "CRASH LIARS STANDARD Deviation",
         "exploration": "ALWAYS ENDS Invariant Played Rehearsal explore",
@@ -151,5 +151,7 @@ __all__ = [
     "named_commands",
     "playbook",
     "quoted",
+    "require_agents",
     "tried",
+    "within_time",
 ]

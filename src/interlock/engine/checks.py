@@ -12,7 +12,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from interlock.contracts import is_definition, is_test
 from interlock.contracts.failures import failures_in
@@ -21,10 +21,8 @@ from interlock.documents import Document, DocumentState
 from interlock.documents.paths import plain_parts
 from interlock.engine.keys import digest_of
 from interlock.engine.model import CommandResult, Ending, Stop
+from interlock.engine.run import Run, behind
 from interlock.errors import PathRefused
-
-if TYPE_CHECKING:
-    from interlock.engine.run import Run
 
 TAIL = 6000
 """Characters at the end of an output that are evidence."""
@@ -166,14 +164,14 @@ class Checks:
     def _dry(self) -> bool:
         """Whether this is a dry run, which leaves nothing behind; what is recorded is played all the same."""
         run = self._run
-        return bool(run.options.stop_before_work and run.flags.get("no_preflight") and run.live)
+        return bool(behind(run).options.stop_before_work and run.flags.get("no_preflight") and run.live)
 
     async def start(self) -> None:
         """Work begins: the tree as it is now is the one of before, unless one is known already."""
         if self._dry:
             return
         if self._base is None:
-            self._base = await self._run.snapshot()
+            self._base = await self._run.workspace.snapshot()
         await self._find_definitions(changed=())
 
     async def _find_definitions(self, *, changed: Sequence[str]) -> None:
@@ -187,13 +185,13 @@ class Checks:
             if one.command in self._defined:
                 continue
             places = {name: posixpath.normpath(f"{one.cwd}/{name}") for name in recipe_files(one.command)}
-            looked = {name: await run.look(place, _text) for name, place in places.items()}
+            looked = {name: await run.read(place, _text) for name, place in places.items()}
             texts = {name: text for name, text in looked.items() if isinstance(text, str)}
             found = read_recipes(one.command, texts)
             known = found.known or False in looked.values()
             starts = sorted(path for name in found.starts if (path := _inside(one.cwd, name)))
             self._defined[one.command] = _Defined(
-                tuple([path for path in starts if await run.look(path, _is_there)]),
+                tuple([path for path in starts if await run.read(path, _is_there)]),
                 tuple(place for place in places.values() if place in changed or not known),
             )
 
@@ -211,7 +209,7 @@ class Checks:
             if mode["skip"]:
                 run.note("preflight", skipped=True, commands=[one.shown for one in self.commands])
                 return
-            problems = list(await run.unready(self._agents))
+            problems = list(await _unready(run, self._agents))
             proofs = [] if problems else [await self._run_one(one, ()) for one in self.commands]
             red = [proof for proof in proofs if not proof.ok]
             for proof in proofs:
@@ -247,7 +245,7 @@ class Checks:
             return ()
         wanted: list[tuple[Named, tuple[str, ...]]] = [(one, ()) for one in self.commands]
         if as_before and self.compares:
-            changed = (await run.changes(self._base)).paths
+            changed = (await run.workspace.changes(self._base)).paths
             await self._find_definitions(changed=changed)
             wanted += [(one, found) for one in self.commands if (found := self._definitions(one, changed))]
         proofs: list[Proof] = []
@@ -265,7 +263,7 @@ class Checks:
 
     async def _run_one(self, one: Named, definitions: tuple[str, ...]) -> Proof:
         run = self._run
-        now = await run.snapshot()
+        now = await run.workspace.snapshot()
         then, last = self._last.get((one, definitions), (None, None))
         if last is not None and last.ok and (then == now or await self._is_as_it_was(then)):
             return last
@@ -285,7 +283,7 @@ class Checks:
         return proof
 
     async def _is_as_it_was(self, then: Any) -> bool:
-        return bool(self._besides) and not (await self._run.changes(then, besides=self._besides)).paths
+        return bool(self._besides) and not (await self._run.workspace.changes(then, besides=self._besides)).paths
 
     def _place(self, one: Named) -> int:
         return self.commands.index(one)
@@ -314,6 +312,26 @@ class Checks:
             definitions,
             result.timed_out,
         )
+
+
+async def require_agents(run: Run) -> None:
+    """`Stop` where an agent of the playbook cannot be called; not asked with --no-preflight."""
+    if run.settle_once("preflight", {"skip": bool(run.flags.get("no_preflight"))})["skip"]:
+        return
+    if problems := await _unready(run, None):
+        raise Stop(Ending.stopped(_said(problems, ())))
+
+
+async def _unready(run: Run, agents: Sequence[str] | None) -> Sequence[str]:
+    """Why these agents cannot be called (all of the playbook, where none are named), one sentence for each cause;
+    nothing is asked of a model."""
+    recording = behind(run)
+    slot = recording.recall("unready", {})
+    if slot.recorded:
+        return list(slot.value())
+    problems = list(await recording.world.unready(recording.playbook.agents if agents is None else agents))
+    slot.settle("unready", problems)
+    return problems
 
 
 def _text(document: Document) -> str | bool | None:

@@ -98,7 +98,7 @@ class Playbook:
     """The inputs of the run that follows a stopped or failed one, given the options of `resume` (EN-19)."""
     afresh: Callable[[Any], Any] = _unchanged
     """The inputs of the run that starts from an edited state document (EN-22), without what only moved the old one."""
-    on_resume: Callable[[Run, int], Awaitable[None]] | None = None
+    on_resume: Callable[[Run, Any, int], Awaitable[None]] | None = None
     edited: Callable[[Any, Past, Documents], str | None] | None = None
     """Whether a person changed what an open run depends on, and what (EN-22)."""
     standing: Callable[[Any, Documents], str] | None = None

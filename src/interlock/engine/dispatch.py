@@ -11,35 +11,33 @@ their own, so that a crash in the second try does not pay for the first one agai
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Limited, Observer, Usage
 from interlock.contracts import Outcome, Reason
 from interlock.documents import stamp
 from interlock.engine import brief
 from interlock.engine.budget import Budget, usage_in
+from interlock.engine.clusters import at_once, given_up, in_turn, seated, through
 from interlock.engine.examination import SHOWN_OF_PATCH, Examiner
 from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
 from interlock.engine.model import Dispatch, Kind, Quoted, Report
-from interlock.engine.places import given_up
 from interlock.engine.plan import Plan, Preview, Try, make_plan
 from interlock.engine.prompts import worded
+from interlock.engine.recording import Recording, Slot
 from interlock.engine.recovery import Cut, Ground, cut_short, open_ground
 from interlock.engine.retry import Move, Used, delay_s, next_move, wait_s
-from interlock.engine.slot import Slot
-from interlock.engine.turns import at_once, in_turn
 from interlock.engine.words import Words, read_words, rendered, unheard
 from interlock.engine.world import Imported, Layer, redacted
 from interlock.workspace import Exit
-
-if TYPE_CHECKING:
-    from interlock.engine.run import Run
 
 NOTICED = "Noticed about the work: weigh it"
 MOST_NOTICED = 40
@@ -65,8 +63,9 @@ class Tried:
 
 
 class Dispatcher:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Recording) -> None:
         self._run = run
+        self._seats: tuple[asyncio.Semaphore, ...] = (asyncio.Semaphore(run.at_once),)
         self._world = run.world
         self.examiner = Examiner(run)
         self._budget = Budget(run.journal.lines, usd=run.options.budget_usd, tokens=run.options.budget_tokens)
@@ -75,14 +74,30 @@ class Dispatcher:
         self._findings = dict[str, tuple[str, ...]]()
         """By key: what was noticed about accepted work that its judges are to know."""
 
-    def for_called(self, run: Run) -> Dispatcher:
+    def for_called(self, run: Recording) -> Dispatcher:
         """That of a playbook which is called: one budget, and judges of either are told what was noticed in both."""
         inner = copy(self)
         inner._run, inner._world, inner.examiner = run, run.world, Examiner(run)
         inner._unfinished = {}
+        if run.at_once < self._run.at_once:  # first a seat among its own, so that none of the others is kept idle
+            inner._seats = (asyncio.Semaphore(run.at_once), *self._seats)
         return inner
 
-    async def perform(self, spec: Dispatch, slot: Slot) -> Report:
+    async def dispatch(self, spec: Dispatch) -> Report:
+        """What is proven about one call of one agent, recorded or made now."""
+        slot = self._run.recall(spec.name, spec.parts())
+        if slot.recorded:
+            report = Report.from_json(slot.value(), self._world.records.objects.get)
+            self._remember(report)
+        else:
+            async with AsyncExitStack() as seats:
+                for limit in self._seats:
+                    await seats.enter_async_context(seated(limit))
+                report = await self._perform(spec, slot)
+        through()
+        return report
+
+    async def _perform(self, spec: Dispatch, slot: Slot) -> Report:
         """Call the agent, with the repeats that the playbook allows, and record the one outcome."""
         run = self._run
         run.stop_here(slot.key, "dispatch", lambda: Preview.of(self._plan(spec, slot, "(at the start)")))
@@ -94,7 +109,7 @@ class Dispatcher:
             return await self._import_and_settle(plan, *known)
         return await self._tries(plan)
 
-    def remember(self, report: Report) -> None:
+    def _remember(self, report: Report) -> None:
         """A later attempt of the same agent is told what this one did in vain, and judges what was noticed about it."""
         self._unfinished[report.member] = report.unfinished
         if report.accepted and (noticed := report.noticed):
@@ -143,10 +158,10 @@ class Dispatcher:
             if tried.exhausted:
                 ground.cut = cut_short(self._run, plan, self._last_start(plan))
             if delay is None:
-                self._run.pause(f"{plan.bound.runner}: {report.detail}; resume goes on when its limit has passed")
+                self._run.park(f"{plan.bound.runner}: {report.detail}; resume goes on when its limit has passed")
             self._check_budget()
             if delay:
-                async with given_up():  # the place for an agent is free for others meanwhile
+                async with given_up():  # the seat is free for others meanwhile
                     await self._world.sleep(delay)
 
     def _wait_for(self, limited: Limited, waited: list[float]) -> float | None:
@@ -196,7 +211,7 @@ class Dispatcher:
             async with in_turn():
                 self._run.effect()
                 report = await self._bring_in(plan, report, paths)
-        self.remember(report)
+        self._remember(report)
         if report.accepted and (noticed := report.noticed):
             plan.slot.append("work.noticed", {"what": list(noticed), "by": report.member}, agent=report.agent)
         value = report.to_json()
@@ -395,8 +410,13 @@ class Dispatcher:
                 return session
 
     def _check_budget(self) -> None:
-        if self._budget.reached:
-            self._run.wait_for_budget(self._budget.reached, self._budget.facts())
+        """Park the run when its money is used up (EN-45)."""
+        if not self._budget.reached:
+            return
+        run, usd = self._run, self._run.options.budget_usd
+        more = f" --budget {2 * usd:g}" if usd is not None else ""
+        advice = f"; go on with: interlock resume {run.identity.run_id}{more}"
+        run.park(self._budget.reached, facts=self._budget.facts(), advice=advice)
 
 
 def failure_context(report: Report) -> str:

@@ -15,7 +15,7 @@ from interlock.engine.journal import Journal, MemoryMedium, stamp_now
 from interlock.engine.keys import sha256
 from interlock.engine.lifecycle import ended_as
 from interlock.engine.playing import Finished, play
-from interlock.engine.run import Run
+from interlock.engine.recording import Recording
 from interlock.engine.runs import Setup
 from interlock.engine.simulation import MemoryDocuments, MemoryRecords, MemoryTree
 from interlock.engine.world import Documents, World
@@ -111,7 +111,7 @@ async def dry_run(root: Path, setup: Setup, playbook: Playbook, inputs: Any) -> 
     world.records = OverlayRecords(folder)
     journal = Journal(medium, run_id=identity.run_id, genesis=genesis, clock=stamp_now, held=last is None)
     options = replace(setup.options(playbook), stop_before_work=True, flags={"no_preflight": True})
-    finished = await play(Run(playbook, identity, journal, _typed(world), options=options))
+    finished = await play(Recording(playbook, identity, journal, _typed(world), options=options))
     return replace(finished, run_id=last.identity.run_id if last else None)
 
 

@@ -29,8 +29,7 @@ from interlock.engine.world import redacted
 from interlock.workspace import ChangeKind, Found, Scope
 
 if TYPE_CHECKING:
-    from interlock.engine.run import Run
-    from interlock.engine.slot import Slot
+    from interlock.engine.recording import Recording, Slot
 
 READ_OF_ANSWER = 1_000_000
 """Bytes at the end of an answer in which its verdict is looked for."""
@@ -95,7 +94,7 @@ class KeptAnswer:
 
 
 class Examiner:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Recording) -> None:
         self._run = run
         self._world = run.world
 

@@ -21,7 +21,7 @@ from interlock.workspace import Scope
 
 if TYPE_CHECKING:
     from interlock.engine.identity import Identity
-    from interlock.engine.slot import Slot
+    from interlock.engine.recording import Slot
 
 DEFAULT_TIMEOUT_S = 1800.0
 DOCUMENTS = (".md", ".rst", ".adoc")

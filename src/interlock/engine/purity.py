@@ -64,8 +64,8 @@ PUBLIC = tuple(
 """What a playbook may import of interlock, by the names that each has in `__all__`."""
 WHOLE_FOLDER = "playbook.py"
 """A playbook whose process stands in a file of this name is a folder (OW-01)."""
-INNER = frozenset({"world", "journal", "record", "options"})
-"""What a run is made of; none of a playbook's business."""
+INNER = frozenset({"world", "journal", "recording", "options"})
+"""What stands behind a run, as are its private names; none of a playbook's business."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def in_text(text: str, file: str, package: str = "") -> list[Touch]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Attribute) and (full := _full(node, aliases)) in INSTEAD:
             found.add(Touch(file, node.lineno, f"uses {full}", INSTEAD[full]))
-        if isinstance(node, ast.Attribute) and node.attr in INNER and _is_run(node.value):
+        if isinstance(node, ast.Attribute) and (node.attr in INNER or node.attr[0] == "_") and _is_run(node.value):
             found.add(Touch(file, node.lineno, f"reaches run.{node.attr}", "a run is its verbs"))
     return sorted(found, key=lambda one: (one.line, one.what))
 

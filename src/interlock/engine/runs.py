@@ -40,7 +40,7 @@ from interlock.engine.nesting import Parent, starting_parent
 from interlock.engine.options import Options
 from interlock.engine.people import CANCELLED, POLL_S, take_messages
 from interlock.engine.playing import Finished, play
-from interlock.engine.run import Run
+from interlock.engine.recording import Recording
 from interlock.engine.world import World
 from interlock.errors import BadInput, ConfigInvalid, InterlockError, Locked, Refused
 from interlock.telemetry import decided_gates, is_cancelled, write_report
@@ -402,7 +402,7 @@ class Runs:
                 journal.append("divergence.accepted", data={})
         try:
             while True:
-                run = Run(playbook, identity, journal, world, options=options, say=self.view.say)
+                run = Recording(playbook, identity, journal, world, options=options, say=self.view.say)
                 run.on_news = self.view.news
                 finished = await self._watched(run, folder, resume)
                 if finished.status is Status.WAITING and finished.gate is not None:
@@ -416,7 +416,7 @@ class Runs:
                 if ended_as(journal.lines) is not None:
                     await self.clear_up(identity.run_id)
 
-    async def _watched(self, run: Run, folder: RunFolder, resume: int) -> Finished:
+    async def _watched(self, run: Recording, folder: RunFolder, resume: int) -> Finished:
         """Play the run, and meanwhile listen to signals and to the inbox."""
         work = asyncio.ensure_future(play(run, resume=resume))
         run.on_live = lambda: None if run.journal.held else self._hear(folder, run.journal)
@@ -434,7 +434,7 @@ class Runs:
             return replace(finished, status=Status.STOPPED, reason="cancelled", gate=None)
         return finished
 
-    async def _listen(self, folder: RunFolder, run: Run, work: asyncio.Task[Finished]) -> None:
+    async def _listen(self, folder: RunFolder, run: Recording, work: asyncio.Task[Finished]) -> None:
         while True:
             await asyncio.sleep(POLL_S)
             if run.journal.held:
@@ -455,7 +455,7 @@ class Runs:
         """Play a run up to its next piece of work, so that its state documents say what was just decided."""
         world = self.setup.world(known.folder, playbook, playbook.parse_inputs(known.identity.inputs))
         options = replace(self.setup.options(playbook), stop_before_work=True)
-        await play(Run(playbook, known.identity, journal, world, options=options, say=self.view.say))
+        await play(Recording(playbook, known.identity, journal, world, options=options, say=self.view.say))
 
     async def clear_up(self, run_id: str) -> None:
         """End what a process that died left running, and drop its layers: nobody will take this run up again."""

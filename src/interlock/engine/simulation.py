@@ -35,7 +35,7 @@ from interlock.engine.objects import MemoryObjects, Objects
 from interlock.engine.options import Options
 from interlock.engine.people import record_decision
 from interlock.engine.playing import Finished, play
-from interlock.engine.run import Run
+from interlock.engine.recording import Recording
 from interlock.engine.simulated_repository import SimulatedRepository, Trouble
 from interlock.engine.world import CommandCall, Imported, Layer
 from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault, Refused
@@ -637,7 +637,9 @@ class Simulation:
             tripwire=tripwire,
         )
         self.lines = journal.lines
-        run = Run(self.playbook, identity, journal, self.world, options=options or self.options, say=self.said.append)
+        recording = Recording(
+            self.playbook, identity, journal, self.world, options=options or self.options, say=self.said.append
+        )
         resume = 0
         if journal.lines:
             resume = 1 + resumes(journal.lines)
@@ -645,7 +647,7 @@ class Simulation:
         else:
             journal.append("run.start", data={"playbook": identity.playbook, "key": identity.key})
         self.processes += 1
-        return await play(run, resume=resume)
+        return await play(recording, resume=resume)
 
     def decide(self, choice: str, *, who: str = "somebody", note: str = "") -> None:
         """What a person says at the gate at which the run waits; the next `go` hears it."""

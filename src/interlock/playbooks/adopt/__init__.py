@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __getattr__ = lazily(__name__, {"inputs": "AdoptInputs", "playbook": "adopt"})
 
+
 def example_files() -> Mapping[str, str]:
     """A prompt to try it with: path in the workspace to text."""
     file = resources.files(__package__) / "examples" / "orchestrator.md"

@@ -155,7 +155,7 @@ async def write(
 
 async def drafted(run: Run, at: Layout) -> Draft:
     """The draft as it lies in the workspace."""
-    found = await run.look(at.yaml, look)
+    found = await run.read(at.yaml, look)
     paths = await run.list(at.roles, "*.md")
     roles = {path.rpartition("/")[2].removesuffix(".md"): (await run.read(path)).text for path in paths}
     trace = await run.read(at.trace)
@@ -201,9 +201,9 @@ async def install(run: Run, at: Layout, source: Source, statements: tuple[Statem
             return Ending.stopped(reason, "".join(f"{one}\n" for one in problems))
         for path in await run.list(at.installed, "**/*"):
             await run.set_aside(path)
-        await run.write_anew(f"{at.installed}/trace.md", trace_page(at.name, source, statements, draft))
+        await run.write(f"{at.installed}/trace.md", trace_page(at.name, source, statements, draft), anew=True)
         for role, text in draft.roles.items():
-            await run.write_anew(f"{at.installed}/agents/{role}.md", text)
-        await run.write_anew(f"{at.installed}/playbook.yaml", draft.text)
+            await run.write(f"{at.installed}/agents/{role}.md", text, anew=True)
+        await run.write(f"{at.installed}/playbook.yaml", draft.text, anew=True)
     words = f"installed in {at.installed}; look at it with: interlock rehearse {at.name}"
     return Ending.complete(f"{words}\n", words)

@@ -157,7 +157,7 @@ class Panel:
 async def reviewers(work: Work) -> Panel:
     """One round of the whole R cluster, at the depth that the change deserves."""
     run, at, rows = work.run, work.at, work.members.of(R)
-    changed = await run.changes(work.tasks.base, besides=(f"{FEATURES}/**",), only=work.tasks.changed)
+    changed = await run.workspace.changes(work.tasks.base, besides=(f"{FEATURES}/**",), only=work.tasks.changed)
     tier = run.decide(review_tier, changed.paths, changed.lines)
     run.note("review.tier", tier=tier, files=len(changed.paths), lines=changed.lines)
     growing = {at.at(path): (await run.read(at.at(path))).text for row in rows for path in row.grows}

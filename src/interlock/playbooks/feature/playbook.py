@@ -106,9 +106,12 @@ async def setup(work: Work) -> None:
         text = f"# Initial Request\n\n{request}" + ("" if request.endswith("\n") else "\n")
         document = await run.read(at.request)
         if document.state is not DocumentState.OK or document.text != text:
-            await run.write_anew(at.request, text)
+            await run.write(at.request, text, anew=True)
         await work.memory.begin()
-        if work.inputs.git and not (await run.inspect(["git", "rev-parse", "--git-dir"])).ok:
+        if (
+            work.inputs.git
+            and not (await run.command(["git", "rev-parse", "--git-dir"], timeout_s=300.0, looks=True)).ok
+        ):
             run.warn(
                 "git diff context not available: the workspace is not a git repository; snapshots are used instead"
             )
@@ -318,7 +321,7 @@ async def implement(work: Work) -> None:
     run, tasks = work.run, work.tasks
     with run.step("5"):
         if tasks.base is None:
-            tasks.base = await run.snapshot()
+            tasks.base = await run.workspace.snapshot()
         run.note("waves", waves={str(wave.number): [task.id for task in wave.tasks] for wave in tasks.plan.waves})
         for task in tasks.plan.tasks:
             if task.agent_unknown:
@@ -392,7 +395,7 @@ async def post_mortem(work: Work, ending: Ending) -> None:
         outcome = str(ending.output).partition("\n")[0]
         one = await calls.alone(work.briefs.post_mortem(known.run_date, known.told, outcome))
         if at.run_log(known.run_date) not in one.report.artifacts:
-            await keep_run_log(work, replace(known, returns=calls.returns, facts=run.telemetry()), ending)
+            await keep_run_log(work, replace(known, returns=calls.returns, facts=run.history.dispatches()), ending)
         status = Said.DONE if one.done else Said.ERROR
         said = f"PostMortem dispatch: {status}. {(one.report.detail or one.why).rstrip('.')}."
         memories = await calls.memories({one.member: one}) if one.done else {}

@@ -109,7 +109,7 @@ class Work:
         """Run the commands that a person named on the tree as it is."""
         self.name_commands()
         self.proofs = await self.checks.prove()
-        self.proven_at = await self.run.snapshot()
+        self.proven_at = await self.run.workspace.snapshot()
 
     @property
     def against(self) -> tuple[str, ...]:

@@ -80,7 +80,7 @@ async def begin(
     """The first writes: make room, make what is missing, and record what a person asked for."""
     run, state, rows = ledger.run, ledger.state, list[tuple[Fact, str]]()
     if found.other is not None:
-        await run.write_anew(archive_path(found.other.task_id), found.document.encode(found.document.text))
+        await run.write(archive_path(found.other.task_id), found.document.encode(found.document.text), anew=True)
         if found.other.status is not TaskStatus.COMPLETE:
             rows.append((Fact.PARKED, found.other.task_id))
     elif inputs.start_over and found.document.state is not DocumentState.MISSING:

@@ -108,7 +108,7 @@ class Iteration:
         change = partial(transition, place=self.place, item=item, changes=changes)
         what = {"item": item.id, "before": item.state(), "changes": dict(changes)}
         try:
-            done = Change.from_json(await run.edit(self.file, what, change))
+            done = Change.from_json(await run.update(self.file, change, what=what))
         except WorkspaceFailed as error:
             raise WorkspaceFailed(
                 f"{error.what}; item {item.id} stays {item.status}", where=error.where, remedy=error.remedy

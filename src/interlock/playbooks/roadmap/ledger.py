@@ -1,7 +1,8 @@
 """roadmap.json as the playbook keeps it: surveyed anew for each iteration, changed by compare-and-set (EN-23).
 
-Both go through `run.look` and `run.edit`, which record what is found and told here and never the file: it may be
-large, and it is different each time.  So everything that crosses this line is JSON data.
+Both go through `run.read` with a view and `run.update` with a name for the change, which record what is found and told
+here and never the file: it may be large, and it is different each time.  So everything that crosses this line is JSON
+data.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def edited(inputs: RoadmapInputs, past: Past, documents: Documents) -> str | Non
 )
 async def roadmap(run: Run, inputs: RoadmapInputs) -> Ending:
     """Work through a roadmap, one ready item at a time, until all pass, one is blocked, or none can be selected."""
-    place = run.place(inputs.file)
+    place = run.workspace.place(inputs.file)
     async for turn in run.loop("item"):
         found = await load(run, inputs.file, place)
         if found.choice is Choice.COMPLETE:
@@ -137,7 +137,7 @@ async def roadmap(run: Run, inputs: RoadmapInputs) -> Ending:
 
 async def load(run: Run, file: str, place: str) -> Survey:
     """Read and check the file, and find what there is to do in it."""
-    found = Survey.from_json(await run.look(file, partial(survey, place=place)))
+    found = Survey.from_json(await run.read(file, partial(survey, place=place)))
     run.note("roadmap.loaded", items=found.items, done=found.done, choice=found.choice)
     if found.passed_over:
         run.note("item.skipped", items=found.passed_over, in_all=found.passed_over_in_all)

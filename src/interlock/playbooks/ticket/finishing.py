@@ -250,7 +250,7 @@ async def refreshed_docs(ledger: Ledger) -> list[str]:
         return []
     run, written = ledger.run, ledger.docs_written
     changed = set(await run.repository.changed()) - set(ledger.listed("carried_files"))
-    return [path for path in DOCS if path in changed and written.get(path) == await run.look(path, digest_of)]
+    return [path for path in DOCS if path in changed and written.get(path) == await run.read(path, digest_of)]
 
 
 def final_output(ledger: Ledger) -> str:

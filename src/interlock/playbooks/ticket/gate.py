@@ -313,7 +313,7 @@ async def switch(ledger: Ledger, crossing: Crossing) -> None:
         return
     run, away = ledger.run, crossing.ground.ignore_is_ours and not crossing.create
     if away and (committed := await run.repository.committed(IGNORE)):
-        await run.edit(IGNORE, {"as": "committed"}, partial(without_lines, committed))
+        await run.update(IGNORE, partial(without_lines, committed), what={"as": "committed"})
     elif away:
         await run.set_aside(IGNORE)
     done = await run.repository.checkout(ledger.branch, create=crossing.create)
@@ -342,7 +342,7 @@ async def hide_prompts(run: Run) -> None:
         wanted = with_ignored(document.text)
         return Edit(document.encode(wanted) if wanted != document.text else None, None)
 
-    await run.edit(IGNORE, {"lines": list(IGNORED)}, hide)
+    await run.update(IGNORE, hide, what={"lines": list(IGNORED)})
 
 
 # -- the end

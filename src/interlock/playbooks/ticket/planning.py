@@ -167,7 +167,7 @@ async def settle_tasks(ledger: Ledger) -> None:
 async def limits_of(ledger: Ledger) -> Limits:
     """What an agent's graph may name: nothing that is protected, unless the user's own words do."""
     request = str((await prompt_of(ledger.run, ledger.ticket)).get("original_request") or "")
-    guarded = ledger.run.guarded
+    guarded = ledger.run.workspace.guarded
 
     def closed(name: str) -> bool:
         return any(guarded(part) and part not in request for part in name.split("/"))

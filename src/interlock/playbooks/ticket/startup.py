@@ -171,7 +171,7 @@ async def choose_commands(run: Run, ticket: str, inputs: TicketInputs, found: Co
         chosen = said_by_people(run, inputs).over(found)
         return [[one.text, one.origin, one.by_person] if one else None for one in (chosen.build, chosen.test)]
 
-    build, test = await run.look(f"{home(ticket)}/progress.yaml", choose)
+    build, test = await run.read(f"{home(ticket)}/progress.yaml", choose)
     if test is None:
         raise TicketError(
             "ERROR: no build/test command found; give --build and --test",
@@ -207,7 +207,9 @@ def named_settings(run: Run, inputs: TicketInputs) -> dict[str, Any]:
 
 async def count_cores(run: Run) -> str:
     """What the machine says of its processors, those that this process may use."""
-    said = await run.inspect(("sh", "-c", "nproc 2>/dev/null || getconf _NPROCESSORS_ONLN"), name="cores")
+    said = await run.command(
+        ("sh", "-c", "nproc 2>/dev/null || getconf _NPROCESSORS_ONLN"), timeout_s=60.0, name="cores", looks=True
+    )
     return said.stdout.strip() if said.ok else ""
 
 
@@ -227,7 +229,7 @@ async def read_cache(run: Run) -> object:
 
 
 async def workspace_fingerprint(run: Run) -> str:
-    digests = {path: await run.look(path, digest_of) for path in await run.repository.tracked(MANIFESTS)}
+    digests = {path: await run.read(path, digest_of) for path in await run.repository.tracked(MANIFESTS)}
     return fingerprint(await run.repository.listing(NOT_LISTED), digests)
 
 
@@ -273,7 +275,7 @@ async def initialize(run: Run, ticket: str, inputs: TicketInputs, analysis: Anal
     if prompt.by_code:
         plain, criteria = request.refined(asked), request.success_criteria(asked)
         text = render_prompt(ticket, prompt.work, prompt.slug, prompt.mandates, asked, plain, criteria, now)
-        await run.write_anew(f"{home(ticket)}/prompt.yaml", text)
+        await run.write(f"{home(ticket)}/prompt.yaml", text, anew=True)
 
     def begin(document: Document) -> Edit:
         if document.state is not DocumentState.MISSING:
@@ -303,7 +305,7 @@ async def initialize(run: Run, ticket: str, inputs: TicketInputs, analysis: Anal
         return Edit(content.encode(), None)
 
     path = f"{home(ticket)}/progress.yaml"
-    await run.edit(path, {"begin": ticket}, begin)
+    await run.update(path, begin, what={"begin": ticket})
     document = await run.read(path)
     ledger = Ledger(run, ticket, document)
     ledger.head, ledger.checks = head, analysis.checks

@@ -113,7 +113,7 @@ def headline(proof: Proof) -> str:
 async def new_ones_hold(ledger: Ledger, proof: Proof) -> bool:
     """A person's word on changed files that say how tests and checks are run; once for each content of them."""
     run = ledger.run
-    now = {path: await run.look(path, digest_of) for path in proof.definitions}
+    now = {path: await run.read(path, digest_of) for path in proof.definitions}
     approved = ledger.data.get("definitions_approved") or {}
     if all(approved.get(path) == digest for path, digest in now.items()):
         return True
