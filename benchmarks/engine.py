@@ -23,7 +23,7 @@ from typing import Any
 
 from interlock.agents import Bound, CommandRunner, Runner
 from interlock.contracts import Artifact, Contract
-from interlock.engine import Dispatch, Ending, Playbook, Run, SimulatedWorld, Simulation, playbook, scopes
+from interlock.engine import Dispatch, Ending, Playbook, Run, playbook, scopes
 from interlock.engine.folder import HOME, RunFolder, known_runs
 from interlock.engine.identity import Identity
 from interlock.engine.journal import Journal
@@ -34,6 +34,7 @@ from interlock.engine.real_world import RealWorld
 from interlock.engine.recording import Recording
 from interlock.engine.runs import Quiet, Runs, Setup
 from interlock.engine.simulation import Crash
+from interlock.testing import SimulatedWorld, Simulation
 from interlock.workspace import Workspace
 
 

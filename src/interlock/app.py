@@ -27,7 +27,7 @@ from interlock.engine.runs import Runs, Setup, View
 from interlock.engine.world import World
 from interlock.errors import ConfigInvalid, InterlockError
 from interlock.playbooks import load, settings_model
-from interlock.settings import AcpAgent, CodingAgent, Command, Scripted, Settings, load_settings
+from interlock.settings import AcpAgent, AnyProgram, CodingAgent, Scripted, Settings, load_settings
 from interlock.settings.location import FILE_NAME
 from interlock.workspace import (
     UNPROMISED,
@@ -241,7 +241,7 @@ class FromSettings(Setup):
     def make_runner(self, name: str) -> Runner:
         """The runner of this name; `ConfigInvalid` when it cannot be made."""
         match self.settings.runner_named(name):
-            case Command() as table:
+            case AnyProgram() as table:
                 return CommandRunner(name, table.argv, table.env, self.environ, root=self.root)
             case Scripted() as table:
                 return ScriptedRunner(self._scenario(table.scenario), name=name, inherit=self.environ)

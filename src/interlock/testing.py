@@ -45,6 +45,7 @@ from interlock.engine.simulation import (
     Simulation,
     best,
 )
+from interlock.engine.trial import Trial, tried
 from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
 
@@ -300,6 +301,7 @@ __all__ = [
     "SimulatedRepository",
     "SimulatedWorld",
     "Simulation",
+    "Trial",
     "Trouble",
     "best",
     "both",
@@ -311,5 +313,6 @@ __all__ = [
     "passing",
     "rehearse",
     "says",
+    "tried",
     "writes",
 ]

@@ -13,20 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine import (
-    Act,
-    CommandResult,
-    Dispatch,
-    Ending,
-    Quoted,
-    Run,
-    SimulatedWorld,
-    Simulation,
-    Status,
-    best,
-    scopes,
-)
+from interlock.engine import CommandResult, Dispatch, Ending, Quoted, Run, Status, scopes
 from interlock.engine.simulation import Crash
+from interlock.testing import Act, SimulatedWorld, Simulation, best
 from tests.engine.toys import NESTED, NESTED_FILES, Playbook, Work, producing, toy
 
 VERBS = (

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from interlock.documents import Document, EditedMeanwhile
-from interlock.engine import Edit, Ending, Run, SimulatedWorld, Simulation, playbook
+from interlock.engine import Edit, Ending, Run, playbook
 from interlock.engine.simulation import Crash
+from interlock.testing import SimulatedWorld, Simulation
 
 LARGE = "x" * 100_000
 

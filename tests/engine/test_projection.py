@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine import Ending, Run, SimulatedWorld, Simulation, playbook
+from interlock.engine import Ending, Run, playbook
 from interlock.engine.history_verbs import completed, last_number
 from interlock.engine.journal import Line
 from interlock.engine.simulation import Crash
+from interlock.testing import SimulatedWorld, Simulation
 from tests.crash.process import Inputs
 
 

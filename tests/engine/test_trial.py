@@ -7,9 +7,20 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from interlock.engine import Dispatch, Ending, Options, Run, Trial, playbook, trial, tried
+from interlock.engine import Dispatch, Ending, Options, Run, playbook, trial
 from interlock.engine.simulation import aside, instantly
-from interlock.testing import ALWAYS, Agent, Deviation, Invariant, Played, Rehearsal, SimulatedWorld, Simulation
+from interlock.testing import (
+    ALWAYS,
+    Agent,
+    Deviation,
+    Invariant,
+    Played,
+    Rehearsal,
+    SimulatedWorld,
+    Simulation,
+    Trial,
+    tried,
+)
 
 
 @dataclass(frozen=True)

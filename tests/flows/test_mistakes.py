@@ -51,7 +51,7 @@ def with_agent(declared: str, step: str = "task: Work.") -> str:
 
 MISTAKES: dict[str, tuple[str, str, str, str]] = {
     # name: (text, where, what, expected or remedy)
-    "no yaml": ("playbook: [", "flow.yaml:1:12", "this is not YAML", "quotes"),
+    "no yaml": ("playbook: [", "flow.yaml:2:1", "this is not YAML", "quotes"),
     "a tab": ("playbook: a\n\tsummary: b\n", "flow.yaml:2:1", "a tab stands where YAML has spaces", "spaces"),
     "empty": ("", "flow.yaml:1:1", "the file is empty", "playbook"),
     "only a comment": ("# nothing\n", "flow.yaml:1:1", "the file is empty", "playbook"),

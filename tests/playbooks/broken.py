@@ -26,10 +26,11 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import Ending, Options, Playbook, Played, Rehearsal, Run, Simulation, best, examination, explore
+from interlock.engine import Ending, Options, Playbook, Run, examination
 from interlock.engine.deviations import PEOPLES_FILE
 from interlock.engine.run import behind
 from interlock.engine.simulation import Agent
+from interlock.testing import Played, Rehearsal, Simulation, best, explore
 
 
 def _unchanged(playbook: Playbook) -> Playbook:

@@ -58,7 +58,7 @@ class RoleSource:
 
 
 @dataclass(frozen=True)
-class Place:
+class RoleFolder:
     """A folder of role files."""
 
     folder: str
@@ -68,10 +68,10 @@ class Place:
 
 
 TEAM_PLACES: Final = (
-    Place(".interlock/agents"),
-    Place(".github/agents", suffix=".agent.md"),
-    Place(".claude/agents"),
-    Place(".opencode/agent", deep=True),
+    RoleFolder(".interlock/agents"),
+    RoleFolder(".github/agents", suffix=".agent.md"),
+    RoleFolder(".claude/agents"),
+    RoleFolder(".opencode/agent", deep=True),
 )
 SHIPPED: Final = "shipped"
 

@@ -61,7 +61,7 @@ class Homes(Mapping[str, Any]):
         return len(HOMES)
 
 
-class Commands(TyperGroup):
+class CommandGroup(TyperGroup):
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)
         self.commands = Homes()  # type: ignore[assignment]
@@ -291,7 +291,7 @@ def build() -> typer.Typer:
     """The command line."""
     return typer.Typer(
         name="interlock",
-        cls=Commands,
+        cls=CommandGroup,
         callback=before,
         no_args_is_help=True,
         pretty_exceptions_enable=False,

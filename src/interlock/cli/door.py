@@ -17,7 +17,7 @@ from interlock.settings import find_workspace
 
 if TYPE_CHECKING:
     from interlock.app import FromSettings
-    from interlock.engine.folder import Known
+    from interlock.engine.folder import KnownRun
     from interlock.engine.runs import Call, Runs, View
 
 
@@ -153,7 +153,7 @@ class Door:
 
         return self.spoken(shlex.join(("run", playbook, *spoken(load(playbook).inputs, inputs))))
 
-    def find(self, name: str) -> Known:
+    def find(self, name: str) -> KnownRun:
         """The run that a person means."""
         from interlock.engine.folder import find_run
 

@@ -15,10 +15,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from interlock.cli.progress import Board, PlainView, Stand, Working, title
+from interlock.cli.progress import Board, PlainView, StepStand, Working, title
 from interlock.cli.runs import typical_seconds
 from interlock.playbooks import load
-from interlock.telemetry import INDENT, Told, Weight, printable, spent
+from interlock.telemetry import INDENT, Telling, Weight, printable, spent
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 STYLES = {Weight.GOOD: "green", Weight.BAD: "red", Weight.ATTENTION: "yellow"}
 SPINNER, ASCII_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "-\\|/"
-MARKS = {Stand.DONE: "+", Stand.SKIPPED: "-", Stand.NOW: ">", Stand.AHEAD: "."}
-STANDS = {Stand.DONE: "green", Stand.SKIPPED: "dim", Stand.NOW: "bold cyan", Stand.AHEAD: "dim"}
+MARKS = {StepStand.DONE: "+", StepStand.SKIPPED: "-", StepStand.NOW: ">", StepStand.AHEAD: "."}
+STANDS = {StepStand.DONE: "green", StepStand.SKIPPED: "dim", StepStand.NOW: "bold cyan", StepStand.AHEAD: "dim"}
 REFRESH = 8
 """Times a second that the view is drawn."""
 SHOWN_IN_THE_VIEW = frozenset(("dispatch.start", "command.intent"))
@@ -94,7 +94,7 @@ class LiveView(PlainView):
             self._live = None
         super().close(failed=failed)
 
-    def write(self, at: str, told: Told) -> None:
+    def write(self, at: str, told: Telling) -> None:
         text = Text.assemble((f"{at}  ", "dim"), (self._wrapped(told.text), STYLES.get(told.weight, "")))
         with suppress(OSError):
             self._console.print(text, no_wrap=True, overflow="ellipsis", crop=True)

@@ -28,7 +28,8 @@ from interlock.errors import InterlockError, Refused
 from interlock.telemetry import in_words
 
 if TYPE_CHECKING:
-    from interlock.engine import Options, Rehearsal
+    from interlock.engine import Options
+    from interlock.engine.exploration import Rehearsal
     from interlock.engine.tracing import Trace
 
 BROKEN = 2
@@ -172,10 +173,10 @@ def play(
 ) -> Result:
     """Every run with at most so many faults, and one in `sample` of those with one more: how they ended, and where
     something did not hold."""
-    from interlock.engine.trial import Calls
+    from interlock.engine.trial import CallCount
 
     result = Result(setup.most if most is None else most, sample)
-    calls = Calls()
+    calls = CallCount()
     began = time.monotonic()
 
     def drawn(schedule: Mapping[int, str]) -> bool:

@@ -35,7 +35,7 @@ UNCOMPARED = (
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedCommand:
     """A command that a person named."""
 
     name: str
@@ -52,7 +52,7 @@ class Named:
         return f"{self.name}: {self.command}" + (f", from {self.origin}" if self.origin else "")
 
 
-def named_commands(run: Run, asked: Sequence[str], settings: Sequence[str], table: str) -> tuple[Named, ...]:
+def named_commands(run: Run, asked: Sequence[str], settings: Sequence[str], table: str) -> tuple[NamedCommand, ...]:
     """What people name now, the command line before the settings; a replay keeps to what they named then.
 
     Args:
@@ -62,7 +62,9 @@ def named_commands(run: Run, asked: Sequence[str], settings: Sequence[str], tabl
     said = run.settle_once("named-commands", {"commands": list(chosen), "origin": origin})
     commands = [str(command) for command in said["commands"]]
     names = ["check"] if len(commands) == 1 else [f"check-{number}" for number in range(1, len(commands) + 1)]
-    return tuple(Named(name, command, str(said["origin"])) for name, command in zip(names, commands, strict=True))
+    return tuple(
+        NamedCommand(name, command, str(said["origin"])) for name, command in zip(names, commands, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Checks:
     def __init__(
         self,
         run: Run,
-        commands: Sequence[Named],
+        commands: Sequence[NamedCommand],
         *,
         besides: Sequence[str] = (),
         agents: Sequence[str] | None = None,
@@ -136,8 +138,8 @@ class Checks:
         self._known: dict[str, frozenset[str]] = {}
         """What fails in a command and was accepted as failing."""
         self._defined: dict[str, _Defined] = {}
-        self._last: dict[tuple[Named, tuple[str, ...]], tuple[Any, Proof]] = {}
-        self._leaves: set[Named] = set()
+        self._last: dict[tuple[NamedCommand, tuple[str, ...]], tuple[Any, Proof]] = {}
+        self._leaves: set[NamedCommand] = set()
         """Those that leave files which the project does not ignore: they are dropped, and later ones may need them."""
 
     @property
@@ -243,7 +245,7 @@ class Checks:
         run = self._run
         if not self.commands:
             return ()
-        wanted: list[tuple[Named, tuple[str, ...]]] = [(one, ()) for one in self.commands]
+        wanted: list[tuple[NamedCommand, tuple[str, ...]]] = [(one, ()) for one in self.commands]
         if as_before and self.compares:
             changed = (await run.workspace.changes(self._base)).paths
             await self._find_definitions(changed=changed)
@@ -255,13 +257,13 @@ class Checks:
                 break
         return tuple(proofs)
 
-    def _definitions(self, one: Named, changed: Sequence[str]) -> tuple[str, ...]:
+    def _definitions(self, one: NamedCommand, changed: Sequence[str]) -> tuple[str, ...]:
         """Those of the changed files that say what a command does: by their name, or because a command starts them."""
         started = {path for other in self.commands for path in self._defined[other.command].starts if not is_test(path)}
         new = self._defined[one.command].lacking
         return tuple(path for path in changed if path not in new and (is_definition(path) or path in started))
 
-    async def _run_one(self, one: Named, definitions: tuple[str, ...]) -> Proof:
+    async def _run_one(self, one: NamedCommand, definitions: tuple[str, ...]) -> Proof:
         run = self._run
         now = await run.workspace.snapshot()
         then, last = self._last.get((one, definitions), (None, None))
@@ -285,13 +287,13 @@ class Checks:
     async def _is_as_it_was(self, then: Any) -> bool:
         return bool(self._besides) and not (await self._run.workspace.changes(then, besides=self._besides)).paths
 
-    def _place(self, one: Named) -> int:
+    def _place(self, one: NamedCommand) -> int:
         return self.commands.index(one)
 
-    def _needs(self, one: Named, other: Named) -> bool:
+    def _needs(self, one: NamedCommand, other: NamedCommand) -> bool:
         return other in self._leaves and other.cwd == one.cwd
 
-    def _proof(self, one: Named, result: CommandResult, tree: str, definitions: tuple[str, ...]) -> Proof:
+    def _proof(self, one: NamedCommand, result: CommandResult, tree: str, definitions: tuple[str, ...]) -> Proof:
         output = "\n".join(filter(None, (result.stdout.strip(), result.stderr.strip())))
         known = self._known.get(one.command)
         failed = failures_in(output) if not result.ok else frozenset()

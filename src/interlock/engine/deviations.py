@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from interlock.agents.runner import AgentRequest
-from interlock.contracts import NO_CHANGE, Contract, Outcome, sample
+from interlock.contracts import Contract, Outcome, sample
 from interlock.engine.model import CommandResult
 from interlock.engine.simulated_repository import Trouble
 from interlock.engine.simulation import Act
@@ -166,10 +165,8 @@ def _with_red(path: str, text: str | bytes | None, line: str) -> str | bytes | N
 
 
 def only_its_documents(request: AgentRequest, act: Act) -> Act:
-    """No other file, and no word about why."""
     owed = {artifact.path for artifact in contract_of(request).artifacts}
-    message = re.sub(rf"^{NO_CHANGE}:.*\n+", "", act.message, flags=re.MULTILINE)
-    return replace(act, message=message, files={path: text for path, text in act.files.items() if path in owed})
+    return replace(act, files={path: text for path, text in act.files.items() if path in owed})
 
 
 LIARS: tuple[Deviation, ...] = (

@@ -33,6 +33,8 @@ class Edit:
 
 
 class DocumentVerbs:
+    """Documents of the workspace, recorded; `Run` says what each verb does."""
+
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._world = recording.world

@@ -21,7 +21,7 @@ from interlock.engine.simulation import MemoryDocuments, MemoryRecords, MemoryTr
 from interlock.engine.world import Documents, World
 
 
-class Overlay:
+class OverlaidDocuments:
     """The documents of the workspace, with writes that stay in memory."""
 
     def __init__(self, below: Documents) -> None:
@@ -107,7 +107,7 @@ async def dry_run(root: Path, setup: Setup, playbook: Playbook, inputs: Any) -> 
         medium = MemoryMedium()
         genesis = sha256(identity_bytes(identity))
     world: Any = setup.world(folder, playbook, inputs)
-    world.documents = Overlay(world.documents)
+    world.documents = OverlaidDocuments(world.documents)
     world.records = OverlayRecords(folder)
     journal = Journal(medium, run_id=identity.run_id, genesis=genesis, clock=stamp_now, held=last is None)
     options = replace(setup.options(playbook), stop_before_work=True, flags={"no_preflight": True})

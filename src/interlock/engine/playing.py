@@ -42,12 +42,17 @@ class Finished:
         return self.status.exit_code
 
 
-async def play(run: Recording, *, resume: int = 0) -> Finished:
-    """Call the playbook until it ends, waits or is stopped. `resume`: which resume this is, 0 for a first start."""
+async def play(run: Recording, *, resume: int = 0, begun: bool = False) -> Finished:
+    """Call the playbook until it ends, waits or is stopped.
+
+    Args:
+        resume: which resume this is, 0 for a first start.
+        begun: what a resume begins with has happened.
+    """
     scopes.begin()
     run.resumed = resume
     try:
-        ending = await _playbook(run, resume)
+        ending = await _playbook(run, 0 if begun else resume)
     except Halted as halt:
         return _finished(run, halt.status, halt.reason, gate=halt.gate, before=halt.before)
     except Diverged:

@@ -27,10 +27,10 @@ from interlock.engine.keys import Keys, checked_name, difference, digest_of, sho
 from interlock.engine.model import Status, plain
 from interlock.engine.objects import pack, pack_texts, unpack
 from interlock.engine.options import Before, Halted, Options
-from interlock.engine.scopes import Scope, under
+from interlock.engine.scopes import OpenScope, under
 from interlock.engine.world import World
 from interlock.errors import Diverged
-from interlock.workspace import Scope as PathScope
+from interlock.workspace import Scope
 
 CODE_CHANGED = "The playbook's code changed since this run was recorded: install the version that run.json names."
 RESUME = "resume-"
@@ -108,7 +108,7 @@ class Recording:
         """Shows what the playbook itself says."""
         self.open_members: set[str] = set()
         """The members of clusters that are at work, by their paths."""
-        self.state_scope = PathScope(playbook.state(playbook.parse_inputs(identity.inputs)))
+        self.state_scope = Scope(playbook.state(playbook.parse_inputs(identity.inputs)))
         self.on_live: Callable[[], None] = lambda: None
         """Called before a verb really happens; delivers what people sent meanwhile."""
         self.on_news: Callable[[str, AgentNews], None] = lambda _key, _news: None
@@ -116,7 +116,7 @@ class Recording:
         self._keys = Keys()
         self.chain: Chain = ((playbook.name, dict(identity.inputs)),)
         """The playbooks that called each other, down to the one that is played."""
-        self._unguarded = PathScope(("**",), protected=options.protected)
+        self._unguarded = Scope(("**",), protected=options.protected)
 
     @property
     def live(self) -> bool:
@@ -143,7 +143,7 @@ class Recording:
         if replayed:
             return scopes.within(outer.child(checked, step=name))
         processes = sum(line.event == "run.resumed" for line in self.journal.lines)
-        return scopes.within(Scope(f"{RESUME}{processes}/{checked}", outer, outer.task, step=name))
+        return scopes.within(OpenScope(f"{RESUME}{processes}/{checked}", outer, outer.task, step=name))
 
     def for_called(
         self, other: Playbook, inputs: Any, chain: Chain, caps: Mapping[str, int], writes: tuple[str, ...] | None
@@ -162,7 +162,7 @@ class Recording:
         at_once = min(self.at_once, other.max_parallel)
         inner.options = self.options.for_called(other, at_once=at_once, writes=writes)
         inner.world = self.world.for_called(other, inputs)
-        inner.state_scope = PathScope((*self.state_scope.patterns, *other.state(inputs)))
+        inner.state_scope = Scope((*self.state_scope.patterns, *other.state(inputs)))
         return inner
 
     # -- what is recorded
@@ -270,7 +270,7 @@ class Slot:
         digest: str,
         parts: Mapping[str, Any],
         line: Line | None,
-        scope: Scope,
+        scope: OpenScope,
     ) -> None:
         self.key = key
         self.scope = scope

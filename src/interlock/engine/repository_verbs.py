@@ -13,7 +13,7 @@ from typing import Any
 
 from interlock.engine.model import plain
 from interlock.engine.recording import Recording
-from interlock.workspace import Checkout, Commit, Done, Effect, Standing, Stash, Unstash, Where
+from interlock.workspace import Checkout, Commit, Done, Effect, RepositoryStanding, Stash, Unstash, Where
 
 
 class RepositoryVerbs:
@@ -36,9 +36,9 @@ class RepositoryVerbs:
     async def where(self) -> Where:
         return Where(**await self._ask("where"))
 
-    async def standing(self, besides: Sequence[str] = ()) -> Standing:
+    async def standing(self, besides: Sequence[str] = ()) -> RepositoryStanding:
         found = await self._ask("standing", besides)
-        return Standing(**{**found, "busy": tuple(found["busy"]), "changed": tuple(found["changed"])})
+        return RepositoryStanding(**{**found, "busy": tuple(found["busy"]), "changed": tuple(found["changed"])})
 
     async def changed(self) -> list[str]:
         return list(await self._ask("changed"))

@@ -19,7 +19,7 @@ from interlock import __version__
 from interlock.agents import AgentNews, end_leftovers, kill_everything
 from interlock.documents import Store
 from interlock.engine.definition import Playbook
-from interlock.engine.folder import HOME, Known, RunFolder, find_run, last_run, next_order
+from interlock.engine.folder import HOME, KnownRun, RunFolder, find_run, last_run, next_order
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, Tripwire, no_tripwire, stamp_now
 from interlock.engine.keys import sha256
@@ -161,11 +161,11 @@ class Runs:
         self._tripwire = tripwire
         self._cancelled = False
 
-    def find(self, name: str) -> Known:
+    def find(self, name: str) -> KnownRun:
         """The run that a person means."""
         return find_run(self.root, name)
 
-    def playbook_of(self, known: Known) -> Playbook:
+    def playbook_of(self, known: KnownRun) -> Playbook:
         return self.setup.playbook(known.identity.playbook)
 
     @cached_property
@@ -293,7 +293,7 @@ class Runs:
             order=next_order(self.root),
             before=(continues.run_id, *continues.before) if continues else (),
         )
-        known = Known(RunFolder(self.root, identity.run_id), identity)
+        known = KnownRun(RunFolder(self.root, identity.run_id), identity)
         lock = run_lock(self.root / HOME, identity.playbook, identity.key)
 
         def take_lock() -> None:
@@ -321,7 +321,7 @@ class Runs:
             lock.release()
 
     async def _continue(
-        self, known: Known, playbook: Playbook, call: Call, parent: Parent | None, *, reopen: bool = False
+        self, known: KnownRun, playbook: Playbook, call: Call, parent: Parent | None, *, reopen: bool = False
     ) -> Finished:
         identity = known.identity
         with self._locked(identity, take_over=call.take_over) as holder:
@@ -353,7 +353,7 @@ class Runs:
             return None
         return playbook.edited(playbook.parse_inputs(identity.inputs), past_of(journal.lines), self.documents)
 
-    def _already_ended(self, known: Known) -> Finished:
+    def _already_ended(self, known: KnownRun) -> Finished:
         identity, lines = known.identity, known.folder.lines()
         ending = ending_of(lines, known.folder.objects)
         assert ending is not None
@@ -374,7 +374,7 @@ class Runs:
 
     async def _process(
         self,
-        known: Known,
+        known: KnownRun,
         journal: Journal,
         playbook: Playbook,
         call: Call,
@@ -451,7 +451,7 @@ class Runs:
     def _hear(self, folder: RunFolder, journal: Journal) -> None:
         self._cancelled |= take_messages(folder, journal, self.digest)
 
-    async def bring_up_to_date(self, known: Known, playbook: Playbook, journal: Journal) -> None:
+    async def bring_up_to_date(self, known: KnownRun, playbook: Playbook, journal: Journal) -> None:
         """Play a run up to its next piece of work, so that its state documents say what was just decided."""
         world = self.setup.world(known.folder, playbook, playbook.parse_inputs(known.identity.inputs))
         options = replace(self.setup.options(playbook), stop_before_work=True)
@@ -465,7 +465,7 @@ class Runs:
     # -- the lock
 
     @contextmanager
-    def holding(self, known: Known) -> Iterator[Journal]:
+    def holding(self, known: KnownRun) -> Iterator[Journal]:
         """The journal of a run on which nobody works, for one who has something to say to it; else `Locked`."""
         with self._locked(known.identity):
             journal = known.folder.journal(stamp_now, tripwire=self._tripwire)

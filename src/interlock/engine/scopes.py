@@ -20,38 +20,40 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Scope:
+class OpenScope:
     path: str
-    parent: Scope | None
+    parent: OpenScope | None
     task: asyncio.Task[Any] | None
     step: str = ""
     iteration: int | None = None
     member: str = ""
     """The path of the innermost cluster member around it."""
 
-    def child(self, name: str, *, step: str | None = None, iteration: int | None = None, member: bool = False) -> Scope:
+    def child(
+        self, name: str, *, step: str | None = None, iteration: int | None = None, member: bool = False
+    ) -> OpenScope:
         path = f"{self.path}/{name}" if self.path else name
         task = asyncio.current_task()
         lane = path if member else self.member
-        return Scope(path, self, task, self.step if step is None else step, iteration or self.iteration, lane)
+        return OpenScope(path, self, task, self.step if step is None else step, iteration or self.iteration, lane)
 
-    def inside(self, other: Scope) -> bool:
-        scope: Scope | None = self
+    def inside(self, other: OpenScope) -> bool:
+        scope: OpenScope | None = self
         while scope is not None and scope is not other:
             scope = scope.parent
         return scope is other
 
 
-current: ContextVar[Scope] = ContextVar("scope")
+current: ContextVar[OpenScope] = ContextVar("scope")
 """Of the running task; members of a cluster are tasks, so that each sees its own."""
 
 
 def begin() -> None:
     """Make the current task the one that runs the playbook."""
-    current.set(Scope("", None, asyncio.current_task()))
+    current.set(OpenScope("", None, asyncio.current_task()))
 
 
-def here() -> Scope:
+def here() -> OpenScope:
     """The innermost open scope; a fault in a task that has none of its own."""
     scope = current.get()
     if scope.task is not asyncio.current_task():
@@ -64,7 +66,7 @@ def here() -> Scope:
 
 
 @contextmanager
-def within(inner: Scope) -> Iterator[None]:
+def within(inner: OpenScope) -> Iterator[None]:
     """What is used in here has its key below this scope."""
     outer = here()
     current.set(inner)
@@ -88,7 +90,7 @@ class Turns:
         self._cap = cap
         self._turn = 0
         self._outer = here()
-        self._inner: Scope | None = None
+        self._inner: OpenScope | None = None
 
     def __aiter__(self) -> Turns:
         return self

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from interlock.agents.book import Bound
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Fault, Limited, MemoryOutput, Observer, Usage
-from interlock.contracts import NO_CHANGE, Contract, Reason, sample
+from interlock.contracts import Reason, sample
 from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
 from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
@@ -88,15 +88,7 @@ def best(request: AgentRequest) -> Act:
         for artifact in contract.artifacts
         if artifact.played()
     }
-    return Act(files, _content(contract))
-
-
-def _content(contract: Contract) -> str:
-    """The best verdict; where files were to be changed, with a word about why none was."""
-    verdict = sample(contract.answer)
-    if not contract.must_change:
-        return verdict
-    return f"{NO_CHANGE}: only played.\n\n" + (f"```json\n{verdict}\n```" if verdict.startswith("{") else verdict)
+    return Act(files, sample(contract.answer))
 
 
 # -- the world
@@ -372,7 +364,7 @@ class SimulatedWorld:
         self.result_of = command
         """What a command comes to that is run; one that only looks is not asked here."""
         self._bound = bound
-        self._random = random.Random(seed)
+        self.chance = random.Random(seed)
         self._sessions: set[str] = set()
 
     def now(self) -> datetime:
@@ -385,7 +377,7 @@ class SimulatedWorld:
         return look()
 
     def draw(self, length: int) -> str:
-        return f"{self._random.getrandbits(4 * length):0{length}x}"
+        return f"{self.chance.getrandbits(4 * length):0{length}x}"
 
     def claim_session(self, session: str, run_id: str) -> bool:
         fresh = session not in self._sessions
@@ -609,6 +601,10 @@ class Simulation:
     processes: int = 0
     clock: float = 0.0
     """Seconds since `EPOCH` in this simulation: equal runs have equal times, whatever was simulated before."""
+    midway: Sequence[Line] | None = None
+    """The journal, where this is a run that another began: its process goes on, and none begins (`moments`)."""
+    watch: Callable[[Line, Recording], None] | None = None
+    """Is told each line as it is written."""
 
     def go(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Finished:
         """Run, or resume what is there, until the process ends; `Crash` raised by the tripwire passes through."""
@@ -631,23 +627,28 @@ class Simulation:
         journal = Journal(
             self.medium,
             run_id=identity.run_id,
-            genesis=sha256(identity_bytes(identity)),
+            genesis=sha256(self.world.records.identity or identity_bytes(identity)),
             clock=virtual_stamp,
             held=self.world.records.identity is None,
             tripwire=tripwire,
+            known=self.midway,
         )
         self.lines = journal.lines
         recording = Recording(
             self.playbook, identity, journal, self.world, options=options or self.options, say=self.said.append
         )
-        resume = 0
-        if journal.lines:
+        if (watch := self.watch) is not None:
+            journal.listen(lambda line: watch(line, recording))
+        resume, begun = 0, self.midway is not None
+        if begun:
+            self.midway, resume = None, resumes(journal.lines)
+        elif journal.lines:
             resume = 1 + resumes(journal.lines)
             journal.append("run.resumed", data={"n": resume})
         else:
             journal.append("run.start", data={"playbook": identity.playbook, "key": identity.key})
-        self.processes += 1
-        return await play(recording, resume=resume)
+        self.processes += not begun
+        return await play(recording, resume=resume, begun=begun)
 
     def decide(self, choice: str, *, who: str = "somebody", note: str = "") -> None:
         """What a person says at the gate at which the run waits; the next `go` hears it."""

@@ -22,7 +22,7 @@ SHOWN = 5
 
 
 @dataclass
-class Calls:
+class CallCount:
     """How many calls of agents the paths of a rehearsal made."""
 
     fewest: int | None = None
@@ -51,7 +51,7 @@ class Trial:
     """Every path was played; else the bound was reached before."""
     fewest: int
     most: int
-    """Calls of agents in one run, as `Calls` counts them."""
+    """Calls of agents in one run, as `CallCount` counts them."""
     broken: tuple[str, ...]
     """Rules that did not hold, with the path; the first few."""
     diagram: str
@@ -64,7 +64,7 @@ def tried(rehearsal: Rehearsal, options: Options | None = None, *, faults: int =
 
 
 def _tried(rehearsal: Rehearsal, options: Options, faults: int) -> Trial:
-    paths, played_calls, calls = 0, 0, Calls()
+    paths, played_calls, calls = 0, 0, CallCount()
     broken: list[str] = []
     trace: Trace | None = None
     whole = True

@@ -8,7 +8,7 @@ from typing import Any
 
 from interlock.engine.model import Changed
 from interlock.engine.recording import Recording
-from interlock.workspace import Scope as PathScope
+from interlock.workspace import Scope
 
 
 class WorkspaceVerbs:
@@ -45,7 +45,7 @@ class WorkspaceVerbs:
         slot = self._recording.recall("changes", {"since": since, "besides": list(besides), **named})
         if slot.recorded:
             return Changed.from_json(slot.value())
-        left_out, world = PathScope(tuple(besides)), self._recording.world
+        left_out, world = Scope(tuple(besides)), self._recording.world
         now = await world.tree.snapshot()
         paths = [one.path for one in await world.tree.changes(since, now) if not left_out.covers(one.path)]
         paths = [path for path in paths if only is None or path in only]

@@ -13,7 +13,7 @@ from interlock.flows import texts
 from interlock.flows.checking import MEMBER, TURN
 from interlock.flows.performing import Performance
 from interlock.flows.reading import Problems
-from interlock.flows.tree import AgentStep, Ask, Call, Decide, End, Flow, Input, Repeat, Together, walk
+from interlock.flows.tree import AgentStep, AskStep, CallStep, Decide, End, Flow, Input, Repeat, Together, walk
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -107,7 +107,7 @@ def _titles(flow: Flow) -> dict[str, str]:
     for step in walk(flow.steps):
         if isinstance(step, Repeat):
             titles |= dict.fromkeys((f"{step.name}-{turn}" for turn in range(1, step.at_most + 1)), step.name)
-        elif not isinstance(step, Decide | End | Ask):
+        elif not isinstance(step, Decide | End | AskStep):
             titles[step.name] = step.name
     return titles
 
@@ -132,7 +132,7 @@ def _called(flow: Flow, find: Find | None) -> dict[str, Playbook]:
     token = _being_compiled.set(around)
     try:
         for step in walk(flow.steps):
-            if not isinstance(step, Call):
+            if not isinstance(step, CallStep):
                 continue
             if step.playbook in around:
                 problems.add(step.at, f"playbook {step.playbook!r} would call itself: {' -> '.join(around)}")
@@ -147,7 +147,7 @@ def _called(flow: Flow, find: Find | None) -> dict[str, Playbook]:
     return found
 
 
-def _check_call(step: Call, other: Playbook, problems: Problems) -> None:
+def _check_call(step: CallStep, other: Playbook, problems: Problems) -> None:
     from interlock.engine.asking import questions
 
     known = {question.field: question for question in questions(other.inputs)}

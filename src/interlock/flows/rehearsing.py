@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from interlock.contracts import sample
 from interlock.engine import AgentRequest, Options, Status
 from interlock.flows import texts
 from interlock.flows.calls import SEVERITY
 from interlock.flows.compiling import Find, compiled
-from interlock.flows.tree import AgentStep, Call, Flow, Repeat, RunStep, Step, Together, walk
+from interlock.flows.tree import AgentStep, CallStep, Flow, Repeat, RunStep, Step, Together, walk
 from interlock.testing import (
     ALWAYS,
     ANSWERS,
@@ -70,8 +69,7 @@ def _working(flow: Flow) -> Agent:
         if contract is None or not contract.must_change:
             return act
         path = writes[request.agent][0].replace("**", "work.txt").replace("*", "work")
-        files = {**act.files, path: f"{request.dispatch}, {request.attempt}\n"}
-        return replace(act, files=files, message=sample(contract.answer))
+        return replace(act, files={**act.files, path: f"{request.dispatch}, {request.attempt}\n"})
 
     return agent
 
@@ -91,7 +89,7 @@ def _calls(flow: Flow, steps: tuple[Step, ...]) -> int:
                 total += sum(_tries(flow, member) for member in step.members)
             case Repeat():
                 total += step.at_most * _calls(flow, step.steps)
-            case Call():
+            case CallStep():
                 total += UNKNOWN
     return total
 

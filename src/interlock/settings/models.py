@@ -173,7 +173,7 @@ class AcpAgent(Table):
     sandbox: RunnerSandbox = Field(default_factory=RunnerSandbox, description=_SANDBOX)
 
 
-class Command(Table):
+class AnyProgram(Table):
     """Any program that speaks the plain protocol: brief on standard input, answer on standard output."""
 
     type: Literal["command"] = Field(description="Kind of runner.")
@@ -194,7 +194,7 @@ class Scripted(Table):
     sandbox: RunnerSandbox = Field(default_factory=RunnerSandbox, description=_SANDBOX)
 
 
-RunnerSettings = CodingAgent | AcpAgent | Command | Scripted
+RunnerSettings = CodingAgent | AcpAgent | AnyProgram | Scripted
 Runners = Annotated[
     Mapping[Name, Annotated[RunnerSettings, Field(discriminator="type")]],
     AfterValidator(MappingProxyType),

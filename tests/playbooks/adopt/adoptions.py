@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 
 from interlock.playbooks.adopt.inputs import AdoptInputs
-from interlock.playbooks.adopt.source import Source
-from interlock.playbooks.adopt.statements import Kind, Statement
+from interlock.playbooks.adopt.source import SourceText
+from interlock.playbooks.adopt.statements import Statement, StatementKind
 from interlock.playbooks.adopt.trace import Binding
 
 HERE = Path(__file__).parent
@@ -35,8 +35,8 @@ class Adoption:
         return AdoptInputs(self.file)
 
     @cached_property
-    def source(self) -> Source:
-        return Source(self.file, (HERE / "prompts" / self.file).read_text(encoding="utf-8"))
+    def source(self) -> SourceText:
+        return SourceText(self.file, (HERE / "prompts" / self.file).read_text(encoding="utf-8"))
 
     @cached_property
     def yaml(self) -> str:
@@ -66,11 +66,11 @@ class Adoption:
         text = self.source.lines[line - 1]
         return next((entry for words, entry in self.lines.items() if words in text), None)
 
-    def _kind(self, line: int) -> Kind:
+    def _kind(self, line: int) -> StatementKind:
         entry = self._entry(line)
         if entry is not None:
-            return Kind(entry[0])
-        return Kind.ROLE if self._role_of(self.source.lines[line - 1]) else Kind.CONTEXT
+            return StatementKind(entry[0])
+        return StatementKind.ROLE if self._role_of(self.source.lines[line - 1]) else StatementKind.CONTEXT
 
     def _role_of(self, text: str) -> str | None:
         return next((role for role, body in self.role_files.items() if text.strip() in body), None)

@@ -12,7 +12,7 @@ import pytest
 from interlock import testing
 from interlock.engine import AgentRequest, Playbook
 from interlock.playbooks.adopt import AdoptInputs, adopt
-from interlock.playbooks.adopt.inputs import Layout
+from interlock.playbooks.adopt.inputs import AdoptedFiles
 from interlock.playbooks.adopt.statements import rendered
 from interlock.playbooks.adopt.trace import rendered as traced
 from interlock.testing import Act, Change, Finished, best
@@ -37,7 +37,7 @@ class Bench(testing.Bench):
         return self.adoption.inputs
 
     @property
-    def at(self) -> Layout:
+    def at(self) -> AdoptedFiles:
         return self.inputs.at
 
     def good(self, request: AgentRequest) -> Act:

@@ -11,10 +11,9 @@ import pytest
 
 from interlock.engine import Dispatch, Ending, GateDecision, Options, Playbook, Run, Status
 from interlock.playbooks.adopt import briefs, rehearsal
-from interlock.playbooks.adopt.decisions import Move
-from interlock.playbooks.adopt.inputs import Layout
-from interlock.playbooks.adopt.source import Part, Source
-from interlock.playbooks.adopt.statements import Reading, Statement
+from interlock.playbooks.adopt.decisions import AfterDraft
+from interlock.playbooks.adopt.source import Part
+from interlock.playbooks.adopt.statements import Statement, StatementsOf
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice, never_ends, takes_nothing_for_work
 
 OPTIONS = Options()
@@ -43,10 +42,10 @@ def holds(most: int, paths: int) -> None:
 # -- broken copies
 
 
-async def reads_half(run: Run, at: Layout, source: Source, part: Part) -> tuple[Statement, ...]:
+async def reads_half(work: Any, part: Part) -> tuple[Statement, ...]:
     """A reader's last statement is lost."""
-    report = await run.dispatch(briefs.reader(at, source, part))
-    return Reading(source, part).statements(report.text(at.reading(part.number)))[:-1]
+    report = await work.run.dispatch(briefs.reader(work.at, work.source, part))
+    return StatementsOf(work.source, part).statements(report.text(work.at.reading(part.number)))[:-1]
 
 
 def must_change(*known: Any, **how: Any) -> Dispatch:
@@ -66,12 +65,13 @@ async def approves_by_itself(*_known: Any, **_how: Any) -> GateDecision:
     return GateDecision("approve", "nobody", "")
 
 
-async def decides_beforehand(run: Run, at: Layout, *_known: Any, **_how: Any) -> GateDecision:
-    return await run.gate("approve-playbook", "Install it?", shows=(at.yaml,), answered="approve")
+async def decides_beforehand(work: Any, _draft: Any, **_how: Any) -> GateDecision:
+    run: Run = work.run
+    return await run.gate("approve-playbook", "Install it?", shows=(work.at.yaml,), answered="approve")
 
 
-def asks_anyway(_rejected: int) -> Move:
-    return Move.ASK
+def asks_anyway(_rejected: int) -> AfterDraft:
+    return AfterDraft.ASK
 
 
 def writes_elsewhere(playbook: Playbook) -> Playbook:

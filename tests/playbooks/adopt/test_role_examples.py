@@ -10,10 +10,10 @@ import pytest
 from interlock.documents import Fence, Sections
 from interlock.playbooks.adopt.briefs import format_of_yaml
 from interlock.playbooks.adopt.draft import Draft, examined
-from interlock.playbooks.adopt.source import Source
-from interlock.playbooks.adopt.statements import Kind, Reading, Statement
-from interlock.playbooks.adopt.trace import Tracing, unbound
-from interlock.playbooks.adopt.verdicts import Judging
+from interlock.playbooks.adopt.source import SourceText
+from interlock.playbooks.adopt.statements import Statement, StatementKind, StatementsOf
+from interlock.playbooks.adopt.trace import TraceOf, unbound
+from interlock.playbooks.adopt.verdicts import VerdictsOn
 
 AGENTS = files("interlock.playbooks.adopt") / "agents"
 
@@ -28,8 +28,8 @@ def test_the_readers_example_is_a_complete_reading() -> None:
     shown, listed, _said = blocks("reader")
     lines = dict(line.split("|", 1) for line in shown.content.splitlines())
     text = "\n" * (int(min(lines, key=int)) - 1) + "\n".join(line.strip() for line in lines.values())
-    source = Source("x.md", text)
-    reading = Reading(source, source.parts[0])
+    source = SourceText("x.md", text)
+    reading = StatementsOf(source, source.parts[0])
     assert reading.problems(listed.content) == []
     assert len(reading.statements(listed.content)) == 4
 
@@ -39,17 +39,17 @@ def test_the_authors_example_is_a_playbook_with_a_whole_trace() -> None:
     """Valid, total and holding; every place of the trace is there."""
     yaml, trace, _said = blocks("author")
     kinds = ("order", "order", "limit", "scope", "gate", "advice", "limit")
-    statements = tuple(Statement(f"S1.{n}", "x", 1, 1, Kind(kind)) for n, kind in enumerate(kinds, 1))
+    statements = tuple(Statement(f"S1.{n}", "x", 1, 1, StatementKind(kind)) for n, kind in enumerate(kinds, 1))
     fixer = "---\nname: fixer\ndescription: Repairs.\n---\n\nPrefer small changes.\n"
     draft = Draft(yaml.content, {"fixer": fixer}, trace.content, examined(yaml.content))
     assert draft.problems("repair", statements) == []
-    assert [*unbound(statements, Tracing(statements).bindings(trace.content), draft.places, draft.roles)] == []
+    assert [*unbound(statements, TraceOf(statements).bindings(trace.content), draft.places, draft.roles)] == []
 
 
 @pytest.mark.req("OW-53")
 def test_the_critics_example_says_what_it_rejects() -> None:
     (listed, _said) = blocks("critic")
-    judging = Judging(("S1.3", "S1.4"))
+    judging = VerdictsOn(("S1.3", "S1.4"))
     assert judging.problems(listed.content) == []
     assert [one.id for one in judging.rejected(listed.content)] == ["S1.4"]
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.playbooks.adopt.listing import SHOWN
-from interlock.playbooks.adopt.source import PART_CHARACTERS, PART_LINES, Part, Source
-from interlock.playbooks.adopt.statements import Kind, Reading, rendered
+from interlock.playbooks.adopt.source import PART_CHARACTERS, PART_LINES, Part, SourceText
+from interlock.playbooks.adopt.statements import StatementKind, StatementsOf, rendered
 
 PROMPTS = sorted((Path(__file__).parent / "prompts").glob("*.md"))
 
@@ -33,9 +33,9 @@ make test
 """
 
 
-def reading(text: str = TEXT) -> Reading:
-    source = Source("lead.md", text)
-    return Reading(source, source.parts[0])
+def reading(text: str = TEXT) -> StatementsOf:
+    source = SourceText("lead.md", text)
+    return StatementsOf(source, source.parts[0])
 
 
 def stated(*changes: dict[str, Any], drop: str = "", text: str = TEXT) -> str:
@@ -148,9 +148,9 @@ def test_many_complaints_are_told_as_some_and_their_number() -> None:
 @pytest.mark.parametrize("path", PROMPTS, ids=lambda path: path.name)
 @pytest.mark.req("OW-51")
 def test_the_sample_of_every_part_has_no_problem(path: Path) -> None:
-    source = Source(path.name, path.read_text(encoding="utf-8"))
+    source = SourceText(path.name, path.read_text(encoding="utf-8"))
     for part in source.parts:
-        one = Reading(source, part)
+        one = StatementsOf(source, part)
         assert one.problems(one.sample()) == []
         assert {found.id[:3] for found in one.statements(one.sample())} == {f"S{part.number}."}
 
@@ -164,7 +164,7 @@ TEXTS = st.lists(WORDS, min_size=1, max_size=30).map("\n".join)
 @given(TEXTS)
 @pytest.mark.req("OW-51")
 def test_parts_hold_every_line_with_text_once(text: str) -> None:
-    source = Source("x.md", text)
+    source = SourceText("x.md", text)
     whole = Part(1, 1, len(source.lines))
     assert [line for part in source.parts for line in source.texts(part)] == source.texts(whole)
     assert all(one.last < after.first for one, after in zip(source.parts, source.parts[1:], strict=False))
@@ -175,7 +175,7 @@ def test_parts_hold_every_line_with_text_once(text: str) -> None:
 @pytest.mark.req("OW-51")
 def test_no_part_is_longer_than_a_reader_is_given(lengths: list[int]) -> None:
     """By lines and by characters; only a line that is longer itself goes alone."""
-    source = Source("x.md", "\n".join("x" * length for length in lengths))
+    source = SourceText("x.md", "\n".join("x" * length for length in lengths))
     for part in source.parts:
         assert part.last - part.first < PART_LINES
         size = len("\n".join(source.lines[part.first - 1 : part.last]))
@@ -185,18 +185,18 @@ def test_no_part_is_longer_than_a_reader_is_given(lengths: list[int]) -> None:
 @given(TEXTS)
 @pytest.mark.req("OW-51")
 def test_a_statement_per_line_is_always_complete(text: str) -> None:
-    for part in (source := Source("x.md", text)).parts:
-        assert Reading(source, part).problems(Reading(source, part).sample()) == []
+    for part in (source := SourceText("x.md", text)).parts:
+        assert StatementsOf(source, part).problems(StatementsOf(source, part).sample()) == []
 
 
 @given(TEXTS, st.data())
 @pytest.mark.req("OW-51")
 def test_whatever_line_is_left_out_is_noticed(text: str, data: st.DataObject) -> None:
     """Any statement taken out of a complete reading leaves its line out, whichever other lines say the same."""
-    source = Source("x.md", text)
+    source = SourceText("x.md", text)
     if not source.parts:
         return
-    one = Reading(source, data.draw(st.sampled_from(source.parts)))
+    one = StatementsOf(source, data.draw(st.sampled_from(source.parts)))
     statements = list(one.statements(one.sample()))
     gone = statements.pop(data.draw(st.integers(0, len(statements) - 1)))
     problems = one.problems(rendered(statements))
@@ -207,7 +207,7 @@ def test_whatever_line_is_left_out_is_noticed(text: str, data: st.DataObject) ->
 @pytest.mark.req("OW-51")
 def test_a_quote_counts_if_and_only_if_it_stands_at_its_lines(text: str, quote: str, data: st.DataObject) -> None:
     """Compared with the plain definition: the lines joined, white space collapsed, of one line or several."""
-    source = Source("x.md", text)
+    source = SourceText("x.md", text)
     first = data.draw(st.integers(1, len(source.lines)))
     last = data.draw(st.integers(first, len(source.lines)))
 
@@ -234,4 +234,4 @@ def test_any_data_is_judged_without_a_fault(data: Any) -> None:
 
 
 def test_the_kinds_are_those_of_the_specification() -> None:
-    assert list(Kind) == ["order", "branch", "limit", "gate", "scope", "output", "role", "advice", "context"]
+    assert list(StatementKind) == ["order", "branch", "limit", "gate", "scope", "output", "role", "advice", "context"]

@@ -10,36 +10,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.playbooks.adopt.statements import RULES, Kind, Statement
+from interlock.playbooks.adopt.statements import RULES, Statement, StatementKind
 from interlock.playbooks.adopt.trace import (
     Binding,
     Keeper,
-    Places,
-    Tracing,
+    TraceOf,
+    YamlPlaces,
     is_structure,
     keeper,
     rendered,
     unbound,
 )
-from interlock.playbooks.adopt.verdicts import Judging, Verdict
+from interlock.playbooks.adopt.verdicts import StatementVerdict, VerdictsOn
 from interlock.playbooks.adopt.verdicts import rendered as spoken
 
 from .adoptions import ALL, BUGFIX, Adoption
 
-PLACES = Places(BUGFIX.yaml)
+PLACES = YamlPlaces(BUGFIX.yaml)
 
 
 def problems(adoption: Adoption, change: Binding) -> list[str]:
     """What is said of the hand-made trace with one binding changed."""
-    tracing = Tracing(adoption.statements)
+    tracing = TraceOf(adoption.statements)
     bindings = [change if one.id == change.id else one for one in adoption.bindings]
     found = tracing.problems(text := rendered(bindings))
     return found or list(
-        unbound(adoption.statements, tracing.bindings(text), Places(adoption.yaml), adoption.role_files)
+        unbound(adoption.statements, tracing.bindings(text), YamlPlaces(adoption.yaml), adoption.role_files)
     )
 
 
-def first(kind: Kind) -> Statement:
+def first(kind: StatementKind) -> Statement:
     return next(one for one in BUGFIX.statements if one.kind is kind)
 
 
@@ -84,7 +84,7 @@ def test_a_place_has_a_line() -> None:
 @pytest.mark.req("OW-52", "OW-55")
 def test_a_rule_bound_to_nothing_is_told() -> None:
     """A place that does not exist keeps nothing, however good it sounds."""
-    one = first(Kind.LIMIT)
+    one = first(StatementKind.LIMIT)
     assert problems(BUGFIX, Binding(one.id, places=("rounds.at_most", "limits.rounds"))) == [
         f'{one.id}: "limits.rounds" is no place in playbook.yaml'
     ]
@@ -93,13 +93,13 @@ def test_a_rule_bound_to_nothing_is_told() -> None:
 @pytest.mark.parametrize("whole", ["steps", "agents", "inputs", "rounds.steps"])
 @pytest.mark.req("OW-52")
 def test_a_rule_bound_to_everything_is_told(whole: str) -> None:
-    one = first(Kind.ORDER)
+    one = first(StatementKind.ORDER)
     assert problems(BUGFIX, Binding(one.id, places=(whole,)))[0].startswith(f'{one.id}: "{whole}" is nearly everything')
 
 
 @pytest.mark.parametrize("kind", sorted(RULES))
 @pytest.mark.req("OW-52")
-def test_a_rule_that_only_stands_in_prose_is_told(kind: Kind) -> None:
+def test_a_rule_that_only_stands_in_prose_is_told(kind: StatementKind) -> None:
     """A task and a role are words; whoever forgets them breaks the rule. Every kind of rule is held to that."""
     one = replace(BUGFIX.statements[0], kind=kind)
     adoption = replace(BUGFIX)
@@ -113,9 +113,9 @@ def test_a_rule_that_only_stands_in_prose_is_told(kind: Kind) -> None:
     assert problems(adoption, Binding(one.id, places=("rounds.at_most",))) == []
 
 
-@pytest.mark.parametrize("kind", sorted(set(Kind) - RULES))
+@pytest.mark.parametrize("kind", sorted(set(StatementKind) - RULES))
 @pytest.mark.req("OW-52")
-def test_what_is_no_rule_may_stand_in_a_role(kind: Kind) -> None:
+def test_what_is_no_rule_may_stand_in_a_role(kind: StatementKind) -> None:
     one = replace(BUGFIX.statements[0], kind=kind)
     adoption = replace(BUGFIX)
     adoption.__dict__["statements"] = (one, *BUGFIX.statements[1:])
@@ -124,7 +124,7 @@ def test_what_is_no_rule_may_stand_in_a_role(kind: Kind) -> None:
 
 @pytest.mark.req("OW-52")
 def test_words_of_a_role_have_to_stand_in_it() -> None:
-    one = first(Kind.CONTEXT)
+    one = first(StatementKind.CONTEXT)
     assert problems(BUGFIX, Binding(one.id, role="fixer", words="Take care.")) == [
         f'{one.id}: "Take care." does not stand in agents/fixer.md'
     ]
@@ -152,12 +152,12 @@ def test_words_of_a_role_have_to_stand_in_it() -> None:
 def test_an_entry_that_is_none_is_told(entry: dict[str, Any], said: str) -> None:
     entries = [one.to_json() for one in BUGFIX.bindings]
     entries[0] = {"id": "S1.1", **entry}
-    assert any(one.startswith(said) for one in Tracing(BUGFIX.statements).problems(json.dumps({"trace": entries})))
+    assert any(one.startswith(said) for one in TraceOf(BUGFIX.statements).problems(json.dumps({"trace": entries})))
 
 
 @pytest.mark.req("OW-52")
 def test_a_statement_that_is_not_traced_is_told() -> None:
-    assert Tracing(BUGFIX.statements).problems(rendered(BUGFIX.bindings[1:])) == ["S1.1: not traced"]
+    assert TraceOf(BUGFIX.statements).problems(rendered(BUGFIX.bindings[1:])) == ["S1.1: not traced"]
 
 
 @pytest.mark.parametrize(
@@ -189,10 +189,12 @@ IDS = ("S1.1", "S1.2")
 @pytest.mark.req("OW-53")
 def test_a_critic_has_to_cover_every_statement_once() -> None:
     """Whoever approves without saying what of gets it back."""
-    judging = Judging(IDS)
+    judging = VerdictsOn(IDS)
     assert judging.problems(judging.sample()) == []
     assert judging.problems('{"verdicts": []}') == ["S1.1: not judged", "S1.2: not judged"]
-    twice = spoken([Verdict("S1.1", True, "x"), Verdict("S1.1", False, "y"), Verdict("S3.1", True, "z")])
+    twice = spoken(
+        [StatementVerdict("S1.1", True, "x"), StatementVerdict("S1.1", False, "y"), StatementVerdict("S3.1", True, "z")]
+    )
     assert judging.problems(twice) == [
         "S3.1: there is no such statement to be judged",
         "S1.1: judged 2 times",
@@ -211,14 +213,14 @@ def test_a_critic_has_to_cover_every_statement_once() -> None:
 )
 @pytest.mark.req("OW-53")
 def test_a_verdict_is_a_yes_or_no_with_a_reason(entry: dict[str, Any]) -> None:
-    said = Judging(("S1.1",)).problems(json.dumps({"verdicts": [entry]}))
+    said = VerdictsOn(("S1.1",)).problems(json.dumps({"verdicts": [entry]}))
     assert said[0] == "S1.1: needs faithful (true or false) and why (a sentence)"
 
 
 @pytest.mark.req("OW-53")
 def test_what_is_rejected_is_what_is_not_faithful() -> None:
-    text = spoken([Verdict("S1.1", True, "fine"), Verdict("S1.2", False, "three became\nfour")])
-    assert Judging(IDS).rejected(text) == (Verdict("S1.2", False, "three became four"),)
+    text = spoken([StatementVerdict("S1.1", True, "fine"), StatementVerdict("S1.2", False, "three became\nfour")])
+    assert VerdictsOn(IDS).rejected(text) == (StatementVerdict("S1.2", False, "three became four"),)
 
 
 # -- whatever they write
@@ -236,8 +238,8 @@ JSON = st.recursive(
 def test_any_trace_and_any_verdicts_are_judged_without_a_fault(data: Any) -> None:
     for name in ("trace", "verdicts"):
         for text in (json.dumps({name: data}), json.dumps({name: [data]}), json.dumps(data)):
-            assert Tracing(BUGFIX.statements).problems(text)
-            assert Judging(IDS).problems(text)
+            assert TraceOf(BUGFIX.statements).problems(text)
+            assert VerdictsOn(IDS).problems(text)
 
 
 @given(st.text(st.sampled_from("steps[].0129abrounds-at_most"), max_size=20))
@@ -253,5 +255,5 @@ def test_any_place_is_looked_up_without_a_fault(place: str) -> None:
 @pytest.mark.req("OW-52")
 def test_whatever_is_left_out_of_a_trace_is_noticed(gone: set[str]) -> None:
     kept = [one for one in BUGFIX.bindings if one.id not in gone]
-    found = Tracing(BUGFIX.statements).problems(rendered(kept))
+    found = TraceOf(BUGFIX.statements).problems(rendered(kept))
     assert {one.partition(":")[0] for one in found} == gone

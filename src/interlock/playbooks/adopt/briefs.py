@@ -9,13 +9,12 @@ from typing import Any
 from interlock import flows
 from interlock.contracts import PLAIN, Artifact, Contract
 from interlock.engine import Dispatch, Kind, Prompt, Quoted, Retries
-from interlock.playbooks.adopt import statements as stated
-from interlock.playbooks.adopt.draft import Flowing
-from interlock.playbooks.adopt.inputs import Layout
-from interlock.playbooks.adopt.source import Part, Source
-from interlock.playbooks.adopt.statements import Reading, Statement
-from interlock.playbooks.adopt.trace import Tracing
-from interlock.playbooks.adopt.verdicts import Judging, Verdict
+from interlock.playbooks.adopt.draft import PlaybookCalled
+from interlock.playbooks.adopt.inputs import AdoptedFiles
+from interlock.playbooks.adopt.source import Part, SourceText
+from interlock.playbooks.adopt.statements import Statement, StatementKind, StatementsOf
+from interlock.playbooks.adopt.trace import TraceOf
+from interlock.playbooks.adopt.verdicts import StatementVerdict, VerdictsOn
 
 WRITTEN = replace(PLAIN, artifact_is_verdict=True)
 """What they write is their answer; whoever says that they failed is believed."""
@@ -23,10 +22,10 @@ RETRIES = Retries(transient=1, contract=2, error=0)
 """What breaks its contract is sent back twice, with what is wrong, in the layer in which it was made."""
 
 
-def reader(at: Layout, source: Source, part: Part) -> Dispatch:
+def reader(at: AdoptedFiles, source: SourceText, part: Part) -> Dispatch:
     """One part of the source becomes statements."""
-    reading = Reading(source, part)
-    kinds = ", ".join(f"`{kind}`" for kind in stated.Kind)
+    reading = StatementsOf(source, part)
+    kinds = ", ".join(f"`{kind}`" for kind in StatementKind)
     return Dispatch(
         "reader",
         Prompt.of(
@@ -48,13 +47,13 @@ def reader(at: Layout, source: Source, part: Part) -> Dispatch:
 
 
 def author(
-    at: Layout,
-    source: Source,
+    at: AdoptedFiles,
+    source: SourceText,
     statements: tuple[Statement, ...],
     *,
     first: bool,
     problems: Sequence[str] = (),
-    rejected: Sequence[Verdict] = (),
+    rejected: Sequence[StatementVerdict] = (),
 ) -> Dispatch:
     """Statements become a draft; a later call mends the draft that is there."""
     found = [Quoted("What the critic does not accept", rejections(statements, rejected))] if rejected else []
@@ -63,8 +62,8 @@ def author(
         Prompt.of("author", file=source.path, playbook=at.name, folder=at.folder, first=first, format=format_of_yaml()),
         Contract(
             (
-                Artifact(at.yaml, structure=Flowing(at.name), fresh=first),
-                Artifact(at.trace, structure=Tracing(statements), fresh=first),
+                Artifact(at.yaml, structure=PlaybookCalled(at.name), fresh=first),
+                Artifact(at.trace, structure=TraceOf(statements), fresh=first),
             ),
             WRITTEN,
         ),
@@ -76,20 +75,20 @@ def author(
     )
 
 
-def critic(at: Layout, source: Source, enforced: Sequence[Statement]) -> Dispatch:
+def critic(at: AdoptedFiles, source: SourceText, enforced: Sequence[Statement]) -> Dispatch:
     """Every statement that code is said to keep is compared with what code would do."""
     ids = tuple(one.id for one in enforced)
     return Dispatch(
         "critic",
         Prompt.of("critic", file=source.path, folder=at.folder, output=at.verdicts, ids=", ".join(ids)),
-        Contract((Artifact(at.verdicts, structure=Judging(ids), imported=False),), WRITTEN),
+        Contract((Artifact(at.verdicts, structure=VerdictsOn(ids), imported=False),), WRITTEN),
         inputs=(at.statements, at.yaml, at.trace, source.path),
         kind=Kind.JUDGE,
         retries=RETRIES,
     )
 
 
-def rejections(statements: Sequence[Statement], rejected: Sequence[Verdict]) -> str:
+def rejections(statements: Sequence[Statement], rejected: Sequence[StatementVerdict]) -> str:
     """What the critic says, each below the statement it is about."""
     quotes = {one.id: one for one in statements}
     return "\n\n".join(

@@ -5,17 +5,17 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Move(StrEnum):
+class AfterDraft(StrEnum):
     JUDGE = "judge"
     ASK = "ask"
     MEND = "mend"
 
 
-def after_checks(problems: int) -> Move:
+def after_checks(problems: int) -> AfterDraft:
     """A draft in which code finds nothing wrong is judged; any other goes back to its author."""
-    return Move.MEND if problems else Move.JUDGE
+    return AfterDraft.MEND if problems else AfterDraft.JUDGE
 
 
-def after_critic(rejected: int) -> Move:
+def after_critic(rejected: int) -> AfterDraft:
     """A draft of which every statement is accepted goes to a person; any other goes back to its author."""
-    return Move.MEND if rejected else Move.ASK
+    return AfterDraft.MEND if rejected else AfterDraft.ASK

@@ -14,11 +14,11 @@ from typing import Any
 from interlock import flows
 from interlock.contracts import Structure
 from interlock.documents import Document, DocumentState, split_frontmatter
-from interlock.engine import Trial, tried
 from interlock.errors import ConfigInvalid, DocumentInvalid
 from interlock.playbooks.adopt.listing import told
 from interlock.playbooks.adopt.statements import Statement
-from interlock.playbooks.adopt.trace import Binding, Keeper, Places, Tracing, keeper, places_of, unbound
+from interlock.playbooks.adopt.trace import Binding, Keeper, TraceOf, YamlPlaces, keeper, places_of, unbound
+from interlock.testing import Trial, tried
 
 ROLE_KEYS = frozenset({"name", "description"})
 """What the frontmatter of a role may say: anything else would be a second place for what the YAML says."""
@@ -62,7 +62,7 @@ def _said(error: Exception) -> str:
 
 
 @dataclass(frozen=True)
-class Flowing:
+class PlaybookCalled:
     """A playbook of this name; the `Structure` of the author's YAML."""
 
     name: str
@@ -120,17 +120,17 @@ class Draft:
     examined: Examined
 
     @property
-    def places(self) -> Places:
+    def places(self) -> YamlPlaces:
         return places_of(self.text)
 
     def bindings(self, statements: tuple[Statement, ...]) -> dict[str, Binding]:
-        return Tracing(statements).bindings(self.trace)
+        return TraceOf(statements).bindings(self.trace)
 
     def problems(self, name: str, statements: tuple[Statement, ...]) -> list[str]:
         """Everything that is wrong with it, in words for its author; what depends on several files comes last."""
         alone: list[tuple[str, Structure, str]] = [
-            ("playbook.yaml", Flowing(name), self.text),
-            ("trace.json", Tracing(statements), self.trace),
+            ("playbook.yaml", PlaybookCalled(name), self.text),
+            ("trace.json", TraceOf(statements), self.trace),
         ]
         by_itself = [f"{file}: {found}" for file, rule, text in alone if (found := rule.problem(text)) is not None]
         if by_itself:

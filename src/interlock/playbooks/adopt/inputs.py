@@ -51,12 +51,12 @@ class AdoptInputs:
         return name
 
     @property
-    def at(self) -> Layout:
-        return Layout(self.called)
+    def at(self) -> AdoptedFiles:
+        return AdoptedFiles(self.called)
 
 
 @dataclass(frozen=True)
-class Layout:
+class AdoptedFiles:
     """Where the files of one adoption are.
 
     Agents write below `folder`; `.interlock/` is closed to them, so what was approved is installed by the engine.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from interlock.engine import (
@@ -18,15 +20,15 @@ from interlock.engine import (
 )
 from interlock.errors import ConfigInvalid, DocumentInvalid
 from interlock.playbooks.adopt import briefs
-from interlock.playbooks.adopt.decisions import Move, after_checks, after_critic
+from interlock.playbooks.adopt.decisions import AfterDraft, after_checks, after_critic
 from interlock.playbooks.adopt.draft import Draft, Examined, look
-from interlock.playbooks.adopt.inputs import AdoptInputs, Layout
+from interlock.playbooks.adopt.inputs import AdoptedFiles, AdoptInputs
 from interlock.playbooks.adopt.listing import told
-from interlock.playbooks.adopt.source import MOST_PARTS, Part, Source
-from interlock.playbooks.adopt.statements import Reading, Statement, rendered
+from interlock.playbooks.adopt.source import MOST_PARTS, Part, SourceText
+from interlock.playbooks.adopt.statements import Statement, StatementsOf, rendered
 from interlock.playbooks.adopt.summary import summary, trace_page
 from interlock.playbooks.adopt.trace import Keeper
-from interlock.playbooks.adopt.verdicts import Judging, Verdict
+from interlock.playbooks.adopt.verdicts import StatementVerdict, VerdictsOn
 
 ROUNDS = 3
 """Drafts that the critic judges until a person is asked."""
@@ -52,26 +54,35 @@ APPROVALS = 2
 )
 async def adopt(run: Run, inputs: AdoptInputs) -> Ending:
     """Make a playbook in YAML from an orchestrator prompt; a person approves what code will keep of it."""
-    at = inputs.at
-    source = await open_source(run, inputs)
+    work = Adoption(run, inputs.at, await open_source(run, inputs))
     await Checks(run, ()).preflight()
     try:
-        statements = await read(run, at, source)
+        work = replace(work, statements=await read(work))
         async for turn in run.loop("approval"):
-            draft = await settle(run, at, source, statements)
-            decision = await ask(run, at, source, statements, draft, last=turn >= run.identity.caps.get("approval", 2))
+            draft = await settle(work)
+            decision = await ask(work, draft, last=turn >= run.identity.caps.get("approval", APPROVALS))
             if decision.approved:
-                return await install(run, at, source, statements)
+                return await install(work)
     except Stop as stop:
         return stop.ending
-    return Ending.stopped(f"rejected by {decision.who}: nothing was installed; the draft is in {at.folder}")
+    return Ending.stopped(f"rejected by {decision.who}: nothing was installed; the draft is in {work.at.folder}")
 
 
-async def open_source(run: Run, inputs: AdoptInputs) -> Source:
+@dataclass(frozen=True)
+class Adoption:
+    """One adoption: what is adopted, where, and what it was found to say."""
+
+    run: Run
+    at: AdoptedFiles
+    source: SourceText
+    statements: tuple[Statement, ...] = ()
+
+
+async def open_source(run: Run, inputs: AdoptInputs) -> SourceText:
     """The prompt, if it can be adopted under this name; nothing has been paid or written until here."""
     at = inputs.at
     document = await run.read(inputs.file)
-    source = Source(inputs.file, document.require("prompt").text)
+    source = SourceText(inputs.file, document.require("prompt").text)
     if not source.words:
         raise DocumentInvalid(f"{inputs.file} says nothing", path=inputs.file, expected="a prompt with text")
     if len(source.parts) > MOST_PARTS:
@@ -94,22 +105,22 @@ async def open_source(run: Run, inputs: AdoptInputs) -> Source:
 # -- what it says
 
 
-async def read(run: Run, at: Layout, source: Source) -> tuple[Statement, ...]:
+async def read(work: Adoption) -> tuple[Statement, ...]:
     """Every statement of the source, read part by part, side by side."""
+    run, at = work.run, work.at
     with run.step("read"):
         for path in await run.list(at.folder, "**/*"):
             await run.set_aside(path)
-        found = await run.cluster(
-            "", {f"part-{part.number}": partial(read_part, run, at, source, part) for part in source.parts}
-        )
+        readers = {f"part-{part.number}": partial(read_part, work, part) for part in work.source.parts}
+        found = await run.cluster("", readers)
         statements = tuple(one for some in found.values() for one in some)
         await run.write(at.statements, rendered(statements))
     return statements
 
 
-async def read_part(run: Run, at: Layout, source: Source, part: Part) -> tuple[Statement, ...]:
-    report = counted(await run.dispatch(briefs.reader(at, source, part)))
-    return Reading(source, part).statements(report.text(at.reading(part.number)))
+async def read_part(work: Adoption, part: Part) -> tuple[Statement, ...]:
+    report = counted(await work.run.dispatch(briefs.reader(work.at, work.source, part)))
+    return StatementsOf(work.source, part).statements(report.text(work.at.reading(part.number)))
 
 
 def counted(report: Report) -> Report:
@@ -123,38 +134,43 @@ def counted(report: Report) -> Report:
 # -- what becomes of it
 
 
-async def settle(run: Run, at: Layout, source: Source, statements: tuple[Statement, ...]) -> Draft:
+async def settle(work: Adoption) -> Draft:
     """A draft in which code and critic find nothing wrong; what they find goes back to the author."""
-    rejected: tuple[Verdict, ...] = ()
-    async for _ in run.loop("round"):
-        draft = await write(run, at, source, statements, rejected)
-        rejected = await judge(run, at, source, draft.kept(statements, Keeper.CODE))
-        if run.decide(after_critic, len(rejected)) is Move.ASK:
+    rejected: tuple[StatementVerdict, ...] = ()
+    async for _ in work.run.loop("round"):
+        draft = await write(work, rejected)
+        rejected = await judge(work, draft)
+        if work.run.decide(after_critic, len(rejected)) is AfterDraft.ASK:
             return draft
     reason = f"the critic still does not accept: {', '.join(one.id for one in rejected)}"
-    raise Stop(Ending.stopped(f"{reason}; the draft is in {at.folder}", briefs.rejections(statements, rejected) + "\n"))
+    said = briefs.rejections(work.statements, rejected)
+    raise Stop(Ending.stopped(f"{reason}; the draft is in {work.at.folder}", f"{said}\n"))
 
 
-async def write(
-    run: Run, at: Layout, source: Source, statements: tuple[Statement, ...], rejected: tuple[Verdict, ...]
-) -> Draft:
+async def write(work: Adoption, rejected: tuple[StatementVerdict, ...]) -> Draft:
     """A draft that holds; one that does not goes back with exactly what is wrong."""
+    run, at = work.run, work.at
     problems: list[str] = []
     async for _ in run.loop("try"):
         with run.step("write"):
             first = (await run.list(at.folder, "playbook.yaml")) == []
-            spec = briefs.author(at, source, statements, first=first, problems=problems, rejected=rejected)
+            spec = briefs.author(at, work.source, work.statements, first=first, problems=problems, rejected=rejected)
             counted(await run.dispatch(spec))
-            draft = await drafted(run, at)
-            problems = draft.problems(at.name, statements)
-            if run.decide(after_checks, len(problems)) is Move.JUDGE:
+            draft = await drafted(work)
+            problems = draft.problems(at.name, work.statements)
+            if run.decide(after_checks, len(problems)) is AfterDraft.JUDGE:
                 return draft
-    reason = f"the draft in {at.folder} does not hold: {told(problems)}"
-    raise Stop(Ending.stopped(reason, "".join(f"{one}\n" for one in problems)))
+    raise Stop(unsound(f"the draft in {at.folder} does not hold", problems))
 
 
-async def drafted(run: Run, at: Layout) -> Draft:
+def unsound(what: str, problems: Sequence[str]) -> Ending:
+    """The end of a run whose draft cannot be used: some of why in its reason, all of it in its output."""
+    return Ending.stopped(f"{what}: {told(problems)}", "".join(f"{one}\n" for one in problems))
+
+
+async def drafted(work: Adoption) -> Draft:
     """The draft as it lies in the workspace."""
+    run, at = work.run, work.at
     found = await run.read(at.yaml, look)
     paths = await run.list(at.roles, "*.md")
     roles = {path.rpartition("/")[2].removesuffix(".md"): (await run.read(path)).text for path in paths}
@@ -162,26 +178,26 @@ async def drafted(run: Run, at: Layout) -> Draft:
     return Draft(found["text"], roles, trace.text, Examined.from_json(found["examined"]))
 
 
-async def judge(run: Run, at: Layout, source: Source, enforced: list[Statement]) -> tuple[Verdict, ...]:
+async def judge(work: Adoption, draft: Draft) -> tuple[StatementVerdict, ...]:
     """What the critic does not accept of the statements that code is said to keep."""
+    enforced = draft.kept(work.statements, Keeper.CODE)
     if not enforced:
         return ()
-    with run.step("judge"):
-        report = counted(await run.dispatch(briefs.critic(at, source, enforced)))
-    return Judging(tuple(one.id for one in enforced)).rejected(report.text(at.verdicts))
+    with work.run.step("judge"):
+        report = counted(await work.run.dispatch(briefs.critic(work.at, work.source, enforced)))
+    return VerdictsOn(tuple(one.id for one in enforced)).rejected(report.text(work.at.verdicts))
 
 
 # -- people
 
 
-async def ask(
-    run: Run, at: Layout, source: Source, statements: tuple[Statement, ...], draft: Draft, *, last: bool
-) -> GateDecision:
+async def ask(work: Adoption, draft: Draft, *, last: bool) -> GateDecision:
     """What a person says to the draft, for exactly the files that they were shown."""
-    await run.write(at.summary, summary(at.name, source, statements, draft))
+    at, statements = work.at, work.statements
+    await work.run.write(at.summary, summary(at.name, work.source, statements, draft))
     rules = [one for one in draft.kept(statements, Keeper.NOBODY) if one.is_rule]
     kept = len(draft.kept(statements, Keeper.CODE))
-    return await run.gate(
+    return await work.run.gate(
         "approve-playbook",
         f"Install {at.name}? Code keeps {kept} of {len(statements)} statements; rules not enforced: {len(rules)}.",
         choices=(
@@ -192,16 +208,16 @@ async def ask(
     )
 
 
-async def install(run: Run, at: Layout, source: Source, statements: tuple[Statement, ...]) -> Ending:
+async def install(work: Adoption) -> Ending:
     """What was approved, put where playbooks are found. Whoever approved may have edited it: it is checked as it is."""
+    run, at, statements = work.run, work.at, work.statements
     with run.step("install"):
-        draft = await drafted(run, at)
+        draft = await drafted(work)
         if problems := draft.problems(at.name, statements):
-            reason = f"the draft in {at.folder} was edited and does not hold: {told(problems)}"
-            return Ending.stopped(reason, "".join(f"{one}\n" for one in problems))
+            return unsound(f"the draft in {at.folder} was edited and does not hold", problems)
         for path in await run.list(at.installed, "**/*"):
             await run.set_aside(path)
-        await run.write(f"{at.installed}/trace.md", trace_page(at.name, source, statements, draft), anew=True)
+        await run.write(f"{at.installed}/trace.md", trace_page(at.name, work.source, statements, draft), anew=True)
         for role, text in draft.roles.items():
             await run.write(f"{at.installed}/agents/{role}.md", text, anew=True)
         await run.write(f"{at.installed}/playbook.yaml", draft.text, anew=True)

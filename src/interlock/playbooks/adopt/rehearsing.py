@@ -12,9 +12,9 @@ from interlock.playbooks.adopt.briefs import RETRIES
 from interlock.playbooks.adopt.draft import examined
 from interlock.playbooks.adopt.inputs import AdoptInputs
 from interlock.playbooks.adopt.playbook import APPROVALS, ROUNDS, TRIES, adopt
-from interlock.playbooks.adopt.source import Part, Source
-from interlock.playbooks.adopt.statements import Kind, Statement
-from interlock.playbooks.adopt.trace import Tracing, places_of, unbound
+from interlock.playbooks.adopt.source import Part, SourceText
+from interlock.playbooks.adopt.statements import Statement, StatementKind
+from interlock.playbooks.adopt.trace import TraceOf, places_of, unbound
 from interlock.testing import (
     ALWAYS,
     ANSWERS,
@@ -122,15 +122,16 @@ def _text(played: Played, path: str) -> str | None:
     return None if content is None else content.decode()
 
 
-def _source(played: Played) -> Source:
+def _source(played: Played) -> SourceText:
     file = played.simulation.inputs.file
-    return Source(file, played.simulation.world.tree.at(0)[file].decode())
+    return SourceText(file, played.simulation.world.tree.at(0)[file].decode())
 
 
 def _statements(played: Played) -> tuple[Statement, ...]:
     entries = json.loads(_text(played, played.simulation.inputs.at.statements) or '{"statements": []}')["statements"]
     return tuple(
-        Statement(one["id"], one["quote"], one["lines"][0], one["lines"][1], Kind(one["kind"])) for one in entries
+        Statement(one["id"], one["quote"], one["lines"][0], one["lines"][1], StatementKind(one["kind"]))
+        for one in entries
     )
 
 
@@ -155,9 +156,9 @@ def installed_holds(played: Played) -> str | None:
     paths = [path for path in played.simulation.world.tree.files if path.startswith(below)]
     roles = {path.removeprefix(below).removesuffix(".md"): _text(played, path) or "" for path in paths}
     statements, trace = _statements(played), _text(played, at.trace) or ""
-    wrong = [*examined(text).problems, *Tracing(statements).problems(trace)]
+    wrong = [*examined(text).problems, *TraceOf(statements).problems(trace)]
     if not wrong:
-        wrong = [*unbound(statements, Tracing(statements).bindings(trace), places_of(text), roles)]
+        wrong = [*unbound(statements, TraceOf(statements).bindings(trace), places_of(text), roles)]
     if not wrong and not _text(played, f"{at.installed}/trace.md"):
         wrong = ["there is no trace beside it"]
     return wrong[0] if wrong else None

@@ -29,7 +29,7 @@ _HEADING = re.compile(r"#{1,6}\s|<\w")
 
 
 @dataclass(frozen=True)
-class Span:
+class Passage:
     """Where a quote stands: its lines, from 1, and its place among the characters that count."""
 
     first: int
@@ -51,7 +51,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceText:
     """A prompt by its path and text."""
 
     path: str
@@ -82,17 +82,17 @@ class Source:
     def _line_at(self, place: int) -> int:
         return self._pieces[bisect_right(self._starts, place) - 1][0]
 
-    def find(self, quote: str, first: int, last: int) -> Span | None:
+    def find(self, quote: str, first: int, last: int) -> Passage | None:
         """Where the quote stands if it begins on line `first` and ends on line `last`."""
         return next(
             (span for span in self._found(quote, first, last) if (span.first, span.last) == (first, last)), None
         )
 
-    def find_anywhere(self, quote: str) -> Span | None:
+    def find_anywhere(self, quote: str) -> Passage | None:
         """Where the quote stands first."""
         return next(self._found(quote, 1, len(self.lines)), None)
 
-    def _found(self, quote: str, first: int, last: int) -> Iterator[Span]:
+    def _found(self, quote: str, first: int, last: int) -> Iterator[Passage]:
         wanted = " ".join(quote.split())
         begin = bisect_left(self._pieces, (first, ""))
         end = bisect_left(self._pieces, (last + 1, ""))
@@ -101,10 +101,10 @@ class Source:
         at, stop = self._starts[begin], self._starts[end - 1] + len(self._pieces[end - 1][1])
         while (at := self._flat.find(wanted, at, stop)) >= 0:
             over = at + len(wanted)
-            yield Span(self._line_at(at), self._line_at(over - 1), at, over)
+            yield Passage(self._line_at(at), self._line_at(over - 1), at, over)
             at += 1
 
-    def left_out(self, spans: Iterable[Span], part: Part) -> dict[int, str]:
+    def left_out(self, spans: Iterable[Passage], part: Part) -> dict[int, str]:
         """The lines of a part with a word that stands in no span, each with what is left out of it."""
         covered = bytearray(len(self._flat))
         for span in spans:

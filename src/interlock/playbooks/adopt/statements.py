@@ -14,10 +14,10 @@ from enum import StrEnum
 from typing import Any
 
 from interlock.playbooks.adopt.listing import entries_in, listed, shown, told
-from interlock.playbooks.adopt.source import Part, Source, Span
+from interlock.playbooks.adopt.source import Part, Passage, SourceText
 
 
-class Kind(StrEnum):
+class StatementKind(StrEnum):
     """What a statement is about."""
 
     ORDER = "order"
@@ -40,7 +40,7 @@ class Kind(StrEnum):
     """What explains: headings, reasons, examples."""
 
 
-RULES = frozenset({Kind.ORDER, Kind.BRANCH, Kind.LIMIT, Kind.GATE, Kind.SCOPE, Kind.OUTPUT})
+RULES = frozenset(set(StatementKind) - {StatementKind.ROLE, StatementKind.ADVICE, StatementKind.CONTEXT})
 """Kinds that code can keep: in the YAML, or not enforced for a reason that people are told."""
 
 
@@ -52,7 +52,7 @@ class Statement:
     quote: str
     first: int
     last: int
-    kind: Kind
+    kind: StatementKind
 
     @property
     def is_rule(self) -> bool:
@@ -63,10 +63,10 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Reading:
+class StatementsOf:
     """What the reader of one part has to write; the `Structure` of its document."""
 
-    source: Source
+    source: SourceText
     part: Part
 
     def problem(self, text: str) -> str | None:
@@ -76,7 +76,7 @@ class Reading:
         """Everything that is wrong with a document, in words for its author."""
         entries, complaints = entries_in(text, "statements")
         found: list[Statement] = []
-        spans: list[Span] = []
+        spans: list[Passage] = []
         for number, entry in enumerate(entries, 1):
             read = self._statement(entry, number)
             if isinstance(read, str):
@@ -107,7 +107,7 @@ class Reading:
         listed = [
             Statement(f"{self.prefix}{number}", " ".join(self.source.lines[line - 1].split()), line, line, kind)
             for number, line in enumerate(self.source.texts(self.part), 1)
-            for kind in [Kind.ORDER if _ITEM.match(self.source.lines[line - 1]) else Kind.CONTEXT]
+            for kind in [StatementKind.ORDER if _ITEM.match(self.source.lines[line - 1]) else StatementKind.CONTEXT]
         ]
         return rendered(listed)
 
@@ -127,13 +127,13 @@ class Reading:
                 return f"{where}: needs id, kind and quote (texts) and lines (two line numbers, from and to)"
         if not re.fullmatch(re.escape(self.prefix) + r"[1-9]\d{0,4}", name):
             return f"{where}: id {shown(name)}; expected {self.prefix}{number}"
-        if kind not in list(Kind):
-            return f"{name}: kind {shown(kind)}; expected one of {', '.join(Kind)}"
+        if kind not in list(StatementKind):
+            return f"{name}: kind {shown(kind)}; expected one of {', '.join(StatementKind)}"
         if not first <= last or first not in self.part or last not in self.part:
             return f"{name}: lines {first} to {last}; expected lines from {self.part.first} to {self.part.last}"
         if not quote.split():
             return f"{name}: the quote is empty"
-        return Statement(name, quote, first, last, Kind(kind))
+        return Statement(name, quote, first, last, StatementKind(kind))
 
     def _misplaced(self, one: Statement) -> str:
         """Why a quote cannot be found where it is said to be, with what stands there."""

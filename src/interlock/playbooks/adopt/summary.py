@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from interlock.documents import one_line
 from interlock.playbooks.adopt.draft import Draft
-from interlock.playbooks.adopt.source import Source
+from interlock.playbooks.adopt.source import SourceText
 from interlock.playbooks.adopt.statements import Statement
 from interlock.playbooks.adopt.trace import Binding, Keeper, keeper, role_line
 
 
-def summary(name: str, source: Source, statements: tuple[Statement, ...], draft: Draft) -> str:
+def summary(name: str, source: SourceText, statements: tuple[Statement, ...], draft: Draft) -> str:
     """How much of a prompt became rules that code keeps, what is left to roles, what is not enforced, and why."""
     bindings = draft.bindings(statements)
     counts = {by: len(draft.kept(statements, by)) for by in Keeper}
@@ -53,7 +53,7 @@ def _listed(statements: Sequence[Statement], bindings: dict[str, Binding]) -> It
         yield f"- {one.id} ({one.kind}, {_where(one)}): {_quoted(one.quote)}: {one_line(bindings[one.id].reason)}"
 
 
-def trace_page(name: str, source: Source, statements: tuple[Statement, ...], draft: Draft) -> str:
+def trace_page(name: str, source: SourceText, statements: tuple[Statement, ...], draft: Draft) -> str:
     """Every statement of the source with what became of it, in the order of the source."""
     bindings = draft.bindings(statements)
     rows = [

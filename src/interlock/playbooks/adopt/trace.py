@@ -16,7 +16,7 @@ from typing import Any
 
 from interlock.documents import Key, YamlDocument
 from interlock.playbooks.adopt.listing import entries_in, listed, shown, told, uneven
-from interlock.playbooks.adopt.source import Source
+from interlock.playbooks.adopt.source import SourceText
 from interlock.playbooks.adopt.statements import Statement
 
 PROSE = frozenset({"task", "instructions", "summary", "help", "question", "words"})
@@ -62,7 +62,7 @@ def rendered(bindings: Iterable[Binding]) -> str:
 
 
 @dataclass(frozen=True)
-class Tracing:
+class TraceOf:
     """What a trace has to cover; the `Structure` of the author's document.
 
     Whether places and words are there is for `Draft` to say, who knows the other files.
@@ -116,7 +116,7 @@ def _binding(entry: Any, number: int) -> Binding | str:
 
 
 @dataclass(frozen=True)
-class Places:
+class YamlPlaces:
     """The places of a YAML text: ``steps[2].at_most``, ``agents.builder.writes``, or below a step by its name,
     ``review.rows[0]``."""
 
@@ -149,9 +149,9 @@ class Places:
 
 
 @lru_cache(maxsize=64)
-def places_of(text: str) -> Places:
+def places_of(text: str) -> YamlPlaces:
     """The places of a text; parsed once, however often they are asked for."""
-    return Places(text)
+    return YamlPlaces(text)
 
 
 def _named(data: Any, above: tuple[Key, ...]) -> Iterator[tuple[str, tuple[Key, ...]]]:
@@ -164,7 +164,7 @@ def _named(data: Any, above: tuple[Key, ...]) -> Iterator[tuple[str, tuple[Key, 
         yield from _named(step, here)
 
 
-def keeper(binding: Binding, places: Places) -> Keeper:
+def keeper(binding: Binding, places: YamlPlaces) -> Keeper:
     """Who keeps a statement that is bound so: code, where one of its places is structure."""
     if binding.role:
         return Keeper.ROLES
@@ -178,7 +178,7 @@ def is_structure(keys: Sequence[Key]) -> bool:
 
 
 def unbound(
-    statements: Iterable[Statement], bindings: Mapping[str, Binding], places: Places, roles: Mapping[str, str]
+    statements: Iterable[Statement], bindings: Mapping[str, Binding], places: YamlPlaces, roles: Mapping[str, str]
 ) -> Iterator[str]:
     """The statements that are bound to nothing, and the rules that only stand in prose."""
     for one in statements:
@@ -200,5 +200,5 @@ def unbound(
 
 def role_line(text: str, words: str) -> int | None:
     """The line of a role on which these words begin."""
-    found = Source("", text).find_anywhere(words)
+    found = SourceText("", text).find_anywhere(words)
     return None if found is None else found.first

@@ -13,7 +13,7 @@ from interlock.playbooks.adopt.listing import entries_in, listed, told, uneven
 
 
 @dataclass(frozen=True)
-class Verdict:
+class StatementVerdict:
     """Whether what was made of a statement is faithful to it, and why."""
 
     id: str
@@ -24,13 +24,13 @@ class Verdict:
         return {"id": self.id, "faithful": self.faithful, "why": self.why}
 
 
-def rendered(verdicts: Iterable[Verdict]) -> str:
+def rendered(verdicts: Iterable[StatementVerdict]) -> str:
     """A document of verdicts."""
     return listed("verdicts", (one.to_json() for one in verdicts))
 
 
 @dataclass(frozen=True)
-class Judging:
+class VerdictsOn:
     """The statements that the critic has to judge, each once; the `Structure` of its document."""
 
     ids: tuple[str, ...]
@@ -45,23 +45,23 @@ class Judging:
         read = [_verdict(entry, number) for number, entry in enumerate(entries, 1)]
         return [
             *(one for one in read if isinstance(one, str)),
-            *uneven((one.id for one in read if isinstance(one, Verdict)), self.ids, "judged"),
+            *uneven((one.id for one in read if isinstance(one, StatementVerdict)), self.ids, "judged"),
         ]
 
-    def rejected(self, text: str) -> tuple[Verdict, ...]:
+    def rejected(self, text: str) -> tuple[StatementVerdict, ...]:
         """What is not faithful, of a document that has no problem."""
         entries, _none = entries_in(text, "verdicts")
         read = (_verdict(entry, number) for number, entry in enumerate(entries, 1))
-        return tuple(one for one in read if isinstance(one, Verdict) and not one.faithful)
+        return tuple(one for one in read if isinstance(one, StatementVerdict) and not one.faithful)
 
     def sample(self) -> str:
-        return rendered(Verdict(name, True, "it says the same") for name in self.ids)
+        return rendered(StatementVerdict(name, True, "it says the same") for name in self.ids)
 
 
-def _verdict(entry: Any, number: int) -> Verdict | str:
+def _verdict(entry: Any, number: int) -> StatementVerdict | str:
     match entry:
         case {"id": str(name), "faithful": bool(faithful), "why": str(why)} if why.split():
-            return Verdict(name, faithful, " ".join(why.split()))
+            return StatementVerdict(name, faithful, " ".join(why.split()))
         case {"id": str(name)}:
             return f"{name}: needs faithful (true or false) and why (a sentence)"
         case _:

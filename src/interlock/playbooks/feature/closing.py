@@ -14,7 +14,7 @@ from interlock.playbooks.feature.decisions import Concluded, Decided, conclusion
 from interlock.playbooks.feature.findings import findings
 from interlock.playbooks.feature.layout import FEATURES
 from interlock.playbooks.feature.members import CT, V
-from interlock.playbooks.feature.plan import Progress
+from interlock.playbooks.feature.plan import TaskProgress
 from interlock.playbooks.feature.work import Work
 
 NONE = "—"
@@ -46,7 +46,7 @@ def unreviewed(work: Work, panel: Panel) -> tuple[list[str], tuple[str, ...]]:
     """What the reviewers want and whose work that is; where they are content, the failed tasks are done again, or else
     the last verification is."""
     if panel.reviewed is Decided.DONE:
-        failed = [work.tasks.listed[one].member for one in work.tasks.of(Progress.FAILED)]
+        failed = [work.tasks.listed[one].member for one in work.tasks.of(TaskProgress.FAILED)]
         last = {one.agent: one.key for one in work.calls.returns}
         return [], tuple(last[member] for member in failed or work.members.names(V)[:1])
     reviews = {name: panel.reviews[name] for name in work.members.weighed_reviewers}

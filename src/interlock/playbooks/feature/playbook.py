@@ -12,7 +12,7 @@ from interlock.playbooks.feature.briefs import RETRIES, Brief
 from interlock.playbooks.feature.calls import Heard, failed_keys, reasons
 from interlock.playbooks.feature.closing import conclude, keep_run_log, report, telemetry_of
 from interlock.playbooks.feature.clusters import Panel, confirm, critics, reviewers, verification
-from interlock.playbooks.feature.decisions import AfterReview, Decided, Result, Said, after_review, valid_slug
+from interlock.playbooks.feature.decisions import AfterReview, ClusterResult, Decided, Said, after_review, valid_slug
 from interlock.playbooks.feature.findings import of_severity
 from interlock.playbooks.feature.members import CT, ENOUGH, MEMBERS, RESEARCH, SEVERITY, Members, R, V
 from interlock.playbooks.feature.settings import FeatureSettings
@@ -121,7 +121,7 @@ async def setup(work: Work) -> None:
 
 
 @dataclass(frozen=True)
-class Gate:
+class ApprovalGate:
     """Where a person approves what agents made: asked as often as its loop has turns, and heard each time."""
 
     loop: str
@@ -151,8 +151,8 @@ class Gate:
         return decision
 
 
-OF_RESEARCH = Gate("research-gate", "approve-research", "the researchers work again, with what you say")
-OF_PLAN = Gate("plan-gate", "approve-plan", "the planner plans again, with what you say")
+OF_RESEARCH = ApprovalGate("research-gate", "approve-research", "the researchers work again, with what you say")
+OF_PLAN = ApprovalGate("plan-gate", "approve-plan", "the planner plans again, with what you say")
 
 
 # -- 1. Research
@@ -179,7 +179,7 @@ async def explore(work: Work, turn: int = 1) -> dict[str, Heard]:
     heard = await work.calls.together(RESEARCH.name, briefs, "A", turn)
     usable = {name: one for name, one in heard.items() if one.done}
     enough = len(usable) >= ENOUGH
-    work.calls.summarize(RESEARCH.called, RESEARCH.name, heard, Result.DONE if enough else Result.ERROR)
+    work.calls.summarize(RESEARCH.called, RESEARCH.name, heard, ClusterResult.DONE if enough else ClusterResult.ERROR)
     if not enough:
         said = f"research: {len(usable)} of {len(rows)} researchers usable; at least {ENOUGH} required"
         raise halt(f"{said} ({reasons(heard)})", failed_keys(heard))
@@ -219,14 +219,14 @@ async def criticise(work: Work) -> None:
     """Critics; their findings go back to the designer once, then to the planner as constraints."""
     run, names = work.run, work.members.names(CT)
     result = await critics(work)
-    if result is Result.NEEDS_REVISION:
+    if result is ClusterResult.NEEDS_REVISION:
         async for _ in run.loop("ct"):
             with run.step("3"):
                 await work.memory.invalidate((*names, "designer"), "design is being revised")
                 brief = work.briefs.designer(work.members.names(RESEARCH), names)
                 await produce(work, replace(brief, round=2), revises=True)
             result = await critics(work)
-    if result is Result.DONE:
+    if result is ClusterResult.DONE:
         return
     run.warn("the critics' findings are not settled; they go to the planner as constraints")
     parts = [await run.read(path) for path in map(work.at.output, names) if path in work.calls.available]

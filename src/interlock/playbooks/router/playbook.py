@@ -22,7 +22,7 @@ from interlock.engine import (
     within_time,
 )
 from interlock.errors import DocumentInvalid
-from interlock.playbooks.router.answers import Answer, ending, judge_return
+from interlock.playbooks.router.answers import ReturnFacts, ending, judge_return
 from interlock.playbooks.router.decisions import (
     ValidatedCommand,
     about_language,
@@ -215,7 +215,7 @@ async def relay(run: Run, task: ValidatedTask, known: Established, report: Repor
     """Stage 3, after the return: judge it, and pass the answer on byte for byte if it counts."""
     answer = report.answer()
     returned = judge_return(
-        Answer(
+        ReturnFacts(
             agent=task.agent.name,
             returns=task.returns,
             content=answer,
