@@ -31,8 +31,9 @@ MAY_IMPORT = {
     "testing": ("engine", *MIDDLE, *FLOOR),
     "playbooks": ("flows", "engine", "settings", "testing", *FLOOR),
     "flows": ("engine", "testing", *FLOOR),
-    "app": ("playbooks", "flows", "engine", "settings", *MIDDLE, *FLOOR),
-    **dict.fromkeys(DOORS, ("app", "playbooks", "flows", "engine", "settings", *MIDDLE, *FLOOR)),
+    "finding": ("flows", "playbooks", "engine", "settings", "telemetry", *FLOOR),
+    "app": ("finding", "playbooks", "engine", "settings", *MIDDLE, *FLOOR),
+    **dict.fromkeys(DOORS, ("app", "finding", "playbooks", "testing", "engine", "settings", *MIDDLE, *FLOOR)),
     "__main__": ("cli",),
 }
 """What each part may import; its own modules always."""

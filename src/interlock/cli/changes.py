@@ -127,14 +127,14 @@ def changes_of(known: KnownRun, lines: Sequence[Line], agent: str | None = None)
 
     Nothing is written for it, not even into the engine's own folder: looking changes nothing.
     """
-    from interlock.playbooks import load
+    from interlock.finding import Library
 
     root, identity = known.folder.root, known.identity
     try:
-        playbook = load(identity.playbook)
+        playbook = Library(root, os.environ).again(identity, ask=False)
         inputs = playbook.parse_inputs(identity.inputs)
         documents = Scope((*playbook.documents(inputs), *playbook.state(inputs)))
-    except InterlockError:  # a playbook that is not here any more: its documents count as files
+    except InterlockError:  # a playbook that is not here any more, or not trusted: its documents count as files
         documents = Scope(())
     texts = _versions(root, accepted_work(known, lines, agent))
     differing = {path: (old, new) for path, (old, new) in sorted(texts.items()) if old != new}

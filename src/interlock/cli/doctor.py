@@ -19,6 +19,7 @@ from interlock.cli.door import Door, finish
 from interlock.cli.output import complain
 from interlock.engine.folder import HOME, RunFolder, known_runs, run_folders, unreadable_runs
 from interlock.errors import ConfigInvalid, InterlockError, Locked
+from interlock.finding import Origin
 from interlock.settings.location import is_repository
 from interlock.telemetry import printable
 
@@ -59,7 +60,7 @@ def doctor(
         bool, typer.Option("--ask/--no-ask", help="Ask each coding agent that runs would use a one-line question.")
     ] = True,
 ) -> int:
-    """Check Python, git, settings, sandbox, agents, roles, snapshots, locks and journals of this workspace."""
+    """Check Python, git, settings, sandbox, agents, roles, playbooks, snapshots, locks and journals here."""
     checks = finish(examine(door, ask=ask))
     broken = any(check.state is Condition.BROKEN for check in checks)
     facts = {"ok": not broken, "workspace": str(door.root), "checks": [asdict(check) for check in checks]}
@@ -92,6 +93,7 @@ async def examine(door: Door, *, ask: bool) -> list[Diagnosis]:
         checks += sandbox(setup.probe, settings, Path(door.environ.get("HOME") or Path.home()))
         checks += await runners(setup, ask=ask)
         checks += roles(setup)
+        checks += own_playbooks(setup)
         checks.append(await uncovered(door.root, settings))
     return [*checks, *locks(door.root), *journals(door.root)]
 
@@ -280,6 +282,23 @@ def roles(setup: FromSettings) -> Iterator[Diagnosis]:
             yield Diagnosis("role", Condition.BROKEN, f"{name}: {source.source}: {source.problem}", "Correct the file.")
     for playbook, count in shipped.items():
         yield Diagnosis("role", Condition.OK, f"{playbook}: {count} shipped roles")
+
+
+def own_playbooks(setup: FromSettings) -> Iterator[Diagnosis]:
+    """The playbooks that do not ship: whether they can be used, who trusts them, and names that are taken twice."""
+    for one in setup.finding.listing():
+        name, remedy = one.found.name, f"Read it, then: interlock validate {one.found.name} --trust"
+        if one.problem is not None:
+            text = f"{name}: {one.problem.where or one.found}: {one.problem.what}"
+            yield Diagnosis("playbook", Condition.BROKEN, text, one.problem.remedy)
+        elif not one.trusted:
+            yield Diagnosis("playbook", Condition.NOTE, f"{name}: {one.found}; not trusted, so it is not used", remedy)
+        elif one.found.origin is not Origin.SHIPPED:
+            yield Diagnosis("playbook", Condition.OK, f"{name}: {one.found}")
+        for text in setup.finding.namesakes(name):
+            yield Diagnosis(
+                "playbook", Condition.NOTE, text, f"Give one of them another name, or ask for it by its path: {name}"
+            )
 
 
 async def uncovered(root: Path, settings: Settings) -> Diagnosis:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import pydoc
 import shlex
 import subprocess
@@ -23,6 +22,7 @@ from interlock.cli.commands import DECIDE, Note, RunName, command, complete_run
 from interlock.cli.door import Door, finish
 from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, ring, write_output
 from interlock.cli.progress import PlainView
+from interlock.cli.trusting import at_terminal
 from interlock.documents.files import read_plain
 from interlock.engine.folder import KnownRun, known_runs
 from interlock.errors import ConfigInvalid, InterlockError, Refused
@@ -62,22 +62,11 @@ def gate_lines(door: Door, run_id: str, gate: Mapping[str, Any], *, commands: bo
 
 def command_lines(door: Door, run_id: str, gate: Mapping[str, Any]) -> list[str]:
     """How to decide at a gate from anywhere, and how to see more of what it is about."""
-    if not can_go_on_here(door.find(run_id)):
+    if not door.library.has(door.find(run_id).identity):
         return ["  decide in the program that runs this playbook: the command line does not have it"]
     names = [str(choice["name"]) for choice in gate["choices"]]
     lines = [f"  decide with: {door.spoken(command)}" for command in _commands(run_id, names)]
     return [*lines, f"  see more: {door.spoken(f'diff {run_id}')}   {door.spoken(f'why {run_id}')}"]
-
-
-def can_go_on_here(known: KnownRun) -> bool:
-    """Whether the command line has the playbook of a run; else only the program that started it can go on."""
-    from interlock.playbooks import load
-
-    try:
-        load(known.identity.playbook)
-    except InterlockError:
-        return False
-    return True
 
 
 def _commands(run_id: str, names: Sequence[str]) -> Iterator[str]:
@@ -173,8 +162,7 @@ def _text_of(known: KnownRun, path: str) -> str | None:
 
 def can_ask(door: Door) -> bool:
     """Whether somebody sits at a terminal who can be asked here and now."""
-    streams = (sys.stdin, sys.stderr)
-    return not door.json and all(stream.isatty() for stream in streams) and os.environ.get("TERM", "") != "dumb"
+    return not door.json and at_terminal()
 
 
 def ask(door: Door, run_id: str, gate: Mapping[str, Any]) -> Answered | None:
@@ -258,7 +246,12 @@ WaitingRun = Annotated[
 GoOn = Annotated[bool, typer.Option("--resume", help="Go on with the run at once, in this process.")]
 
 
-@command("approve", example='interlock approve latest --note "looks good" --resume', honours=("runner",), panel=DECIDE)
+@command(
+    "approve",
+    example='interlock approve latest --note "looks good" --resume',
+    honours=("runner", "trust"),
+    panel=DECIDE,
+)
 def approve(
     door: Door,
     run: WaitingRun = "",
@@ -275,7 +268,7 @@ def approve(
 @command(
     "reject",
     example='interlock reject latest --note "the plan forgets the tests"',
-    honours=("runner",),
+    honours=("runner", "trust"),
     panel=DECIDE,
 )
 def reject(door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = False) -> int:
@@ -290,7 +283,7 @@ def reject(door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = Fal
     return decide(door, run, "reject", note, go_on=resume)
 
 
-@command("answer", example="interlock answer latest stash", honours=("runner",), panel=DECIDE)
+@command("answer", example="interlock answer latest stash", honours=("runner", "trust"), panel=DECIDE)
 def answer(
     door: Door,
     choice: Annotated[

@@ -13,7 +13,6 @@ import typer
 
 from interlock.cli.commands import LOOK, RunName, command
 from interlock.cli.door import Door
-from interlock.cli.gates import can_go_on_here
 from interlock.cli.output import complain, print_journal_line, print_json, print_lines
 from interlock.cli.runs import glance
 from interlock.contracts import Evidence
@@ -132,7 +131,7 @@ def why(
     how = f": {indented(lined(now.how), '  ')}" if now.how else ""
     print_lines([f"{known.identity.run_id} is {now.status}{how}"])
     print_lines([text for line, said in told for text in _explained(known, line, said)])
-    if now.status not in ("complete", "degraded", "running") and can_go_on_here(known):
+    if now.status not in ("complete", "degraded", "running") and door.library.has(known.identity):
         complain(f"go on with: {door.spoken(_way_on(known, lines))}")
     return 0
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,8 @@ from rich.text import Text
 
 from interlock.cli.progress import Board, PlainView, StepStand, Working, title
 from interlock.cli.runs import typical_seconds
-from interlock.playbooks import load
+from interlock.errors import InterlockError
+from interlock.finding import Library
 from interlock.telemetry import INDENT, Telling, Weight, printable, spent
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ class LiveView(PlainView):
 
     def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None:
         usual = typical_seconds(self._root, identity.playbook)
-        self._board.begin(title(identity), lines, usual, load(identity.playbook).steps)
+        self._board.begin(title(identity), lines, usual, self._steps(identity))
         super().begin(identity, lines, resumed=resumed)
         if self._live is None:
             self._live = Live(
@@ -66,6 +68,12 @@ class LiveView(PlainView):
                 redirect_stderr=False,
             )
             self._live.start()
+
+    def _steps(self, identity: Identity) -> Mapping[str, str]:
+        try:
+            return Library(self._root, os.environ).again(identity, ask=False).steps
+        except InterlockError:  # a program runs a playbook that it alone has
+            return {}
 
     def line(self, line: Line) -> None:
         self._board.line(line, about=self._narrator.about(line))

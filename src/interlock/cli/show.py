@@ -11,7 +11,7 @@ import typer
 
 from interlock.cli.commands import LOOK, RunName, command
 from interlock.cli.door import Door
-from interlock.cli.gates import can_go_on_here, gate_lines
+from interlock.cli.gates import gate_lines
 from interlock.cli.output import columns, complain, gate_json, print_json, print_lines
 from interlock.cli.runs import glance, shown_path, started_shown
 from interlock.documents.files import replace_file
@@ -137,7 +137,7 @@ def page(door: Door, known: KnownRun, report: ReportContent, waiting: WaitingGat
         lines.append(f"  continues: {identity.continues}")
     if waiting is not None:
         lines += gate_lines(door, identity.run_id, asdict(waiting))
-    elif now.status in ("interrupted", "waiting") and can_go_on_here(known):
+    elif now.status in ("interrupted", "waiting") and door.library.has(identity):
         lines.append(f"  go on with: {door.spoken(f'resume {identity.run_id}')}")
     lines += ["", *_dispatches(report), ""]
     sums = report.totals

@@ -14,6 +14,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     from interlock.engine.definition import Playbook
 
 FILES = (
@@ -87,11 +89,20 @@ def touches(playbook: Playbook) -> list[Touch]:
     module = sys.modules[playbook.function.__module__]
     package = module.__package__ or ""
     own = PurePath(str(module.__file__)).name
-    sources = [file for file in playbook.folder.iterdir() if file.name.endswith(".py")]
+    sources = list(_sources(playbook.folder))
     if own != WHOLE_FOLDER:
-        sources = [file for file in sources if file.name == own]
-    found = (in_text(file.read_text(encoding="utf-8"), file.name, package) for file in sources)
+        sources = [(path, file) for path, file in sources if path == own]
+    found = (in_text(file.read_text(encoding="utf-8"), path, package) for path, file in sources)
     return sorted((one for some in found for one in some), key=lambda one: (one.file, one.line, one.what))
+
+
+def _sources(folder: Traversable, above: str = "") -> Iterator[tuple[str, Traversable]]:
+    """The Python files below a folder, each with its path there."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _sources(entry, f"{above}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            yield f"{above}{entry.name}", entry
 
 
 def in_text(text: str, file: str, package: str = "") -> list[Touch]:

@@ -46,12 +46,12 @@ from interlock.errors import BadInput, ConfigInvalid, InterlockError, Locked, Re
 from interlock.telemetry import decided_gates, is_cancelled, write_report
 from interlock.workspace import Workspace, open_layers
 
-Again = Callable[[str, Mapping[str, Any]], str]
+Again = Callable[[Playbook, Mapping[str, Any]], str]
 """The command that asks for a playbook with these inputs, as a person types it at the door they came through."""
 
 
-def plainly_again(playbook: str, _inputs: Mapping[str, Any]) -> str:
-    return f"interlock run {playbook}"
+def plainly_again(playbook: Playbook, _inputs: Mapping[str, Any]) -> str:
+    return f"interlock run {playbook.name}"
 
 
 class View(Protocol):
@@ -100,9 +100,9 @@ class Setup(ABC):
     @abstractmethod
     def options(self, playbook: Playbook) -> Options: ...
 
-    def playbook(self, name: str) -> Playbook:
-        """The playbook of this name."""
-        raise ConfigInvalid(f"there is no playbook {name!r} here")
+    def playbook(self, identity: Identity) -> Playbook:
+        """The playbook of a run."""
+        raise ConfigInvalid(f"there is no playbook {identity.playbook!r} here")
 
     def remarks(self) -> Iterable[str]:
         """What people should know before agents are called."""
@@ -166,7 +166,7 @@ class Runs:
         return find_run(self.root, name)
 
     def playbook_of(self, known: KnownRun) -> Playbook:
-        return self.setup.playbook(known.identity.playbook)
+        return self.setup.playbook(known.identity)
 
     @cached_property
     def documents(self) -> Store:
@@ -202,7 +202,7 @@ class Runs:
             how = "was cancelled, and that is final"
             if not is_cancelled(lines):
                 how = f"is {status}: nobody works on it any more who could hear the note"
-            anew = self._again(playbook.name, known.identity.inputs)
+            anew = self._again(playbook, known.identity.inputs)
             raise Refused(f"run {known.identity.run_id} {how}", remedy=f"Start anew: {anew} --new-run")
         if over:
             return self._already_ended(known)
@@ -265,7 +265,7 @@ class Runs:
                     playbook.complete(inputs)
                     if playbook.complete
                     else f"{playbook.name} {key} is complete (run {last.identity.run_id})",
-                    remedy=f"To run it again: {self._again(playbook.name, playbook.inputs_json(inputs))} --new-run",
+                    remedy=f"To run it again: {self._again(playbook, playbook.inputs_json(inputs))} --new-run",
                 )
             case _ if last:
                 raise Refused(
@@ -397,7 +397,9 @@ class Runs:
         self.view.begin(identity, journal.lines, resumed=resume > 0)
         journal.listen(self.view.line)
         if resume:
-            journal.append("run.resumed", data={"n": resume, "version": __version__, **call.said})
+            changed = playbook.source.changes(identity.source) if playbook.source and identity.source else ()
+            facts = {"playbook_changed": list(changed)} if changed else {}
+            journal.append("run.resumed", data={"n": resume, "version": __version__, **facts, **call.said})
             if call.accept_recorded:
                 journal.append("divergence.accepted", data={})
         try:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from interlock.flows import outcomes, texts
 from interlock.flows.reading import Problems
 from interlock.flows.tree import (
+    Agent,
     AgentStep,
     AskStep,
     CallStep,
@@ -38,6 +39,7 @@ Known = Mapping[str, tuple[str, ...]]
 FINDINGS, TURN, MEMBER = "findings", "turn", "member"
 MOST_COMBINATIONS = 20_000
 LISTED = 12
+NOBODY = Agent("")
 
 
 @dataclass
@@ -148,6 +150,12 @@ class _Walk:
     def _work(self, step: AgentStep, known: Known, more: Mapping[str, str] | None = None) -> None:
         if step.agent and step.agent not in self.agents:
             self.problems.unknown(step.at, "the agent", step.agent, self.agents)
+        elif self.agents.get(step.agent, NOBODY).judges == "running" and not step.produces:
+            self.problems.add(
+                step.at,
+                f"{step.agent!r} judges by running, and writes down nothing",
+                expected="produces: the document in which it shows what it ran",
+            )
         self.called.add(step.agent)
         for text in (step.task, *step.reads, *(product.path for product in step.produces)):
             self._text(text, known, more)

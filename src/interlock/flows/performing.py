@@ -27,8 +27,7 @@ from interlock.engine import (
     Stop,
     Table,
 )
-from interlock.errors import ConfigInvalid
-from interlock.flows import calls, outcomes, texts
+from interlock.flows import calls, handover, outcomes, texts
 from interlock.flows.checking import FINDINGS, MEMBER, TURN, row_for
 from interlock.flows.tree import (
     Agent,
@@ -151,7 +150,9 @@ class Performance:
             parts += (self.found or self.before) if name == FINDINGS else self.said.get(name, ())
         return tuple(dict.fromkeys(parts))
 
-    def _settle(self, step: Step, word: str, said: Sequence[Quoted], because: tuple[str, ...] = ()) -> None:
+    def _settle(
+        self, step: Step, word: str, said: Sequence[Quoted], *, why: str = "", because: tuple[str, ...] = ()
+    ) -> None:
         """A step is over: its outcome is known to texts and tables; what nobody asks about has to have gone well."""
         self.outcomes[step.name] = word
         self.said[step.name] = tuple(said)
@@ -159,7 +160,7 @@ class Performance:
         if word != words[0] and not isinstance(step, AskStep):
             self.found += said or (Quoted(f"{step.name}: {word}", "Nothing was said."),)
         if step.name not in self.asked and word not in outcomes.going_on(step, words):
-            reason = f"{step.name}: {word}" + (f", {first}" if (first := _first_line(said)) else "")
+            reason = ", ".join(filter(None, (f"{step.name}: {word}", why or _first_line(said))))
             stopped = isinstance(step, AskStep)
             raise Stop(Ending.stopped(reason) if stopped else Ending.failed(reason, because=because))
 
@@ -182,8 +183,9 @@ class Performance:
 
     def _report(self, step: AgentStep, report: Report) -> None:
         word = calls.outcome(report, self.agents[step.agent])
-        said = calls.words(report) or str(report.reason or "")
-        self._settle(step, word, (Quoted(f"{step.name}: {word}", said),), (report.key,))
+        why = "; ".join(report.complaints) or report.detail or str(report.reason or "")
+        said = Quoted(f"{step.name}: {word}", calls.words(report) or why)
+        self._settle(step, word, (said,), why=why, because=(report.key,))
 
     def _together(self, step: Together, reports: Mapping[str, Report]) -> None:
         for member in step.members:
@@ -230,7 +232,7 @@ class Performance:
     async def _call(self, step: CallStep) -> None:
         other = self.called[step.playbook]
         given = {texts.word(name): texts.fill(text, self.values) for name, text in step.inputs.items()}
-        ending = await self.run.call(other, other.inputs(**_as_asked(other, given)))
+        ending = await self.run.call(other, handover.inputs(other, given))
         output = ending.output if isinstance(ending.output, str) else ending.output.decode("utf-8", "replace")
         said = "\n".join(filter(None, (ending.reason, output)))
         self._settle(step, ending.status.value, (Quoted(f"{step.name}: {ending.status}", said),))
@@ -281,25 +283,6 @@ class Performance:
             if red:
                 return Ending.failed(f"{name} must pass, and does not: {red[0]}", output)
         return Ending.complete(output, said)
-
-
-def _as_asked(other: Playbook, given: Mapping[str, str]) -> dict[str, Any]:
-    """Texts as the types that another playbook asks for."""
-    from interlock.engine.asking import questions
-
-    made: dict[str, Any] = {}
-    for question in questions(other.inputs):
-        if (text := given.get(question.field)) is None:
-            continue
-        if question.many:
-            made[question.field] = tuple(text.splitlines())
-        elif question.kind is bool:
-            made[question.field] = text.lower() in ("true", "yes")
-        elif question.kind is int and not text.lstrip("-").isdigit():
-            raise ConfigInvalid(f"{other.name} wants a number for {question.field}", expected="a number", found=text)
-        else:
-            made[question.field] = question.kind(text)
-    return made
 
 
 def _output(result: CommandResult) -> str:

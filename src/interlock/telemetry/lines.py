@@ -348,7 +348,10 @@ def _called(line: LineLike, data: Mapping[str, Any]) -> Telling:
 
 def _resumed(line: LineLike, data: Mapping[str, Any]) -> Telling:
     note = f", {printable(data['who'])} says: {lined(data['note'])}" if data.get("note") else ""
-    return Telling(f"run resumed ({data['n']}){note}")
+    if not (changed := [printable(one) for one in data.get("playbook_changed", ())]):
+        return Telling(f"run resumed ({data['n']}){note}")
+    since = f"; the playbook changed since the run began: {', '.join(changed)}"
+    return Telling(f"run resumed ({data['n']}){note}{since}", Weight.ATTENTION)
 
 
 def _warning(line: LineLike, data: Mapping[str, Any]) -> Telling:
