@@ -40,6 +40,7 @@ HOMES = {
     "answer": "gates",
     "cancel": "gates",
     "init": "init",
+    "adopt": "adopt",
     "validate": "init",
     "rehearse": "rehearse",
     "playbooks": "playbooks",

@@ -103,11 +103,16 @@ def command_for(
     playbook: Playbook,
     word: str,
     *,
-    verb: str = "run",
+    spoken: str = "run {}",
     do: Callable[[Door, Playbook, Mapping[str, Any]], int] | None = None,
     honours: tuple[str, ...] = STARTS,
+    panel: str | None = None,
 ) -> Any:
-    """The command that runs a playbook, or does something else with what is asked of it, asked for by this word."""
+    """The command that runs a playbook, or does something else with what is asked of it, asked for by this word.
+
+    Args:
+        spoken: what is typed for it, where it has a door of its own.
+    """
     asked = [*playbook.questions(playbook.inputs), *playbook.questions(playbook.flags)]
 
     def run(door: Door, **said: Any) -> int:
@@ -116,7 +121,8 @@ def command_for(
     here = inspect.Parameter("door", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     run.__signature__ = inspect.Signature([here, *parameters(asked)])  # type: ignore[attr-defined]
     run.__doc__ = playbook.summary
-    return command(word, example=f"interlock {verb} {word} {playbook.first}".rstrip(), honours=honours)(run)
+    example = f"interlock {spoken.format(word)} {playbook.first}".rstrip()
+    return command(word, example=example, honours=honours, panel=panel)(run)
 
 
 class Moving(TyperCommand):
@@ -164,7 +170,8 @@ def _annotation(question: Question) -> Any:
     if option.metavar:
         how["metavar"] = option.metavar
     if option.argument:
-        return Annotated[list[str] if question.required else list[str] | None, typer.Argument(**how)]
+        words: Any = Path if option.file else list[str]
+        return Annotated[words if question.required else words | None, typer.Argument(**how)]
     kind: Any = Path if option.file else Literal[question.choices] if question.choices else question.kind
     return Annotated[
         (list[kind] if question.many else kind) | None,
@@ -174,12 +181,12 @@ def _annotation(question: Question) -> Any:
 
 def _taken(door: Door, question: Question, value: Any) -> Any:
     """What was typed, as the playbook wants it."""
-    if question.option.argument:
-        return " ".join(value) if value else None
     if question.option.file and value is not None:
         from interlock.documents import relative
 
         return relative(door.root, value if door.workspace is not None else Path.cwd() / value)
+    if question.option.argument:
+        return " ".join(value) if value else None
     if question.denies and value is not None:
         return not value
     return value or None if question.many else value
