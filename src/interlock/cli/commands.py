@@ -28,6 +28,7 @@ WORKSHOP: Final = "Set up and check"
 HOMES = {
     "run": "run",
     "resume": "run",
+    "watch": "watch",
     "runs": "runs",
     "logs": "history",
     "report": "show",
@@ -148,7 +149,7 @@ Budget = Annotated[
     float | None,
     typer.Option("--budget", metavar="USD", min=0.0, help="Wait for a person before spending more than this."),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Tell the bookkeeping too.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Tell the bookkeeping too, and what agents say and do.")]
 AcceptBaseline = Annotated[
     bool,
     typer.Option(
@@ -159,8 +160,12 @@ NoPreflight = Annotated[
     bool, typer.Option("--no-preflight", help="Call agents without looking first whether they and the commands work.")
 ]
 
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Go on in the background, as a process of its own; see: interlock watch.")
+]
+
 HELP = {"help_option_names": ["-h", "--help"]}
-CARRIES = ("runner", "dry_run", "take_over", "budget", "accept_baseline", "no_preflight", "verbose")
+CARRIES = ("runner", "dry_run", "take_over", "budget", "accept_baseline", "no_preflight", "verbose", "detach")
 """What commands honour that carry a run on."""
 STARTS = (*CARRIES, "new_run")
 """What commands honour that start one."""
@@ -195,6 +200,7 @@ _ON_REQUEST = {
     "accept_baseline": (AcceptBaseline, False),
     "no_preflight": (NoPreflight, False),
     "verbose": (Verbose, False),
+    "detach": (Detach, False),
 }
 _BEFORE = (*_ALWAYS, "runner", "dry_run")
 """Options that may also stand before the command."""

@@ -56,6 +56,7 @@ class Door:
     accept_baseline: bool = False
     no_preflight: bool = False
     verbose: bool = False
+    detach: bool = False
 
     @classmethod
     def of(cls, occasion: Occasion, own: Mapping[str, Any]) -> Door:

@@ -143,8 +143,8 @@ def here(text: str, occasion: Occasion) -> str:
 
 
 _COMMAND = re.compile(
-    r"\binterlock (?=(?:run|resume|show|logs|report|diff|why|approve|reject|answer|cancel|recover|runs|init|validate"
-    r"|doctor|rehearse)\b)"
+    r"\binterlock (?=(?:run|resume|watch|show|logs|report|diff|why|approve|reject|answer|cancel|recover|runs|init"
+    r"|validate|doctor|rehearse)\b)"
 )
 
 

@@ -66,18 +66,29 @@ def journal(known: Known, *, follow: bool) -> Iterator[tuple[bytes, Line]]:
 
     The file is read as it grows: the process that writes it may be any other one.
     """
-    path = known.folder.path / "journal.jsonl"
-    position, number, ended = 0, 0, False
+    reader, ended = JournalReader(known), False
     while True:
-        for raw in _fresh(path, position):
-            position += len(raw) + 1
-            number += 1
-            line = _parsed(raw, path, number)
+        for raw, line in reader.fresh():
             ended = line.event == "run.end" or (ended and line.event not in ("run.reopened", "run.resumed"))
             yield raw, line
         if not follow or ended:
             return
         time.sleep(POLL_S)
+
+
+class JournalReader:
+    """A journal as it grows, read from its beginning."""
+
+    def __init__(self, known: Known) -> None:
+        self._path = known.folder.path / "journal.jsonl"
+        self._position = self._number = 0
+
+    def fresh(self) -> Iterator[tuple[bytes, Line]]:
+        """The lines that came since the last look, each as its bytes and as a line."""
+        for raw in _fresh(self._path, self._position):
+            self._position += len(raw) + 1
+            self._number += 1
+            yield raw, _parsed(raw, self._path, self._number)
 
 
 def _fresh(path: Path, position: int) -> list[bytes]:

@@ -17,8 +17,10 @@ from rich.text import Text
 
 from interlock.cli.progress import Board, PlainView, Stand, Working, title
 from interlock.cli.runs import typical_seconds
+from interlock.engine.journal import stamp_now
+from interlock.errors import InterlockError
 from interlock.playbooks import load
-from interlock.telemetry import INDENT, Told, Weight, printable, spent
+from interlock.telemetry import INDENT, Told, Weight, printable, seconds_between, spent
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
@@ -56,6 +58,23 @@ class LiveView(PlainView):
         usual = typical_seconds(self._root, identity.playbook)
         self._board.begin(title(identity), lines, usual, load(identity.playbook).steps)
         super().begin(identity, lines, resumed=resumed)
+        self._draw()
+
+    def join(self, identity: Identity, lines: list[Line]) -> None:
+        try:
+            steps = load(identity.playbook).steps
+        except InterlockError:  # only the program that runs it has this playbook
+            steps = {}
+        self._board.begin(title(identity), [], typical_seconds(self._root, identity.playbook), steps)
+        super().join(identity, lines)
+        self._board.ago = 0.0
+        self._draw()
+
+    def pass_by(self, line: Line) -> None:
+        self._board.ago = max(0.0, seconds_between(line.ts, stamp_now()))
+        self._board.line(line, about=self._narrator.about(line))
+
+    def _draw(self) -> None:
         if self._live is None:
             self._live = Live(
                 Picture(self._board),
@@ -77,6 +96,7 @@ class LiveView(PlainView):
 
     def news(self, key: str, news: AgentNews) -> None:
         self._board.news(key, news)
+        super().news(key, news)
 
     def say(self, text: str | bytes) -> None:
         """stdout may be the same terminal: the view steps aside while the output is written."""
