@@ -22,7 +22,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
     def arrange(error: BaseException) -> Path:
-        def glances(_root: Path) -> None:
+        def glances(_root: Path, _playbook: str | None) -> None:
             raise error
 
         monkeypatch.setattr("interlock.cli.runs.glances", glances)

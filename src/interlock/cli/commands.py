@@ -163,6 +163,15 @@ NoPreflight = Annotated[
 Detach = Annotated[
     bool, typer.Option("--detach", help="Go on in the background, as a process of its own; see: interlock watch.")
 ]
+Fields = Annotated[
+    str | None,
+    typer.Option(
+        "--fields",
+        metavar="NAME,...",
+        help="With --json, which this implies: only these fields; of a field in a field, as totals.cost_usd.",
+        show_default=False,
+    ),
+]
 
 HELP = {"help_option_names": ["-h", "--help"]}
 CARRIES = ("runner", "dry_run", "take_over", "budget", "accept_baseline", "no_preflight", "verbose", "detach")
@@ -179,6 +188,16 @@ RunName = Annotated[
         show_default=False,
     ),
 ]
+LatestRun = Annotated[
+    str,
+    typer.Argument(
+        metavar="[RUN]",
+        help="The run: its id, the beginning of it, or 'latest', which is the default.",
+        autocompletion=complete_run,
+        show_default=False,
+    ),
+]
+"""For commands that only look: without a name the run that began last is meant."""
 Note = Annotated[
     str,
     typer.Option(
@@ -201,6 +220,7 @@ _ON_REQUEST = {
     "no_preflight": (NoPreflight, False),
     "verbose": (Verbose, False),
     "detach": (Detach, False),
+    "fields": (Fields, None),
 }
 _BEFORE = (*_ALWAYS, "runner", "dry_run")
 """Options that may also stand before the command."""

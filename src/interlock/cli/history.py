@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from interlock.cli.commands import LOOK, RunName, command
+from interlock.cli.commands import LOOK, LatestRun, command
 from interlock.cli.door import Door
 from interlock.cli.gates import can_go_on_here
-from interlock.cli.output import complain, print_journal_line, print_json, print_lines
+from interlock.cli.output import complain, print_journal_line, print_lines
 from interlock.cli.runs import glance
 from interlock.contracts import Evidence
 from interlock.documents.files import open_plain, read_plain
@@ -46,7 +46,7 @@ LAST = 8
 @command("logs", example="interlock logs latest --follow", honours=("verbose",), panel=LOOK)
 def logs(
     door: Door,
-    run: RunName,
+    run: LatestRun = "latest",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until the run ends.")] = False,
 ) -> int:
     """Print what happened in a run, event by event; with --json the journal's own lines."""
@@ -115,10 +115,10 @@ def _parsed(raw: bytes, path: Path, number: int) -> Line:
         raise JournalDamaged(f"journal line {number} is not a journal line", path=str(path), line=number) from error
 
 
-@command("why", example="interlock why latest", panel=LOOK)
+@command("why", example="interlock why latest", honours=("fields",), panel=LOOK)
 def why(
     door: Door,
-    run: RunName,
+    run: LatestRun = "latest",
     step: Annotated[
         str,
         typer.Argument(metavar="[STEP]", help="A step, an agent, an item or a key of the journal.", show_default=False),
@@ -137,7 +137,7 @@ def why(
         )
     told = moves if step else moves[-LAST:]
     if door.json:
-        print_json({"run_id": known.identity.run_id, "because": [_facts(known, line) for line, _ in told]})
+        door.give({"run_id": known.identity.run_id, "because": [_facts(known, line) for line, _ in told]})
         return 0
     now = glance(known)
     how = f": {indented(lined(now.how), '  ')}" if now.how else ""

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 from interlock.agents.records import TranscriptReader
-from interlock.cli.commands import RUN, RunName, command
+from interlock.cli.commands import RUN, LatestRun, command
 from interlock.cli.door import Door
 from interlock.cli.failures import INTERRUPTED, failed
 from interlock.cli.gates import command_lines
@@ -36,7 +36,7 @@ TAIL = 4_000
 
 
 @command("watch", example="interlock watch latest", honours=("verbose",), panel=RUN)
-def watch(door: Door, run: RunName) -> int:
+def watch(door: Door, run: LatestRun = "latest") -> int:
     """Watch a run that another process executes, with what its agents say and do.
 
     It ends when no process works on the run any more, with the run's exit code. Ctrl-C ends the watching only. With
