@@ -119,7 +119,7 @@ def test_every_command_has_help_with_an_example() -> None:
     top: Any = typer.main.get_command(commands.build())
     found = {**top.commands, **top.commands["run"].commands}
     expected = {"run", "runs", "show", "logs", "report", "approve", "reject", "answer", "resume", "cancel"}
-    expected |= {"diff", "why"}
+    expected |= {"diff", "why", "watch"}
     assert set(top.commands) == expected | {"rehearse", "validate", "doctor", "init", "recover"}
     for name, one in found.items():
         assert one.help, name

@@ -174,7 +174,8 @@ def _text_of(known: Known, path: str) -> str | None:
 def can_ask(door: Door) -> bool:
     """Whether somebody sits at a terminal who can be asked here and now."""
     streams = (sys.stdin, sys.stderr)
-    return not door.json and all(stream.isatty() for stream in streams) and os.environ.get("TERM", "") != "dumb"
+    attended = all(stream is not None and stream.isatty() for stream in streams)  # a closed stdin is None
+    return not door.json and attended and os.environ.get("TERM", "") != "dumb"
 
 
 def ask(door: Door, run_id: str, gate: Mapping[str, Any]) -> Answered | None:
