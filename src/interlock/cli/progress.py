@@ -16,7 +16,7 @@ from interlock.cli.output import complain, write_output
 from interlock.telemetry import (
     INDENT,
     Narrator,
-    Told,
+    Telling,
     Weight,
     clock,
     in_words,
@@ -50,7 +50,7 @@ class PlainView:
         self._keep = keep_output
         self._verbose = verbose
         self._narrator = Narrator()
-        self._held: list[tuple[str, Told]] | None = None
+        self._held: list[tuple[str, Telling]] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -67,7 +67,9 @@ class PlainView:
             self._narrator.tell(line)
         if resumed:
             occasion.run_id, occasion.started_at = identity.run_id, identity.started_at
-        self.show(clock_now(), Told(f"{title(identity)}: run {identity.run_id} {'goes on' if resumed else 'starts'}"))
+        self.show(
+            clock_now(), Telling(f"{title(identity)}: run {identity.run_id} {'goes on' if resumed else 'starts'}")
+        )
 
     def join(self, identity: Identity, lines: list[Line]) -> None:
         """Begin in the middle of a run that another process executes; the last of what happened so far is told."""
@@ -80,7 +82,7 @@ class PlainView:
             told.append((clock(line.ts), self._narrator.tell(line)))
         known = [(at, one) for at, one in told if self._verbose or one.weight is not Weight.DETAIL]
         before = f"; its last {LAST} of {len(known)} events" if len(known) > LAST else ""
-        self.show(clock_now(), Told(f"{title(identity)}: run {identity.run_id}{before}"))
+        self.show(clock_now(), Telling(f"{title(identity)}: run {identity.run_id}{before}"))
         for at, one in known[-LAST:]:
             self.show(at, one)
 
@@ -104,7 +106,7 @@ class PlainView:
 
     def tell_news(self, key: str, news: AgentNews) -> None:
         if text := spoken_news(news.kind, news.data):
-            self.show(clock_now(), Told(f"{member_of(key)}: {text}", Weight.DETAIL))
+            self.show(clock_now(), Telling(f"{member_of(key)}: {text}", Weight.DETAIL))
 
     def say(self, text: str | bytes) -> None:
         self.said.append(text)
@@ -112,7 +114,7 @@ class PlainView:
             write_output(text)
 
     def remark(self, text: str) -> None:
-        self.show(clock_now(), Told(text, Weight.ATTENTION))
+        self.show(clock_now(), Telling(text, Weight.ATTENTION))
 
     def close(self, *, failed: bool) -> None:
         """The end: what was held is shown, unless an error says it all."""
@@ -120,13 +122,13 @@ class PlainView:
             self._release()
         self._held = None
 
-    def show(self, at: str, told: Told) -> None:
+    def show(self, at: str, told: Telling) -> None:
         if self._held is None:
             self.write(at, told)
         else:
             self._held.append((at, told))
 
-    def write(self, at: str, told: Told) -> None:
+    def write(self, at: str, told: Telling) -> None:
         complain(f"{at}  {indented(told.text, INDENT)}")
 
     def _release(self) -> None:
@@ -167,7 +169,7 @@ def view_for(door: Door) -> PlainView:
 # -- the steps of a playbook as a row: what is behind it, where it is, what lies before it
 
 
-class Stand(StrEnum):
+class StepStand(StrEnum):
     DONE = "done"
     SKIPPED = "skipped"
     NOW = "now"
@@ -194,23 +196,23 @@ class Pipeline:
         self._seen.add(found)
         self.now = found
 
-    def __iter__(self) -> Iterator[tuple[str, Stand]]:
+    def __iter__(self) -> Iterator[tuple[str, StepStand]]:
         """Each step's title, and how it stands."""
         behind = self.now is not None
         for name, title in self.steps.items():
             if name == self.now:
                 behind = False
-                yield title, Stand.NOW
+                yield title, StepStand.NOW
             elif behind:
-                yield title, Stand.DONE if name in self._seen else Stand.SKIPPED
+                yield title, StepStand.DONE if name in self._seen else StepStand.SKIPPED
             else:
-                yield title, Stand.AHEAD
+                yield title, StepStand.AHEAD
 
     @property
     def share(self) -> float:
         """How much of the way is behind it, from 0 to 1; every step that is not skipped counts the same."""
-        stands = [stand for _, stand in self if stand is not Stand.SKIPPED]
-        return stands.count(Stand.DONE) / len(stands) if stands else 0.0
+        stands = [stand for _, stand in self if stand is not StepStand.SKIPPED]
+        return stands.count(StepStand.DONE) / len(stands) if stands else 0.0
 
 
 # -- what works right now, kept from journal lines and news
@@ -321,7 +323,7 @@ class Board:
         gone = self.pipeline.share - self._begun_at
         return self.elapsed_s / gone * (1 - self.pipeline.share) if gone >= _ENOUGH else None
 
-    def steps(self) -> list[tuple[str, Stand]]:
+    def steps(self) -> list[tuple[str, StepStand]]:
         with self._lock:
             return list(self.pipeline)
 

@@ -20,7 +20,7 @@ from interlock.cli.commands import LOOK, command
 from interlock.cli.door import Door
 from interlock.cli.output import columns, complain
 from interlock.documents.files import read_plain
-from interlock.engine.folder import HOME, Known, known_runs, unreadable_runs
+from interlock.engine.folder import HOME, KnownRun, known_runs, unreadable_runs
 from interlock.engine.head import HeadFile
 from interlock.engine.journal import Line
 from interlock.telemetry import State, in_words, printable, seconds_between, standing
@@ -55,7 +55,7 @@ class Glance:
         return self.run_id, self.playbook, key, self.status, started, took, dispatches
 
 
-class Shown(StrEnum):
+class ListedAs(StrEnum):
     """How a run in the list can stand."""
 
     RUNNING = "running"
@@ -73,7 +73,7 @@ class Shown(StrEnum):
 def runs(
     door: Door,
     status: Annotated[
-        list[Shown] | None, typer.Option("--status", help="Only runs that stand so; may be repeated.")
+        list[ListedAs] | None, typer.Option("--status", help="Only runs that stand so; may be repeated.")
     ] = None,
     playbook: Annotated[
         str | None,
@@ -106,7 +106,7 @@ def glances(root: Path, playbook: str | None = None) -> Iterator[Glance]:
             yield glance(known, live)
 
 
-def glance(known: Known, live: Mapping[str, str] | None = None) -> Glance:
+def glance(known: KnownRun, live: Mapping[str, str] | None = None) -> Glance:
     """How one run stands, from the end of its journal and from its lock."""
     identity, folder = known.identity, known.folder
     known_lines = HeadFile(folder.path).read()

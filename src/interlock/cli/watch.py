@@ -21,12 +21,12 @@ from interlock.cli.output import complain, print_journal_line, print_json, print
 from interlock.cli.progress import PlainView, can_draw, view_for
 from interlock.cli.result import deliver
 from interlock.cli.runs import running, told
-from interlock.engine.folder import Known
+from interlock.engine.folder import KnownRun
 from interlock.engine.journal import Line
 from interlock.engine.lifecycle import ending_of
 from interlock.engine.model import Status
 from interlock.engine.playing import Finished
-from interlock.telemetry import INDENT, Told, indented, standing, waiting_gate
+from interlock.telemetry import INDENT, Telling, indented, standing, waiting_gate
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
@@ -46,9 +46,9 @@ def watch(door: Door, run: LatestRun = "latest") -> int:
     run_id = known.identity.run_id
     try:
         if door.json:
-            follow(known, Objects())
+            follow(known, ForPrograms())
         else:
-            with view_for(door) if can_draw() and sys.stdout.isatty() else Lines(door) as view:
+            with view_for(door) if can_draw() and sys.stdout.isatty() else LinesView(door) as view:
                 follow(known, Onlooker(door, known, view))
     except KeyboardInterrupt:
         door.occasion.run_id = run_id
@@ -69,7 +69,7 @@ class Audience(Protocol):
     def news(self, key: str, news: AgentNews) -> None: ...
 
 
-def follow(known: Known, audience: Audience) -> None:
+def follow(known: KnownRun, audience: Audience) -> None:
     """Tell the audience what happens, for as long as a process works on the run."""
     journal, agents = JournalReader(known), dict[str, TranscriptReader]()
 
@@ -106,11 +106,11 @@ def follow(known: Known, audience: Audience) -> None:
             audience.line(raw, line)
 
 
-def is_at_work(known: Known) -> bool:
+def is_at_work(known: KnownRun) -> bool:
     return known.identity.run_id in running(known.folder.root)
 
 
-def as_left(known: Known) -> Finished:
+def as_left(known: KnownRun) -> Finished:
     """How a run stands on which nobody works, as the process that left it said it."""
     identity, lines = known.identity, known.folder.lines()
     ending, waiting = ending_of(lines, known.folder.objects), waiting_gate(lines)
@@ -128,7 +128,7 @@ def as_left(known: Known) -> Finished:
     )
 
 
-class Objects:
+class ForPrograms:
     """For programs: a JSON object on each line of stdout."""
 
     def join(self, lines: list[tuple[bytes, Line]]) -> None:
@@ -145,7 +145,7 @@ class Objects:
 class Onlooker:
     """For people: a view, as if the run were executed here."""
 
-    def __init__(self, door: Door, known: Known, view: PlainView) -> None:
+    def __init__(self, door: Door, known: KnownRun, view: PlainView) -> None:
         self._door, self._known, self._view = door, known, view
 
     def join(self, lines: list[tuple[bytes, Line]]) -> None:
@@ -169,7 +169,7 @@ class Onlooker:
         self._view.news(key, news)
 
 
-class Lines(PlainView):
+class LinesView(PlainView):
     """A plain line on stdout for every event, and for what agents say and do."""
 
     def __init__(self, door: Door) -> None:
@@ -178,5 +178,5 @@ class Lines(PlainView):
     def news(self, key: str, news: AgentNews) -> None:
         self.tell_news(key, news)
 
-    def write(self, at: str, told: Told) -> None:
+    def write(self, at: str, told: Telling) -> None:
         print_lines([f"{at}  {indented(told.text, INDENT)}"])
