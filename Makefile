@@ -11,7 +11,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-ver
 	--no-header --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all test-agents lint format bench docs lock clean
+.PHONY: help venv demo test test-all test-agents mutants lint format bench docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ test-all: $(INSTALLED) ## run all tests: crash sweeps, whole runs and rehearsals
 test-agents: $(INSTALLED) ## install the pinned real agents from npm, run their tests (CLIENTS="codex" for some)
 	$(BIN)/python -m tools.clients install $(CLIENTS)
 	INTERLOCK_TEST_CLIENTS="$(or $(CLIENTS),all)" $(BIN)/python -m pytest -n auto -m agents $(ARGS)
+
+mutants: $(INSTALLED) ## change the pure modules here and there: do their tests notice? (ARGS="--all" for every change)
+	$(BIN)/python -m tools.mutants $(ARGS)
 
 lint: $(INSTALLED) ## check style, types, layers, generated pages
 	$(BIN)/ruff check .

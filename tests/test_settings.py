@@ -21,8 +21,8 @@ from interlock.settings import (
     FILE_NAME,
     PROTOCOL_VARIABLES,
     READY_RUNNERS,
+    AnyProgram,
     CodingAgent,
-    Command,
     SandboxSettings,
     Scripted,
     Settings,
@@ -96,7 +96,7 @@ def test_no_file_gives_the_defaults(tmp_path: Path) -> None:
 def test_the_example_of_the_design_loads(tmp_path: Path) -> None:
     """The documented example means what it says."""
     loaded = load(tmp_path, EXAMPLE)
-    assert loaded.runner_named("mine") == Command(
+    assert loaded.runner_named("mine") == AnyProgram(
         type="command", argv=("python3", "tools/agent.py", "{agent}"), env={"MODEL": "small"}
     )
     assert loaded.agents["ct-security"].writes == ("docs/**",)

@@ -12,9 +12,10 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from interlock.engine import Options, Rehearsal
+from interlock.engine import Options
 from interlock.engine.tracing import Trace
 from interlock.playbooks import NAMES, load
+from interlock.testing import Rehearsal
 
 PAGES = Path(__file__).parent.parent / "docs" / "playbooks"
 FAULTS = 1

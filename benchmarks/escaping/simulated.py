@@ -24,12 +24,13 @@ from escaping.evidence import (
     whole_lines,
 )
 from interlock.agents.runner import AgentRequest
-from interlock.engine import ALWAYS, CRASH, STANDARD, Act, Options, Played, Rehearsal, Simulation
-from interlock.engine.deviations import PEOPLES_WORDS, Deviation
+from interlock.engine import Options
+from interlock.engine.deviations import PEOPLES_WORDS
 from interlock.engine.playing import Finished
 from interlock.engine.simulation import Crash, MemoryLayer
 from interlock.playbooks.ticket.rehearsing import BRANCH
 from interlock.telemetry import waiting_gate
+from interlock.testing import ALWAYS, CRASH, STANDARD, Act, Deviation, Played, Rehearsal, Simulation
 
 MOST_DEEDS = 6
 CHANCES: Mapping[str, tuple[float, ...]] = {

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from interlock.agents.runner import AgentRequest
+from interlock.engine.asking import Asking
 from interlock.engine.definition import Playbook
 from interlock.engine.deviations import (
     ANSWERS,
@@ -268,6 +269,57 @@ def rehearse(rehearsal: Rehearsal, *, most: int | None = None, options: Options 
     return [*broken, *rehearsal.left_out()]
 
 
+def standard_rehearsal(playbook: Playbook, asking: Asking) -> Rehearsal:
+    """The rehearsal of a playbook that offers none: what any agent can do wrong, and what must hold for all.
+
+    It is played with each of its samples, else with inputs that are made up; people answer at its gates.
+    """
+    samples = list(playbook.samples(asking)) or [playbook.asked(_made_up(playbook), asking).inputs]
+
+    def made(inputs: Any) -> Callable[[Agent, Options], Simulation]:
+        return lambda agent, options: Simulation(playbook, inputs, SimulatedWorld({}, agent), options=options)
+
+    makes = tuple(map(made, samples))
+    return OfSamples(
+        makes[0],
+        deviations=(*STANDARD, *LIARS, *VERDICTS, *COMMANDS, *ANSWERS),
+        invariants=(*ALWAYS, ENDS, GATES),
+        longest=MOST_CALLS,
+        answers=True,
+        makes=makes,
+    )
+
+
+MOST_CALLS = 300
+"""More than a playbook can need that has no rehearsal of its own."""
+
+
+def _made_up(playbook: Playbook) -> dict[str, Any]:
+    """Something for whatever must be said."""
+    values: dict[type, Any] = {str: "sample", int: 1, float: 1.0, bool: True}
+    made = {}
+    for one in playbook.questions(playbook.inputs):
+        if one.required:
+            low = one.option.at_least
+            value = one.choices[0] if one.choices else low if low is not None else values[one.kind]
+            made[one.field] = [value] if one.many else value
+    return made
+
+
+@dataclass(frozen=True)
+class OfSamples(Rehearsal):
+    """The paths of several inputs, one after the other."""
+
+    makes: tuple[Callable[[Agent, Options], Simulation], ...] = ()
+
+    def paths(self, options: Options, **how: Any) -> Iterator[Played]:
+        for make in self.makes:
+            yield from replace(self, make=make, makes=()).of_one(options, **how)
+
+    def of_one(self, options: Options, **how: Any) -> Iterator[Played]:
+        return super().paths(options, **how)
+
+
 __all__ = [
     "ALWAYS",
     "ANSWERS",
@@ -311,5 +363,6 @@ __all__ = [
     "passing",
     "rehearse",
     "says",
+    "standard_rehearsal",
     "writes",
 ]

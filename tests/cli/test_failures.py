@@ -117,9 +117,10 @@ def test_every_command_has_help_with_an_example() -> None:
     import typer.main
 
     top: Any = typer.main.get_command(commands.build())
-    found = {**top.commands, **top.commands["run"].commands}
+    run = top.commands["run"]
+    found = {**top.commands, **{name: run.get_command(None, name) for name in run.list_commands(None)}}
     expected = {"run", "runs", "show", "logs", "report", "approve", "reject", "answer", "resume", "cancel"}
-    expected |= {"diff", "why"}
+    expected |= {"diff", "why", "playbooks", "new"}
     assert set(top.commands) == expected | {"rehearse", "validate", "doctor", "init", "recover"}
     for name, one in found.items():
         assert one.help, name

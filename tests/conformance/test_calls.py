@@ -11,6 +11,7 @@ import pytest
 
 from interlock.contracts import Artifact, Contract
 from interlock.engine import Dispatch, Ending, Playbook, Run, Status
+from interlock.engine.run import behind
 from interlock.errors import ConfigInvalid, Diverged, DocumentInvalid, EngineFault
 from tests.conformance.harness import Death, Engine, Real, Simulated, also, instead, reacting
 from tests.engine.toys import CHAINED, GATED, RESUMED, Work, producing, toy
@@ -208,7 +209,7 @@ def test_caps_are_lowered_and_never_raised(engine: Start, own: Any, given: Any, 
 async def at_once(run: Run, work: Work) -> Ending:
     names = [f"{work.name}-{number}" for number in range(4)]
     await run.cluster("side", {name: (lambda name=name: run.dispatch(producing(f"{name}.md", name))) for name in names})
-    return Ending.complete(str(run.at_once))
+    return Ending.complete(str(behind(run).at_once))
 
 
 @pytest.mark.req("OW-06")

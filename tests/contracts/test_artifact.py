@@ -99,3 +99,30 @@ def test_an_optional_artifact_may_be_missing_but_not_malformed(store: Store) -> 
 def test_a_complaint_has_three_parts() -> None:
     """Path, class, detail."""
     assert complaint(ArtifactCheck("a.md", ArtifactClass.STALE, "why")) == "a.md: stale: why"
+
+
+def test_what_an_artifact_is_by_itself() -> None:
+    """Required, written by this dispatch, brought into the tree, sampled only because it is required."""
+    assert Artifact("a.md") == Artifact(
+        "a.md", required=True, fresh=True, sampled=False, beside="", imported=True, structure=None
+    )
+    assert not Artifact("a.md", required=False).played()
+
+
+@pytest.mark.parametrize(
+    ("artifact", "told", "played"),
+    [
+        (Artifact("a.md"), (), True),
+        (Artifact("a.md"), ("b.md",), True),
+        (Artifact("a.md"), ("a.md",), False),
+        (Artifact("a.md", required=False), (), False),
+        (Artifact("a.md", required=False, sampled=True), (), True),
+        (Artifact("a.md", required=False, sampled=True, beside="b.md"), ("c.md",), True),
+        (Artifact("a.md", required=False, sampled=True, beside="b.md"), ("b.md",), False),
+        (Artifact("a.md", required=False, sampled=True), ("a.md",), False),
+        (Artifact("a.md", beside="b.md"), ("b.md",), True),
+    ],
+)
+def test_whether_a_player_writes_its_sample(artifact: Artifact, told: tuple[str, ...], played: bool) -> None:
+    """What is required, or sampled all the same; not where it was told something else of it, or of its neighbour."""
+    assert artifact.played(told) is played

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +50,7 @@ def test_a_pass_against_its_own_evidence_is_the_negative_verdict(said: str) -> N
     assert (judgement.outcome, judgement.reason) == (Outcome.REVISE, Reason.CONTRADICTED)
     assert judgement.complaints == (f"says pass, but: {said}",)
     assert judgement.evidence == AGAINST[said]
+    assert judgement.passed is False
 
 
 @pytest.mark.req("EV-01")
@@ -76,7 +79,10 @@ def test_words_alone_are_no_evidence(evidence: Evidence) -> None:
 
 @pytest.mark.req("EV-02")
 def test_a_command_or_a_reason_is_evidence() -> None:
-    assert weighed(Claim(True, GREEN)).outcome is Outcome.OK
+    """What passes is worth what it claims, and what a judge says against the work too."""
+    assert weighed(Claim(True, GREEN)) == Judgement(Outcome.OK, evidence=GREEN, passed=True)
+    assert weighed(Claim(False, Evidence())) == Judgement(Outcome.OK, passed=False)
+    assert Evidence(nothing_to_run="it is prose only").lack == GREEN.lack == ""
     assert weighed(Claim(True, Evidence(nothing_to_run="it is prose only"))).outcome is Outcome.OK
     assert weighed(Claim(True, Evidence(), shows=False)).outcome is Outcome.OK
 
@@ -86,6 +92,18 @@ def test_many_contradictions_are_counted() -> None:
     many = Evidence(GREEN.checks, failures=tuple(f"t{number}" for number in range(9)))
     assert many.contradictions[-1] == "failure listed: and 6 more"
     assert len(many.contradictions) == 4
+    three = Evidence(GREEN.checks, failures=("t1", "t2", "t3"))
+    assert three.contradictions == ("failure listed: t1", "failure listed: t2", "failure listed: t3")
+    assert Check("make", 2).shown == "`make` ended with exit status 2"
+
+
+@pytest.mark.parametrize("evidence", [Evidence(), GREEN, *AGAINST.values(), Evidence(passed=3, nothing_to_run="why")])
+def test_evidence_is_kept_as_plain_data(evidence: Evidence) -> None:
+    """Only what is there, and the same when it is read again."""
+    data = json.loads(json.dumps(evidence.to_json()))
+    assert Evidence.from_json(data) == evidence
+    assert all(data.values())
+    assert Evidence().to_json() == {}
 
 
 @pytest.mark.parametrize(
@@ -114,6 +132,7 @@ def test_commands_are_read_from_data() -> None:
         "`npm test`: exit 1",
         "make lint",
         7,
+        "  ",
         {"cmd": "x"},
     ]
     assert checks_in_data(given) == (

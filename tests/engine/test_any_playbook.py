@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine import Act, CommandResult, Dispatch, Ending, Quoted, Run, SimulatedWorld, Simulation, Status, best
+from interlock.engine import CommandResult, Dispatch, Ending, Quoted, Run, Status, scopes
 from interlock.engine.simulation import Crash
+from interlock.testing import Act, SimulatedWorld, Simulation, best
 from tests.engine.toys import NESTED, NESTED_FILES, Playbook, Work, producing, toy
 
 VERBS = (
@@ -85,7 +86,7 @@ class Player:
                 case "call":
                     other = toy(lambda inner, _work, nodes=node.inside[0]: self.called(inner, nodes), name="other")
                     ending = await run.call(other, Work(str(node.number)))
-                    self.seen[f"{run.scope.path}:{node.number}"] = ending
+                    self.seen[f"{scopes.here().path}:{node.number}"] = ending
                 case "loop":
                     async for turn in run.loop(f"loop-{node.number}", 3):
                         await self.play(run, node.inside[0])
@@ -98,7 +99,7 @@ class Player:
                     }
                     await run.cluster(f"cluster-{node.number}", members)
                 case verb:
-                    self.seen[f"{run.scope.path}:{node.number}"] = await use(run, verb, node.number)
+                    self.seen[f"{scopes.here().path}:{node.number}"] = await use(run, verb, node.number)
 
     async def called(self, run: Run, nodes: tuple[Node, ...]) -> Ending:
         await self.play(run, nodes)
@@ -129,7 +130,7 @@ async def use(run: Run, verb: str, number: int) -> Any:
         case "command":
             return (await run.command(("make", str(number)))).stdout
         case "telemetry":
-            return None if in_company(run) else [row["key"] for row in run.telemetry()]
+            return None if in_company(run) else [row["key"] for row in run.history.dispatches()]
         case "update":
             return (await run.update(f"state-{number}.txt", lambda document: document.text + "+")).text
     raise AssertionError(verb)
@@ -137,8 +138,8 @@ async def use(run: Run, verb: str, number: int) -> Any:
 
 def in_company(run: Run) -> bool:
     """Side by side with others, what is finished so far depends on who was faster."""
-    run.telemetry()
-    return "cluster-" in run.scope.path
+    run.history.dispatches()
+    return "cluster-" in scopes.here().path
 
 
 def simulated(nodes: tuple[Node, ...], seen: dict[str, Any]) -> Simulation:

@@ -19,7 +19,7 @@ from interlock.engine.examination import sort_changes
 from interlock.engine.keys import Keys, canonical, checked_name, difference, digest_of, shown
 from interlock.engine.lifecycle import START, Last, Start, last_of
 from interlock.engine.model import EXIT_CODES
-from interlock.engine.retry import Move, Used, delay_s, next_move
+from interlock.engine.retry import AfterTry, Used, delay_s, next_move
 from interlock.errors import EngineFault, NameRefused
 from interlock.workspace import Change, ChangeKind, Found
 from tests.engine.toys import producing
@@ -167,9 +167,11 @@ def test_the_dispatcher_always_comes_to_an_end(shared: bool) -> None:
         used = Used()
         for reason in reasons:
             move = next_move(Outcome.FAIL, reason, used, allowed)
-            if move is Move.END:
+            if move is AfterTry.END:
                 break
-            expected = Move.REPEAT if reason in TRANSIENT else Move.REPAIR if reason in UNUSABLE else Move.RETRY
+            expected = (
+                AfterTry.REPEAT if reason in TRANSIENT else AfterTry.REPAIR if reason in UNUSABLE else AfterTry.RETRY
+            )
             assert move is expected
             used = used.after(move)
         else:
@@ -184,8 +186,8 @@ def test_the_dispatcher_always_comes_to_an_end(shared: bool) -> None:
 def test_only_a_failure_is_repeated(outcome: Outcome) -> None:
     """A negative verdict is the playbook's to loop over; a cancelled call is nobody's."""
     generous = Retries(transient=9, contract=9, error=9)
-    assert next_move(outcome, None, Used(), generous) is Move.END
-    assert next_move(Outcome.FAIL, Reason.CANCELLED, Used(), generous) is Move.END
+    assert next_move(outcome, None, Used(), generous) is AfterTry.END
+    assert next_move(Outcome.FAIL, Reason.CANCELLED, Used(), generous) is AfterTry.END
     assert [delay_s(Used(transient=n)) for n in range(3)] == [1.0, 5.0, 5.0]
 
 

@@ -17,8 +17,10 @@ from interlock.settings import find_workspace
 
 if TYPE_CHECKING:
     from interlock.app import FromSettings
-    from interlock.engine.folder import Known
+    from interlock.engine.definition import Playbook
+    from interlock.engine.folder import KnownRun
     from interlock.engine.runs import Call, Runs, View
+    from interlock.finding import Library
 
 
 T = TypeVar("T")
@@ -37,6 +39,8 @@ class Occasion:
     started_at: str | None = None
     moves: Mapping[str, Any] = field(default_factory=dict)
     """What was said to move a run that has stopped."""
+    library: Library | None = None
+    """The playbooks that can be asked for, once the workspace is known."""
     place: str = ""
     """The option that names the workspace, as it was given: commands that are told to people need it too."""
 
@@ -56,6 +60,7 @@ class Door:
     accept_baseline: bool = False
     no_preflight: bool = False
     verbose: bool = False
+    trust: bool = False
 
     @classmethod
     def of(cls, occasion: Occasion, own: Mapping[str, Any]) -> Door:
@@ -91,7 +96,9 @@ class Door:
         from interlock.app import open_runs
 
         self._check_home()
-        return open_runs(self.root, view, environ=self.environ, runner=self.runner, again=self.again)
+        return open_runs(
+            self.root, view, environ=self.environ, runner=self.runner, found=self.library, again=self.again
+        )
 
     @property
     def setup(self) -> FromSettings:
@@ -146,14 +153,40 @@ class Door:
         said = {"accept_baseline": self.accept_baseline, "no_preflight": self.no_preflight}
         return {name: value for name, value in said.items() if value}
 
-    def again(self, playbook: str, inputs: Mapping[str, Any]) -> str:
+    @property
+    def library(self) -> Library:
+        """The playbooks that can be asked for here."""
+        if self.occasion.library is None:
+            from interlock.cli.trusting import library
+
+            self.occasion.library = library(self.root, trust=self.trust, json=self.json)
+        return self.occasion.library
+
+    def playbook(self, word: str) -> Playbook:
+        """The playbook that a person means: by its name, or by a path from where they are."""
+        return self.library.load(word, self.here)
+
+    @property
+    def here(self) -> Path:
+        """From where paths are named: the workspace if it was named, else the folder the person is in."""
+        return self.root if self.workspace is not None else Path.cwd()
+
+    def again(self, playbook: Playbook, inputs: Mapping[str, Any]) -> str:
         """The command that starts a playbook with these inputs."""
         from interlock.engine.asking import spoken
-        from interlock.playbooks import load
 
-        return self.spoken(shlex.join(("run", playbook, *spoken(load(playbook).inputs, inputs))))
+        words = spoken(playbook.questions(playbook.inputs), inputs)
+        return self.spoken(shlex.join(("run", self.word_for(playbook), *words)))
 
-    def find(self, name: str) -> Known:
+    def word_for(self, playbook: Playbook) -> str:
+        """What a person types for a playbook."""
+        source = playbook.source
+        if source is None or source.origin != "path":
+            return playbook.name
+        path = os.path.relpath(self.root / source.place, self.here)
+        return path if path.startswith("../") else f"./{path}"
+
+    def find(self, name: str) -> KnownRun:
         """The run that a person means."""
         from interlock.engine.folder import find_run
 

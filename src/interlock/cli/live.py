@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +16,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from interlock.cli.progress import Board, PlainView, Stand, Working, title
+from interlock.cli.progress import Board, PlainView, StepStand, Working, title
 from interlock.cli.runs import typical_seconds
-from interlock.playbooks import load
-from interlock.telemetry import INDENT, Told, Weight, printable, spent
+from interlock.errors import InterlockError
+from interlock.finding import Library
+from interlock.telemetry import INDENT, Telling, Weight, printable, spent
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 
 STYLES = {Weight.GOOD: "green", Weight.BAD: "red", Weight.ATTENTION: "yellow"}
 SPINNER, ASCII_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "-\\|/"
-MARKS = {Stand.DONE: "+", Stand.SKIPPED: "-", Stand.NOW: ">", Stand.AHEAD: "."}
-STANDS = {Stand.DONE: "green", Stand.SKIPPED: "dim", Stand.NOW: "bold cyan", Stand.AHEAD: "dim"}
+MARKS = {StepStand.DONE: "+", StepStand.SKIPPED: "-", StepStand.NOW: ">", StepStand.AHEAD: "."}
+STANDS = {StepStand.DONE: "green", StepStand.SKIPPED: "dim", StepStand.NOW: "bold cyan", StepStand.AHEAD: "dim"}
 REFRESH = 8
 """Times a second that the view is drawn."""
 SHOWN_IN_THE_VIEW = frozenset(("dispatch.start", "command.intent"))
@@ -54,7 +56,7 @@ class LiveView(PlainView):
 
     def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None:
         usual = typical_seconds(self._root, identity.playbook)
-        self._board.begin(title(identity), lines, usual, load(identity.playbook).steps)
+        self._board.begin(title(identity), lines, usual, self._steps(identity))
         super().begin(identity, lines, resumed=resumed)
         if self._live is None:
             self._live = Live(
@@ -66,6 +68,12 @@ class LiveView(PlainView):
                 redirect_stderr=False,
             )
             self._live.start()
+
+    def _steps(self, identity: Identity) -> Mapping[str, str]:
+        try:
+            return Library(self._root, os.environ).again(identity, ask=False).steps
+        except InterlockError:  # a program runs a playbook that it alone has
+            return {}
 
     def line(self, line: Line) -> None:
         self._board.line(line, about=self._narrator.about(line))
@@ -94,7 +102,7 @@ class LiveView(PlainView):
             self._live = None
         super().close(failed=failed)
 
-    def write(self, at: str, told: Told) -> None:
+    def write(self, at: str, told: Telling) -> None:
         text = Text.assemble((f"{at}  ", "dim"), (self._wrapped(told.text), STYLES.get(told.weight, "")))
         with suppress(OSError):
             self._console.print(text, no_wrap=True, overflow="ellipsis", crop=True)

@@ -16,7 +16,7 @@ from interlock.cli.output import complain, write_output
 from interlock.telemetry import (
     INDENT,
     Narrator,
-    Told,
+    Telling,
     Weight,
     clock,
     in_words,
@@ -47,7 +47,7 @@ class PlainView:
         self._keep = keep_output
         self._verbose = verbose
         self._narrator = Narrator()
-        self._held: list[tuple[str, Told]] | None = None
+        self._held: list[tuple[str, Telling]] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -64,7 +64,9 @@ class PlainView:
             self._narrator.tell(line)
         if resumed:
             occasion.run_id, occasion.started_at = identity.run_id, identity.started_at
-        self.show(clock_now(), Told(f"{title(identity)}: run {identity.run_id} {'goes on' if resumed else 'starts'}"))
+        self.show(
+            clock_now(), Telling(f"{title(identity)}: run {identity.run_id} {'goes on' if resumed else 'starts'}")
+        )
 
     def line(self, line: Line) -> None:
         if self._held is not None and line.event in FIRST_EFFECTS:
@@ -85,7 +87,7 @@ class PlainView:
             write_output(text)
 
     def remark(self, text: str) -> None:
-        self.show(clock_now(), Told(text, Weight.ATTENTION))
+        self.show(clock_now(), Telling(text, Weight.ATTENTION))
 
     def close(self, *, failed: bool) -> None:
         """The end: what was held is shown, unless an error says it all."""
@@ -93,13 +95,13 @@ class PlainView:
             self._release()
         self._held = None
 
-    def show(self, at: str, told: Told) -> None:
+    def show(self, at: str, told: Telling) -> None:
         if self._held is None:
             self.write(at, told)
         else:
             self._held.append((at, told))
 
-    def write(self, at: str, told: Told) -> None:
+    def write(self, at: str, told: Telling) -> None:
         complain(f"{at}  {indented(told.text, INDENT)}")
 
     def _release(self) -> None:
@@ -130,7 +132,7 @@ def view_for(door: Door) -> PlainView:
 # -- the steps of a playbook as a row: what is behind it, where it is, what lies before it
 
 
-class Stand(StrEnum):
+class StepStand(StrEnum):
     DONE = "done"
     SKIPPED = "skipped"
     NOW = "now"
@@ -157,23 +159,23 @@ class Pipeline:
         self._seen.add(found)
         self.now = found
 
-    def __iter__(self) -> Iterator[tuple[str, Stand]]:
+    def __iter__(self) -> Iterator[tuple[str, StepStand]]:
         """Each step's title, and how it stands."""
         behind = self.now is not None
         for name, title in self.steps.items():
             if name == self.now:
                 behind = False
-                yield title, Stand.NOW
+                yield title, StepStand.NOW
             elif behind:
-                yield title, Stand.DONE if name in self._seen else Stand.SKIPPED
+                yield title, StepStand.DONE if name in self._seen else StepStand.SKIPPED
             else:
-                yield title, Stand.AHEAD
+                yield title, StepStand.AHEAD
 
     @property
     def share(self) -> float:
         """How much of the way is behind it, from 0 to 1; every step that is not skipped counts the same."""
-        stands = [stand for _, stand in self if stand is not Stand.SKIPPED]
-        return stands.count(Stand.DONE) / len(stands) if stands else 0.0
+        stands = [stand for _, stand in self if stand is not StepStand.SKIPPED]
+        return stands.count(StepStand.DONE) / len(stands) if stands else 0.0
 
 
 # -- what works right now, kept from journal lines and news
@@ -275,7 +277,7 @@ class Board:
         gone = self.pipeline.share - self._begun_at
         return self.elapsed_s / gone * (1 - self.pipeline.share) if gone >= _ENOUGH else None
 
-    def steps(self) -> list[tuple[str, Stand]]:
+    def steps(self) -> list[tuple[str, StepStand]]:
         with self._lock:
             return list(self.pipeline)
 

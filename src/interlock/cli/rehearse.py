@@ -14,21 +14,22 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from interlock import playbooks
 from interlock.cli.commands import WORKSHOP, PlaybookName, command
 from interlock.cli.door import Door
 from interlock.cli.failures import INTERRUPTED
 from interlock.cli.output import complain, overwrite
-from interlock.errors import InterlockError, Refused
+from interlock.errors import InterlockError
 from interlock.telemetry import in_words
 
 if TYPE_CHECKING:
-    from interlock.engine import Options, Played, Rehearsal
+    from interlock.engine import Asking, Options, Playbook
+    from interlock.engine.exploration import Played, Rehearsal
     from interlock.engine.tracing import Trace
 
 BROKEN = 2
@@ -59,7 +60,7 @@ class Result:
     broken: list[str] = field(default_factory=list)
 
 
-@command("rehearse", example="interlock rehearse router", panel=WORKSHOP)
+@command("rehearse", example="interlock rehearse router", honours=("trust",), panel=WORKSHOP)
 def rehearse(
     door: Door,
     playbook: PlaybookName,
@@ -85,10 +86,12 @@ def rehearse(
     from interlock.engine.purity import touches
     from interlock.engine.tracing import Trace
 
-    known = playbooks.load(playbook)
+    known = door.playbook(playbook)
     trace = Trace(known)
     with Progress(playbook) as progress:
-        result = play(find_rehearsal(playbook), door.setup.options(known), most, sample, progress, trace)
+        result = play(
+            find_rehearsal(known, door.setup.asking(known)), door.setup.options(known), most, sample, progress, trace
+        )
     result.broken = [*(f"only the verbs: {touch}" for touch in touches(known)), *result.broken]
     told = trace.mermaid().splitlines() if diagram else _told(playbook, result)
     door.answer({"playbook": playbook, **vars(result), "diagram": trace.mermaid()}, told)
@@ -142,24 +145,23 @@ class Progress:
             complain(text)
 
 
-def find_rehearsal(name: str) -> Rehearsal:
-    """The rehearsal that a playbook offers."""
-    room = room_of(name)
-    offered = getattr(room, "rehearsal", None)
-    if offered is None:
-        raise Refused(
-            f"playbook {name} has no rehearsal",
-            expected=f"a function rehearsal() in {room.__name__}",
-            remedy=f"See what it needs with: interlock validate {name}",
-        )
-    found: Rehearsal = offered()
+def find_rehearsal(playbook: Playbook, asking: Asking) -> Rehearsal:
+    """The rehearsal that a playbook offers; else that of any playbook, with the inputs that it names as samples."""
+    from interlock.testing import standard_rehearsal
+
+    offered = playbook.rehearsal or getattr(room_of(playbook), "rehearsal", None)
+    found: Rehearsal = offered() if offered is not None else standard_rehearsal(playbook, asking)
     return found
 
 
-def room_of(playbook: str) -> ModuleType:
-    """The package in which the playbook lives; it may offer `setup_files()`, `example_files()`, `rehearsal()`."""
-    module = playbooks.load(playbook).function.__module__
-    return import_module(module.rpartition(".")[0] or module)
+def room_of(playbook: Playbook) -> ModuleType:
+    """Where a playbook may offer `setup_files()`, `example_files()`, `rehearsal()`: its package, its `rehearsing.py`
+    or its own module."""
+    module = playbook.function.__module__
+    package = module.rpartition(".")[0] or module
+    names = (package, f"{package}.rehearsing", module) if package != module else (module,)
+    found = (import_module(name) for name in names if name in sys.modules or find_spec(name) is not None)
+    return next((room for room in found if hasattr(room, "rehearsal")), import_module(package))
 
 
 def play(

@@ -6,7 +6,7 @@ What the types of a playbook say becomes arguments and options: of `run`, and of
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from interlock.cli.gates import ask, can_ask, decide, gate_lines
 from interlock.cli.output import as_text, envelope, print_json, print_lines
 from interlock.cli.progress import view_for
 from interlock.cli.result import deliver
-from interlock.errors import ConfigInvalid, Refused
+from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.telemetry import State, standing
 
 if TYPE_CHECKING:
@@ -30,25 +30,74 @@ if TYPE_CHECKING:
     from interlock.engine.asking import Question
     from interlock.engine.playing import Finished
     from interlock.engine.runs import Runs
+    from interlock.finding import Library, Listed
 
 
 class Playbooks(TyperGroup):
-    """The sub-commands of `run`; a playbook is imported when it is asked for."""
+    """The sub-commands of `run`: a playbook is loaded when it is asked for, and only described where all are listed."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        return list(playbooks.NAMES)
+        return [one.found.name for one in _listing(ctx)]
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
-        return command_for(cmd_name) if cmd_name in self.list_commands(ctx) else None
+        listed = next((one for one in _listing(ctx) if one.found.name == cmd_name), None)
+        if listed is None or listed.found.path is not None or listed.problem is not None:
+            return None if listed is None else described(cmd_name, listed.purpose)
+        return command_for(_library(ctx)[0].load(cmd_name), cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        word, *rest = args
+        if word.startswith("-"):
+            return super().resolve_command(ctx, args)
+        try:
+            library, here = _library(ctx, rest)
+            playbook = library.load(word, here)
+        except (InterlockError, OSError):
+            if ctx.resilient_parsing:  # a shell that completes has no place to show an error
+                return None, None, rest
+            raise
+        return word, command_for(playbook, word), rest
 
 
-@cache
-def command_for(name: str) -> Any:
-    """The command that runs a playbook."""
-    from interlock.engine.asking import questions
+def _library(ctx: typer.Context | None, rest: Sequence[str] = ()) -> tuple[Library, Path]:
+    """The playbooks that can be asked for, and from where paths are named; seen before the line is parsed."""
+    from interlock.cli.trusting import library, peek
+    from interlock.settings import find_workspace
 
-    playbook = playbooks.load(name)
-    asked = [*questions(playbook.inputs), *questions(playbook.flags)]
+    ahead, occasion = peek(rest), ctx.obj if ctx is not None else None
+    given = occasion.given if occasion is not None else {}
+    completing = ctx is not None and ctx.resilient_parsing
+    workspace = ahead.workspace or given.get("workspace")
+    root = find_workspace(Path.cwd(), workspace)
+    silent = ahead.json or bool(given.get("json")) or completing
+    found = library(root, trust=ahead.trust and not completing, json=silent)
+    if occasion is not None:
+        occasion.library = found
+    return found, root if workspace is not None else Path.cwd()
+
+
+def _listing(ctx: typer.Context) -> Sequence[Listed]:
+    """What there is; nothing of a workspace is loaded for it."""
+    try:
+        return _library(ctx)[0].listing()
+    except (InterlockError, OSError):
+        return ()
+
+
+def described(name: str, purpose: str) -> Any:
+    """A command that stands in a list."""
+
+    def listed() -> None:
+        """Nobody calls it."""
+
+    app = typer.Typer(add_completion=False)
+    app.command(name, help=purpose)(listed)
+    return typer.main.get_command(app)
+
+
+def command_for(playbook: Playbook, word: str) -> Any:
+    """The command that runs a playbook, asked for by this word."""
+    asked = [*playbook.questions(playbook.inputs), *playbook.questions(playbook.flags)]
 
     def run(door: Door, **said: Any) -> int:
         return start(door, playbook, {one.field: _taken(door, one, said[one.field]) for one in asked})
@@ -56,7 +105,7 @@ def command_for(name: str) -> Any:
     here = inspect.Parameter("door", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     run.__signature__ = inspect.Signature([here, *parameters(asked)])  # type: ignore[attr-defined]
     run.__doc__ = playbook.summary
-    return command(name, example=f"interlock run {name} {playbook.first}".rstrip(), honours=STARTS)(run)
+    return command(word, example=f"interlock run {word} {playbook.first}".rstrip(), honours=STARTS)(run)
 
 
 class Moving(TyperCommand):
@@ -189,20 +238,19 @@ def resume(
                 "--dry-run shows what comes next; it takes no option that moves the run", where="command line"
             )
         return _plan_of_run(door, run)
+    playbook = door.library.again(door.find(run).identity)  # whoever must be asked is asked before it goes on
     if asked:
-        check_moves(door, run, asked)
+        check_moves(door, run, playbook, asked)
     call = door.call(retry=retry, accept_recorded=accept_recorded, flags=asked, note=note)
     return carry(door, lambda runs: runs.resume(run, call))
 
 
-def check_moves(door: Door, name: str, asked: Mapping[str, Any]) -> None:
+def check_moves(door: Door, name: str, playbook: Playbook, asked: Mapping[str, Any]) -> None:
     """Options that move a task mean something to its playbook, and only where its run has ended (EN-19)."""
-    from interlock.engine.asking import questions
-
     known = door.find(name)
     names = {question.field: question.name for question in moves()}
     option = f"--{names[next(iter(asked))]}"
-    if set(asked) - {question.field for question in questions(playbooks.load(known.identity.playbook).moves)}:
+    if set(asked) - {question.field for question in playbook.questions(playbook.moves)}:
         raise ConfigInvalid(f"{option} means nothing to playbook {known.identity.playbook}", where="command line")
     if standing(known.folder.lines()).state is not State.ENDED:
         raise Refused(
@@ -213,7 +261,7 @@ def check_moves(door: Door, name: str, asked: Mapping[str, Any]) -> None:
 
 def _plan_of_run(door: Door, name: str) -> int:
     identity = door.find(name).identity
-    playbook = playbooks.load(identity.playbook)
+    playbook = door.library.again(identity)
     return _show_plan(door, playbook, playbook.parse_inputs(identity.inputs))
 
 

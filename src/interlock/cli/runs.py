@@ -15,7 +15,7 @@ from interlock.cli.commands import LOOK, command
 from interlock.cli.door import Door
 from interlock.cli.output import columns, complain
 from interlock.documents.files import read_plain
-from interlock.engine.folder import HOME, Known, known_runs, unreadable_runs
+from interlock.engine.folder import HOME, KnownRun, known_runs, unreadable_runs
 from interlock.engine.head import HeadFile
 from interlock.engine.journal import Line
 from interlock.telemetry import State, in_words, printable, seconds_between, standing
@@ -70,7 +70,7 @@ def glances(root: Path) -> list[Glance]:
     return [glance(known, live) for known in known_runs(root)]
 
 
-def glance(known: Known, live: Mapping[str, str] | None = None) -> Glance:
+def glance(known: KnownRun, live: Mapping[str, str] | None = None) -> Glance:
     """How one run stands, from the end of its journal and from its lock."""
     identity, folder = known.identity, known.folder
     known_lines = HeadFile(folder.path).read()

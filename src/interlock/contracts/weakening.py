@@ -49,11 +49,26 @@ _ALLOWS_MORE = re.compile("max-warnings", re.IGNORECASE)
 class _File:
     """One file of a difference."""
 
-    path: str = ""
+    path: str
     gone: bool = False
     new: bool = False
+    in_text: bool = False
+    """Its head is over, what follows are its lines."""
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
+
+    def take(self, line: str) -> None:
+        """One more line of the difference."""
+        if line.startswith("@@"):
+            self.in_text = True
+        elif self.in_text and line[:1] == "+":
+            self.added.append(line[1:])
+        elif self.in_text and line[:1] == "-":
+            self.removed.append(line[1:])
+        elif line.startswith("deleted file mode"):
+            self.gone = True
+        elif line.startswith("new file mode"):
+            self.new = True
 
 
 def is_definition(path: str) -> bool:
@@ -67,15 +82,15 @@ def is_test(path: str) -> bool:
 
 def weakened(patch: str) -> tuple[str, ...]:
     """What the difference (as git writes it) does to tests and checks, one sentence each."""
-    files = list(_files(patch))
-    arrived = {one.path.rsplit("/", 1)[-1] for one in files if one.new}
+    files = _files(patch)
+    arrived = {one.path.rpartition("/")[2] for one in files if one.new}
     return tuple(said for one in files for said in _of_file(one, arrived))
 
 
 def _of_file(one: _File, arrived: set[str]) -> Iterator[str]:
     if is_test(one.path):
         if one.gone:
-            if one.path.rsplit("/", 1)[-1] not in arrived:
+            if one.path.rpartition("/")[2] not in arrived:
                 yield f"deletes {one.path}"
             return
         if (fewer := _count(_TEST, one.removed) - _count(_TEST, one.added)) > 0:
@@ -125,8 +140,8 @@ def _lowered(one: _File) -> Iterator[tuple[str, str]]:
         found = _THRESHOLD.search(line)
         if found is None or (old := before.get(found[1].casefold())) is None:
             continue
-        less = float(found[3]) < float(old[3])
-        if less != bool(_ALLOWS_MORE.search(found[1])) and found[3] != old[3]:
+        now, then = float(found[3]), float(old[3])
+        if now > then if _ALLOWS_MORE.search(found[1]) else now < then:
             yield " ".join(old[0].split()), " ".join(found[0].split())
 
 
@@ -134,32 +149,18 @@ def _count(pattern: re.Pattern[str], lines: Sequence[str]) -> int:
     return sum(pattern.search(line) is not None for line in lines)
 
 
-def _files(patch: str) -> Iterator[_File]:
-    here: _File | None = None
-    in_text = False
+def _files(patch: str) -> list[_File]:
+    files: list[_File] = []
     for line in patch.split("\n"):
         if line.startswith("diff --git "):
-            if here is not None:
-                yield here
-            here, in_text = _File(_path(line)), False
-        elif here is None:
-            continue
-        elif line.startswith("@@"):
-            in_text = True
-        elif in_text and line[:1] == "+":
-            here.added.append(line[1:])
-        elif in_text and line[:1] == "-":
-            here.removed.append(line[1:])
-        elif line.startswith("deleted file mode"):
-            here.gone = True
-        elif line.startswith("new file mode"):
-            here.new = True
-    if here is not None:
-        yield here
+            files.append(_File(_path(line)))
+        elif files:
+            files[-1].take(line)
+    return files
 
 
 def _path(line: str) -> str:
     """The path in ``diff --git a/x b/x``; both sides are the same, since renames are not looked for."""
     rest = line.removeprefix("diff --git ").strip()
-    half = rest[(len(rest) + 1) // 2 :]
+    half = rest[len(rest) // 2 + 1 :]
     return half.strip('"').removeprefix("b/")

@@ -60,7 +60,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Item:
+class Bullet:
     """A bullet: its text without the mark, further lines of it dedented."""
 
     text: str
@@ -78,7 +78,7 @@ class Fence:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     cells: tuple[str, ...]
     line: int
     start: int
@@ -86,9 +86,9 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class MarkdownTable:
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     end: int
     """Behind its last line, before the line break."""
 
@@ -187,17 +187,17 @@ class Sections:
             new = " " + new
         return Sections(self.text[: old.start] + new + self.text[old.end :], self.path)
 
-    def items(self, title: str | None = None) -> tuple[Item, ...]:
+    def items(self, title: str | None = None) -> tuple[Bullet, ...]:
         """The bullets of a section's own text."""
-        found: list[Item] = []
+        found: list[Bullet] = []
         inside = False
         for line, _, text in self._open_lines(title):
             stripped = text.rstrip()
             if match := _BULLET.match(stripped):
-                found.append(Item(match[1], line))
+                found.append(Bullet(match[1], line))
                 inside = True
             elif inside and stripped and text[0] in " \t":
-                found[-1] = Item(f"{found[-1].text}\n{stripped.strip()}", found[-1].line)
+                found[-1] = Bullet(f"{found[-1].text}\n{stripped.strip()}", found[-1].line)
             else:
                 inside = False
         return tuple(found)
@@ -217,7 +217,7 @@ class Sections:
         foreign = self._structure.opaque | self._structure.quoted
         return "".join("\n" if number in foreign else text for number, (_, text) in enumerate(self._lines))
 
-    def table(self, title: str | None = None) -> Table | None:
+    def table(self, title: str | None = None) -> MarkdownTable | None:
         """The first pipe table in a section's own text."""
         block: list[tuple[int, int, str]] = []
         for line, start, text in self._open_lines(title):
@@ -231,9 +231,9 @@ class Sections:
         if rows and _RULE_ROW.fullmatch(rows[0][2].strip()):
             rows = rows[1:]
         last = block[-1]
-        return Table(
+        return MarkdownTable(
             _cells(head[2]),
-            tuple(Row(_cells(text), line, start, start + len(text)) for line, start, text in rows),
+            tuple(TableRow(_cells(text), line, start, start + len(text)) for line, start, text in rows),
             last[1] + len(last[2]),
         )
 
@@ -251,7 +251,7 @@ class Sections:
                 return Sections(self.text[: row.start] + new + self.text[row.end :], self.path)
         return self.append_row(cells, title)
 
-    def _table(self, cells: Sequence[str], title: str | None) -> Table:
+    def _table(self, cells: Sequence[str], title: str | None) -> MarkdownTable:
         table = self.table(title)
         if table is None:
             raise DocumentInvalid(f"{self.path}: no table in {title or 'the text'}", path=self.path)

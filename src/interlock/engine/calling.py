@@ -7,14 +7,15 @@ recorded it gets back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from interlock.engine.definition import Playbook
-from interlock.engine.model import Ending, Stop
+from interlock.engine.model import Ending, Stop, plain
 from interlock.errors import AgentFailed, BadInput, ConfigInvalid, EngineFault
 
 if TYPE_CHECKING:
+    from interlock.engine.recording import Recording, Slot
     from interlock.engine.run import Run
 
 DEEPEST = 8
@@ -49,14 +50,47 @@ def lowered(caps: Mapping[str, int], *others: Mapping[str, int]) -> dict[str, in
     return {name: min(cap, *(other.get(name, cap) for other in others), cap) for name, cap in caps.items()}
 
 
-async def played(run: Run, inputs: Any) -> Ending:
-    """How the run's playbook ends; what it could not do is an ending too.
+async def call(
+    run: Recording,
+    other: Playbook,
+    inputs: Any,
+    caps: Mapping[str, int],
+    writes: tuple[str, ...] | None,
+    face: Callable[[Recording], Run],
+) -> Ending:
+    """Play it in this run: how it ended.
+
+    Args:
+        face: what the called one sees of the run.
+    """
+    chain = deeper(run.chain, other, inputs)
+    asked = {"playbook": other.name, "inputs": plain(chain[-1][1]), "caps": dict(caps), "writes": plain(writes)}
+    slot = run.recall("call", asked)
+    began, over = slot.recorded, run.is_recorded("called")
+    if not began:
+        slot.settle("call", None, facts={"playbook": other.name, "key": other.key(inputs)})
+    inner = face(run.for_called(other, inputs, chain, caps, writes))
+    if run.resumed and began and not over and other.on_resume is not None:
+        with run.step(other.name, replayed=False):
+            await other.on_resume(inner, inputs, run.resumed)
+    with run.step(other.name):
+        ending = await _played(run, other, inner, inputs)
+    slot = run.recall("called", {"playbook": other.name})
+    if slot.recorded:
+        return _as_recorded(run, slot, ending)
+    facts = {"playbook": other.name, "status": ending.status.value, "reason": ending.reason[:400]}
+    slot.settle("called", ending.to_json(), facts=facts)
+    return ending
+
+
+async def _played(run: Recording, other: Playbook, inner: Run, inputs: Any) -> Ending:
+    """How the called one ends; what it could not do is an ending too.
 
     What people can mend in the settings is not for a caller to go on with: that ends the whole run, as does every fault
     of the engine.
     """
     try:
-        return await run.playbook.function(run, inputs)
+        return await other.function(inner, inputs)
     except Stop as stop:
         return stop.ending
     except ConfigInvalid:
@@ -67,3 +101,11 @@ async def played(run: Run, inputs: Any) -> Ending:
         return Ending.stopped(error.what)
     except AgentFailed as error:
         return Ending.failed(error.what)
+
+
+def _as_recorded(run: Recording, slot: Slot, ending: Ending) -> Ending:
+    recorded = Ending.from_json(slot.value())
+    if recorded != ending and not run.options.accept_recorded:
+        now = f"now ends {ending.status}; recorded is {recorded.status}"
+        raise slot.diverged(f"the playbook called at {slot.key} {now}")
+    return recorded

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from interlock.agents.runner import AgentRequest
 from interlock.contracts import Evidence
@@ -26,14 +27,17 @@ from interlock.engine.deviations import (
     fits,
     same,
 )
-from interlock.engine.journal import verify
+from interlock.engine.journal import Line, check_line, read_lines
 from interlock.engine.keys import sha256
 from interlock.engine.model import CommandResult, Status
+from interlock.engine.moments import Moment, is_quiet
 from interlock.engine.objects import unpack
 from interlock.engine.options import Options
 from interlock.engine.playing import Finished
+from interlock.engine.recording import Recording
 from interlock.engine.simulation import Act, Agent, Crash, Simulation, best
 from interlock.engine.world import CommandCall
+from interlock.errors import JournalDamaged
 
 
 @dataclass(frozen=True)
@@ -60,11 +64,19 @@ class Invariant:
     """Why it does not hold there, or None."""
 
 
+# Paths have their beginnings in common.
+_checked = lru_cache(maxsize=4096)(check_line)
+
+
 def chain_is_whole(played: Played) -> str | None:
     medium, identity = played.simulation.medium, played.simulation.world.records.identity
     if identity is None:
         return None
-    return "; ".join(verify(medium.load(), genesis=sha256(identity), name=medium.name)) or None
+    try:
+        count = sum(1 for _ in read_lines(medium.load(), genesis=sha256(identity), name=medium.name, check=_checked))
+    except JournalDamaged as damage:
+        return damage.what
+    return None if count == len(played.simulation.lines) else f"{count} lines of {len(played.simulation.lines)}"
 
 
 def paid_once(played: Played) -> str | None:
@@ -228,22 +240,26 @@ def explore(
     occasions; commands and gates are where there is a deviation for them. From each explored run the next ones follow
     by deviating once more, at a later occasion that this run really came to.
     """
-    pending: list[dict[int, str]] = [{}]
+    pending: list[tuple[dict[int, str], Moment | None, Sequence[Occasion]]] = [({}, None, ())]
     known = (*deviations, CRASH) if crashes else tuple(deviations)
     by_name = {deviation.name: deviation for deviation in known}
     while pending:
-        schedule = pending.pop()
-        played = _Path(by_name, schedule, base, longest, answers).play(make)
+        schedule, moment, before = pending.pop()
+        path = _Path(by_name, schedule, base, longest, answers)
+        played = path.play(make, moment, before, keeps=len(schedule) < most)
         yield played
         if len(schedule) >= most:
             continue
+        moments = [moment, *path.moments]
         for number in range(max(schedule, default=-1) + 1, len(played.occasions)):
+            while len(moments) > 1 and moments[1] is not None and moments[1].occasions <= number:
+                del moments[0]
             for deviation in known:
                 further = {**schedule, number: deviation.name}
                 if fits(deviation, played.occasions[number]) and (
                     sample_of is None or len(further) < most or sample_of(further)
                 ):
-                    pending.append(further)
+                    pending.append((further, moments[0], played.occasions))
 
 
 POINTS_PER_CALL = 200
@@ -272,9 +288,19 @@ class _Path:
         self._answers = answers
         self._lasting = {number for number, name in schedule.items() if by_name[name].lasting}
         self._occasions: list[Occasion] = []
+        self.moments: list[Moment] = []
+        """Where paths can begin that deviate from this one later."""
 
-    def play(self, make: Callable[[Agent], Simulation]) -> Played:
+    def play(
+        self, make: Callable[[Agent], Simulation], moment: Moment | None, before: Sequence[Occasion], *, keeps: bool
+    ) -> Played:
+        """Play it, from where an earlier path was at that moment; `before` are the occasions of that one."""
         simulation = make(self._agent)
+        if moment is not None:
+            moment.goes_on(simulation)
+            self._occasions += before[: moment.occasions]
+        if keeps:
+            simulation.watch = lambda line, recording: self._keep(simulation, line, recording)
         if any(isinstance(deviation, CommandDeviation) for deviation in self._by_name.values()):
             simulation.world.result_of = self._command(simulation.world.result_of)
         points, longest = itertools.count(1), self._longest
@@ -295,6 +321,10 @@ class _Path:
             if finished.gate is None or not self._answers:
                 return Played(self._schedule, finished, simulation, self._occasions)
             simulation.decide(self._answer(finished.gate), who=PERSON)
+
+    def _keep(self, simulation: Simulation, line: Line, recording: Recording) -> None:
+        if is_quiet(line, recording):
+            self.moments.append(Moment.of(simulation, len(self._occasions)))
 
     def _comes(self, occasion: Occasion) -> AnyDeviation | None:
         """What happens at the next occasion instead of the best."""

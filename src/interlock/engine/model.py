@@ -367,15 +367,6 @@ class Changed:
         return cls(tuple(value["paths"]), value["lines"], value["patch"])
 
 
-@dataclass(frozen=True)
-class Decision:
-    """A table or pure function applied to its inputs: the result and the row that fired."""
-
-    table: str
-    row: str
-    result: str
-
-
 def plain(value: Any) -> Any:
     """A value as JSON data, for digests and records: enums by value, tuples as lists, dataclasses as dicts."""
     match value:

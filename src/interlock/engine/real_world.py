@@ -32,19 +32,19 @@ from interlock.workspace import (
     Base,
     Change,
     Confinement,
+    DiskLayer,
     Exit,
     Found,
+    KeptWork,
     Mode,
     Snapshot,
     UsersRepository,
-    Work,
     Workspace,
     bring_in,
     open_layers,
     work_of,
     work_patch,
 )
-from interlock.workspace import Layer as DiskLayer
 
 T = TypeVar("T")
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -140,7 +140,7 @@ class RealLayer:
         self._layer.show(path, content)
 
     async def start_from(self, work: Any) -> None:
-        await self._layer.start_from(Work.from_json(work))
+        await self._layer.start_from(KeptWork.from_json(work))
 
     async def revert(self, paths: Sequence[str]) -> None:
         if paths:
@@ -313,11 +313,11 @@ class RealWorld:
         return self._confine(runner)
 
     async def bring_in(self, work: Any, label: str) -> Imported:
-        done = await bring_in(self._workspace, Work.from_json(work), label=label)
+        done = await bring_in(self._workspace, KeptWork.from_json(work), label=label)
         return Imported(done.paths, done.conflicts)
 
     async def patch_of(self, work: Any) -> bytes:
-        return await work_patch(self._workspace, Work.from_json(work))
+        return await work_patch(self._workspace, KeptWork.from_json(work))
 
     async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer | None) -> CommandResult:
         folder = self.records.path / "commands" / key

@@ -33,7 +33,7 @@ from interlock.engine.objects import MemoryObjects, Objects
 from interlock.engine.options import Options
 from interlock.engine.people import record_decision
 from interlock.engine.playing import Finished, play
-from interlock.engine.run import Run
+from interlock.engine.recording import Recording
 from interlock.engine.simulated_repository import SimulatedRepository, Trouble
 from interlock.engine.world import CommandCall, Imported, Layer
 from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault, Refused
@@ -362,7 +362,7 @@ class SimulatedWorld:
         self.result_of = command
         """What a command comes to that is run; one that only looks is not asked here."""
         self._bound = bound
-        self._random = random.Random(seed)
+        self.chance = random.Random(seed)
         self._sessions: set[str] = set()
 
     def now(self) -> datetime:
@@ -375,7 +375,7 @@ class SimulatedWorld:
         return look()
 
     def draw(self, length: int) -> str:
-        return f"{self._random.getrandbits(4 * length):0{length}x}"
+        return f"{self.chance.getrandbits(4 * length):0{length}x}"
 
     def claim_session(self, session: str, run_id: str) -> bool:
         fresh = session not in self._sessions
@@ -585,6 +585,10 @@ class Simulation:
     processes: int = 0
     clock: float = 0.0
     """Seconds since `EPOCH` in this simulation: equal runs have equal times, whatever was simulated before."""
+    midway: Sequence[Line] | None = None
+    """The journal, where this is a run that another began: its process goes on, and none begins (`moments`)."""
+    watch: Callable[[Line, Recording], None] | None = None
+    """Is told each line as it is written."""
 
     def go(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Finished:
         """Run, or resume what is there, until the process ends; `Crash` raised by the tripwire passes through."""
@@ -607,21 +611,28 @@ class Simulation:
         journal = Journal(
             self.medium,
             run_id=identity.run_id,
-            genesis=sha256(identity_bytes(identity)),
+            genesis=sha256(self.world.records.identity or identity_bytes(identity)),
             clock=virtual_stamp,
             held=self.world.records.identity is None,
             tripwire=tripwire,
+            known=self.midway,
         )
         self.lines = journal.lines
-        run = Run(self.playbook, identity, journal, self.world, options=options or self.options, say=self.said.append)
-        resume = 0
-        if journal.lines:
+        recording = Recording(
+            self.playbook, identity, journal, self.world, options=options or self.options, say=self.said.append
+        )
+        if (watch := self.watch) is not None:
+            journal.listen(lambda line: watch(line, recording))
+        resume, begun = 0, self.midway is not None
+        if begun:
+            self.midway, resume = None, resumes(journal.lines)
+        elif journal.lines:
             resume = 1 + resumes(journal.lines)
             journal.append("run.resumed", data={"n": resume})
         else:
             journal.append("run.start", data={"playbook": identity.playbook, "key": identity.key})
-        self.processes += 1
-        return await play(run, resume=resume)
+        self.processes += not begun
+        return await play(recording, resume=resume, begun=begun)
 
     def decide(self, choice: str, *, who: str = "somebody", note: str = "") -> None:
         """What a person says at the gate at which the run waits; the next `go` hears it."""

@@ -17,8 +17,8 @@ from interlock.flows.reading import Problems
 from interlock.flows.tree import (
     Agent,
     AgentStep,
-    Ask,
-    Call,
+    AskStep,
+    CallStep,
     Decide,
     End,
     Flow,
@@ -119,7 +119,7 @@ class _Walk:
                     self._work(member, known, {MEMBER: member.name})
             case RunStep():
                 self._command(step, known)
-            case Ask():
+            case AskStep():
                 for text in (step.question, *step.shows):
                     self._text(text, known)
                 if step.choices and tuple(step.choices) != outcomes.GATE and step.name not in self.asked:
@@ -128,7 +128,7 @@ class _Walk:
                         f"no table asks what was answered at {step.name!r}",
                         expected=f"a `decide` step with the column {step.name}",
                     )
-            case Call():
+            case CallStep():
                 for text in step.inputs.values():
                     self._text(text, known)
             case Decide():

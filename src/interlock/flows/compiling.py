@@ -13,7 +13,7 @@ from interlock.flows import handover, texts
 from interlock.flows.checking import MEMBER, TURN
 from interlock.flows.performing import Performance
 from interlock.flows.reading import Problems
-from interlock.flows.tree import AgentStep, Ask, Call, Decide, End, Flow, Input, Repeat, Together, walk
+from interlock.flows.tree import AgentStep, AskStep, CallStep, Decide, End, Flow, Input, Repeat, Together, walk
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -126,7 +126,7 @@ def _titles(flow: Flow) -> dict[str, str]:
     for step in walk(flow.steps):
         if isinstance(step, Repeat):
             titles |= dict.fromkeys((f"{step.name}-{turn}" for turn in range(1, step.at_most + 1)), step.name)
-        elif not isinstance(step, Decide | End | Ask):
+        elif not isinstance(step, Decide | End | AskStep):
             titles[step.name] = step.name
     return titles
 
@@ -151,7 +151,7 @@ def _called(flow: Flow, find: Find | None) -> dict[str, Playbook]:
     token = _being_compiled.set(around)
     try:
         for step in walk(flow.steps):
-            if not isinstance(step, Call):
+            if not isinstance(step, CallStep):
                 continue
             if step.playbook in around:
                 problems.add(step.at, f"playbook {step.playbook!r} would call itself: {' -> '.join(around)}")

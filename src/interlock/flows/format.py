@@ -10,8 +10,8 @@ from interlock.flows.reading import Node, Problems
 from interlock.flows.shapes import (
     NAME,
     Duration,
-    Field,
     ListOf,
+    MappingKey,
     MoveKind,
     Named,
     Number,
@@ -25,8 +25,8 @@ from interlock.flows.shapes import (
 from interlock.flows.tree import (
     Agent,
     AgentStep,
-    Ask,
-    Call,
+    AskStep,
+    CallStep,
     Decide,
     End,
     Flow,
@@ -67,13 +67,15 @@ class Default:
 INPUT = Shape(
     Input,
     {
-        "help": Field(Word(), "What it is for; stands in --help.", required=True),
-        "type": Field(OneOf(TYPES), "text (if not said), number, switch, list (of texts), or file (of the workspace)."),
-        "one_of": Field(ListOf(Word(), least=2, alone=False), "The only texts that can be given."),
-        "default": Field(Default(), "What counts where it is not given; without a default it must be."),
-        "argument": Field(YesNo(), "It is given without a name, as the words behind the playbook's name."),
-        "at_least": Field(Number(), "The smallest number."),
-        "at_most": Field(Number(), "The largest number."),
+        "help": MappingKey(Word(), "What it is for; stands in --help.", required=True),
+        "type": MappingKey(
+            OneOf(TYPES), "text (if not said), number, switch, list (of texts), or file (of the workspace)."
+        ),
+        "one_of": MappingKey(ListOf(Word(), least=2, alone=False), "The only texts that can be given."),
+        "default": MappingKey(Default(), "What counts where it is not given; without a default it must be."),
+        "argument": MappingKey(YesNo(), "It is given without a name, as the words behind the playbook's name."),
+        "at_least": MappingKey(Number(), "The smallest number."),
+        "at_most": MappingKey(Number(), "The largest number."),
     },
     "an input",
     help="Something that is asked of whoever starts a run.",
@@ -83,21 +85,25 @@ INPUT = Shape(
 AGENT = Shape(
     Agent,
     {
-        "role": Field(NAMED, "Its role file; if neither this nor instructions are given, the one of its own name."),
-        "instructions": Field(Word(), "Who it is and how it works, in place of a role file."),
-        "writes": Field(ListOf(Pattern()), "Paths and patterns that it may change, beside what its steps produce."),
-        "runner": Field(Word(), "How it is called, where the settings do not say otherwise."),
-        "judges": Field(
+        "role": MappingKey(
+            NAMED, "Its role file; if neither this nor instructions are given, the one of its own name."
+        ),
+        "instructions": MappingKey(Word(), "Who it is and how it works, in place of a role file."),
+        "writes": MappingKey(
+            ListOf(Pattern()), "Paths and patterns that it may change, beside what its steps produce."
+        ),
+        "runner": MappingKey(Word(), "How it is called, where the settings do not say otherwise."),
+        "judges": MappingKey(
             OneOf(("reading", "running")),
             "It judges the work of others. By `running`: a pass must show a command with its exit status.",
         ),
-        "says": Field(
+        "says": MappingKey(
             OneOf(("verdict", "severity")),
             "Its answer: a verdict (pass, revise, blocked, failed), or how bad what it found is "
             "(none, low, medium, high, critical, failed).",
         ),
-        "time_limit": Field(Duration(), "How long one call may take."),
-        "retries": Field(Number(0, 5), "How often a call that gave no verdict (it died, hung) is made again."),
+        "time_limit": MappingKey(Duration(), "How long one call may take."),
+        "retries": MappingKey(Number(0, 5), "How often a call that gave no verdict (it died, hung) is made again."),
     },
     "an agent",
     help="Whoever does a piece of work.",
@@ -106,13 +112,15 @@ AGENT = Shape(
 PRODUCT = Shape(
     lambda at, **fields: Product(**fields),
     {
-        "path": Field(PATH, "Where it must write it.", required=True),
-        "headings": Field(ListOf(Word("a heading such as ## Steps", r"#{1,6} \S.*")), "Headings that it must have."),
-        "lines": Field(
+        "path": MappingKey(PATH, "Where it must write it.", required=True),
+        "headings": MappingKey(
+            ListOf(Word("a heading such as ## Steps", r"#{1,6} \S.*")), "Headings that it must have."
+        ),
+        "lines": MappingKey(
             Named(ListOf(Word()), "label", pattern=r"[^:\n]{1,80}"),
             "Lines `Label: value` that it must have, each with the values that may stand there, or `any`.",
         ),
-        "optional": Field(YesNo(), "It may be left out."),
+        "optional": MappingKey(YesNo(), "It may be left out."),
     },
     "a product",
     help="A document that the agent must write; it counts only when it has what it must have.",
@@ -121,10 +129,10 @@ PRODUCT = Shape(
     blanks={"path": Text("")},
 )
 WORK = {
-    "task": Field(TEXT, "What is to be done.", required=True),
-    "reads": Field(PATHS, "Files that it is told to read."),
-    "produces": Field(ListOf(PRODUCT), "Documents that it must write."),
-    "quotes": Field(
+    "task": MappingKey(TEXT, "What is to be done.", required=True),
+    "reads": MappingKey(PATHS, "Files that it is told to read."),
+    "produces": MappingKey(ListOf(PRODUCT), "Documents that it must write."),
+    "quotes": MappingKey(
         ListOf(NAMED),
         "What earlier steps said or printed, quoted as data: names of steps, or `findings` for what did not go well "
         "in the turn before.",
@@ -132,7 +140,7 @@ WORK = {
 }
 MEMBER = Shape(
     AgentStep,
-    {"agent": Field(NAMED, "Who does it.", required=True), **WORK},
+    {"agent": MappingKey(NAMED, "Who does it.", required=True), **WORK},
     "a member",
     help="One of those who work side by side.",
     ref="member",
@@ -217,16 +225,16 @@ def _run(must: str = "", **fields: Any) -> RunStep:
     return RunStep(must_pass=must == "pass", **fields)
 
 
-def _call(playbook: str, name: str = "", **fields: Any) -> Call:
-    return Call(name=name or playbook, playbook=playbook, **fields)
+def _call(playbook: str, name: str = "", **fields: Any) -> CallStep:
+    return CallStep(name=name or playbook, playbook=playbook, **fields)
 
 
 STEPS: dict[str, Shape] = {
     "agent": Shape(
         _agent_step,
         {
-            "agent": Field(NAMED, "Who does it: one of `agents`.", required=True),
-            "name": Field(NAMED, "What the step is called, where that is not the agent's name."),
+            "agent": MappingKey(NAMED, "Who does it: one of `agents`.", required=True),
+            "name": MappingKey(NAMED, "What the step is called, where that is not the agent's name."),
             **WORK,
         },
         "an agent step",
@@ -237,9 +245,9 @@ STEPS: dict[str, Shape] = {
     "together": Shape(
         _together,
         {
-            "together": Field(NAMED, "What the step is called.", required=True, name="name"),
-            "members": Field(Named(MEMBER, "member"), "Who works side by side, by name.", required=True),
-            "at_once": Field(Number(1, 100), "How many of them work at the same time, at most."),
+            "together": MappingKey(NAMED, "What the step is called.", required=True, name="name"),
+            "members": MappingKey(Named(MEMBER, "member"), "Who works side by side, by name.", required=True),
+            "at_once": MappingKey(Number(1, 100), "How many of them work at the same time, at most."),
         },
         "a together step",
         help="Several calls side by side; its outcome is the worst of its members'.",
@@ -249,12 +257,12 @@ STEPS: dict[str, Shape] = {
     "repeat": Shape(
         Repeat,
         {
-            "repeat": Field(NAMED, "What the step is called.", required=True, name="name"),
-            "at_most": Field(Number(1, MOST_TURNS), "How many turns there are, at most.", required=True),
-            "steps": Field(
+            "repeat": MappingKey(NAMED, "What the step is called.", required=True, name="name"),
+            "at_most": MappingKey(Number(1, MOST_TURNS), "How many turns there are, at most.", required=True),
+            "steps": MappingKey(
                 StepsKind(), "What is done in each turn; after the last one comes the next turn.", required=True
             ),
-            "when_used_up": Field(
+            "when_used_up": MappingKey(
                 MoveKind(), "Where it leads when the last turn is over and nothing left it before.", required=True
             ),
         },
@@ -266,10 +274,10 @@ STEPS: dict[str, Shape] = {
     "run": Shape(
         _run,
         {
-            "run": Field(NAMED, "What the step is called.", required=True, name="name"),
-            "command": Field(TEXT, "For a shell. What is filled in is one word, quoted.", required=True),
-            "time_limit": Field(Duration(), "How long it may take; 30 min if not said."),
-            "must": Field(
+            "run": MappingKey(NAMED, "What the step is called.", required=True, name="name"),
+            "command": MappingKey(TEXT, "For a shell. What is filled in is one word, quoted.", required=True),
+            "time_limit": MappingKey(Duration(), "How long it may take; 30 min if not said."),
+            "must": MappingKey(
                 OneOf(("pass",)),
                 "It must pass, on the final tree too: no run completes while it fails. "
                 "If not said, its outcome is recorded, and tables may ask about it.",
@@ -281,15 +289,15 @@ STEPS: dict[str, Shape] = {
         blanks={"command": Text("")},
     ),
     "ask": Shape(
-        Ask,
+        AskStep,
         {
-            "ask": Field(NAMED, "What the step is called.", required=True, name="name"),
-            "question": Field(TEXT, "What a person is asked.", required=True),
-            "choices": Field(
+            "ask": MappingKey(NAMED, "What the step is called.", required=True, name="name"),
+            "question": MappingKey(TEXT, "What a person is asked.", required=True),
+            "choices": MappingKey(
                 Named(Word(), "choice", least=2),
                 "What can be answered, each with what it leads to. If not said: approve and reject.",
             ),
-            "shows": Field(PATHS, "Documents that the answer is about; it counts for them as they are then."),
+            "shows": MappingKey(PATHS, "Documents that the answer is about; it counts for them as they are then."),
         },
         "an ask step",
         help="A question to a person; the run waits for the answer.",
@@ -299,8 +307,8 @@ STEPS: dict[str, Shape] = {
     "decide": Shape(
         Decide,
         {
-            "decide": Field(NAMED, "What the step is called.", required=True, name="name"),
-            "rows": Field(
+            "decide": MappingKey(NAMED, "What the step is called.", required=True, name="name"),
+            "rows": MappingKey(
                 ListOf(RowKind(), alone=False),
                 "The first row that fits counts; every combination needs one.",
                 required=True,
@@ -314,9 +322,9 @@ STEPS: dict[str, Shape] = {
     "call": Shape(
         _call,
         {
-            "call": Field(NAMED, "The playbook.", required=True, name="playbook"),
-            "name": Field(NAMED, "What the step is called, where that is not the playbook's name."),
-            "with": Field(Named(TEXT, "input", least=0), "Its inputs.", name="inputs"),
+            "call": MappingKey(NAMED, "The playbook.", required=True, name="playbook"),
+            "name": MappingKey(NAMED, "What the step is called, where that is not the playbook's name."),
+            "with": MappingKey(Named(TEXT, "input", least=0), "Its inputs.", name="inputs"),
         },
         "a call step",
         help="Another playbook, as a step of this one.",
@@ -325,10 +333,10 @@ STEPS: dict[str, Shape] = {
     "end": Shape(
         End,
         {
-            "end": Field(NAMED, "What the ending is called.", required=True, name="name"),
-            "status": Field(OneOf(STATUSES), "How the run stands then.", required=True),
-            "words": Field(TEXT, "What is said.", required=True),
-            "quotes": Field(ListOf(NAMED), "What earlier steps said, printed with it."),
+            "end": MappingKey(NAMED, "What the ending is called.", required=True, name="name"),
+            "status": MappingKey(OneOf(STATUSES), "How the run stands then.", required=True),
+            "words": MappingKey(TEXT, "What is said.", required=True),
+            "quotes": MappingKey(ListOf(NAMED), "What earlier steps said, printed with it."),
         },
         "an end step",
         help="An ending. Tables lead to it by name, or the steps before it do.",
@@ -345,12 +353,12 @@ def _flow(inputs: Mapping[str, Input] | None = None, agents: Mapping[str, Agent]
 FLOW = Shape(
     _flow,
     {
-        "playbook": Field(NAMED, "Its name.", required=True, name="name"),
-        "summary": Field(Word(), "What it does, in a sentence.", required=True),
-        "inputs": Field(Named(INPUT, "input"), "What is asked of whoever starts a run."),
-        "key": Field(TEXT, "What names the work, made of inputs: there is one live run per key.", required=True),
-        "agents": Field(Named(AGENT, "agent"), "Who takes part."),
-        "steps": Field(StepsKind(), "What happens, in this order.", required=True),
+        "playbook": MappingKey(NAMED, "Its name.", required=True, name="name"),
+        "summary": MappingKey(Word(), "What it does, in a sentence.", required=True),
+        "inputs": MappingKey(Named(INPUT, "input"), "What is asked of whoever starts a run."),
+        "key": MappingKey(TEXT, "What names the work, made of inputs: there is one live run per key.", required=True),
+        "agents": MappingKey(Named(AGENT, "agent"), "Who takes part."),
+        "steps": MappingKey(StepsKind(), "What happens, in this order.", required=True),
     },
     "a playbook",
     help="A playbook of interlock: who takes part, what happens, and where each outcome leads.",

@@ -11,10 +11,10 @@ from interlock.engine import Playbook
 from interlock.errors import ConfigInvalid
 from interlock.flows import texts
 from interlock.flows.reading import Problems
-from interlock.flows.tree import Call
+from interlock.flows.tree import CallStep
 
 
-def check(step: Call, other: Playbook, problems: Problems) -> None:
+def check(step: CallStep, other: Playbook, problems: Problems) -> None:
     """Note inputs that the other playbook does not have, and those that it needs and does not get."""
     known = {one.name: one for one in fields(other.inputs)}
     given = {texts.word(name): name for name in step.inputs}

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from interlock.flows.tree import Agent, AgentStep, Ask, Call, Decide, Flow, Repeat, RunStep, Step, Together, walk
+from interlock.flows.tree import (
+    Agent,
+    AgentStep,
+    AskStep,
+    CallStep,
+    Decide,
+    Flow,
+    Repeat,
+    RunStep,
+    Step,
+    Together,
+    walk,
+)
 
 VERDICTS = ("pass", "revise", "blocked", "failed")
 """From the best to the worst; so are all of these."""
@@ -33,9 +45,9 @@ def of_step(flow: Flow, step: Step) -> dict[str, tuple[str, ...]]:
             return {**own, step.name: words.pop()} if len(words) == 1 else own
         case RunStep():
             return {step.name: COMMANDS}
-        case Ask():
+        case AskStep():
             return {step.name: tuple(step.choices) or GATE}
-        case Call():
+        case CallStep():
             return {step.name: CALLS}
         case Repeat():
             return {step.name: TURNS}

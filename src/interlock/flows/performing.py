@@ -17,7 +17,7 @@ from interlock.engine import (
     CommandResult,
     Dispatch,
     Ending,
-    Named,
+    NamedCommand,
     Playbook,
     Proof,
     Quoted,
@@ -32,8 +32,8 @@ from interlock.flows.checking import FINDINGS, MEMBER, TURN, row_for
 from interlock.flows.tree import (
     Agent,
     AgentStep,
-    Ask,
-    Call,
+    AskStep,
+    CallStep,
     Decide,
     End,
     Flow,
@@ -123,10 +123,10 @@ class Performance:
             case RunStep():
                 with self.run.step(step.name):
                     await self._command(step)
-            case Ask():
+            case AskStep():
                 with self.run.step(step.name):
                     await self._ask(step)
-            case Call():
+            case CallStep():
                 with self.run.step(step.name):
                     await self._call(step)
             case Decide():
@@ -157,11 +157,11 @@ class Performance:
         self.outcomes[step.name] = word
         self.said[step.name] = tuple(said)
         words = outcomes.of_step(self.flow, step)[step.name]
-        if word != words[0] and not isinstance(step, Ask):
+        if word != words[0] and not isinstance(step, AskStep):
             self.found += said or (Quoted(f"{step.name}: {word}", "Nothing was said."),)
         if step.name not in self.asked and word not in outcomes.going_on(step, words):
             reason = ", ".join(filter(None, (f"{step.name}: {word}", why or _first_line(said))))
-            stopped = isinstance(step, Ask)
+            stopped = isinstance(step, AskStep)
             raise Stop(Ending.stopped(reason) if stopped else Ending.failed(reason, because=because))
 
     # -- agents
@@ -207,7 +207,7 @@ class Performance:
         """The tree as it is before the work, so that work which changes what a command does is noticed."""
         command = texts.fill_command(step.command, self.inputs)
         self.checks[step.name] = Checks(
-            self.run, (Named(step.name, command, self.flow.name, timeout_s=step.time_limit),)
+            self.run, (NamedCommand(step.name, command, self.flow.name, timeout_s=step.time_limit),)
         )
         with self.run.step(step.name):
             await self.checks[step.name].start()
@@ -219,7 +219,7 @@ class Performance:
 
     # -- people and other playbooks
 
-    async def _ask(self, step: Ask) -> None:
+    async def _ask(self, step: AskStep) -> None:
         decision = await self.run.gate(
             step.name,
             texts.fill(step.question, self.values),
@@ -229,7 +229,7 @@ class Performance:
         said = (Quoted(f"{step.name}: {decision.choice}", decision.note),) if decision.note else ()
         self._settle(step, decision.choice, said)
 
-    async def _call(self, step: Call) -> None:
+    async def _call(self, step: CallStep) -> None:
         other = self.called[step.playbook]
         given = {texts.word(name): texts.fill(text, self.values) for name, text in step.inputs.items()}
         ending = await self.run.call(other, handover.inputs(other, given))

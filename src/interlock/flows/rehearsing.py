@@ -9,7 +9,7 @@ from interlock.engine import AgentRequest, Options, Status
 from interlock.flows import texts
 from interlock.flows.calls import SEVERITY
 from interlock.flows.compiling import Find, compiled, samples
-from interlock.flows.tree import AgentStep, Call, Flow, Repeat, RunStep, Step, Together, walk
+from interlock.flows.tree import AgentStep, CallStep, Flow, Repeat, RunStep, Step, Together, walk
 from interlock.testing import (
     ALWAYS,
     ANSWERS,
@@ -89,7 +89,7 @@ def _calls(flow: Flow, steps: tuple[Step, ...]) -> int:
                 total += sum(_tries(flow, member) for member in step.members)
             case Repeat():
                 total += step.at_most * _calls(flow, step.steps)
-            case Call():
+            case CallStep():
                 total += UNKNOWN
     return total
 

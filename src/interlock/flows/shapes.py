@@ -22,7 +22,7 @@ _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _YES, _NO = ("true", "yes"), ("false", "no")
 
 
-class Kind(Protocol):
+class ValueKind(Protocol):
     """What a value can be."""
 
     def read(self, node: Node, problems: Problems) -> Any: ...
@@ -185,7 +185,7 @@ class MoveKind:
 class ListOf:
     """Several of a kind; one alone may stand without the list around it."""
 
-    kind: Kind
+    kind: ValueKind
     least: int = 1
     alone: bool = True
 
@@ -208,7 +208,7 @@ class ListOf:
 class Named:
     """A mapping of names that the author chooses to values of a kind, in the order of the file."""
 
-    kind: Kind
+    kind: ValueKind
     what: str
     least: int = 1
     pattern: str = NAME
@@ -241,10 +241,10 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Field:
+class MappingKey:
     """A key of a mapping."""
 
-    kind: Kind
+    kind: ValueKind
     help: str
     required: bool = False
     name: str = ""
@@ -256,7 +256,7 @@ class Shape:
     """A mapping with known keys, which becomes one value of the tree."""
 
     make: Callable[..., Any]
-    fields: Mapping[str, Field]
+    fields: Mapping[str, MappingKey]
     what: str
     help: str = ""
     short: str = ""

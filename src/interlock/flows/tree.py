@@ -140,7 +140,7 @@ class RunStep:
 
 
 @dataclass(frozen=True)
-class Ask:
+class AskStep:
     """A question to a person."""
 
     name: str
@@ -174,7 +174,7 @@ class Decide:
 
 
 @dataclass(frozen=True)
-class Call:
+class CallStep:
     """Another playbook, as a step of this one."""
 
     name: str
@@ -194,7 +194,7 @@ class End:
     at: Place = field(default=NOWHERE, compare=False)
 
 
-Step = AgentStep | Together | Repeat | RunStep | Ask | Decide | Call | End
+Step = AgentStep | Together | Repeat | RunStep | AskStep | Decide | CallStep | End
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from interlock.agents.runner import AgentRequest
-from interlock.engine import Act, Status
+from interlock.engine import Status
 from interlock.engine.lifecycle import forgotten
 from interlock.playbooks.feature.memory_file import sample_memory
 from interlock.playbooks.feature.settings import FeatureSettings
-from interlock.testing import Change, both, writes
+from interlock.testing import Act, Change, both, writes
 
 from .conftest import AT, ERROR, VERIFIERS, Bench, journal_of, plans, remembers
 from .test_end import decide

@@ -24,7 +24,7 @@ from interlock.documents import Document, DocumentState
 from interlock.playbooks.harness import artifacts
 from interlock.playbooks.harness.artifacts import Findings, claim_in, good_judgement, inspect, marked, structure_of
 from interlock.playbooks.harness.briefs import ANSWER
-from interlock.playbooks.harness.decisions import AFTER_FAILURE, Failure, Move, after_verdict, failure_of
+from interlock.playbooks.harness.decisions import AFTER_FAILURE, AfterVerdict, StageFailure, after_verdict, failure_of
 from interlock.playbooks.harness.stages import LIFECYCLE, PLANNING, QA, Stage, StageContract
 from tests.playbooks.harness.conftest import NEGATIVE, qa
 
@@ -40,7 +40,7 @@ def judged(text: str) -> Judgement:
 
 
 def is_positive(text: str) -> bool:
-    return after_verdict(bool(judged(text).passed), False, True) is Move.ADVANCE
+    return after_verdict(bool(judged(text).passed), False, True) is AfterVerdict.ADVANCE
 
 
 def qa_problem(text: str, criteria: tuple[str, ...] = ()) -> str | None:
@@ -283,7 +283,13 @@ def test_a_positive_result_cannot_be_made_by_adding_text(extra: str, place: int)
 def test_where_a_verdict_leads() -> None:
     """Only a pass beside which nothing is red goes on; anything else goes back while that is allowed, then blocks."""
     for passes, red, left in itertools.product((True, False), repeat=3):
-        wanted = Move.ADVANCE if (passes, red) == (True, False) else Move.RETURN if left else Move.BLOCK
+        wanted = (
+            AfterVerdict.ADVANCE
+            if (passes, red) == (True, False)
+            else AfterVerdict.RETURN
+            if left
+            else AfterVerdict.BLOCK
+        )
         assert after_verdict(passes, red, left) is wanted
 
 
@@ -294,7 +300,7 @@ def test_how_a_dispatch_counts_is_total() -> None:
         Outcome, (None, *Reason), ArtifactClass, *[(False, True)] * 3
     ):
         failure = failure_of(outcome, reason, cls, *trespassed)
-        if failure is Failure.NONE:
+        if failure is StageFailure.NONE:
             assert cls is ArtifactClass.OK
             assert outcome in (Outcome.OK, Outcome.REVISE)
             assert not any(trespassed)

@@ -35,8 +35,8 @@ from interlock.playbooks.ticket.documents import (
     read_progress,
     with_ignored,
 )
-from interlock.playbooks.ticket.graph import Limits
-from interlock.playbooks.ticket.request import Mandate, TicketError, Work, tool_mandates
+from interlock.playbooks.ticket.graph import GraphLimits
+from interlock.playbooks.ticket.request import Mandate, TicketError, WorkKind, tool_mandates
 from interlock.playbooks.ticket.settings import TicketSettings
 
 NOW = "2026-01-04T12:00:00Z"
@@ -191,7 +191,7 @@ REQUEST = "ABC-12 add a page. You MUST use `htmx`."
 def prompt(**changes: Any) -> str:
     data = load_yaml(
         render_prompt(
-            "ABC-12", Work.FEATURE, "add_a_page", tool_mandates(REQUEST), REQUEST, "add a page", ["tests pass"], NOW
+            "ABC-12", WorkKind.FEATURE, "add_a_page", tool_mandates(REQUEST), REQUEST, "add a page", ["tests pass"], NOW
         ),
         "x",
     )
@@ -322,7 +322,7 @@ def test_the_report_of_an_auto_accept() -> None:
 def test_every_rule_accepts_its_own_sample() -> None:
     """What the scripted player writes passes."""
     cache = cache_rule("a" * 64, {})
-    for rule in (graph_rule(Limits()), PLAN_RULE, REVIEW_RULE, cache, prompt_rule("ABC-12", "ABC-12 do it", NOW)):
+    for rule in (graph_rule(GraphLimits()), PLAN_RULE, REVIEW_RULE, cache, prompt_rule("ABC-12", "ABC-12 do it", NOW)):
         assert rule.problem(rule.sample()) is None
     assert cache.problem(cache.sample().replace("a" * 64, "...")) == f"workspace_fingerprint is not {'a' * 64}"
 
@@ -359,8 +359,8 @@ def test_a_log_line_has_its_fields() -> None:
 
 
 @pytest.mark.req("TK-156")
-@given(st.text(max_size=200), st.sampled_from(Work))
-def test_commit_messages_are_conventional(summary: str, work: Work) -> None:
+@given(st.text(max_size=200), st.sampled_from(WorkKind))
+def test_commit_messages_are_conventional(summary: str, work: WorkKind) -> None:
     """Type, ticket, a summary of at most 72 characters, and the tasks."""
     message = commit_message(TicketSettings().commit_message, "ABC-12", work, "a_b_c", summary, ["T1", "T2"])
     subject, _, body = message.partition("\n")
@@ -374,13 +374,13 @@ def test_commit_messages_are_conventional(summary: str, work: Work) -> None:
 def test_messages_and_branches_have_the_form_that_the_settings_want() -> None:
     """Whatever a hook asks for; braces in what is filled in stay as they are."""
     template = "[{ticket}] {summary} ({type}, {slug})"
-    message = commit_message(template, "ABC-12", Work.FEATURE, "a_b_c", "Add {x}.", ["T1"])
+    message = commit_message(template, "ABC-12", WorkKind.FEATURE, "a_b_c", "Add {x}.", ["T1"])
     assert message == "[ABC-12] Add {x} (feature, a_b_c)\n\nTasks:\n- T1\n"
-    whole = commit_message("{summary}\n\nTicket: {ticket}\n", "ABC-12", Work.FIX, "a_b_c", "Mend it", ["T1"])
+    whole = commit_message("{summary}\n\nTicket: {ticket}\n", "ABC-12", WorkKind.FIX, "a_b_c", "Mend it", ["T1"])
     assert whole == "Mend it\n\nTicket: ABC-12\n"
     docs = docs_message(TicketSettings().commit_message, "ABC-12", "a_b_c")
     assert docs == "docs(ABC-12): refresh documentation\n"
-    assert branch_name("{ticket}-{kind}", "ABC-12", Work.FEATURE, "a_b_c") == "ABC-12-feat"
+    assert branch_name("{ticket}-{kind}", "ABC-12", WorkKind.FEATURE, "a_b_c") == "ABC-12-feat"
     with pytest.raises(ValueError, match="can stand in braces"):
         TicketSettings(branch="{user}/{ticket}")
     with pytest.raises(ValueError, match="can stand in braces"):

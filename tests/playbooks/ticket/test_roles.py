@@ -26,7 +26,7 @@ from interlock.playbooks.ticket.artifacts import (
     review_claim,
     review_problem,
 )
-from interlock.playbooks.ticket.graph import Limits, Strategy, read_graph
+from interlock.playbooks.ticket.graph import GraphLimits, Strategy, read_graph
 from interlock.playbooks.ticket.rehearsing import TWO
 from interlock.testing import SimulatedWorld
 
@@ -50,7 +50,7 @@ PROMPTED: dict[str, Dispatch] = {
     "Initializer, incremental": ASKED.initializer(briefs.INCREMENTAL, [], fingerprint="0" * 64, digests={}),
     "Planner": ASKED.planner("prompts/ABC-12/prompt.yaml", SNAPSHOT),
     "Planner, amending": ASKED.amendment(GRAPH, {"T1": ["Cargo.lock"]}),
-    "Splitter": ASKED.splitter("tasks is empty", Limits()),
+    "Splitter": ASKED.splitter("tasks is empty", GraphLimits()),
     "Developer": ASKED.developer(TASK, GRAPH.policy),
     "task-executor, beside others": ASKED.executor(TASK, GRAPH.policy, attempt=1, strategy=Strategy.PARALLEL),
     "task-executor, alone again": ASKED.executor(FAILED, GRAPH.policy, attempt=2, strategy=Strategy.SEQUENTIAL),
@@ -182,7 +182,7 @@ def test_the_reviewers_form_is_what_the_engine_reads() -> None:
 def test_the_example_of_a_graph_passes_every_check(agent: str) -> None:
     """And the words about allow-lists are those of the checks."""
     example = next(fence.content for fence in Sections(role(agent)).fences("yaml"))
-    assert graph_problem(example, new=True, limits=Limits()) is None
+    assert graph_problem(example, new=True, limits=GraphLimits()) is None
     assert "named one by one" in role(agent)
     assert "globs of files" not in role(agent)
 

@@ -16,7 +16,7 @@ from interlock.playbooks.feature.decisions import Decided
 from interlock.playbooks.feature.layout import Layout
 from interlock.playbooks.feature.members import CLUSTERS, MEMBERS, Members, R
 from interlock.playbooks.feature.memory_file import parse_memory, sample_memory
-from interlock.playbooks.feature.plan import Progress
+from interlock.playbooks.feature.plan import TaskProgress
 from interlock.playbooks.feature.playbook import CAPS, STEPS, feature_of
 from interlock.playbooks.feature.work import FeatureInputs
 from interlock.testing import (
@@ -251,7 +251,7 @@ def open_tasks(lines: Lines) -> list[str]:
         match line.event:
             case "waves":
                 waiting |= {one for ids in line.data["waves"].values() for one in ids}
-            case "task" if line.data["state"] == Progress.DONE:
+            case "task" if line.data["state"] == TaskProgress.DONE:
                 waiting.discard(line.data["task"])
             case "task":
                 waiting.add(line.data["task"])

@@ -11,8 +11,8 @@ from interlock.contracts import FAIL, PASS, Claim, Custom, Evidence, checks_in_d
 from interlock.documents import read_yaml, render_yaml
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket.analysis import CACHE, DOCS, is_digest
-from interlock.playbooks.ticket.graph import Limits, path_problem, problem_of
-from interlock.playbooks.ticket.request import Agent, Mandate, Work
+from interlock.playbooks.ticket.graph import GraphLimits, path_problem, problem_of
+from interlock.playbooks.ticket.request import Mandate, TicketAgent, WorkKind
 
 Complaints = Iterator[str]
 
@@ -42,7 +42,7 @@ PROMPT_FIELDS = (
 
 def render_prompt(
     ticket: str,
-    work: Work,
+    work: WorkKind,
     slug: str,
     mandates: Sequence[Mandate],
     request: str,
@@ -75,8 +75,8 @@ def _prompt_complaints(ticket: str, request: str, data: dict[str, Any]) -> Compl
     if questions_of(data):
         return
     yield from (f"field {field} missing" for field in PROMPT_FIELDS if field not in data)
-    if data["type"] not in tuple(Work):
-        yield f'type "{data["type"]}"; expected {", ".join(Work)}'
+    if data["type"] not in tuple(WorkKind):
+        yield f'type "{data["type"]}"; expected {", ".join(WorkKind)}'
     if not isinstance(data["slug"], str) or not re.fullmatch("[a-z0-9]+_[a-z0-9]+_[a-z0-9]+", data["slug"]):
         yield f'slug "{data["slug"]}"; expected three words in snake_case'
     if not isinstance(data["success_criteria"], list) or not data["success_criteria"]:
@@ -91,8 +91,9 @@ def _prompt_complaints(ticket: str, request: str, data: dict[str, Any]) -> Compl
             yield "tool_mandates: an entry has no text"
         elif text not in request:
             yield f"tool_mandates: {text!r} is not a part of the request"
-        elif mandate.get("assigned_agent") not in tuple(Agent):
-            yield f"tool_mandates: assigned_agent {mandate.get('assigned_agent')!r}; expected {' or '.join(Agent)}"
+        elif mandate.get("assigned_agent") not in tuple(TicketAgent):
+            expected = " or ".join(TicketAgent)
+            yield f"tool_mandates: assigned_agent {mandate.get('assigned_agent')!r}; expected {expected}"
 
 
 def questions_of(data: Any) -> list[str]:
@@ -102,7 +103,7 @@ def questions_of(data: Any) -> list[str]:
 
 
 def prompt_rule(ticket: str, request: str, now: str) -> Custom:
-    example = render_prompt(ticket, Work.CHORE, "work_on_ticket", [], request, request, ["tests pass"], now)
+    example = render_prompt(ticket, WorkKind.CHORE, "work_on_ticket", [], request, request, ["tests pass"], now)
     return Custom(lambda text: prompt_problem(text, ticket, request), example)
 
 
@@ -143,7 +144,7 @@ PLAN_RULE = Custom(plan_problem, "# Plan\n\nDo it.\n")
 # -- tasks.yaml
 
 
-def graph_problem(text: str, *, new: bool, limits: Limits | None = None) -> str | None:
+def graph_problem(text: str, *, new: bool, limits: GraphLimits | None = None) -> str | None:
     """The first check that a tasks.yaml fails."""
     try:
         data = read_yaml(text, "tasks.yaml")
@@ -191,7 +192,7 @@ def graph(*tasks: Mapping[str, Any], strategies: Mapping[str, str] | None = None
 EXAMPLE_GRAPH = graph(task("T1", files=("src/main.txt",)), strategies={"A": "sequential"})
 
 
-def graph_rule(limits: Limits) -> Custom:
+def graph_rule(limits: GraphLimits) -> Custom:
     return Custom(lambda text: graph_problem(text, new=True, limits=limits), EXAMPLE_GRAPH)
 
 

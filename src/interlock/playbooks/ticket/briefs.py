@@ -25,7 +25,7 @@ from interlock.playbooks.ticket.artifacts import (
     review_claim,
 )
 from interlock.playbooks.ticket.documents import home, iteration_home
-from interlock.playbooks.ticket.graph import Graph, Limits, Policy, Strategy, Task
+from interlock.playbooks.ticket.graph import Graph, GraphLimits, Policy, Strategy, Task
 
 INTERPRETER, INITIALIZER, PLANNER, SPLITTER = "Interpreter", "Initializer", "Planner", "Splitter"
 EXECUTOR, DEVELOPER, REVIEWER = "task-executor", "Developer", "Reviewer"
@@ -148,7 +148,7 @@ class Briefs:
             iteration=self.iteration,
         )
 
-    def splitter(self, why: str, limits: Limits) -> Dispatch:
+    def splitter(self, why: str, limits: GraphLimits) -> Dispatch:
         """The task graph, cut from a plan that brought none that can be used."""
         plan = self._at("plan.md")
         return _written(

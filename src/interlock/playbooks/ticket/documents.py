@@ -12,7 +12,7 @@ from interlock.engine import Line, Run
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket.analysis import CACHE, DocsState
 from interlock.playbooks.ticket.metrics import Metrics
-from interlock.playbooks.ticket.request import TicketError, Work
+from interlock.playbooks.ticket.request import TicketError, WorkKind
 
 ITERATIONS = 5
 ATTEMPTS = 5
@@ -160,7 +160,7 @@ def _progress_problems(data: Mapping[str, Any], ticket: str) -> Iterator[tuple[s
             yield field, "missing" if field not in data else "is no text"
     if data["jira"] != ticket:
         yield "jira", f"is {data['jira']}, expected {ticket}"
-    for field, allowed in (("current_phase", tuple(Phase)), ("status", tuple(RunStatus)), ("type", tuple(Work))):
+    for field, allowed in (("current_phase", tuple(Phase)), ("status", tuple(RunStatus)), ("type", tuple(WorkKind))):
         if data.get(field) not in allowed:
             yield field, f'"{data.get(field)}" unknown'
     if data.get("current_step") not in STEPS[Phase(data["current_phase"])]:
@@ -214,16 +214,16 @@ def log_entry(ticket: str) -> Callable[[Line], Mapping[str, Any] | None]:
 
 # -- names of branches, messages of commits
 
-KINDS = {Work.FEATURE: "feat", Work.FIX: "fix", Work.CHORE: "chore"}
+KINDS = {WorkKind.FEATURE: "feat", WorkKind.FIX: "fix", WorkKind.CHORE: "chore"}
 LONGEST_SUMMARY = 72
 DOCS_KIND = "docs"
 
 
-def branch_name(template: str, ticket: str, work: Work, slug: str) -> str:
+def branch_name(template: str, ticket: str, work: WorkKind, slug: str) -> str:
     return template.format(type=work.value, kind=KINDS[work], ticket=ticket, slug=slug)
 
 
-def commit_message(template: str, ticket: str, work: Work, slug: str, summary: str, tasks: Sequence[str]) -> str:
+def commit_message(template: str, ticket: str, work: WorkKind, slug: str, summary: str, tasks: Sequence[str]) -> str:
     """What was asked for and the tasks that were done, in the form that the settings want."""
     body = "\n".join(["Tasks:", *(f"- {task}" for task in tasks)])
     return _filled(

@@ -37,7 +37,7 @@ from interlock.playbooks.ticket.graph import (
 from interlock.playbooks.ticket.ledger import Ledger, failure, files_digest
 from interlock.playbooks.ticket.metrics import minutes_between, moment_of
 from interlock.playbooks.ticket.planning import limits_of
-from interlock.playbooks.ticket.validation import Check, validate
+from interlock.playbooks.ticket.validation import ValidationResult, validate
 
 SHOWN_OF_OUTPUT = 6000
 """Characters at the end of a failed command's output that the next attempt is told."""
@@ -48,7 +48,7 @@ IN_CONFLICT = (
 
 
 @dataclass(frozen=True)
-class Result:
+class TaskResult:
     """What an attempt at a task came to."""
 
     status: TaskStatus
@@ -86,7 +86,7 @@ class Execution:
             with self.run.step(f"group-{group.letter}"):
                 await self._group(group)
         if self._short:
-            await self.run.write_anew(ledger.report_path, auto_accept_report(stamp(self.run.now())))
+            await self.run.write(ledger.report_path, auto_accept_report(stamp(self.run.now())), anew=True)
             ledger.log("trivial.auto_accept", task=next(iter(graph.tasks)))
         return self._short
 
@@ -155,9 +155,9 @@ class Execution:
             {name: {"files_to_modify": [*graph.tasks[name].files, *paths]} for name, paths in added.items() if paths}
         )
 
-    async def _round(self, group: Group, graph: Graph) -> tuple[Graph, Mapping[str, Result]]:
+    async def _round(self, group: Group, graph: Graph) -> tuple[Graph, Mapping[str, TaskResult]]:
         """One round: what needs work is worked on, then the group is judged on what is on disk."""
-        worked: dict[str, Result] = {}
+        worked: dict[str, TaskResult] = {}
         limit = max(1, int(self.ledger.data["max_parallel_tasks"]))
         for number, batch in enumerate(batches(group, graph, limit), 1):
             with self.run.step(f"batch-{number}"):
@@ -187,7 +187,7 @@ class Execution:
             return await self._accept(ready, worked), worked
         return await self._blame(check, tasks if parallel else ready, ready, worked), worked
 
-    async def _batch(self, group: Group, batch: Sequence[Task], graph: Graph) -> dict[str, Result]:
+    async def _batch(self, group: Group, batch: Sequence[Task], graph: Graph) -> dict[str, TaskResult]:
         """Attempts one after the other or side by side; their work comes into the tree in the order of the group."""
         graph = await self._begin(group, batch, graph)
         tasks = [graph.tasks[task.id] for task in batch]
@@ -205,7 +205,7 @@ class Execution:
         here = (self.run.identity.run_id, self.run.identity.continues)
         return left.get("work") if isinstance(left, dict) and left.get("run") in here else None
 
-    def _taken(self, task: Task, report: Report) -> Result:
+    def _taken(self, task: Task, report: Report) -> TaskResult:
         """What an attempt came to; what of its work did not come into the tree is kept for the next one."""
         left, unseen = None if report.accepted else report.work, bool(report.no_change or report.weakened)
         return replace(self._result(task, report), unfinished=left, unseen=unseen)
@@ -235,28 +235,28 @@ class Execution:
         spec = self.ledger.briefs.executor(task, graph.policy, attempt=task.attempt, strategy=group.strategy)
         return await self.ledger.ask(replace(spec, starts_from=self._left_by_the_last(task)))
 
-    def _result(self, task: Task, report: Report) -> Result:
+    def _result(self, task: Task, report: Report) -> TaskResult:
         said = report.data or {}
         first = moment_of(said.get("first_code_change_at"))
         changed = stamp(first) if first else stamp(self.run.now()) if report.changes else None
         if report.conflicts:
             texts = "\n".join(f"{path}:\n{text}" for path, text in report.conflicts.items())
             error = f"{IN_CONFLICT}\n{texts[:SHOWN_OF_OUTPUT]}"
-            return Result(TaskStatus.REJECTED, error, changed)
+            return TaskResult(TaskStatus.REJECTED, error, changed)
         if report.violations:
             error = f"Task {task.id} modified files outside its scope: {', '.join(report.violations)}"
             text = f"{error}\n\n{report.outside_patch}".rstrip()
-            return Result(TaskStatus.REJECTED, text, changed, outside=report.violations)
+            return TaskResult(TaskStatus.REJECTED, text, changed, outside=report.violations)
         brought = report.changes if report.accepted else ()
         if report.outcome is Outcome.OK:
-            return Result(TaskStatus.SYNTAX_VALID, first_change=changed, brought=brought)
+            return TaskResult(TaskStatus.SYNTAX_VALID, first_change=changed, brought=brought)
         why = "\n".join(filter(None, (report.detail, *report.complaints, str(said.get("notes") or ""))))
         known = {"REJECTED": TaskStatus.REJECTED, "SYNTAX_ERROR": TaskStatus.SYNTAX_ERROR}
-        return Result(known.get(report.token or "", TaskStatus.ERROR), why or str(report.reason), changed, brought)
+        return TaskResult(known.get(report.token or "", TaskStatus.ERROR), why or str(report.reason), changed, brought)
 
     # -- judging
 
-    async def _accept(self, tasks: Sequence[Task], results: Mapping[str, Result]) -> Graph:
+    async def _accept(self, tasks: Sequence[Task], results: Mapping[str, TaskResult]) -> Graph:
         """Green: these tasks are accepted, and what their files are now is put down."""
         now = stamp(self.run.now())
         marks: dict[str, dict[str, Any]] = {
@@ -276,7 +276,7 @@ class Execution:
         return await self.ledger.mark(marks)
 
     async def _blame(
-        self, check: Check, group: Sequence[Task], ready: Sequence[Task], worked: Mapping[str, Result]
+        self, check: ValidationResult, group: Sequence[Task], ready: Sequence[Task], worked: Mapping[str, TaskResult]
     ) -> Graph:
         """Red: whose files the output names is rejected; an accepted task only once."""
         accepted = {task.id for task in group if task.status is TaskStatus.ACCEPTED}
@@ -291,16 +291,16 @@ class Execution:
             marks[name]["set_back"] = True
         return await self.ledger.mark(marks)
 
-    async def _valid(self, task: Task, result: Result) -> dict[str, Any]:
+    async def _valid(self, task: Task, result: TaskResult) -> dict[str, Any]:
         """Not accepted yet; what its files are now is put down, for whoever goes on without a journal."""
         digest = await files_digest(self.run, literal_files(task))
         return {"status": TaskStatus.SYNTAX_VALID.value, "files_sha256": digest, **self._facts(task, result)}
 
-    def _rejected(self, task: Task, status: TaskStatus, why: str, result: Result | None) -> dict[str, Any]:
+    def _rejected(self, task: Task, status: TaskStatus, why: str, result: TaskResult | None) -> dict[str, Any]:
         facts = self._facts(task, result) if result else {}
         return {"status": status.value, "last_error": why[-SHOWN_OF_OUTPUT:], **facts}
 
-    def _facts(self, task: Task, result: Result) -> dict[str, Any]:
+    def _facts(self, task: Task, result: TaskResult) -> dict[str, Any]:
         """What is put down of an attempt, whatever became of it."""
         first = {"first_code_change_at": result.first_change} if result.first_change else {}
         known = task.entry.get("refused_files") or ()

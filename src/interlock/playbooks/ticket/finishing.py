@@ -27,30 +27,30 @@ from interlock.playbooks.ticket.gate import OWN, shown_paths
 from interlock.playbooks.ticket.graph import TaskStatus, changed_files, read_graph
 from interlock.playbooks.ticket.ledger import Ledger, digest_of, failure, stopped
 from interlock.playbooks.ticket.planning import refresh_brief, take_docs
-from interlock.playbooks.ticket.request import Work
+from interlock.playbooks.ticket.request import WorkKind
 from interlock.playbooks.ticket.resuming import MOST_ITERATIONS, is_as_it_was, names, put_down_files
 from interlock.playbooks.ticket.validation import prove_for_good, validate
 
 
-class Said(StrEnum):
+class ReviewerSaid(StrEnum):
     ACCEPTED = "ACCEPTED"
     REJECTED = "REJECTED"
 
 
-class Evidence(StrEnum):
+class BuildAndTests(StrEnum):
     """What the engine's own build and tests come to."""
 
     GREEN = "green"
     RED = "red"
 
 
-VERDICT: Table[Said] = Table(
+VERDICT: Table[ReviewerSaid] = Table(
     "verdict",
     {
-        (Said.ACCEPTED, Evidence.GREEN): Said.ACCEPTED,
-        (Said.ACCEPTED, Evidence.RED): Said.REJECTED,  # evidence over claim
-        (Said.REJECTED, Evidence.GREEN): Said.REJECTED,
-        (Said.REJECTED, Evidence.RED): Said.REJECTED,
+        (ReviewerSaid.ACCEPTED, BuildAndTests.GREEN): ReviewerSaid.ACCEPTED,
+        (ReviewerSaid.ACCEPTED, BuildAndTests.RED): ReviewerSaid.REJECTED,  # evidence over claim
+        (ReviewerSaid.REJECTED, BuildAndTests.GREEN): ReviewerSaid.REJECTED,
+        (ReviewerSaid.REJECTED, BuildAndTests.RED): ReviewerSaid.REJECTED,
     },
 )
 
@@ -58,7 +58,7 @@ VERDICT: Table[Said] = Table(
 # -- O6
 
 
-async def review(ledger: Ledger) -> Said:
+async def review(ledger: Ledger) -> ReviewerSaid:
     """O6: the Reviewer's word on the whole iteration, held against the engine's own build and tests."""
     if ledger.phase is not Phase.REVIEW:
         await ledger.enter(Phase.REVIEW, "O6", {("current_task_id",): None, ("current_task_attempt",): 0})
@@ -69,8 +69,8 @@ async def review(ledger: Ledger) -> Said:
     report = await ledger.ask(ledger.briefs.reviewer())
     if report.passed is None:
         raise Stop(Ending.failed(failure("Reviewer", report, ledger.report_path)))
-    said = Said.ACCEPTED if report.passed else Said.REJECTED
-    verdict = ledger.run.decide(VERDICT, said, Evidence.GREEN if check.green else Evidence.RED)
+    said = ReviewerSaid.ACCEPTED if report.passed else ReviewerSaid.REJECTED
+    verdict = ledger.run.decide(VERDICT, said, BuildAndTests.GREEN if check.green else BuildAndTests.RED)
     if report.reason is Reason.CONTRADICTED:
         await put_down(ledger, "The acceptance contradicts its own evidence.", "\n".join(report.complaints))
     if verdict is not said:
@@ -78,14 +78,14 @@ async def review(ledger: Ledger) -> Said:
     return verdict
 
 
-async def settle(ledger: Ledger, verdict: Said) -> Said:
+async def settle(ledger: Ledger, verdict: ReviewerSaid) -> ReviewerSaid:
     """An acceptance holds if the user's own build and test are green on the tree that is going to be committed, also
     with the files that say what they do as they were. What people broke meanwhile stops the commit instead."""
-    if verdict is Said.REJECTED:
+    if verdict is ReviewerSaid.REJECTED:
         return verdict
     check = await prove_for_good(ledger)
-    settled = ledger.run.decide(VERDICT, verdict, Evidence.RED if check.by_definition else Evidence.GREEN)
-    if settled is Said.REJECTED:
+    settled = ledger.run.decide(VERDICT, verdict, BuildAndTests.RED if check.by_definition else BuildAndTests.GREEN)
+    if settled is ReviewerSaid.REJECTED:
         await put_down(ledger, "Files that say how tests and checks are run were changed.", check.output)
     return settled
 
@@ -98,7 +98,7 @@ async def put_down(ledger: Ledger, problem: str, evidence: str) -> None:
     def change(document: Document) -> str:
         known = read_yaml(document.text, path).get("issues")
         issues = [*(known if isinstance(known, list) else ()), issue]
-        return edited_yaml(document.text, path, {("status",): Said.REJECTED.value, ("issues",): issues})
+        return edited_yaml(document.text, path, {("status",): ReviewerSaid.REJECTED.value, ("issues",): issues})
 
     await ledger.run.update(path, change)
 
@@ -147,7 +147,7 @@ async def commit(ledger: Ledger, hooks: str) -> None:
         ledger.run.warn("there is nothing to commit: the accepted tasks left no file that differs from the last commit")
     else:
         prompt = await prompt_of(ledger.run, ledger.ticket)
-        slug, work_type = str(ledger.data["slug"]), Work(ledger.data["type"])
+        slug, work_type = str(ledger.data["slug"]), WorkKind(ledger.data["type"])
         summary = str(prompt.get("refined_prompt") or slug)
         message = commit_message(template_of(ledger), ledger.ticket, work_type, slug, summary, tasks)
         done = await git.commit(paths, message, texts)
@@ -250,7 +250,7 @@ async def refreshed_docs(ledger: Ledger) -> list[str]:
         return []
     run, written = ledger.run, ledger.docs_written
     changed = set(await run.repository.changed()) - set(ledger.listed("carried_files"))
-    return [path for path in DOCS if path in changed and written.get(path) == await run.look(path, digest_of)]
+    return [path for path in DOCS if path in changed and written.get(path) == await run.read(path, digest_of)]
 
 
 def final_output(ledger: Ledger) -> str:

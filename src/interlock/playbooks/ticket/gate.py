@@ -14,7 +14,7 @@ from functools import partial
 
 from interlock.contracts import is_documentation
 from interlock.documents import Document, DocumentState
-from interlock.engine import Choice, Done, Edit, Ending, Run, Scope, Standing, Status, Stop
+from interlock.engine import Choice, Done, Edit, Ending, RepositoryStanding, Run, Scope, Status, Stop
 from interlock.playbooks.ticket.documents import IGNORE, IGNORED, Phase, with_ignored
 from interlock.playbooks.ticket.graph import Graph
 from interlock.playbooks.ticket.ledger import Ledger, stopped
@@ -35,10 +35,10 @@ ROUNDS = 20
 
 
 @dataclass(frozen=True)
-class Ground:
+class GitGround:
     """Where the repository stands, and what of it is the user's."""
 
-    standing: Standing
+    standing: RepositoryStanding
     ignore_is_ours: bool
     """The .gitignore differs from the committed one by our two lines and nothing else."""
 
@@ -57,11 +57,11 @@ class Ground:
             raise stopped("HEAD is detached and there are local changes; commit them or check out a branch")
 
 
-async def look(run: Run) -> Ground:
+async def look(run: Run) -> GitGround:
     standing, ours = await run.repository.standing(OWN), False
     if IGNORE in standing.changed:
         ours = with_ignored(await run.repository.committed(IGNORE)) == (await run.read(IGNORE)).text
-    return Ground(standing, ours)
+    return GitGround(standing, ours)
 
 
 async def asked(run: Run, name: str, question: str, *choices: Choice, answered: str | None = None) -> str:
@@ -120,7 +120,7 @@ async def find_ground(run: Run, ticket: str, base: str | None) -> str:
     return standing.branch or standing.head
 
 
-async def stays_here(run: Run, standing: Standing, base: str) -> bool:
+async def stays_here(run: Run, standing: RepositoryStanding, base: str) -> bool:
     """A person's word where something else than the base is checked out."""
     others = ", ".join(_TICKETS.findall(standing.branch))
     place = f"branch {standing.branch}" if standing.branch else f"commit {standing.head[:10]}"
@@ -190,7 +190,7 @@ async def stay_on_branch(ledger: Ledger, graph: Graph) -> None:
 class Crossing:
     """How the repository comes to the ticket's branch, as settled with the user."""
 
-    ground: Ground
+    ground: GitGround
     create: bool
     """The branch has to be made."""
     stashed: tuple[str, ...]
@@ -218,7 +218,7 @@ async def settle(ledger: Ledger, graph: Graph) -> Crossing:
     raise stopped(f"the repository changed each of the {ROUNDS} times that the git gate asked; nothing was changed")
 
 
-async def consider(ledger: Ledger, graph: Graph, ground: Ground) -> Crossing:
+async def consider(ledger: Ledger, graph: Graph, ground: GitGround) -> Crossing:
     written = [path for path in ground.dirty if path in ledger.docs_written]
     dirty = [path for path in ground.dirty if path not in written]
     ground.refuse_unusable(dirty)
@@ -235,7 +235,7 @@ async def consider(ledger: Ledger, graph: Graph, ground: Ground) -> Crossing:
     return Crossing(ground, create, tuple(stashed), carried, along, was_asked)
 
 
-async def is_new(ledger: Ledger, standing: Standing) -> tuple[bool, bool]:
+async def is_new(ledger: Ledger, standing: RepositoryStanding) -> tuple[bool, bool]:
     """Whether the branch has to be made, and whether a person was asked: one that lacks the present state is used
     only if a person says so."""
     git, branch = ledger.run.repository, ledger.branch
@@ -313,7 +313,7 @@ async def switch(ledger: Ledger, crossing: Crossing) -> None:
         return
     run, away = ledger.run, crossing.ground.ignore_is_ours and not crossing.create
     if away and (committed := await run.repository.committed(IGNORE)):
-        await run.edit(IGNORE, {"as": "committed"}, partial(without_lines, committed))
+        await run.update(IGNORE, partial(without_lines, committed), what={"as": "committed"})
     elif away:
         await run.set_aside(IGNORE)
     done = await run.repository.checkout(ledger.branch, create=crossing.create)
@@ -342,7 +342,7 @@ async def hide_prompts(run: Run) -> None:
         wanted = with_ignored(document.text)
         return Edit(document.encode(wanted) if wanted != document.text else None, None)
 
-    await run.edit(IGNORE, {"lines": list(IGNORED)}, hide)
+    await run.update(IGNORE, hide, what={"lines": list(IGNORED)})
 
 
 # -- the end

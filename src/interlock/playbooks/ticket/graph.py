@@ -123,7 +123,7 @@ _TASK = ("id", "description", "files_to_modify", "success_criteria", "parallel_g
 
 
 @dataclass(frozen=True)
-class Limits:
+class GraphLimits:
     """What no agent's document may open up (EV-14)."""
 
     closed: Callable[[str], bool] = lambda _path: False
@@ -147,7 +147,7 @@ def steers_checks(path: str) -> bool:
     return is_definition(path) or is_test(path) or path.endswith((".gitignore", ".sh", ".bash", ".mk"))
 
 
-def problem_of(data: Any, *, new: bool, limits: Limits | None = None) -> str | None:
+def problem_of(data: Any, *, new: bool, limits: GraphLimits | None = None) -> str | None:
     """The first check that the graph fails, in the words of the log; None when it is valid.
 
     Args:
@@ -157,7 +157,7 @@ def problem_of(data: Any, *, new: bool, limits: Limits | None = None) -> str | N
     return next(_problems(data, new), None) or (next(_overreaching(data, limits), None) if limits else None)
 
 
-def _overreaching(data: Mapping[str, Any], limits: Limits) -> Iterator[str]:
+def _overreaching(data: Mapping[str, Any], limits: GraphLimits) -> Iterator[str]:
     """Where a valid graph would widen what agents may change."""
     allowed = [("validation_policy.baseline_allowlist", data["validation_policy"].get("baseline_allowlist") or ())]
     allowed += [(f"task {entry['id']}: allowlist", entry.get("allowlist") or ()) for entry in data["tasks"]]

@@ -144,7 +144,7 @@ class Ledger:
 
     async def publish(self) -> None:
         """Bring the log file up to date."""
-        await self.run.project(f"{home(self.ticket)}/log.jsonl", log_entry(self.ticket))
+        await self.run.history.project(f"{home(self.ticket)}/log.jsonl", log_entry(self.ticket))
 
     # -- progress.yaml
 
@@ -320,5 +320,5 @@ def digest_of(document: Document) -> str:
 
 async def files_digest(run: Run, paths: Iterable[str]) -> str:
     """One SHA-256 that tells whether any of these files changed."""
-    lines = [f"{path} {await run.look(path, digest_of)}" for path in sorted(paths)]
+    lines = [f"{path} {await run.read(path, digest_of)}" for path in sorted(paths)]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -12,7 +12,7 @@ from interlock.playbooks.ticket import briefs
 from interlock.playbooks.ticket.analysis import CACHE, DOCS, docs_state
 from interlock.playbooks.ticket.artifacts import cache_problem, deferrals, graph_problem, prompt_problem
 from interlock.playbooks.ticket.documents import ITERATIONS, Phase, home, iteration_home, prompt_of
-from interlock.playbooks.ticket.graph import Limits, is_trivial, mandate_text
+from interlock.playbooks.ticket.graph import GraphLimits, is_trivial, mandate_text
 from interlock.playbooks.ticket.ledger import Ledger, failure, flaw_of, stopped
 from interlock.playbooks.ticket.startup import read_cache, workspace_fingerprint
 
@@ -164,16 +164,16 @@ async def settle_tasks(ledger: Ledger) -> None:
     await count(ledger)
 
 
-async def limits_of(ledger: Ledger) -> Limits:
+async def limits_of(ledger: Ledger) -> GraphLimits:
     """What an agent's graph may name: nothing that is protected, unless the user's own words do."""
     request = str((await prompt_of(ledger.run, ledger.ticket)).get("original_request") or "")
-    guarded = ledger.run.guarded
+    guarded = ledger.run.workspace.guarded
 
     def closed(name: str) -> bool:
         return any(guarded(part) and part not in request for part in name.split("/"))
 
     said = ledger.run.settle_once("drift", {"patterns": list(ledger.run.settings.drift)})
-    return Limits(closed, tuple(await ledger.run.repository.submodules()), tuple(said["patterns"]))
+    return GraphLimits(closed, tuple(await ledger.run.repository.submodules()), tuple(said["patterns"]))
 
 
 async def refuse_graph(ledger: Ledger, text: str, why: str, by: str) -> None:
@@ -181,7 +181,7 @@ async def refuse_graph(ledger: Ledger, text: str, why: str, by: str) -> None:
     await ledger.run.write(f"{home(ledger.ticket)}/tmp/tasks.invalid.{ledger.iteration}.{by}.yaml", text)
 
 
-async def split(ledger: Ledger, limits: Limits, why: str) -> None:
+async def split(ledger: Ledger, limits: GraphLimits, why: str) -> None:
     """The Splitter, whose graph is held to the same checks; a second one that fails stops the run."""
     report = await ledger.ask(ledger.briefs.splitter(why, limits))
     if report.outcome is Outcome.OK:

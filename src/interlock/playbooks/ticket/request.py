@@ -52,19 +52,19 @@ def find_ticket(request: str, given: str | None = None) -> str:
 # -- kind of work
 
 
-class Work(StrEnum):
+class WorkKind(StrEnum):
     FIX = "fix"
     FEATURE = "feature"
     CHORE = "chore"
 
 
 _FORMS = {
-    Work.FIX: "fix fixes fixed fixing bug bugs defect defects",
-    Work.FEATURE: (
+    WorkKind.FIX: "fix fixes fixed fixing bug bugs defect defects",
+    WorkKind.FEATURE: (
         "feature features add adds added adding implement implements implemented implementing create creates created "
         "creating"
     ),
-    Work.CHORE: (
+    WorkKind.CHORE: (
         "refactor refactors refactored refactoring cleanup cleanups chore chores update updates updated updating "
         "improve improves improved improving"
     ),
@@ -74,7 +74,7 @@ _WORK = re.compile(rf"\b({'|'.join(_WORK_OF)})\b", re.IGNORECASE)
 _VAGUE = re.compile(r"\b(somewhere|something|maybe|probably)\b", re.IGNORECASE)
 
 
-def work_type(request: str) -> Work | None:
+def work_type(request: str) -> WorkKind | None:
     """The kind of work that the first keyword of the text says."""
     found = _WORK.search(request)
     return _WORK_OF[found[1].lower()] if found else None
@@ -116,7 +116,7 @@ def words(text: str) -> list[str]:
     return _WORD.findall(plain.replace("'", ""))
 
 
-def slug(request: str, work: Work) -> str:
+def slug(request: str, work: WorkKind) -> str:
     """Three words in snake case that name the work."""
     significant = [word for word in words(request) if word not in STOP_WORDS]
     return "_".join([*significant[:3], work.value, "task", "task"][:3])
@@ -166,7 +166,7 @@ def refined(request: str) -> str:
 # -- tools
 
 
-class Agent(StrEnum):
+class TicketAgent(StrEnum):
     PLANNER = "planner"
     DEVELOPER = "developer"
 
@@ -177,7 +177,7 @@ class Mandate:
 
     text: str
     tool: str
-    assigned_agent: Agent
+    assigned_agent: TicketAgent
 
     def to_json(self) -> dict[str, str]:
         return {"text": self.text, "tool": self.tool, "assigned_agent": self.assigned_agent.value}
@@ -224,17 +224,17 @@ def _mandate(request: str, match: re.Match[str]) -> Mandate:
     return Mandate(text, match[1].strip("`"), assigned_agent(text, request[begin : match.start()]))
 
 
-def assigned_agent(text: str, before: str = "") -> Agent:
+def assigned_agent(text: str, before: str = "") -> TicketAgent:
     """Who a mandate is for: the first wording about looking into or making things, the mandate's own words first."""
     for part in (text, before):
         hits = sorted(_hits(part))
         if hits:
             return hits[0][1]
-    return Agent.DEVELOPER
+    return TicketAgent.DEVELOPER
 
 
-def _hits(text: str) -> Iterator[tuple[int, Agent]]:
-    for pattern, agent in ((_LOOKS_INTO, Agent.PLANNER), (_MAKES, Agent.DEVELOPER)):
+def _hits(text: str) -> Iterator[tuple[int, TicketAgent]]:
+    for pattern, agent in ((_LOOKS_INTO, TicketAgent.PLANNER), (_MAKES, TicketAgent.DEVELOPER)):
         if match := pattern.search(text):
             yield match.start(), agent
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.documents import Document, DocumentState, Key, read_yaml
-from interlock.engine import Ending, Run, Stop
+from interlock.engine import Ending, Run, require_agents
 from interlock.playbooks.ticket.analysis import parallel_tasks
 from interlock.playbooks.ticket.artifacts import graph_problem
 from interlock.playbooks.ticket.documents import (
@@ -61,10 +61,7 @@ async def resume_detection(run: Run, ticket: str, inputs: TicketInputs) -> Ledge
     await go_to_branch(ledger)
     ledger.head = (await run.repository.where()).head
     await obey(ledger, inputs)
-    if not run.settle_once("preflight", {"skip": bool(run.flags.get("no_preflight"))})["skip"] and (
-        why := await run.unready(run.playbook.agents)
-    ):
-        raise Stop(Ending.stopped("\n".join([*why, "No agent was called."])))
+    await require_agents(run)
     ledger.log("resume", phase=ledger.phase.value, status=ledger.status.value, retry=inputs.retry)
     await ledger.change({("status",): RunStatus.IN_PROGRESS.value})
     await go_back(ledger)
@@ -73,9 +70,9 @@ async def resume_detection(run: Run, ticket: str, inputs: TicketInputs) -> Ledge
     return ledger
 
 
-async def on_resume(run: Run, number: int) -> None:
+async def on_resume(run: Run, inputs: TicketInputs, number: int) -> None:
     """Each resume scans for a second truth, goes back to the ticket's branch and says so in the log."""
-    ticket, inputs = run.identity.key, run.playbook.parse_inputs(run.identity.inputs)
+    ticket = run.identity.key
     document = await run.read(f"{home(ticket)}/progress.yaml")
     if document.state is not DocumentState.OK or starts_over(inputs, document, run.identity.run_id):
         return

@@ -31,7 +31,7 @@ from interlock.playbooks.ticket.artifacts import prompt_rule, questions_of, rend
 from interlock.playbooks.ticket.documents import bad_document, branch_name, first_progress, home
 from interlock.playbooks.ticket.gate import check_branch, hide_prompts, on_ground
 from interlock.playbooks.ticket.ledger import Ledger, checks_of, digest_of, failure
-from interlock.playbooks.ticket.request import Mandate, TicketError, Work
+from interlock.playbooks.ticket.request import Mandate, TicketError, WorkKind
 from interlock.playbooks.ticket.validation import named
 
 SETTINGS = "the settings"
@@ -73,10 +73,10 @@ class TicketFlags:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class UnderstoodRequest:
     """A request as it was understood."""
 
-    work: Work
+    work: WorkKind
     slug: str
     mandates: tuple[Mandate, ...] = ()
     by_code: bool = True
@@ -91,7 +91,7 @@ class Analysis:
     cores: str
     docs: DocsState
     likely: list[str]
-    prompt: Prompt
+    prompt: UnderstoodRequest
     existing_branch: str
     """The commit of a branch of the ticket's name that is used although it lacks the present state; else empty."""
     checks: Checks
@@ -154,7 +154,7 @@ async def analyse(run: Run, ticket: str, inputs: TicketInputs) -> Analysis:
     return Analysis(build, test, found["cores"], docs, likely, prompt, taken, checks)
 
 
-def ticket_branch(run: Run, ticket: str, prompt: Prompt) -> str:
+def ticket_branch(run: Run, ticket: str, prompt: UnderstoodRequest) -> str:
     """The name of the ticket's branch, by the template as it was when it was first asked for."""
     template = run.settle_once("branch", {"template": run.settings.branch})["template"]
     return branch_name(template, ticket, prompt.work, prompt.slug)
@@ -171,7 +171,7 @@ async def choose_commands(run: Run, ticket: str, inputs: TicketInputs, found: Co
         chosen = said_by_people(run, inputs).over(found)
         return [[one.text, one.origin, one.by_person] if one else None for one in (chosen.build, chosen.test)]
 
-    build, test = await run.look(f"{home(ticket)}/progress.yaml", choose)
+    build, test = await run.read(f"{home(ticket)}/progress.yaml", choose)
     if test is None:
         raise TicketError(
             "ERROR: no build/test command found; give --build and --test",
@@ -207,7 +207,9 @@ def named_settings(run: Run, inputs: TicketInputs) -> dict[str, Any]:
 
 async def count_cores(run: Run) -> str:
     """What the machine says of its processors, those that this process may use."""
-    said = await run.inspect(("sh", "-c", "nproc 2>/dev/null || getconf _NPROCESSORS_ONLN"), name="cores")
+    said = await run.command(
+        ("sh", "-c", "nproc 2>/dev/null || getconf _NPROCESSORS_ONLN"), timeout_s=60.0, name="cores", looks=True
+    )
     return said.stdout.strip() if said.ok else ""
 
 
@@ -227,7 +229,7 @@ async def read_cache(run: Run) -> object:
 
 
 async def workspace_fingerprint(run: Run) -> str:
-    digests = {path: await run.look(path, digest_of) for path in await run.repository.tracked(MANIFESTS)}
+    digests = {path: await run.read(path, digest_of) for path in await run.repository.tracked(MANIFESTS)}
     return fingerprint(await run.repository.listing(NOT_LISTED), digests)
 
 
@@ -235,14 +237,14 @@ async def scan_impact(run: Run, asked: str) -> list[str]:
     return await run.repository.search(search_terms(asked), files=MOST_FILES, largest=LARGEST, most=SHOWN)
 
 
-def read_by_rules(asked: str) -> Prompt:
+def read_by_rules(asked: str) -> UnderstoodRequest:
     """I1.E: what a clear request says."""
     work = request.work_type(asked)
     assert work is not None
-    return Prompt(work, request.slug(asked, work), tuple(request.tool_mandates(asked)))
+    return UnderstoodRequest(work, request.slug(asked, work), tuple(request.tool_mandates(asked)))
 
 
-async def interpret(run: Run, ticket: str, asked: str) -> Prompt:
+async def interpret(run: Run, ticket: str, asked: str) -> UnderstoodRequest:
     path = f"{home(ticket)}/prompt.yaml"
     rule = prompt_rule(ticket, asked, "2026-01-01T00:00:00Z")
 
@@ -260,7 +262,7 @@ async def interpret(run: Run, ticket: str, asked: str) -> Prompt:
         data = await ask(decision.choice, questions)
     if "slug" not in data:
         raise Stop(Ending.failed("ERROR: prompt.yaml: the Interpreter asked again instead of writing it. STOPPING."))
-    return Prompt(Work(data["type"]), str(data["slug"]), by_code=False)
+    return UnderstoodRequest(WorkKind(data["type"]), str(data["slug"]), by_code=False)
 
 
 # -- I2
@@ -273,7 +275,7 @@ async def initialize(run: Run, ticket: str, inputs: TicketInputs, analysis: Anal
     if prompt.by_code:
         plain, criteria = request.refined(asked), request.success_criteria(asked)
         text = render_prompt(ticket, prompt.work, prompt.slug, prompt.mandates, asked, plain, criteria, now)
-        await run.write_anew(f"{home(ticket)}/prompt.yaml", text)
+        await run.write(f"{home(ticket)}/prompt.yaml", text, anew=True)
 
     def begin(document: Document) -> Edit:
         if document.state is not DocumentState.MISSING:
@@ -303,7 +305,7 @@ async def initialize(run: Run, ticket: str, inputs: TicketInputs, analysis: Anal
         return Edit(content.encode(), None)
 
     path = f"{home(ticket)}/progress.yaml"
-    await run.edit(path, {"begin": ticket}, begin)
+    await run.update(path, begin, what={"begin": ticket})
     document = await run.read(path)
     ledger = Ledger(run, ticket, document)
     ledger.head, ledger.checks = head, analysis.checks

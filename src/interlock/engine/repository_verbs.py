@@ -1,4 +1,4 @@
-"""The verb for the user's repository: questions that are recorded, and effects that happen once.
+"""The verbs for the user's repository: questions that are recorded, and effects that happen once.
 
 A question is no effect: the run does not come into being by it, and after a crash it is simply asked again.  An effect
 journals its intent, then happens, then is recorded; where a process died in between, the repository itself says whether
@@ -9,38 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from interlock.engine.model import plain
-from interlock.workspace import Checkout, Commit, Done, Effect, Standing, Stash, Unstash, Where
-
-if TYPE_CHECKING:
-    from interlock.engine.plain_verbs import PlainVerbs
+from interlock.engine.recording import Recording
+from interlock.workspace import Checkout, Commit, Done, Effect, RepositoryStanding, Stash, Unstash, Where
 
 
-class RepositoryVerb:
+class RepositoryVerbs:
     """What can be asked of the user's repository, and done to it; `interlock.workspace.Repository` says what each
     means."""
 
-    def __init__(self, run: PlainVerbs) -> None:
-        self._run = run
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
 
     # -- questions
 
     async def _ask(self, question: str, *about: Any) -> Any:
-        slot = self._run.recall(question, {"about": plain(about)})
+        slot = self._recording.recall(question, {"about": plain(about)})
         if slot.recorded:
             return slot.value()
-        found = plain(await getattr(self._run.world.repository, question)(*about))
+        found = plain(await getattr(self._recording.world.repository, question)(*about))
         slot.settle("repository", found)
         return found
 
     async def where(self) -> Where:
         return Where(**await self._ask("where"))
 
-    async def standing(self, besides: Sequence[str] = ()) -> Standing:
+    async def standing(self, besides: Sequence[str] = ()) -> RepositoryStanding:
         found = await self._ask("standing", besides)
-        return Standing(**{**found, "busy": tuple(found["busy"]), "changed": tuple(found["changed"])})
+        return RepositoryStanding(**{**found, "busy": tuple(found["busy"]), "changed": tuple(found["changed"])})
 
     async def changed(self) -> list[str]:
         return list(await self._ask("changed"))
@@ -99,7 +97,7 @@ class RepositoryVerb:
         return await self._do("commit", Commit(tuple(paths), message, texts or {}))
 
     async def _do(self, name: str, effect: Effect) -> Done:
-        run = self._run
+        run = self._recording
         slot = run.recall(name, plain(effect))
         if slot.recorded:
             done = Done(**slot.value())
@@ -119,5 +117,5 @@ class RepositoryVerb:
             done = replace(found, problem=run.world.redact(found.problem))
             slot.settle("repository", plain(done), facts={"effect": name})
         if done.warning:
-            run.warn(done.warning)
+            run.note("warning", text=done.warning)
         return done

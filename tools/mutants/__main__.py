@@ -1,0 +1,87 @@
+"""`python -m tools.mutants [--all] [--of MODULE] [--seed N] [--jobs N]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.mutants.mutations import Mutant
+from tools.mutants.trying import NotPassing, Subject, survivors
+
+ROOT = Path(__file__).parent.parent.parent
+SOURCE = Path("src") / "interlock"
+MOST_PERCENT = 3.0
+SAMPLE = 20
+"""Mutants of each module, unless all are asked for."""
+
+TESTS: dict[str, tuple[str, ...]] = {
+    "contracts/answer.py": ("contracts/test_answer.py",),
+    "contracts/artifact.py": ("contracts/test_artifact.py",),
+    "contracts/contract.py": ("contracts/test_contract.py", "contracts/test_evidence.py"),
+    "contracts/documentation.py": ("playbooks/ticket/test_analysis.py",),
+    "contracts/evidence.py": ("contracts/test_evidence.py",),
+    "contracts/failures.py": ("contracts/test_failures.py",),
+    "contracts/outcome.py": ("contracts/test_contract.py",),
+    "contracts/recipes.py": ("contracts/test_recipes.py",),
+    "contracts/structure.py": ("contracts/test_structure.py",),
+    "contracts/weakening.py": ("contracts/test_weakening.py",),
+    "engine/journal.py": ("engine/test_journal.py",),
+    "engine/keys.py": ("engine/test_pure.py",),
+    "engine/retry.py": ("engine/test_pure.py",),
+    "playbooks/feature/decisions.py": ("playbooks/feature/test_decisions.py",),
+    "playbooks/harness/decisions.py": ("playbooks/harness/test_artifacts.py",),
+    "playbooks/roadmap/decisions.py": ("playbooks/roadmap/test_decisions.py",),
+    "playbooks/router/decisions.py": ("playbooks/router/test_routing.py", "playbooks/router/test_commands.py"),
+    "playbooks/ticket/graph.py": ("playbooks/ticket/test_graph.py", "playbooks/ticket/test_odd_graphs.py"),
+    "workspace/scope.py": ("workspace/test_scope.py",),
+}
+"""The pure modules, and the tests that are to notice a change of each."""
+
+SAME: dict[tuple[str, str, str], str] = {}
+"""Mutants that do what the original does, as (module, before, after), with the reason: nothing could notice them."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--all", action="store_true", help=f"all mutants, not {SAMPLE} of each module")
+    parser.add_argument("--of", action="append", choices=TESTS, metavar="MODULE", help="only those of this module")
+    parser.add_argument("--seed", type=int, help="chooses the same mutants again")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
+    options = parser.parse_args(arguments)
+    seed = random.randrange(10_000) if options.seed is None else options.seed
+    tried = lived = 0
+    for module in options.of or TESTS:
+        mutants = [one for one in subject_of(module).mutants() if (module, one.before, one.after) not in SAME]
+        if not options.all and len(mutants) > SAMPLE:
+            mutants = sorted(random.Random(f"{seed} {module}").sample(mutants, SAMPLE), key=lambda one: one.line)
+        try:
+            alive = survivors(subject_of(module), mutants, options.jobs)
+        except NotPassing as failure:
+            print(failure, file=sys.stderr)
+            return 2
+        tried, lived = tried + len(mutants), lived + len(alive)
+        print(f"{module}: {len(alive)} of {len(mutants)} survived", flush=True)
+        _show(module, alive)
+    share = 100 * lived / max(tried, 1)
+    chosen = "" if options.all else f" (--seed {seed})"
+    print(f"{lived} of {tried} survived: {share:.1f} %, at most {MOST_PERCENT:g} % may{chosen}")
+    return int(share > MOST_PERCENT)
+
+
+def subject_of(module: str) -> Subject:
+    file = ROOT / SOURCE / module
+    name = ".".join(("interlock", *Path(module).with_suffix("").parts))
+    return Subject(name, file, tuple(f"tests/{test}" for test in TESTS[module]), ROOT)
+
+
+def _show(module: str, alive: Sequence[Mutant]) -> None:
+    for one in alive:
+        print(f"{SOURCE / module}:{one.line}\n  - {one.before}\n  + {one.after}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
