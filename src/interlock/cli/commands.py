@@ -28,6 +28,7 @@ WORKSHOP: Final = "Set up and check"
 HOMES = {
     "run": "run",
     "resume": "run",
+    "plan": "plan",
     "runs": "runs",
     "logs": "history",
     "report": "show",
@@ -39,6 +40,7 @@ HOMES = {
     "answer": "gates",
     "cancel": "gates",
     "init": "init",
+    "adopt": "adopt",
     "validate": "init",
     "rehearse": "rehearse",
     "playbooks": "playbooks",

@@ -12,7 +12,7 @@ from interlock.engine import (
     AfterComplete,
     Checks,
     Ending,
-    Named,
+    NamedCommand,
     Option,
     Proof,
     Report,
@@ -120,14 +120,14 @@ async def task(run: Run, inputs: TaskInputs) -> Ending:
     return not_accepted(min(inputs.rounds, ROUNDS), against.then(short), list(files))
 
 
-async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[Named, ...], Ground | None]:
+async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[NamedCommand, ...], Ground | None]:
     """What the change will be held to, looked at before anything is paid: its checks, those that were found, and the
     repository if it is to be committed."""
     if not inputs.request.strip():
         raise ConfigInvalid("there is nothing to do: the request is empty", where="command line")
     project = await find_commands(run)
     pairs = (("build", project.build), ("test", project.test))
-    found = tuple(Named(name, one.text, one.origin) for name, one in pairs if one is not None and one.runs)
+    found = tuple(NamedCommand(name, one.text, one.origin) for name, one in pairs if one is not None and one.runs)
     checks = Checks(run, named(run, inputs, found), agents=AGENTS if inputs.review else AGENTS[:1])
     if not checks.commands and not inputs.review:
         raise ConfigInvalid(
@@ -144,7 +144,7 @@ async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[Named,
     return checks, found, ground
 
 
-def named(run: Run, inputs: TaskInputs, found: tuple[Named, ...]) -> tuple[Named, ...]:
+def named(run: Run, inputs: TaskInputs, found: tuple[NamedCommand, ...]) -> tuple[NamedCommand, ...]:
     """The commands that people name now; where they name none, what was found before the work."""
     given = named_commands(run, inputs.check, run.settings.check_commands, "task")
     return tuple(one for one in given if one.command != NONE) if given else found
