@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.contracts import AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data
-from interlock.engine import Dispatch, Kind, Named, Prompt, Proof, Quoted, Report, failure_context, fenced
+from interlock.engine import Dispatch, Kind, NamedCommand, Prompt, Proof, Quoted, Report, failure_context, fenced
 
 AGENTS = ("builder", "reviewer")
 WORK = AnswerFormat({"DONE": Outcome.OK, "BLOCKED": Outcome.BLOCKED, "ERROR": Outcome.FAIL}, "DONE")
@@ -56,7 +56,7 @@ def texts(value: Any) -> tuple[str, ...]:
     return tuple(text.strip() for text in listed if isinstance(text, str) and text.strip())
 
 
-def builder(request: str, commands: Sequence[Named], turn: int, against: Against, unfinished: Any) -> Dispatch:
+def builder(request: str, commands: Sequence[NamedCommand], turn: int, against: Against, unfinished: Any) -> Dispatch:
     """The call that does the work; from the second round on with what speaks against the round before."""
     return Dispatch(
         "builder",

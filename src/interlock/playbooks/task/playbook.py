@@ -12,7 +12,7 @@ from interlock.engine import (
     AfterComplete,
     Checks,
     Ending,
-    Named,
+    NamedCommand,
     Option,
     Proof,
     Report,
@@ -34,8 +34,8 @@ from interlock.playbooks.task.briefs import (
     reviewer,
     words_of,
 )
-from interlock.playbooks.task.closing import Accepted, Ground, accept, ground_for_a_commit, not_accepted
-from interlock.playbooks.task.decisions import AFTER_ROUND, Checked, Move, Worked, after_work, checked, reviewed
+from interlock.playbooks.task.closing import Accepted, Footing, accept, ground_for_a_commit, not_accepted
+from interlock.playbooks.task.decisions import AFTER_ROUND, Checked, Next, Worked, after_work, checked, reviewed
 from interlock.playbooks.task.settings import TaskSettings
 
 ROUNDS = 3
@@ -108,26 +108,26 @@ async def task(run: Run, inputs: TaskInputs) -> Ending:
             with run.step("review"):
                 review = await run.dispatch(reviewer(inputs.request, proofs, list(files), turn))
         match run.decide(AFTER_ROUND, checked(proofs), reviewed(review, built.noticed)):
-            case Move.ACCEPT:
+            case Next.ACCEPT:
                 accepted = Accepted(inputs.request, turn, proofs, review, tuple(files), built.noticed)
                 return await accept(run, accepted, checks, ground)
-            case Move.STOP:
+            case Next.STOP:
                 if review is None:
                     return Ending.stopped("nothing bears the change out: no check is left, and nobody reviews")
                 return Ending.failed(f"the reviewer gave no verdict: {words_of(review)}", because=(review.key,))
-            case Move.AGAIN:
+            case Next.AGAIN:
                 against, short, unfinished = objection(proofs, review, built.noticed), Against(), None
     return not_accepted(min(inputs.rounds, ROUNDS), against.then(short), list(files))
 
 
-async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[Named, ...], Ground | None]:
+async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[NamedCommand, ...], Footing | None]:
     """What the change will be held to, looked at before anything is paid: its checks, those that were found, and the
     repository if it is to be committed."""
     if not inputs.request.strip():
         raise ConfigInvalid("there is nothing to do: the request is empty", where="command line")
     project = await find_commands(run)
     pairs = (("build", project.build), ("test", project.test))
-    found = tuple(Named(name, one.text, one.origin) for name, one in pairs if one is not None and one.runs)
+    found = tuple(NamedCommand(name, one.text, one.origin) for name, one in pairs if one is not None and one.runs)
     checks = Checks(run, named(run, inputs, found), agents=AGENTS if inputs.review else AGENTS[:1])
     if not checks.commands and not inputs.review:
         raise ConfigInvalid(
@@ -144,7 +144,7 @@ async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[Named,
     return checks, found, ground
 
 
-def named(run: Run, inputs: TaskInputs, found: tuple[Named, ...]) -> tuple[Named, ...]:
+def named(run: Run, inputs: TaskInputs, found: tuple[NamedCommand, ...]) -> tuple[NamedCommand, ...]:
     """The commands that people name now; where they name none, what was found before the work."""
     given = named_commands(run, inputs.check, run.settings.check_commands, "task")
     return tuple(one for one in given if one.command != NONE) if given else found
