@@ -35,7 +35,7 @@ class Plans(Playbooks):
     """The sub-commands of `plan`: what `run` takes, they take."""
 
     def command_of(self, playbook: Playbook, word: str) -> Any:
-        return command_for(playbook, word, verb="plan", do=show, honours=("runner", "trust"))
+        return command_for(playbook, word, spoken="plan {}", do=show, honours=("runner", "trust"))
 
 
 plan = group(Plans, "plan", "Show what a run would take: agents, calls, time, cost, commands; change nothing.", LOOK)
