@@ -110,7 +110,11 @@ def test_a_claim_is_read_from_the_data_and_the_texts() -> None:
     [
         ({"noChange": " it is\n right "}, (), "it is right"),
         ({"no_change": "right"}, ("No change: other",), "right"),
-        ({"noChange": " ", "no_change": 5}, ("# T\n\n- **No change**: it was mended before\n",), "it was mended before"),
+        (
+            {"noChange": " ", "no_change": 5},
+            ("# T\n\n- **No change**: it was mended before\n",),
+            "it was mended before",
+        ),
         (None, ("nothing", "No change: as it should be"), "as it should be"),
         (None, ("> No change: somebody else's word",), ""),
         (None, (), ""),

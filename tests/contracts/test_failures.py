@@ -34,5 +34,8 @@ def test_what_failed_is_known_by_its_name(line: str, name: str) -> None:
 @pytest.mark.req("EV-05")
 def test_without_names_every_line_counts_but_for_its_numbers() -> None:
     """The same output of another time, at other addresses, is the same."""
-    assert failures_in("it broke at 0x7f3a after 12 tries\n\n  in 3.5 seconds\n") == {"it broke at # after # tries", "in"}
+    assert failures_in("it broke at 0x7f3a after 12 tries\n\n  in 3.5 seconds\n") == {
+        "it broke at # after # tries",
+        "in",
+    }
     assert failures_in("\n \n") == frozenset()
