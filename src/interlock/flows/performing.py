@@ -209,7 +209,7 @@ class Performance:
         self.checks[step.name] = Checks(
             self.run, (NamedCommand(step.name, command, self.flow.name, timeout_s=step.time_limit),)
         )
-        with self.run.step(step.name):
+        with self.run.step("before"):
             await self.checks[step.name].start()
 
     async def _prove(self, step: RunStep) -> None:
