@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,8 +20,8 @@ from interlock.cli.commands import CARRIES, HELP, RUN, STARTS, Note, RunName, co
 from interlock.cli.door import Door, finish
 from interlock.cli.gates import ask, can_ask, decide, gate_lines
 from interlock.cli.output import as_text, envelope, print_json, print_lines
-from interlock.cli.progress import view_for
-from interlock.cli.result import deliver
+from interlock.cli.progress import PlainView, view_for
+from interlock.cli.result import call_somebody, deliver
 from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.telemetry import State, standing
 
@@ -221,14 +221,25 @@ def start(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
 
 
 def carry(door: Door, work: Callable[[Runs], Awaitable[Finished]]) -> int:
-    """Do the work with somebody watching, and hand over how it ended; whoever sits at a terminal decides there."""
+    """Do the work with somebody watching, or in the background, and hand over how it ended."""
+    if door.detach:
+        from interlock.cli.detached import in_the_background
+
+        return in_the_background(door, partial(_carried, door, work))
+    return _carried(door, work, view_for(door))
+
+
+def _carried(door: Door, work: Callable[[Runs], Awaitable[Finished]], view: PlainView) -> int:
+    """Do the work in this process; whoever sits at a terminal decides there."""
 
     async def watched() -> Finished:
         return await work(door.runs(view))
 
-    with view_for(door) as view:
+    with view:
         finished = finish(watched())
-    code = deliver(door, finished, view.said)
+    code = deliver(door, finished, view.said, asks=can_ask(door))
+    if finished.gate is not None:
+        call_somebody(door, finished)
     run_id, gate = finished.run_id, finished.gate
     if run_id is None or gate is None or not can_ask(door) or (said := ask(door, run_id, gate)) is None:
         return code
