@@ -49,6 +49,9 @@ def test_a_prompt_is_adopted_from_the_command_line(words: tuple[str, ...], works
         installed / "trace.md"
     ).read_text("utf-8")
     assert (workspace.root / BUGFIX.file).read_text("utf-8") == BUGFIX.source.text
+    assert "nobody here has trusted yet" in workspace("validate", "bugfix").stderr
+    ready = workspace("rehearse", "bugfix", "--most", "0", "--trust")
+    assert ready.code == 0, ready.stderr
 
 
 @pytest.mark.req("OW-54")

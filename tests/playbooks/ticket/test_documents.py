@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from interlock.documents import YamlDocument, edited_yaml, load_yaml, render_yaml
 from interlock.engine.journal import Line
-from interlock.playbooks.ticket.analysis import DOCS, DocsState, Trust, cache_rule
+from interlock.playbooks.ticket.analysis import DOCS, DocsState, DocsTrust, cache_rule
 from interlock.playbooks.ticket.artifacts import (
     AUTO_ACCEPT_NOTES,
     PLAN_RULE,
@@ -45,7 +45,7 @@ FOUND = {
     "test_command": "make test",
     "max_parallel_tasks": 4,
 }
-UNTRUSTED = DocsState(dict.fromkeys(DOCS, False), Trust.UNKNOWN, DOCS)
+UNTRUSTED = DocsState(dict.fromkeys(DOCS, False), DocsTrust.UNKNOWN, DOCS)
 PROGRESS = render_yaml(first_progress(FOUND, UNTRUSTED, ["a"], options={"fast_path": True}, head="", now=NOW))
 
 leaf = (

@@ -37,7 +37,7 @@ CACHE = "docs/docs_cache_state.yaml"
 MANIFESTS = (*(name for name in PROJECT_FILES if "*" not in name), "requirements.txt")
 
 
-class Trust(StrEnum):
+class DocsTrust(StrEnum):
     TRUSTED = "trusted"
     STALE = "stale"
     UNKNOWN = "unknown"
@@ -48,12 +48,12 @@ class DocsState:
     """What the documentation is worth for planning, and which of it has to be renewed."""
 
     exists: Mapping[str, bool]
-    trust: Trust
+    trust: DocsTrust
     renew: tuple[str, ...]
 
     @property
     def trusted(self) -> bool:
-        return self.trust is Trust.TRUSTED
+        return self.trust is DocsTrust.TRUSTED
 
     def to_json(self) -> dict[str, bool]:
         """`startup.docs_state`."""
@@ -76,7 +76,7 @@ def docs_state(digests: Mapping[str, str], cache: Any, now: str) -> DocsState:
     """The state of the documentation: `digests` of the documents there are, the cache's data, today's fingerprint."""
     exists = {path: bool(digests.get(path)) for path in DOCS}
     if not isinstance(cache, dict):
-        return DocsState(exists, Trust.UNKNOWN, DOCS)
+        return DocsState(exists, DocsTrust.UNKNOWN, DOCS)
     kept = {path: _entry(cache, path) for path in DOCS}
     known, said = is_digest(cache.get("workspace_fingerprint")), cache.get("trust_status")
     valid = {
@@ -87,9 +87,13 @@ def docs_state(digests: Mapping[str, str], cache: Any, now: str) -> DocsState:
     same_tree = known and cache["workspace_fingerprint"] == now
     renew = tuple(path for path in DOCS if not same_tree or path not in valid)
     evidence = known and all(is_digest(entry.get("sha256")) for entry in kept.values())
-    if said == Trust.TRUSTED and not renew and cache.get("refresh_required") is False:
-        return DocsState(exists, Trust.TRUSTED, ())
-    return DocsState(exists, Trust.STALE if evidence and said in (Trust.TRUSTED, Trust.STALE) else Trust.UNKNOWN, renew)
+    if said == DocsTrust.TRUSTED and not renew and cache.get("refresh_required") is False:
+        return DocsState(exists, DocsTrust.TRUSTED, ())
+    return DocsState(
+        exists,
+        DocsTrust.STALE if evidence and said in (DocsTrust.TRUSTED, DocsTrust.STALE) else DocsTrust.UNKNOWN,
+        renew,
+    )
 
 
 def is_digest(value: object) -> bool:
@@ -107,7 +111,7 @@ def cache_rule(fingerprint: str, digests: Mapping[str, str]) -> Custom:
     """The rule for the cache that the Initializer leaves; `digests` serve its sample only."""
 
     def complaints(data: dict[str, Any]) -> Iterator[str]:
-        if data.get("trust_status") not in tuple(Trust):
+        if data.get("trust_status") not in tuple(DocsTrust):
             yield f"trust_status is {data.get('trust_status')!r}; expected trusted, stale or unknown"
         if data.get("workspace_fingerprint") != fingerprint:
             yield f"workspace_fingerprint is not {fingerprint}"
@@ -119,7 +123,7 @@ def cache_rule(fingerprint: str, digests: Mapping[str, str]) -> Custom:
 
     fresh = {path: {"sha256": digests.get(path) or "0" * 64, "refreshed_at": "", "state": "fresh"} for path in DOCS}
     sample = {
-        "trust_status": Trust.TRUSTED.value,
+        "trust_status": DocsTrust.TRUSTED.value,
         "workspace_fingerprint": fingerprint,
         "refresh_required": False,
         "documents": {PurePosixPath(path).name: entry for path, entry in fresh.items()},
