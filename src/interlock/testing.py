@@ -79,6 +79,11 @@ def lasting(seconds: float) -> Change:
     return lambda _request, act: replace(act, seconds=seconds)
 
 
+def by(*names: str) -> Callable[[AgentRequest], bool]:
+    """Whether a call is one of these agents' or members', for `Deviation.fits`."""
+    return lambda request: request.agent in names or request.member in names
+
+
 def both(*changes: Change) -> Change:
     """One after the other."""
 
@@ -357,6 +362,7 @@ __all__ = [
     "Trouble",
     "best",
     "both",
+    "by",
     "explore",
     "lasting",
     "leaves_out",

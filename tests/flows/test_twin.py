@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine import Options, Rehearsal, Status
+from interlock.engine import Options, Status
 from interlock.flows import compiled, read, rehearsal
-from interlock.testing import Agent, Bench, Change, Played, SimulatedWorld, Simulation, both, says, writes
+from interlock.testing import Agent, Bench, Change, Played, Rehearsal, SimulatedWorld, Simulation, both, says, writes
 from tests.flows import twin
 from tests.proofs import long
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
 import typer
 
@@ -103,6 +103,14 @@ def rehearse(
     return BROKEN if result.broken else 0
 
 
+class Onlooker(Protocol):
+    """Who is told how far a rehearsal is, and may want it to stop."""
+
+    stop: bool
+
+    def __call__(self, paths: int, broken: int, /) -> None: ...
+
+
 class Progress:
     """Says how far a long command is, and hears that somebody wants it to stop.
 
@@ -169,7 +177,7 @@ def play(
     options: Options,
     most: int | None,
     sample: int | None = None,
-    progress: Progress | None = None,
+    progress: Onlooker | None = None,
     trace: Trace | None = None,
 ) -> Result:
     """Every run with at most so many faults, and one in `sample` of those with one more: how they ended, and where

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,8 +20,8 @@ from interlock.cli.commands import CARRIES, HELP, RUN, STARTS, Note, RunName, co
 from interlock.cli.door import Door, finish
 from interlock.cli.gates import ask, can_ask, decide, gate_lines
 from interlock.cli.output import as_text, envelope, print_json, print_lines
-from interlock.cli.progress import view_for
-from interlock.cli.result import deliver
+from interlock.cli.progress import PlainView, view_for
+from interlock.cli.result import call_somebody, deliver
 from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.telemetry import State, standing
 
@@ -43,7 +43,7 @@ class Playbooks(TyperGroup):
         listed = next((one for one in _listing(ctx) if one.found.name == cmd_name), None)
         if listed is None or listed.found.path is not None or listed.problem is not None:
             return None if listed is None else described(cmd_name, listed.purpose)
-        return command_for(_library(ctx)[0].load(cmd_name), cmd_name)
+        return self.command_of(_library(ctx)[0].load(cmd_name), cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         word, *rest = args
@@ -56,7 +56,11 @@ class Playbooks(TyperGroup):
             if ctx.resilient_parsing:  # a shell that completes has no place to show an error
                 return None, None, rest
             raise
-        return word, command_for(playbook, word), rest
+        return word, self.command_of(playbook, word), rest
+
+    def command_of(self, playbook: Playbook, word: str) -> Any:
+        """What the word stands for that names a playbook."""
+        return command_for(playbook, word)
 
 
 def _library(ctx: typer.Context | None, rest: Sequence[str] = ()) -> tuple[Library, Path]:
@@ -95,8 +99,16 @@ def described(name: str, purpose: str) -> Any:
     return typer.main.get_command(app)
 
 
-def command_for(playbook: Playbook, word: str, spoken: str = "run {}", panel: str | None = None) -> Any:
-    """The command that runs a playbook, asked for by this word.
+def command_for(
+    playbook: Playbook,
+    word: str,
+    *,
+    spoken: str = "run {}",
+    do: Callable[[Door, Playbook, Mapping[str, Any]], int] | None = None,
+    honours: tuple[str, ...] = STARTS,
+    panel: str | None = None,
+) -> Any:
+    """The command that runs a playbook, or does something else with what is asked of it, asked for by this word.
 
     Args:
         spoken: what is typed for it, where it has a door of its own.
@@ -104,13 +116,13 @@ def command_for(playbook: Playbook, word: str, spoken: str = "run {}", panel: st
     asked = [*playbook.questions(playbook.inputs), *playbook.questions(playbook.flags)]
 
     def run(door: Door, **said: Any) -> int:
-        return start(door, playbook, {one.field: _taken(door, one, said[one.field]) for one in asked})
+        return (do or start)(door, playbook, {one.field: _taken(door, one, said[one.field]) for one in asked})
 
     here = inspect.Parameter("door", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     run.__signature__ = inspect.Signature([here, *parameters(asked)])  # type: ignore[attr-defined]
     run.__doc__ = playbook.summary
     example = f"interlock {spoken.format(word)} {playbook.first}".rstrip()
-    return command(word, example=example, honours=STARTS, panel=panel)(run)
+    return command(word, example=example, honours=honours, panel=panel)(run)
 
 
 class Moving(TyperCommand):
@@ -180,21 +192,21 @@ def _taken(door: Door, question: Question, value: Any) -> Any:
     return value or None if question.many else value
 
 
-def _group() -> Any:
-    """`run`, with a sub-command for every playbook."""
-    group = typer.Typer(
-        cls=Playbooks,
+def group(kind: type[Playbooks], name: str, help: str, panel: str) -> Any:
+    """A command with a sub-command for every playbook."""
+    made = typer.Typer(
+        cls=kind,
         callback=lambda: None,
-        help="Run a playbook, or go on with the run that is open for the same inputs.",
+        help=help,
         no_args_is_help=True,
         context_settings=HELP,
     )
     above = typer.Typer(add_completion=False, callback=lambda: None)
-    above.add_typer(group, name="run", rich_help_panel=RUN)
-    return typer.main.get_group(above).commands["run"]
+    above.add_typer(made, name=name, rich_help_panel=panel)
+    return typer.main.get_group(above).commands[name]
 
 
-run = _group()
+run = group(Playbooks, "run", "Run a playbook, or go on with the run that is open for the same inputs.", RUN)
 
 
 def start(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
@@ -209,14 +221,25 @@ def start(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
 
 
 def carry(door: Door, work: Callable[[Runs], Awaitable[Finished]]) -> int:
-    """Do the work with somebody watching, and hand over how it ended; whoever sits at a terminal decides there."""
+    """Do the work with somebody watching, or in the background, and hand over how it ended."""
+    if door.detach:
+        from interlock.cli.detached import in_the_background
+
+        return in_the_background(door, partial(_carried, door, work))
+    return _carried(door, work, view_for(door))
+
+
+def _carried(door: Door, work: Callable[[Runs], Awaitable[Finished]], view: PlainView) -> int:
+    """Do the work in this process; whoever sits at a terminal decides there."""
 
     async def watched() -> Finished:
         return await work(door.runs(view))
 
-    with view_for(door) as view:
+    with view:
         finished = finish(watched())
-    code = deliver(door, finished, view.said)
+    code = deliver(door, finished, view.said, asks=can_ask(door))
+    if finished.gate is not None:
+        call_somebody(door, finished)
     run_id, gate = finished.run_id, finished.gate
     if run_id is None or gate is None or not can_ask(door) or (said := ask(door, run_id, gate)) is None:
         return code
@@ -288,7 +311,7 @@ def _show_plan(door: Door, playbook: Playbook, inputs: Any) -> int:
                 playbook=playbook.name,
                 key=playbook.key(inputs),
                 gate=found.gate,
-                plan=_next(found),
+                plan=following(found),
             )
         )
     else:
@@ -296,7 +319,8 @@ def _show_plan(door: Door, playbook: Playbook, inputs: Any) -> int:
     return 0
 
 
-def _next(plan: Finished) -> dict[str, Any]:
+def following(plan: Finished) -> dict[str, Any]:
+    """What a dry run found to come next."""
     before = plan.before
     if before is not None:
         from interlock.engine.model import plain
@@ -311,9 +335,9 @@ def _plan_lines(door: Door, playbook: Playbook, inputs: Any, plan: Finished) -> 
     what = f"{playbook.name} {playbook.key(inputs)}"
     where = f"run {plan.run_id} goes on" if plan.run_id else "a new run starts"
     lines = [f"{what}: {where} (dry run: nothing was changed)"]
-    following = _next(plan)
-    brief = following.pop("brief", None)
-    lines += [f"  {name}: {_shown(value)}" for name, value in following.items() if value not in (None, "", [], {})]
+    coming = following(plan)
+    brief = coming.pop("brief", None)
+    lines += [f"  {name}: {_shown(value)}" for name, value in coming.items() if value not in (None, "", [], {})]
     if plan.gate is not None and plan.run_id is not None:
         lines += gate_lines(door, plan.run_id, plan.gate)
     if brief is not None:
