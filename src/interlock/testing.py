@@ -46,6 +46,7 @@ from interlock.engine.simulation import (
     Simulation,
     best,
 )
+from interlock.engine.trial import Trial, tried
 from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
 
@@ -357,6 +358,7 @@ __all__ = [
     "SimulatedRepository",
     "SimulatedWorld",
     "Simulation",
+    "Trial",
     "Trouble",
     "best",
     "both",
@@ -370,5 +372,6 @@ __all__ = [
     "rehearse",
     "says",
     "standard_rehearsal",
+    "tried",
     "writes",
 ]

@@ -22,7 +22,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
     def arrange(error: BaseException) -> Path:
-        def glances(_root: Path) -> None:
+        def glances(_root: Path, _playbook: str | None) -> None:
             raise error
 
         monkeypatch.setattr("interlock.cli.runs.glances", glances)
@@ -120,7 +120,7 @@ def test_every_command_has_help_with_an_example() -> None:
     run = top.commands["run"]
     found = {**top.commands, **{name: run.get_command(None, name) for name in run.list_commands(None)}}
     expected = {"run", "runs", "show", "logs", "report", "approve", "reject", "answer", "resume", "cancel"}
-    expected |= {"diff", "why", "playbooks", "new"}
+    expected |= {"diff", "why", "watch", "playbooks", "new"}
     assert set(top.commands) == expected | {"rehearse", "validate", "doctor", "init", "recover"}
     for name, one in found.items():
         assert one.help, name

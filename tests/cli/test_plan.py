@@ -219,7 +219,7 @@ def test_a_plan_with_long_names_stays_within_80_columns() -> None:
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)
     assert "\x1b" not in text
-    assert "time 1 min 01 s (1.2 s to 1 h 06 min, 12 calls); cost $1.50 once" in " ".join(text.split())
+    assert "time 1 min 02 s (1.2 s to 1 h 06 min, 12 calls); cost $1.50 once" in " ".join(text.split())
     assert "on the first 300 paths" in text
     assert "run mine-1 goes on" in " ".join(text.split())
     assert "it ends at once: stopped so" in text

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.commands import LOOK, RunName, command
+from interlock.cli.commands import LOOK, LatestRun, command
 from interlock.cli.door import Door
-from interlock.cli.output import complain, print_json, print_lines, write_output
+from interlock.cli.output import complain, print_lines, write_output
 from interlock.engine.folder import HOME, KnownRun
 from interlock.errors import InterlockError, Refused
 from interlock.telemetry import printable
@@ -63,10 +63,10 @@ class Made:
     work: KeptWork
 
 
-@command("diff", example="interlock diff latest", panel=LOOK)
+@command("diff", example="interlock diff latest", honours=("fields",), panel=LOOK)
 def diff(
     door: Door,
-    run: RunName,
+    run: LatestRun = "latest",
     agent: Annotated[
         str, typer.Argument(metavar="[AGENT]", help="Only the work of this agent.", show_default=False)
     ] = "",
@@ -82,7 +82,7 @@ def diff(
         files = [{"path": one.path, "added": one.added, "removed": one.removed} for one in found.code]
         patch = found.patch.decode("utf-8", "replace")
         facts = {"run_id": known.identity.run_id, "code": files, "documents": list(found.documents)}
-        print_json({**facts, "patch": patch})
+        door.give({**facts, "patch": patch})
     elif stat:
         print_lines([*(one.shown for one in found.code), *(f"{path} (document)" for path in found.documents)])
     elif found.patch:

@@ -29,6 +29,7 @@ HOMES = {
     "run": "run",
     "resume": "run",
     "plan": "plan",
+    "watch": "watch",
     "runs": "runs",
     "logs": "history",
     "report": "show",
@@ -40,6 +41,7 @@ HOMES = {
     "answer": "gates",
     "cancel": "gates",
     "init": "init",
+    "adopt": "adopt",
     "validate": "init",
     "rehearse": "rehearse",
     "playbooks": "playbooks",
@@ -158,7 +160,7 @@ Budget = Annotated[
     float | None,
     typer.Option("--budget", metavar="USD", min=0.0, help="Wait for a person before spending more than this."),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Tell the bookkeeping too.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Tell the bookkeeping too, and what agents say and do.")]
 AcceptBaseline = Annotated[
     bool,
     typer.Option(
@@ -175,8 +177,21 @@ Trust = Annotated[
     ),
 ]
 
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Go on in the background, as a process of its own; see: interlock watch.")
+]
+Fields = Annotated[
+    str | None,
+    typer.Option(
+        "--fields",
+        metavar="NAME,...",
+        help="With --json, which this implies: only these fields; of a field in a field, as totals.cost_usd.",
+        show_default=False,
+    ),
+]
+
 HELP = {"help_option_names": ["-h", "--help"]}
-CARRIES = ("runner", "dry_run", "take_over", "budget", "accept_baseline", "no_preflight", "verbose", "trust")
+CARRIES = ("runner", "dry_run", "take_over", "budget", "accept_baseline", "no_preflight", "verbose", "trust", "detach")
 """What commands honour that carry a run on."""
 STARTS = (*CARRIES, "new_run")
 """What commands honour that start one."""
@@ -190,6 +205,16 @@ RunName = Annotated[
         show_default=False,
     ),
 ]
+LatestRun = Annotated[
+    str,
+    typer.Argument(
+        metavar="[RUN]",
+        help="The run: its id, the beginning of it, or 'latest', which is the default.",
+        autocompletion=complete_run,
+        show_default=False,
+    ),
+]
+"""For commands that only look: without a name the run that began last is meant."""
 Note = Annotated[
     str,
     typer.Option(
@@ -216,6 +241,8 @@ _ON_REQUEST = {
     "accept_baseline": (AcceptBaseline, False),
     "no_preflight": (NoPreflight, False),
     "verbose": (Verbose, False),
+    "detach": (Detach, False),
+    "fields": (Fields, None),
     "trust": (Trust, False),
 }
 _BEFORE = (*_ALWAYS, "runner", "dry_run")

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interlock.cli.output import print_json, print_lines
+from interlock.cli.output import print_json, print_lines, selection
 from interlock.errors import ConfigInvalid
 from interlock.settings import find_workspace
 
@@ -60,6 +60,9 @@ class Door:
     accept_baseline: bool = False
     no_preflight: bool = False
     verbose: bool = False
+    detach: bool = False
+    fields: str | None = None
+    """Of what programs get, the fields that were asked for; None: all of them."""
     trust: bool = False
 
     @classmethod
@@ -74,6 +77,7 @@ class Door:
                 )
         known = {entry.name for entry in fields(cls)} - {"occasion"}
         given = {name: value for options in (occasion.given, own) for name, value in options.items() if said(value)}
+        given |= {"json": True} if "fields" in given else {}
         occasion.place = f" -C {shlex.quote(str(given['workspace']))}" if "workspace" in given else ""
         return cls(occasion, **{name: value for name, value in given.items() if name in known})
 
@@ -195,9 +199,13 @@ class Door:
     def answer(self, facts: Any, lines: Iterable[str]) -> None:
         """What was asked for: one JSON value for programs, lines for people."""
         if self.json:
-            print_json(facts)
+            self.give(facts)
         else:
             print_lines(lines)
+
+    def give(self, facts: Any) -> None:
+        """One JSON value for programs, with the fields that were asked for."""
+        print_json(facts if self.fields is None else selection(facts, self.fields.split(",")))
 
     def spoken(self, command: str) -> str:
         """A command for the person to type, from where they are now."""

@@ -249,7 +249,7 @@ GoOn = Annotated[bool, typer.Option("--resume", help="Go on with the run at once
 @command(
     "approve",
     example='interlock approve latest --note "looks good" --resume',
-    honours=("runner", "trust"),
+    honours=("runner", "trust", "detach"),
     panel=DECIDE,
 )
 def approve(
@@ -268,7 +268,7 @@ def approve(
 @command(
     "reject",
     example='interlock reject latest --note "the plan forgets the tests"',
-    honours=("runner", "trust"),
+    honours=("runner", "trust", "detach"),
     panel=DECIDE,
 )
 def reject(door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = False) -> int:
@@ -283,7 +283,7 @@ def reject(door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = Fal
     return decide(door, run, "reject", note, go_on=resume)
 
 
-@command("answer", example="interlock answer latest stash", honours=("runner", "trust"), panel=DECIDE)
+@command("answer", example="interlock answer latest stash", honours=("runner", "trust", "detach"), panel=DECIDE)
 def answer(
     door: Door,
     choice: Annotated[
@@ -343,7 +343,7 @@ def decide(door: Door, name: str, choice: str, note: str, *, go_on: bool) -> int
         return 0
     complain(f"Gate {gate.gate} of {run_id}: {verb}, recorded.")
     ending = ending_of(known.folder.lines(), known.folder.objects)
-    if go_on and ending is None:
+    if (go_on or door.detach) and ending is None:
         call = door.call()
         return carry(door, lambda runs: runs.resume(run_id, call))
     if ending is not None:

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from interlock.cli.commands import LOOK, RunName, command
+from interlock.cli.commands import LOOK, LatestRun, command
 from interlock.cli.door import Door
-from interlock.cli.output import complain, print_journal_line, print_json, print_lines
+from interlock.cli.output import complain, print_journal_line, print_lines
 from interlock.cli.runs import glance
 from interlock.contracts import Evidence
 from interlock.documents.files import open_plain, read_plain
@@ -45,7 +45,7 @@ LAST = 8
 @command("logs", example="interlock logs latest --follow", honours=("verbose",), panel=LOOK)
 def logs(
     door: Door,
-    run: RunName,
+    run: LatestRun = "latest",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until the run ends.")] = False,
 ) -> int:
     """Print what happened in a run, event by event; with --json the journal's own lines."""
@@ -65,18 +65,29 @@ def journal(known: KnownRun, *, follow: bool) -> Iterator[tuple[bytes, Line]]:
 
     The file is read as it grows: the process that writes it may be any other one.
     """
-    path = known.folder.path / "journal.jsonl"
-    position, number, ended = 0, 0, False
+    reader, ended = JournalReader(known), False
     while True:
-        for raw in _fresh(path, position):
-            position += len(raw) + 1
-            number += 1
-            line = _parsed(raw, path, number)
+        for raw, line in reader.fresh():
             ended = line.event == "run.end" or (ended and line.event not in ("run.reopened", "run.resumed"))
             yield raw, line
         if not follow or ended:
             return
         time.sleep(POLL_S)
+
+
+class JournalReader:
+    """A journal as it grows, read from its beginning."""
+
+    def __init__(self, known: KnownRun) -> None:
+        self._path = known.folder.path / "journal.jsonl"
+        self._position = self._number = 0
+
+    def fresh(self) -> Iterator[tuple[bytes, Line]]:
+        """The lines that came since the last look, each as its bytes and as a line."""
+        for raw in _fresh(self._path, self._position):
+            self._position += len(raw) + 1
+            self._number += 1
+            yield raw, _parsed(raw, self._path, self._number)
 
 
 def _fresh(path: Path, position: int) -> list[bytes]:
@@ -103,10 +114,10 @@ def _parsed(raw: bytes, path: Path, number: int) -> Line:
         raise JournalDamaged(f"journal line {number} is not a journal line", path=str(path), line=number) from error
 
 
-@command("why", example="interlock why latest", panel=LOOK)
+@command("why", example="interlock why latest", honours=("fields",), panel=LOOK)
 def why(
     door: Door,
-    run: RunName,
+    run: LatestRun = "latest",
     step: Annotated[
         str,
         typer.Argument(metavar="[STEP]", help="A step, an agent, an item or a key of the journal.", show_default=False),
@@ -125,7 +136,7 @@ def why(
         )
     told = moves if step else moves[-LAST:]
     if door.json:
-        print_json({"run_id": known.identity.run_id, "because": [_facts(known, line) for line, _ in told]})
+        door.give({"run_id": known.identity.run_id, "because": [_facts(known, line) for line, _ in told]})
         return 0
     now = glance(known)
     how = f": {indented(lined(now.how), '  ')}" if now.how else ""

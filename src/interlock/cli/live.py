@@ -18,9 +18,10 @@ from rich.text import Text
 
 from interlock.cli.progress import Board, PlainView, StepStand, Working, title
 from interlock.cli.runs import typical_seconds
+from interlock.engine.journal import stamp_now
 from interlock.errors import InterlockError
 from interlock.finding import Library
-from interlock.telemetry import INDENT, Telling, Weight, printable, spent
+from interlock.telemetry import INDENT, Telling, Weight, printable, seconds_between, spent
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
@@ -58,6 +59,20 @@ class LiveView(PlainView):
         usual = typical_seconds(self._root, identity.playbook)
         self._board.begin(title(identity), lines, usual, self._steps(identity))
         super().begin(identity, lines, resumed=resumed)
+        self._draw()
+
+    def join(self, identity: Identity, lines: list[Line]) -> None:
+        usual = typical_seconds(self._root, identity.playbook)
+        self._board.begin(title(identity), [], usual, self._steps(identity))
+        super().join(identity, lines)
+        self._board.ago = 0.0
+        self._draw()
+
+    def pass_by(self, line: Line) -> None:
+        self._board.ago = max(0.0, seconds_between(line.ts, stamp_now()))
+        self._board.line(line, about=self._narrator.about(line))
+
+    def _draw(self) -> None:
         if self._live is None:
             self._live = Live(
                 Picture(self._board),
@@ -85,6 +100,7 @@ class LiveView(PlainView):
 
     def news(self, key: str, news: AgentNews) -> None:
         self._board.news(key, news)
+        super().news(key, news)
 
     def say(self, text: str | bytes) -> None:
         """stdout may be the same terminal: the view steps aside while the output is written."""

@@ -35,14 +35,14 @@ class Plans(Playbooks):
     """The sub-commands of `plan`: what `run` takes, they take."""
 
     def command_of(self, playbook: Playbook, word: str) -> Any:
-        return command_for(playbook, word, verb="plan", do=show, honours=("runner", "trust"))
+        return command_for(playbook, word, spoken="plan {}", do=show, honours=("runner", "trust"))
 
 
 plan = group(Plans, "plan", "Show what a run would take: agents, calls, time, cost, commands; change nothing.", LOOK)
 
 
 @dataclass
-class Watched(Trace):
+class Sighted(Trace):
     """What the paths of a rehearsal went through, and the commands and stages among it."""
 
     commands: dict[str, None] = field(default_factory=dict)
@@ -125,12 +125,12 @@ def outlook_of(door: Door, playbook: Playbook, inputs: Any) -> Outlook:
     )
 
 
-def figures_of(door: Door, playbook: Playbook) -> tuple[Figures, Watched | None]:
+def figures_of(door: Door, playbook: Playbook) -> tuple[Figures, Sighted | None]:
     """How often agents are called: as it was counted for a playbook that ships, else counted here and now."""
     ships = playbook.name in playbooks.NAMES and playbooks.load(playbook.name) is playbook
     if ships and (known := Figures.of(playbook)) is not None:
         return known, None
-    rehearsal, seen = find_rehearsal(playbook, door.setup.asking(playbook)), Watched(playbook)
+    rehearsal, seen = find_rehearsal(playbook, door.setup.asking(playbook)), Sighted(playbook)
     result = play(rehearsal, door.setup.options(playbook), FAULTS, progress=Bounded(), trace=seen)
     return Figures(FAULTS, result.paths, result.fewest, result.most_calls, whole=not result.interrupted), seen
 

@@ -21,6 +21,7 @@ from interlock.telemetry import (
     clock,
     in_words,
     indented,
+    lined,
     printable,
     spoken_command,
     who,
@@ -36,6 +37,8 @@ FIRST_EFFECTS = frozenset(
     ("dispatch.start", "write.intent", "command.intent", "set_aside.intent", "gate.opened", "run.end")
 )
 """With one of these the run has come into being; lines before it are shown only if it does (a typo is no run)."""
+LAST = 8
+"""Of what happened before somebody joined, so many events are told."""
 
 
 class PlainView:
@@ -68,6 +71,24 @@ class PlainView:
             clock_now(), Telling(f"{title(identity)}: run {identity.run_id} {'goes on' if resumed else 'starts'}")
         )
 
+    def join(self, identity: Identity, lines: list[Line]) -> None:
+        """Begin in the middle of a run that another process executes; the last of what happened so far is told."""
+        occasion = self._occasion
+        occasion.playbook, occasion.key = identity.playbook, identity.key
+        occasion.run_id, occasion.started_at = identity.run_id, identity.started_at
+        told = []
+        for line in lines:
+            self.pass_by(line)
+            told.append((clock(line.ts), self._narrator.tell(line)))
+        known = [(at, one) for at, one in told if self._verbose or one.weight is not Weight.DETAIL]
+        before = f"; its last {LAST} of {len(known)} events" if len(known) > LAST else ""
+        self.show(clock_now(), Telling(f"{title(identity)}: run {identity.run_id}{before}"))
+        for at, one in known[-LAST:]:
+            self.show(at, one)
+
+    def pass_by(self, line: Line) -> None:
+        """A line of the time before somebody watched."""
+
     def line(self, line: Line) -> None:
         if self._held is not None and line.event in FIRST_EFFECTS:
             self._occasion.run_id, self._occasion.started_at = line.run, line.ts
@@ -79,7 +100,13 @@ class PlainView:
             self.show(clock(line.ts), told)
 
     def news(self, key: str, news: AgentNews) -> None:
-        """Too much for a log: the records of the dispatch have it."""
+        """Too much for a log, unless somebody asks for it: the records of the dispatch have it."""
+        if self._verbose:
+            self.tell_news(key, news)
+
+    def tell_news(self, key: str, news: AgentNews) -> None:
+        if text := spoken_news(news.kind, news.data):
+            self.show(clock_now(), Telling(f"{member_of(key)}: {text}", Weight.DETAIL))
 
     def say(self, text: str | bytes) -> None:
         self.said.append(text)
@@ -110,6 +137,11 @@ class PlainView:
             self.write(at, told)
 
 
+def member_of(key: str) -> str:
+    """Who works at a key, as its dispatch is called."""
+    return printable(key.rpartition("/")[2].partition("#")[0], 40)
+
+
 def title(identity: Identity) -> str:
     return printable(f"{identity.playbook} {identity.key}", 100)
 
@@ -120,9 +152,14 @@ def clock_now() -> str:
     return clock(datetime.now(UTC).isoformat())
 
 
+def can_draw() -> bool:
+    """Whether stderr is a terminal on which a view can be drawn."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
 def view_for(door: Door) -> PlainView:
     """The view that fits where stderr goes."""
-    if sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb"):
+    if can_draw():
         from interlock.cli.live import LiveView
 
         return LiveView(door.occasion, keep_output=door.json, verbose=door.verbose, root=door.root)
@@ -218,6 +255,8 @@ class Board:
     typical_s: float | None = None
     """How long such runs usually take, if any are known."""
     clock: Clock = time.monotonic
+    ago: float = 0.0
+    """How long it is since what is told now happened; over 0 only for whoever joins a run in the middle."""
     begun: float = 0.0
     pipeline: Pipeline = field(default_factory=Pipeline)
     counts: Counts = field(default_factory=Counts)
@@ -244,11 +283,14 @@ class Board:
             match line.event:
                 case "dispatch.start":
                     name = who(line) if not about or about in who(line) else f"{about}, {who(line)}"
-                    self._working[key] = Working(name, line.attempt, self.clock())
+                    self._working[key] = Working(name, line.attempt, self._then)
                 case "command.intent":
-                    self._working[key] = Working(printable(spoken_command(line.data), 60), None, self.clock())
+                    self._working[key] = Working(printable(spoken_command(line.data), 60), None, self._then)
                 case "dispatch.try":
                     self._say(key, _again(line.data))
+                case "run.start" | "run.resumed":  # nothing of the process before works any more
+                    self._working.clear()
+                    self.begun, self._begun_at = self._then, self.pipeline.share
                 case "run.end" | "run.interrupted" | "run.fault":
                     self._working.clear()
                 case event if event in ENDED:
@@ -264,6 +306,10 @@ class Board:
     def working(self) -> list[Working]:
         with self._lock:
             return list(self._working.values())
+
+    @property
+    def _then(self) -> float:
+        return self.clock() - self.ago
 
     @property
     def elapsed_s(self) -> float:
@@ -328,6 +374,11 @@ def doing(kind: str, data: Mapping[str, object]) -> str:
             return ""
     texts = [value for value in data.values() if isinstance(value, str) and value.strip()]
     return printable(" ".join([kind, *texts]), 80)
+
+
+def spoken_news(kind: str, data: Mapping[str, object]) -> str:
+    """What an agent said or did, for a line of its own: its words at some length, else as `doing` has it."""
+    return lined(str(data.get("text", "")), 1000) if kind in ("text", "thought") else doing(kind, data)
 
 
 def _tool(data: Mapping[str, object]) -> str:

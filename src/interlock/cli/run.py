@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,8 +20,8 @@ from interlock.cli.commands import CARRIES, HELP, RUN, STARTS, Note, RunName, co
 from interlock.cli.door import Door, finish
 from interlock.cli.gates import ask, can_ask, decide, gate_lines
 from interlock.cli.output import as_text, envelope, print_json, print_lines
-from interlock.cli.progress import view_for
-from interlock.cli.result import deliver
+from interlock.cli.progress import PlainView, view_for
+from interlock.cli.result import call_somebody, deliver
 from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.telemetry import State, standing
 
@@ -103,11 +103,16 @@ def command_for(
     playbook: Playbook,
     word: str,
     *,
-    verb: str = "run",
+    spoken: str = "run {}",
     do: Callable[[Door, Playbook, Mapping[str, Any]], int] | None = None,
     honours: tuple[str, ...] = STARTS,
+    panel: str | None = None,
 ) -> Any:
-    """The command that runs a playbook, or does something else with what is asked of it, asked for by this word."""
+    """The command that runs a playbook, or does something else with what is asked of it, asked for by this word.
+
+    Args:
+        spoken: what is typed for it, where it has a door of its own.
+    """
     asked = [*playbook.questions(playbook.inputs), *playbook.questions(playbook.flags)]
 
     def run(door: Door, **said: Any) -> int:
@@ -116,7 +121,8 @@ def command_for(
     here = inspect.Parameter("door", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     run.__signature__ = inspect.Signature([here, *parameters(asked)])  # type: ignore[attr-defined]
     run.__doc__ = playbook.summary
-    return command(word, example=f"interlock {verb} {word} {playbook.first}".rstrip(), honours=honours)(run)
+    example = f"interlock {spoken.format(word)} {playbook.first}".rstrip()
+    return command(word, example=example, honours=honours, panel=panel)(run)
 
 
 class Moving(TyperCommand):
@@ -164,7 +170,8 @@ def _annotation(question: Question) -> Any:
     if option.metavar:
         how["metavar"] = option.metavar
     if option.argument:
-        return Annotated[list[str] if question.required else list[str] | None, typer.Argument(**how)]
+        words: Any = Path if option.file else list[str]
+        return Annotated[words if question.required else words | None, typer.Argument(**how)]
     kind: Any = Path if option.file else Literal[question.choices] if question.choices else question.kind
     return Annotated[
         (list[kind] if question.many else kind) | None,
@@ -174,12 +181,12 @@ def _annotation(question: Question) -> Any:
 
 def _taken(door: Door, question: Question, value: Any) -> Any:
     """What was typed, as the playbook wants it."""
-    if question.option.argument:
-        return " ".join(value) if value else None
     if question.option.file and value is not None:
         from interlock.documents import relative
 
         return relative(door.root, value if door.workspace is not None else Path.cwd() / value)
+    if question.option.argument:
+        return " ".join(value) if value else None
     if question.denies and value is not None:
         return not value
     return value or None if question.many else value
@@ -214,14 +221,25 @@ def start(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
 
 
 def carry(door: Door, work: Callable[[Runs], Awaitable[Finished]]) -> int:
-    """Do the work with somebody watching, and hand over how it ended; whoever sits at a terminal decides there."""
+    """Do the work with somebody watching, or in the background, and hand over how it ended."""
+    if door.detach:
+        from interlock.cli.detached import in_the_background
+
+        return in_the_background(door, partial(_carried, door, work))
+    return _carried(door, work, view_for(door))
+
+
+def _carried(door: Door, work: Callable[[Runs], Awaitable[Finished]], view: PlainView) -> int:
+    """Do the work in this process; whoever sits at a terminal decides there."""
 
     async def watched() -> Finished:
         return await work(door.runs(view))
 
-    with view_for(door) as view:
+    with view:
         finished = finish(watched())
-    code = deliver(door, finished, view.said)
+    code = deliver(door, finished, view.said, asks=can_ask(door))
+    if finished.gate is not None:
+        call_somebody(door, finished)
     run_id, gate = finished.run_id, finished.gate
     if run_id is None or gate is None or not can_ask(door) or (said := ask(door, run_id, gate)) is None:
         return code

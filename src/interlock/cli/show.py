@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.commands import LOOK, RunName, command
+from interlock.cli.commands import LOOK, LatestRun, command
 from interlock.cli.door import Door
 from interlock.cli.gates import gate_lines
-from interlock.cli.output import columns, complain, gate_json, print_json, print_lines
+from interlock.cli.output import columns, complain, gate_json, print_lines
 from interlock.cli.runs import glance, shown_path, started_shown
 from interlock.documents.files import replace_file
 from interlock.engine.folder import KnownRun
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 BROKEN = 2
 
 
-@command("show", example="interlock show latest", panel=LOOK)
+@command("show", example="interlock show latest", honours=("fields",), panel=LOOK)
 def show(
     door: Door,
-    run: RunName,
+    run: LatestRun = "latest",
     verify: Annotated[
         bool, typer.Option("--verify", help="Check the journal's chain and every stored object instead.")
     ] = False,
@@ -60,16 +60,16 @@ def show(
         raise
     waiting = _gate(door, known)
     if door.json:
-        print_json(_facts(known, found, waiting))
+        door.give(_facts(known, found, waiting))
     else:
         print_lines(page(door, known, found, waiting))
     return 0
 
 
-@command("report", example="interlock report latest --html report.html", panel=LOOK)
+@command("report", example="interlock report latest --html report.html", honours=("fields",), panel=LOOK)
 def report(
     door: Door,
-    run: RunName,
+    run: LatestRun = "latest",
     page: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write one self-contained HTML page.", show_default=False),
@@ -84,7 +84,7 @@ def report(
     if door.json:
         facts = {"run_id": known.identity.run_id, "status": found.status, "reason": found.reason}
         rows = [{**one.facts, "changes": list(one.changes)} for one in found.dispatches]
-        print_json({**facts, "seconds": found.seconds, "totals": vars(found.totals), "dispatches": rows})
+        door.give({**facts, "seconds": found.seconds, "totals": vars(found.totals), "dispatches": rows})
     elif page is None:
         print_lines(markdown(found).splitlines())
     return 0
@@ -210,7 +210,7 @@ def _verify(door: Door, known: KnownRun) -> int:
     findings = known.folder.verify()
     run_id = known.identity.run_id
     if door.json:
-        print_json({"run_id": run_id, "whole": not findings, "findings": findings})
+        door.give({"run_id": run_id, "whole": not findings, "findings": findings})
     elif findings:
         complain(
             f"The records of {run_id} are damaged:",

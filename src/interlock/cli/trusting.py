@@ -34,7 +34,9 @@ def library(root: Path, *, trust: bool, json: bool) -> Library:
 
 def at_terminal() -> bool:
     """Whether somebody sits at a terminal who can be asked here and now."""
-    return all(stream.isatty() for stream in (sys.stdin, sys.stderr)) and os.environ.get("TERM", "") != "dumb"
+    streams = (sys.stdin, sys.stderr)  # one that is closed is None
+    attended = all(stream is not None and stream.isatty() for stream in streams)
+    return attended and os.environ.get("TERM", "") != "dumb"
 
 
 def asked(request: Request) -> bool:

@@ -44,7 +44,10 @@ class About:
 
 def told(bundle: Bundle, where: str) -> list[About]:
     """The playbooks of a bundle, as their text tells them; `ConfigInvalid` for a text that is none."""
-    return _of_yaml(bundle, where) if bundle.is_yaml else list(_of_python(bundle, where))
+    try:
+        return _of_yaml(bundle, where) if bundle.is_yaml else list(_of_python(bundle, where))
+    except RecursionError:
+        raise ConfigInvalid("the playbook is nested too deeply to be read", where=where) from None
 
 
 def parsed(bundle: Bundle, where: str) -> ast.Module:

@@ -8,7 +8,7 @@ import pytest
 
 from interlock.contracts import Outcome, Reason
 from interlock.playbooks.task.briefs import claim, complaint
-from interlock.playbooks.task.decisions import AFTER_ROUND, Checked, Move, Reviewed, Worked, after_work
+from interlock.playbooks.task.decisions import AFTER_ROUND, Checked, Next, Reviewed, Worked, after_work
 
 ACCEPTED = {
     (Checked.GREEN, Reviewed.ACCEPTS),
@@ -22,11 +22,11 @@ ACCEPTED = {
 def test_only_what_something_bears_out_is_accepted(checked: Checked, reviewed: Reviewed) -> None:
     """Green checks or a reviewer, and neither against it; red checks go back, whoever says what."""
     move = AFTER_ROUND(checked, reviewed)
-    assert (move is Move.ACCEPT) == ((checked, reviewed) in ACCEPTED)
+    assert (move is Next.ACCEPT) == ((checked, reviewed) in ACCEPTED)
     if checked is Checked.RED or reviewed is Reviewed.OBJECTS:
-        assert move is Move.AGAIN
+        assert move is Next.AGAIN
     if reviewed is Reviewed.UNUSABLE and checked is not Checked.RED:
-        assert move is Move.STOP
+        assert move is Next.STOP
 
 
 def test_the_table_is_total() -> None:

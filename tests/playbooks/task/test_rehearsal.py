@@ -12,7 +12,7 @@ from interlock.engine import Ending, Options, Playbook, Run
 from interlock.playbooks.task import rehearsal
 from interlock.playbooks.task.briefs import Against
 from interlock.playbooks.task.closing import Accepted, commit
-from interlock.playbooks.task.decisions import AFTER_ROUND, Checked, Move, Reviewed
+from interlock.playbooks.task.decisions import AFTER_ROUND, Checked, Next, Reviewed
 from interlock.playbooks.task.settings import TaskSettings
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice, never_ends
 
@@ -49,9 +49,9 @@ def longer(playbook: Playbook) -> Playbook:
     return replace(playbook, function=function)
 
 
-def unheard(checked: Checked, reviewed: Reviewed) -> Move:
+def unheard(checked: Checked, reviewed: Reviewed) -> Next:
     """A rule that does not listen to the reviewer."""
-    return Move.ACCEPT if checked is Checked.GREEN else AFTER_ROUND(checked, reviewed)
+    return Next.ACCEPT if checked is Checked.GREEN else AFTER_ROUND(checked, reviewed)
 
 
 def commits_early(playbook: Playbook) -> Playbook:

@@ -39,7 +39,7 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class Ground:
+class Footing:
     """The user's repository before the work, for a change that is to be committed."""
 
     changed: frozenset[str]
@@ -47,7 +47,7 @@ class Ground:
     hooks: str
 
 
-async def ground_for_a_commit(run: Run) -> Ground:
+async def ground_for_a_commit(run: Run) -> Footing:
     """How the repository stands; `ConfigInvalid` where nothing could be committed in the end."""
     git = run.repository
     where = await git.where()
@@ -64,10 +64,10 @@ async def ground_for_a_commit(run: Run) -> Ground:
             where="option --commit",
             remedy="Finish it first, or leave out --commit.",
         )
-    return Ground(frozenset(standing.changed), await git.hooks())
+    return Footing(frozenset(standing.changed), await git.hooks())
 
 
-async def accept(run: Run, accepted: Accepted, checks: Checks, ground: Ground | None) -> Ending:
+async def accept(run: Run, accepted: Accepted, checks: Checks, ground: Footing | None) -> Ending:
     """The end of a change that is accepted: it holds on the tree as it is now, and is committed if that was asked."""
     with run.step("commit"):
         red = [proof for proof in await checks.prove() if not proof.ok]
@@ -79,7 +79,7 @@ async def accept(run: Run, accepted: Accepted, checks: Checks, ground: Ground | 
         return await commit(run, accepted, ground)
 
 
-async def commit(run: Run, accepted: Accepted, ground: Ground) -> Ending:
+async def commit(run: Run, accepted: Accepted, ground: Footing) -> Ending:
     """One commit of the files that the run changed; never of what somebody had changed in them before."""
     git = run.repository
     paths = [path for path in await git.changed() if path in accepted.files and not BYPRODUCTS.covers(path)]

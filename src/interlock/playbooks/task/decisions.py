@@ -51,26 +51,26 @@ class Reviewed(StrEnum):
     """Nobody reviews, and there is something that only a reviewer could weigh."""
 
 
-class Move(StrEnum):
+class Next(StrEnum):
     ACCEPT = "accept"
     AGAIN = "again"
     STOP = "stop"
 
 
-AFTER_ROUND: Table[Move] = Table(
+AFTER_ROUND: Table[Next] = Table(
     "after_round",
     {
-        (Checked.GREEN, Reviewed.ACCEPTS): Move.ACCEPT,
-        (Checked.GREEN, Reviewed.OBJECTS): Move.AGAIN,
-        (Checked.GREEN, Reviewed.UNUSABLE): Move.STOP,
-        (Checked.GREEN, Reviewed.NOBODY): Move.ACCEPT,
-        (Checked.GREEN, Reviewed.MISSED): Move.AGAIN,
-        (Checked.NONE, Reviewed.ACCEPTS): Move.ACCEPT,
-        (Checked.NONE, Reviewed.OBJECTS): Move.AGAIN,
-        (Checked.NONE, Reviewed.UNUSABLE): Move.STOP,
-        (Checked.NONE, Reviewed.NOBODY): Move.STOP,  # nothing would bear it out
-        (Checked.NONE, Reviewed.MISSED): Move.STOP,
-        **{(Checked.RED, reviewed): Move.AGAIN for reviewed in Reviewed},  # whatever a reviewer says
+        (Checked.GREEN, Reviewed.ACCEPTS): Next.ACCEPT,
+        (Checked.GREEN, Reviewed.OBJECTS): Next.AGAIN,
+        (Checked.GREEN, Reviewed.UNUSABLE): Next.STOP,
+        (Checked.GREEN, Reviewed.NOBODY): Next.ACCEPT,
+        (Checked.GREEN, Reviewed.MISSED): Next.AGAIN,
+        (Checked.NONE, Reviewed.ACCEPTS): Next.ACCEPT,
+        (Checked.NONE, Reviewed.OBJECTS): Next.AGAIN,
+        (Checked.NONE, Reviewed.UNUSABLE): Next.STOP,
+        (Checked.NONE, Reviewed.NOBODY): Next.STOP,  # nothing would bear it out
+        (Checked.NONE, Reviewed.MISSED): Next.STOP,
+        **{(Checked.RED, reviewed): Next.AGAIN for reviewed in Reviewed},  # whatever a reviewer says
     },
 )
 

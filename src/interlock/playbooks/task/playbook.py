@@ -34,8 +34,8 @@ from interlock.playbooks.task.briefs import (
     reviewer,
     words_of,
 )
-from interlock.playbooks.task.closing import Accepted, Ground, accept, ground_for_a_commit, not_accepted
-from interlock.playbooks.task.decisions import AFTER_ROUND, Checked, Move, Worked, after_work, checked, reviewed
+from interlock.playbooks.task.closing import Accepted, Footing, accept, ground_for_a_commit, not_accepted
+from interlock.playbooks.task.decisions import AFTER_ROUND, Checked, Next, Worked, after_work, checked, reviewed
 from interlock.playbooks.task.settings import TaskSettings
 
 ROUNDS = 3
@@ -108,19 +108,19 @@ async def task(run: Run, inputs: TaskInputs) -> Ending:
             with run.step("review"):
                 review = await run.dispatch(reviewer(inputs.request, proofs, list(files), turn))
         match run.decide(AFTER_ROUND, checked(proofs), reviewed(review, built.noticed)):
-            case Move.ACCEPT:
+            case Next.ACCEPT:
                 accepted = Accepted(inputs.request, turn, proofs, review, tuple(files), built.noticed)
                 return await accept(run, accepted, checks, ground)
-            case Move.STOP:
+            case Next.STOP:
                 if review is None:
                     return Ending.stopped("nothing bears the change out: no check is left, and nobody reviews")
                 return Ending.failed(f"the reviewer gave no verdict: {words_of(review)}", because=(review.key,))
-            case Move.AGAIN:
+            case Next.AGAIN:
                 against, short, unfinished = objection(proofs, review, built.noticed), Against(), None
     return not_accepted(min(inputs.rounds, ROUNDS), against.then(short), list(files))
 
 
-async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[NamedCommand, ...], Ground | None]:
+async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[NamedCommand, ...], Footing | None]:
     """What the change will be held to, looked at before anything is paid: its checks, those that were found, and the
     repository if it is to be committed."""
     if not inputs.request.strip():
