@@ -19,9 +19,10 @@ from interlock import playbooks
 from interlock.cli.commands import CARRIES, HELP, RUN, STARTS, Note, RunName, command
 from interlock.cli.door import Door, finish
 from interlock.cli.gates import ask, can_ask, decide, gate_lines
+from interlock.cli.notices import CallingView
 from interlock.cli.output import as_text, envelope, print_json, print_lines
 from interlock.cli.progress import PlainView, view_for
-from interlock.cli.result import call_somebody, deliver
+from interlock.cli.result import deliver
 from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.telemetry import State, standing
 
@@ -236,13 +237,12 @@ def _carried(door: Door, work: Callable[[Runs], Awaitable[Finished]], view: Plai
     """Do the work in this process; whoever sits at a terminal decides there."""
 
     async def watched() -> Finished:
-        return await work(door.runs(view))
+        return await work(door.runs(called))
 
-    with view:
-        finished = finish(watched())
-    code = deliver(door, finished, view.said, asks=can_ask(door))
-    if finished.gate is not None:
-        call_somebody(door, finished)
+    with CallingView(door, view) as called:
+        with view:
+            finished = finish(watched())
+        code = deliver(door, finished, view.said, asks=can_ask(door))
     run_id, gate = finished.run_id, finished.gate
     if run_id is None or gate is None or not can_ask(door) or (said := ask(door, run_id, gate)) is None:
         return code
