@@ -119,7 +119,7 @@ async def task(run: Run, inputs: TaskInputs) -> Ending:
                 return Ending.failed(f"the reviewer gave no verdict: {words_of(review)}", because=(review.key,))
             case Next.AGAIN:
                 against, short, unfinished = objection(proofs, review, unseen), Against(), None
-    return not_accepted(min(inputs.rounds, ROUNDS), against.then(short), files_of(works))
+    return not_accepted(run.identity.run_id, min(inputs.rounds, ROUNDS), against.then(short), files_of(works))
 
 
 async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[NamedCommand, ...], Footing | None]:
