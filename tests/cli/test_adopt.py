@@ -54,6 +54,22 @@ def test_a_prompt_is_adopted_from_the_command_line(words: tuple[str, ...], works
     assert ready.code == 0, ready.stderr
 
 
+@pytest.mark.req("OW-52")
+def test_a_refused_draft_is_tried_again_without_paying_for_the_rest(workspace: Any) -> None:
+    """A trace that binds a rule to nothing stops the run (exit 3); a retry calls the author again, and no other."""
+    scripted(workspace, BUGFIX)
+    good = (workspace.root / "scenario.yaml").read_text("utf-8")
+    (workspace.root / "scenario.yaml").write_text(good.replace("rounds.when_used_up", "rounds.when_over"), "utf-8")
+    stopped = workspace("adopt", BUGFIX.file)
+    assert stopped.code == 3
+    assert '"rounds.when_over" is no place in playbook.yaml' in stopped.stderr
+    (workspace.root / "scenario.yaml").write_text(good, "utf-8")
+    again = workspace("resume", "latest", "--retry")
+    assert again.code == 4, again.stderr
+    starts = [line["agent"] for line in workspace.journal() if line["event"] == "dispatch.start"]
+    assert starts == ["reader", "author", "author", "author", "author", "critic"]
+
+
 @pytest.mark.req("OW-54")
 def test_a_playbook_of_that_name_is_refused_and_kept(workspace: Any) -> None:
     """Exit 2 before anything happens; the remedy can be typed."""

@@ -400,7 +400,7 @@ agents:
     assert made.agents == ("scribe", "reviewer") and made.needs_roles == frozenset({"reviewer"})
     assert made.runners == {"scribe": "mine"}
     assert made.caps == {"round": 2} and made.documents(made.inputs()) == ("docs/1/x.md",)
-    assert list(made.steps) == ["round-1", "round-2", "scribe", "judge"]
+    assert list(made.steps) == ["scribe", "judge"]
     assert made.summary == "Something small."
 
 

@@ -249,12 +249,19 @@ class WorkspaceSettings(Table):
 
 
 class NotifySettings(Table):
-    """How a person who is elsewhere learns that a run waits."""
+    """How a person who is elsewhere learns of a run."""
 
-    command: Name | None = Field(
+    on: Annotated[tuple[Literal["gate", "end", "trouble"], ...], Strict(False)] = Field(
+        default=("gate", "end", "trouble"),
+        description="What they are told: that a run waits for a decision, has ended, or that something went wrong.",
+    )
+    command: Annotated[Texts, AfterValidator(_argv)] | None = Field(
         default=None,
-        description="Run by a shell when a run waits for a person: what `--json` prints comes on its standard input, "
-        "a sentence in `$NOTICE`.",
+        description="Program and arguments: the facts come as JSON on its standard input, a sentence in `$NOTICE`.",
+    )
+    urls: Texts = Field(
+        default=(),
+        description="Where apprise sends the sentence, such as `ntfy://my-topic`; needs `interlock[notify]`.",
     )
 
 

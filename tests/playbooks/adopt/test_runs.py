@@ -67,6 +67,7 @@ def test_the_gate_shows_what_became_of_it(adoption: Adoption) -> None:
     assert finished.gate is not None
     assert set(finished.gate["digests"]) == {
         bench.at.summary,
+        bench.at.page,
         bench.at.yaml,
         bench.at.trace,
         *(f"{bench.at.roles}/{role}.md" for role in adoption.roles),

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any
 
 from interlock import flows
-from interlock.contracts import Structure
 from interlock.documents import Document, DocumentState, split_frontmatter
 from interlock.errors import ConfigInvalid, DocumentInvalid
 from interlock.playbooks.adopt.listing import told
@@ -68,9 +67,12 @@ class PlaybookCalled:
     name: str
 
     def problem(self, text: str) -> str | None:
-        found = examined(text)
+        return told(self.problems(examined(text)))
+
+    def problems(self, found: Examined) -> list[str]:
+        """What is wrong with a text that comes to this."""
         wrong = [f"playbook: {found.name}; expected {self.name}"] if found.name not in ("", self.name) else []
-        return told([*found.problems, *wrong])
+        return [*found.problems, *wrong]
 
     def sample(self) -> str:
         return SAMPLE.replace("NAME", self.name)
@@ -118,6 +120,8 @@ class Draft:
     roles: Mapping[str, str]
     trace: str
     examined: Examined
+    by: str = ""
+    """The key of the dispatch that made it."""
 
     @property
     def places(self) -> YamlPlaces:
@@ -128,11 +132,10 @@ class Draft:
 
     def problems(self, name: str, statements: tuple[Statement, ...]) -> list[str]:
         """Everything that is wrong with it, in words for its author; what depends on several files comes last."""
-        alone: list[tuple[str, Structure, str]] = [
-            ("playbook.yaml", PlaybookCalled(name), self.text),
-            ("trace.json", TraceOf(statements), self.trace),
+        by_itself = [
+            *(f"playbook.yaml: {one}" for one in PlaybookCalled(name).problems(self.examined)),
+            *(f"trace.json: {one}" for one in TraceOf(statements).problems(self.trace)),
         ]
-        by_itself = [f"{file}: {found}" for file, rule, text in alone if (found := rule.problem(text)) is not None]
         if by_itself:
             return by_itself
         return [*self._roles(), *unbound(statements, self.bindings(statements), self.places, self.roles)]

@@ -98,5 +98,10 @@ class AdoptedFiles:
         return f"{self.folder}/summary.md"
 
     @property
+    def page(self) -> str:
+        """The trace as people read it."""
+        return f"{self.folder}/trace.md"
+
+    @property
     def installed(self) -> str:
         return f".interlock/playbooks/{self.name}"

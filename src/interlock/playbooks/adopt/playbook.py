@@ -46,7 +46,7 @@ APPROVALS = 2
     steps={name: name for name in ("preflight", "read", "write", "judge", "install")},
     agents=("reader", "author", "critic"),
     documents=lambda inputs: (f"{inputs.at.folder}/**", inputs.file),
-    state=lambda inputs: (inputs.at.statements, inputs.at.summary),
+    state=lambda inputs: (inputs.at.statements, inputs.at.summary, inputs.at.page),
     caps={"round": ROUNDS, "try": TRIES, "approval": APPROVALS},
     retries=briefs.RETRIES,
     after_complete=AfterComplete.NEW_ON_REQUEST,
@@ -62,10 +62,11 @@ async def adopt(run: Run, inputs: AdoptInputs) -> Ending:
             draft = await settle(work)
             decision = await ask(work, draft, last=turn >= run.identity.caps.get("approval", APPROVALS))
             if decision.approved:
-                return await install(work)
+                return await install(work, by=draft.by)
     except Stop as stop:
         return stop.ending
-    return Ending.stopped(f"rejected by {decision.who}: nothing was installed; the draft is in {work.at.folder}")
+    reason = f"rejected by {decision.who}: nothing was installed; the draft is in {work.at.folder}"
+    return Ending.stopped(reason, because=(draft.by,))
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ async def settle(work: Adoption) -> Draft:
             return draft
     reason = f"the critic still does not accept: {', '.join(one.id for one in rejected)}"
     said = briefs.rejections(work.statements, rejected)
-    raise Stop(Ending.stopped(f"{reason}; the draft is in {work.at.folder}", f"{said}\n"))
+    raise Stop(Ending.stopped(f"{reason}; the draft is in {work.at.folder}", f"{said}\n", (draft.by,)))
 
 
 async def write(work: Adoption, rejected: tuple[StatementVerdict, ...]) -> Draft:
@@ -155,27 +156,30 @@ async def write(work: Adoption, rejected: tuple[StatementVerdict, ...]) -> Draft
         with run.step("write"):
             first = (await run.list(at.folder, "playbook.yaml")) == []
             spec = briefs.author(at, work.source, work.statements, first=first, problems=problems, rejected=rejected)
-            counted(await run.dispatch(spec))
-            draft = await drafted(work)
+            report = counted(await run.dispatch(spec))
+            draft = await drafted(work, by=report.key)
             problems = draft.problems(at.name, work.statements)
             if run.decide(after_checks, len(problems)) is AfterDraft.JUDGE:
                 return draft
-    raise Stop(unsound(f"the draft in {at.folder} does not hold", problems))
+    raise Stop(unsound(f"the draft in {at.folder} does not hold", problems, draft))
 
 
-def unsound(what: str, problems: Sequence[str]) -> Ending:
-    """The end of a run whose draft cannot be used: some of why in its reason, all of it in its output."""
-    return Ending.stopped(f"{what}: {told(problems)}", "".join(f"{one}\n" for one in problems))
+def unsound(what: str, problems: Sequence[str], draft: Draft) -> Ending:
+    """The end of a run whose draft cannot be used: some of why in its reason, all of it in its output.
+
+    A retry calls the author of the draft again, as it does wherever a draft was refused.
+    """
+    return Ending.stopped(f"{what}: {told(problems)}", "".join(f"{one}\n" for one in problems), (draft.by,))
 
 
-async def drafted(work: Adoption) -> Draft:
+async def drafted(work: Adoption, *, by: str) -> Draft:
     """The draft as it lies in the workspace."""
     run, at = work.run, work.at
     found = await run.read(at.yaml, look)
     paths = await run.list(at.roles, "*.md")
     roles = {path.rpartition("/")[2].removesuffix(".md"): (await run.read(path)).text for path in paths}
     trace = await run.read(at.trace)
-    return Draft(found["text"], roles, trace.text, Examined.from_json(found["examined"]))
+    return Draft(found["text"], roles, trace.text, Examined.from_json(found["examined"]), by)
 
 
 async def judge(work: Adoption, draft: Draft) -> tuple[StatementVerdict, ...]:
@@ -195,6 +199,7 @@ async def ask(work: Adoption, draft: Draft, *, last: bool) -> GateDecision:
     """What a person says to the draft, for exactly the files that they were shown."""
     at, statements = work.at, work.statements
     await work.run.write(at.summary, summary(at.name, work.source, statements, draft))
+    await work.run.write(at.page, trace_page(at.name, work.source, statements, draft))
     rules = [one for one in draft.kept(statements, Keeper.NOBODY) if one.is_rule]
     kept = len(draft.kept(statements, Keeper.CODE))
     return await work.run.gate(
@@ -204,17 +209,17 @@ async def ask(work: Adoption, draft: Draft, *, last: bool) -> GateDecision:
             Choice(APPROVE.name, f"it is installed in {at.installed}"),
             Choice("reject", "the run ends, and nothing is installed" if last else "the author hears what you say"),
         ),
-        shows=(at.summary, at.yaml, at.trace, *(f"{at.roles}/{role}.md" for role in draft.roles)),
+        shows=(at.summary, at.page, at.yaml, at.trace, *(f"{at.roles}/{role}.md" for role in draft.roles)),
     )
 
 
-async def install(work: Adoption) -> Ending:
+async def install(work: Adoption, *, by: str) -> Ending:
     """What was approved, put where playbooks are found. Whoever approved may have edited it: it is checked as it is."""
     run, at, statements = work.run, work.at, work.statements
     with run.step("install"):
-        draft = await drafted(work)
+        draft = await drafted(work, by=by)
         if problems := draft.problems(at.name, statements):
-            return unsound(f"the draft in {at.folder} was edited and does not hold", problems)
+            return unsound(f"the draft in {at.folder} was edited and does not hold", problems, draft)
         for path in await run.list(at.installed, "**/*"):
             await run.set_aside(path)
         await run.write(f"{at.installed}/trace.md", trace_page(at.name, work.source, statements, draft), anew=True)
