@@ -83,7 +83,7 @@ class Notices:
 
     def __init__(self, door: Door, identity: Identity, settings: NotifySettings, tell: Callable[[str], None]) -> None:
         self._door, self._identity, self._settings, self._tell = door, identity, settings, tell
-        self._calls: list[Call] = []
+        self._calls: list[Notifier] = []
         self._complained = False
 
     def line(self, line: Line) -> None:
@@ -139,7 +139,7 @@ class Notices:
         except (OSError, ValueError) as error:
             self._complain(f"[notify] {name} did not work: {printable(str(error))}")
         else:
-            self._calls.append(Call(name, process, time.monotonic() + LIMIT_S))
+            self._calls.append(Notifier(name, process, time.monotonic() + LIMIT_S))
 
     def _look(self) -> bool:
         """Whether a call is still going on; one that has taken too long is ended, one that failed is told."""
@@ -161,7 +161,7 @@ class Notices:
 
 
 @dataclass
-class Call:
+class Notifier:
     """One program that tells somebody."""
 
     name: str
