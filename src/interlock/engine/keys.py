@@ -107,7 +107,7 @@ class Keys:
                 found=f"{_size(scope) + _size(name)} bytes",
                 remedy="Give what is named so (a task, an item, an agent) a shorter name.",
             )
-        base = scope if scope and scope.rsplit("/", 1)[-1] == name else f"{scope}/{name}" if scope else name
+        base = scope if scope and scope.rpartition("/")[2] == name else f"{scope}/{name}" if scope else name
         count = self._uses.get(base, 0) + 1
         self._uses[base] = count
         key = f"{base}#{count}"
