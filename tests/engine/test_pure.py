@@ -50,6 +50,8 @@ def test_a_key_that_would_be_given_out_twice_is_a_fault() -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a#1", "a\\b", "a\nb", "x" * 201, "ä" * 101, "\ud800"])
 def test_names_that_cannot_stand_in_a_key_are_refused(name: str) -> None:
     """A name may not look like two names, leave the run folder, or be longer than a folder's may be."""
+    with pytest.raises(NameRefused):
+        Keys().next("a", name)
     with pytest.raises(NameRefused) as caught:
         checked_name(name)
     assert caught.value.exit_code == 2
