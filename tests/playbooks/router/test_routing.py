@@ -192,7 +192,7 @@ def test_the_time_limit_is_the_commands_or_its_kinds(command: str, seconds: int)
     assert time_limit(command, 90, 3600) == 90
     assert time_limit(command, None, 3600) == 3600
     assert set(TIMEOUTS_S) == set(Work)
-    assert "revise" not in WORK_OF
+    assert "revise" not in WORK_OF and WORK_OF["plan"] is Work.PLANNING
 
 
 @pytest.mark.req("RT-62", "RT-64")
