@@ -23,7 +23,7 @@ from typing import Any
 
 from interlock.agents import Bound, CommandRunner, Runner
 from interlock.contracts import Artifact, Contract
-from interlock.engine import Dispatch, Ending, Playbook, Run, SimulatedWorld, Simulation, playbook
+from interlock.engine import Dispatch, Ending, Playbook, Run, playbook, scopes
 from interlock.engine.folder import HOME, RunFolder, known_runs
 from interlock.engine.identity import Identity
 from interlock.engine.journal import Journal
@@ -31,8 +31,10 @@ from interlock.engine.journal_file import FileMedium, sync_data
 from interlock.engine.keys import sha256
 from interlock.engine.options import Options
 from interlock.engine.real_world import RealWorld
+from interlock.engine.recording import Recording
 from interlock.engine.runs import Quiet, Runs, Setup
 from interlock.engine.simulation import Crash
+from interlock.testing import SimulatedWorld, Simulation
 from interlock.workspace import Workspace
 
 
@@ -131,7 +133,7 @@ def runs(root: Path) -> Runs:
 def journaled_verb(folder: Path, count: int) -> None:
     """A journaled verb against a bare synced append of the same bytes."""
     journal = Journal(FileMedium(folder / "journal"), run_id="r", genesis="0" * 64, clock=lambda: "2026-01-01T00:00:00")
-    run = Run(verbs, bench_identity(), journal, SimulatedWorld({}))
+    run = Run(Recording(verbs, bench_identity(), journal, SimulatedWorld({})))
     line = b"x" * 470 + b"\n"
     bare = os.open(folder / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     mine, theirs = [], []
@@ -141,7 +143,7 @@ def journaled_verb(folder: Path, count: int) -> None:
         sync_data(bare)
 
     async def measure() -> None:
-        run.adopt()
+        scopes.begin()
         for number in range(count):
             mine.append(timed(partial(run.note, "step", number=number)))
             theirs.append(timed(bare_append))

@@ -43,7 +43,7 @@ from interlock.agents import (
     run_process,
 )
 from interlock.agents.runner import Needs
-from interlock.engine import Playbook, best
+from interlock.engine import Playbook
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.journal import Line
 from interlock.engine.options import Options
@@ -53,7 +53,8 @@ from interlock.engine.runs import Quiet, Runs, Setup
 from interlock.playbooks.feature import FeatureInputs, feature
 from interlock.playbooks.feature.layout import Layout
 from interlock.playbooks.feature.shared_memory import LESSONS, TEMPLATE
-from interlock.telemetry import Span, dispatch_spans, most_at_once, schedules
+from interlock.telemetry import Period, dispatch_spans, most_at_once, schedules
+from interlock.testing import best
 from interlock.workspace import Confinement, Workspace
 
 AT = Layout("bench")
@@ -256,7 +257,7 @@ def repository(root: Path) -> Path:
 # -- waves
 
 
-def share_of_four(plan: Plan, spans: Mapping[str, Span]) -> float:
+def share_of_four(plan: Plan, spans: Mapping[str, Period]) -> float:
     """Of the time in which a wave had four unfinished tasks, the part in which four were at work."""
     could, did = 0.0, 0.0
     for wave in plan:

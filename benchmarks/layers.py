@@ -31,7 +31,7 @@ from interlock.engine import Dispatch, Ending, Playbook, Run, playbook
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.real_world import RealWorld
 from interlock.engine.runs import Call, Quiet, Runs
-from interlock.workspace import Confinement, Layer, Mode, Workspace, bring_in, open_layers
+from interlock.workspace import Confinement, DiskLayer, Mode, Workspace, bring_in, open_layers
 
 FILES = (5_000, 50_000)
 DEPENDENCIES = 300_000_000
@@ -101,7 +101,7 @@ class Bench:
     place: Path
     times: Times = field(default_factory=Times)
 
-    async def start(self, argv: Sequence[str], within: Layer | None = None) -> None:
+    async def start(self, argv: Sequence[str], within: DiskLayer | None = None) -> None:
         ended = await run_process(
             argv,
             cwd=self.root if within is None else within.root,

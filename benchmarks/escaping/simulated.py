@@ -24,12 +24,13 @@ from escaping.evidence import (
     whole_lines,
 )
 from interlock.agents.runner import AgentRequest
-from interlock.engine import ALWAYS, CRASH, STANDARD, Act, Options, Played, Rehearsal, Simulation
-from interlock.engine.exploration import PEOPLES_WORDS
+from interlock.engine import Options
+from interlock.engine.deviations import PEOPLES_WORDS
 from interlock.engine.playing import Finished
 from interlock.engine.simulation import Crash, MemoryLayer
 from interlock.playbooks.ticket.rehearsing import BRANCH
 from interlock.telemetry import waiting_gate
+from interlock.testing import ALWAYS, CRASH, STANDARD, Act, Deviation, Played, Rehearsal, Simulation
 
 MOST_DEEDS = 6
 CHANCES: Mapping[str, tuple[float, ...]] = {
@@ -220,7 +221,7 @@ class Agents:
         return lacks or not (act.message or act.result or request.contract.answer.artifact_is_verdict)
 
     def _misbehaved(self, request: AgentRequest, best: Act) -> tuple[str, str, Act, bool]:
-        own = [one for one in self.setup.deviations if one.fits(request)]
+        own = [one for one in self.setup.deviations if isinstance(one, Deviation) and one.fits(request)]
         if own and self.draw.random() < 0.3:
             chosen = self.draw.choice(own)
             name = MEANWHILE[0] if chosen.name.startswith("a person") else f"own: {chosen.name}"

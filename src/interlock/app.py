@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,16 @@ from interlock.engine import prompts
 from interlock.engine.asking import Asking
 from interlock.engine.definition import Playbook
 from interlock.engine.folder import HOME, RunFolder
+from interlock.engine.identity import Identity
 from interlock.engine.options import Options
 from interlock.engine.people import person
 from interlock.engine.real_world import RealWorld
 from interlock.engine.runs import Runs, Setup, View
 from interlock.engine.world import World
 from interlock.errors import ConfigInvalid, InterlockError
-from interlock.playbooks import load, settings_model
-from interlock.settings import AcpAgent, CodingAgent, Command, Scripted, Settings, load_settings
+from interlock.finding.library import Library
+from interlock.playbooks import settings_model
+from interlock.settings import AcpAgent, AnyProgram, CodingAgent, Scripted, Settings, Table, load_settings
 from interlock.settings.location import FILE_NAME
 from interlock.workspace import (
     UNPROMISED,
@@ -41,6 +43,8 @@ from interlock.workspace import (
     protected_names,
 )
 
+Tables = tuple[tuple[str, type[Table] | None], ...]
+
 
 @dataclass(frozen=True)
 class FromSettings(Setup):
@@ -52,18 +56,29 @@ class FromSettings(Setup):
     """The runner that this process was told to use for all agents."""
     overrides: Mapping[str, object] = field(default_factory=dict)
     playbooks: tuple[Playbook, ...] = ()
-    """Playbooks that do not ship with interlock."""
+    """Playbooks that the program itself brings along."""
+    found: Library | None = None
+    """The playbooks that can be asked for here; unset: those that can be used without asking anybody."""
     lenient: bool = False
     """Agents that cannot be called are no error before one of them is."""
     tell: Callable[[str], None] = lambda _text: None
     """Hears what a person should know while they wait."""
 
     @cached_property
-    def settings(self) -> Settings:
-        return load_settings(self.root, self.environ, self.overrides, settings_model())
+    def finding(self) -> Library:
+        return self.found or Library(self.root, self.environ, given=self.playbooks)
 
-    def playbook(self, name: str) -> Playbook:
-        return next((one for one in self.playbooks if one.name == name), None) or load(name)
+    @property
+    def settings(self) -> Settings:
+        """The settings in force, with the tables of the playbooks that are loaded by now."""
+        return self._settings(tuple(self.finding.tables().items()))
+
+    @cached_property
+    def _settings(self) -> Callable[[Tables], Settings]:
+        return cache(lambda own: load_settings(self.root, self.environ, self.overrides, settings_model(dict(own))))
+
+    def playbook(self, identity: Identity) -> Playbook:
+        return self.finding.again(identity)
 
     def leniently(self) -> FromSettings:
         return replace(self, lenient=True)
@@ -91,9 +106,7 @@ class FromSettings(Setup):
         return Store(self.root, self.root / HOME / "attic")
 
     def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> World:
-        book = self.book(playbook)
-        if not self.lenient:
-            self.check(book, playbook)
+        book = self.checked_book(playbook)
         workspace = Workspace(
             self.root,
             self.root / HOME,
@@ -105,20 +118,27 @@ class FromSettings(Setup):
             folder,
             workspace,
             book,
+            book_of=self.checked_book,
             environ=self.environ,
             confine=self.confinement,
             redaction=self.redaction,
         )
 
-    def check(self, book: Book, playbook: Playbook) -> None:
+    def checked_book(self, playbook: Playbook) -> Book:
+        """The agents of a playbook; all of them, and those of playbooks that it calls, can be called here, unless this
+        is lenient."""
+        book = self.book(playbook)
+        if not self.lenient:
+            self.check((playbook, book), *((other, self.book(other)) for other in playbook.all_called))
+        return book
+
+    def check(self, *playbooks: tuple[Playbook, Book]) -> None:
         """`ConfigInvalid` for all that keeps agents from being called here, together."""
         problems: list[InterlockError] = []
-        for look in (
-            partial(self.check_agents, playbook),
-            partial(book.bind_all, playbook.agents),
-            partial(prompts.check, playbook, self.documents),
-            self.check_confinement,
-        ):
+        looks: list[Callable[[], None]] = [partial(self.check_agents, playbook) for playbook, _ in playbooks]
+        looks += [partial(book.bind_all, playbook.agents) for playbook, book in playbooks]
+        looks += [partial(prompts.check, playbook, self.documents) for playbook, _ in playbooks]
+        for look in (*looks, self.check_confinement):
             try:
                 look()
             except ConfigInvalid as problem:
@@ -179,8 +199,13 @@ class FromSettings(Setup):
             max_parallel=self.settings.limits.parallel(playbook.max_parallel),
             rate_limit_wait_s=self.settings.limits.rate_limit_wait_s,
             protected=protected_names(self.settings.sandbox.protected),
-            settings=self.settings.of(playbook.name),
+            settings=self.table(playbook),
+            tables=self.table,
         )
+
+    def table(self, playbook: Playbook) -> Any:
+        """The playbook's own settings."""
+        return self.settings.of(playbook.name)
 
     def book(self, playbook: Playbook) -> Book:
         return Book(
@@ -190,11 +215,12 @@ class FromSettings(Setup):
             default_runner=self.default_runner,
             make_runner=self.make_runner,
             needs_roles=playbook.needs_roles,
+            runners=playbook.runners,
         )
 
     @property
     def library(self) -> RoleLibrary:
-        return RoleLibrary(self.root, [resources.files("interlock.playbooks")])
+        return RoleLibrary(self.root, [resources.files("interlock.playbooks")], self.finding.homes())
 
     def _facts(self, playbook: str, agent: str) -> Any:
         facts = self.settings.agent(playbook, agent)
@@ -230,7 +256,7 @@ class FromSettings(Setup):
     def make_runner(self, name: str) -> Runner:
         """The runner of this name; `ConfigInvalid` when it cannot be made."""
         match self.settings.runner_named(name):
-            case Command() as table:
+            case AnyProgram() as table:
                 return CommandRunner(name, table.argv, table.env, self.environ, root=self.root)
             case Scripted() as table:
                 return ScriptedRunner(self._scenario(table.scenario), name=name, inherit=self.environ)
@@ -241,6 +267,10 @@ class FromSettings(Setup):
             case AcpAgent() as table:
                 configured = Configured(name, self.program_of(table), table.args, table.model, table.env)
                 return make_runner("acp", configured, self.environ)
+
+    def model_of(self, runner: str) -> str | None:
+        """The model that the settings of a runner name; None: what its program takes by itself."""
+        return getattr(self.settings.runner_named(runner), "model", None)
 
     def program_of(self, table: CodingAgent | AcpAgent) -> str:
         """What is started for a coding agent: a name on PATH, or a path, which counts from the workspace."""
@@ -262,10 +292,10 @@ def open_runs(root: Path, view: View, *, environ: Mapping[str, str], **more: Any
     """The runs of a workspace, for a door.
 
     Args:
-        more: `runner`, `overrides` and `playbooks` of `FromSettings`; `tripwire` and `again` of `Runs`.
+        more: `runner`, `overrides`, `playbooks` and `found` of `FromSettings`; `tripwire` and `again` of `Runs`.
     """
     root = root.resolve()
     environ = without_our_own(environ, root)
-    chosen = {name: more.pop(name) for name in ("runner", "overrides", "playbooks") if name in more}
+    chosen = {name: more.pop(name) for name in ("runner", "overrides", "playbooks", "found") if name in more}
     setup = FromSettings(root, environ, tell=view.remark, **chosen)
     return Runs(root, setup, view, environ=environ, **more)

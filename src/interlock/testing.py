@@ -12,22 +12,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from interlock.agents.runner import AgentRequest
+from interlock.engine.asking import Asking
 from interlock.engine.definition import Playbook
-from interlock.engine.exploration import (
-    ALWAYS,
+from interlock.engine.deviations import (
+    ANSWERS,
+    COMMANDS,
     CRASH,
-    ENDS,
     LIARS,
     PEOPLES_FILE,
     STANDARD,
     TROUBLES,
+    VERDICTS,
     WEAKENED_TEST,
+    CommandDeviation,
     Deviation,
-    Invariant,
-    Played,
-    Rehearsal,
-    explore,
+    GateDeviation,
+    other_words,
 )
+from interlock.engine.exploration import ALWAYS, ENDS, GATES, PERSON, Invariant, Played, Rehearsal, explore
 from interlock.engine.journal import Line, Tripwire
 from interlock.engine.model import CommandResult, Delegation
 from interlock.engine.options import Options
@@ -44,6 +46,7 @@ from interlock.engine.simulation import (
     Simulation,
     best,
 )
+from interlock.engine.trial import Trial, tried
 from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
 
@@ -74,6 +77,11 @@ def meanwhile(edits: Mapping[str, str | bytes | None]) -> Change:
 def lasting(seconds: float) -> Change:
     """It takes so long; no time passes for that."""
     return lambda _request, act: replace(act, seconds=seconds)
+
+
+def by(*names: str) -> Callable[[AgentRequest], bool]:
+    """Whether a call is one of these agents' or members', for `Deviation.fits`."""
+    return lambda request: request.agent in names or request.member in names
 
 
 def both(*changes: Change) -> Change:
@@ -263,25 +271,84 @@ def _dying_at(point: int) -> Tripwire:
 def rehearse(rehearsal: Rehearsal, *, most: int | None = None, options: Options | None = None) -> list[str]:
     """Every path with at most so many faults; the rules that one of them broke, as sentences."""
     paths = rehearsal.paths(options or Options(), most=most)
-    return [problem for played in paths for problem in rehearsal.broken(played)]
+    broken = [problem for played in paths for problem in rehearsal.broken(played)]
+    return [*broken, *rehearsal.left_out()]
+
+
+def standard_rehearsal(playbook: Playbook, asking: Asking) -> Rehearsal:
+    """The rehearsal of a playbook that offers none: what any agent can do wrong, and what must hold for all.
+
+    It is played with each of its samples, else with inputs that are made up; people answer at its gates.
+    """
+    samples = list(playbook.samples(asking)) or [playbook.asked(_made_up(playbook), asking).inputs]
+
+    def made(inputs: Any) -> Callable[[Agent, Options], Simulation]:
+        return lambda agent, options: Simulation(playbook, inputs, SimulatedWorld({}, agent), options=options)
+
+    makes = tuple(map(made, samples))
+    return OfSamples(
+        makes[0],
+        deviations=(*STANDARD, *LIARS, *VERDICTS, *COMMANDS, *ANSWERS),
+        invariants=(*ALWAYS, ENDS, GATES),
+        longest=MOST_CALLS,
+        answers=True,
+        makes=makes,
+    )
+
+
+MOST_CALLS = 300
+"""More than a playbook can need that has no rehearsal of its own."""
+
+
+def _made_up(playbook: Playbook) -> dict[str, Any]:
+    """Something for whatever must be said."""
+    values: dict[type, Any] = {str: "sample", int: 1, float: 1.0, bool: True}
+    made = {}
+    for one in playbook.questions(playbook.inputs):
+        if one.required:
+            low = one.option.at_least
+            value = one.choices[0] if one.choices else low if low is not None else values[one.kind]
+            made[one.field] = [value] if one.many else value
+    return made
+
+
+@dataclass(frozen=True)
+class OfSamples(Rehearsal):
+    """The paths of several inputs, one after the other."""
+
+    makes: tuple[Callable[[Agent, Options], Simulation], ...] = ()
+
+    def paths(self, options: Options, **how: Any) -> Iterator[Played]:
+        for make in self.makes:
+            yield from replace(self, make=make, makes=()).of_one(options, **how)
+
+    def of_one(self, options: Options, **how: Any) -> Iterator[Played]:
+        return super().paths(options, **how)
 
 
 __all__ = [
     "ALWAYS",
+    "ANSWERS",
+    "COMMANDS",
     "CRASH",
     "ENDS",
+    "GATES",
     "LIARS",
     "PEOPLES_FILE",
+    "PERSON",
     "STANDARD",
     "TROUBLES",
+    "VERDICTS",
     "WEAKENED_TEST",
     "Act",
     "Agent",
     "Bench",
     "Change",
+    "CommandDeviation",
     "Crash",
     "Deviation",
     "Finished",
+    "GateDeviation",
     "Invariant",
     "MemoryDocuments",
     "MemoryLayer",
@@ -291,15 +358,20 @@ __all__ = [
     "SimulatedRepository",
     "SimulatedWorld",
     "Simulation",
+    "Trial",
     "Trouble",
     "best",
     "both",
+    "by",
     "explore",
     "lasting",
     "leaves_out",
     "meanwhile",
+    "other_words",
     "passing",
     "rehearse",
     "says",
+    "standard_rehearsal",
+    "tried",
     "writes",
 ]

@@ -14,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 from interlock.agents import AgentNews, AgentRequest, CommandRunner, Runner, Scenario, ScriptedRunner, process_table
-from interlock.workspace import Confinement, Layer, Workspace, open_layers
+from interlock.workspace import Confinement, DiskLayer, Workspace, open_layers
 from tests.agents.conftest import Wrapped
 from tests.deadlines import Deadline, says
 
@@ -127,7 +127,7 @@ class Place:
     def __init__(self, root: Path, maker: str) -> None:
         self.root, self._maker = root, maker
         root.mkdir()
-        self.layers: list[Layer] = []
+        self.layers: list[DiskLayer] = []
         (root / "kept.md").write_text("kept\n")
         for words in (["init", "-q"], ["add", "-A"]):
             subprocess.run(["git", *words], cwd=root, check=True)
@@ -135,7 +135,7 @@ class Place:
         subprocess.run(["git", *identity, "commit", "-qm", "first"], cwd=root, check=True)
         self.workspace = Workspace(root, root / ".interlock")
 
-    async def layer(self, runner: Runner) -> Layer:
+    async def layer(self, runner: Runner) -> DiskLayer:
         layers = open_layers(self.workspace, environ=os.environ, maker=self._maker)
         if layers.probe().maker != self._maker:
             pytest.skip(layers.probe().why)
@@ -149,7 +149,7 @@ class Place:
         places = (path.relative_to(self.root) for path in self.root.rglob("*") if path.is_file())
         return {str(path): (self.root / path).read_text() for path in places if path.parts[0][0] != "."}
 
-    def request(self, request_for: RequestFor, layer: Layer, **more: Any) -> AgentRequest:
+    def request(self, request_for: RequestFor, layer: DiskLayer, **more: Any) -> AgentRequest:
         return request_for(within=layer, workspace=layer.root, exchange=layer.exchange, **more)
 
 

@@ -13,7 +13,7 @@ from escaping.evidence import CONTRADICTION, UNPROVEN, WRONG, Called, Evidence, 
 
 from interlock.contracts import Judgement, Outcome
 from interlock.engine import dispatch, examination, simulation
-from interlock.engine.examination import Sorted
+from interlock.engine.examination import SortedChanges
 from interlock.engine.journal import Line
 from interlock.engine.model import GateDecision, Report, Status
 from interlock.engine.simulation import MemoryTree, SimulatedWorld
@@ -49,11 +49,11 @@ def test_a_run_is_told_by_its_seed() -> None:
 # -- engines with a fault
 
 
-def everything_is_in_scope(found: Any, **_how: Any) -> Sorted:
-    return Sorted(mine=tuple(change.path for change in found.changes))
+def everything_is_in_scope(found: Any, **_how: Any) -> SortedChanges:
+    return SortedChanges(mine=tuple(change.path for change in found.changes))
 
 
-def nothing_is_a_state_document(found: Any, **how: Any) -> Sorted:
+def nothing_is_a_state_document(found: Any, **how: Any) -> SortedChanges:
     return examination_sort(found, **{**how, "is_state": lambda _path: False, "covers": lambda _path: True})
 
 

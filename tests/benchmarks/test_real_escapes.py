@@ -17,7 +17,7 @@ from escaping.simulated import Outcome
 from escaping.traces import Fingerprint, Place, left_in_engine, reached
 
 from interlock.engine import examination
-from interlock.engine.examination import Sorted
+from interlock.engine.examination import SortedChanges
 from interlock.engine.folder import HOME
 from interlock.engine.model import Status
 from interlock.playbooks.ticket.rehearsing import BRANCH
@@ -84,7 +84,7 @@ def test_ignored_files_of_an_agent_that_writes_documents_only_do_not_come_along(
 
 def test_an_import_out_of_scope_is_an_escape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tree has what nobody was to write."""
-    everything = lambda found, **_how: Sorted(mine=tuple(change.path for change in found.changes))  # noqa: E731
+    everything = lambda found, **_how: SortedChanges(mine=tuple(change.path for change in found.changes))  # noqa: E731
     monkeypatch.setattr(examination, "sort_changes", everything)
     outcome = plays("router", "*", "plants rules", tmp_path, monkeypatch)
     assert {finding.kind for finding in wrong(outcome)} == {"escape", "false accept"}

@@ -51,6 +51,12 @@ class Process:
     def send(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 
+    @property
+    def seen(self) -> str:
+        """What it has said on stdout so far."""
+        file = self._files[0].fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode()
+
     def wait(self) -> Answer:
         """How it ended."""
         self.code = self._number()
@@ -110,6 +116,22 @@ class Workspace:
         for process in self._started:
             if process.code is None:
                 process.send(signal.SIGKILL)
+
+    def talks(self, *steps: str) -> None:
+        """All agents from now on: a program that speaks as Claude Code does, says these lines, and does not end."""
+        said = "".join(f"printf '%s\\n' '{step}'\n" for step in steps)
+        program = self.root / "talker"
+        program.write_text(f"#!/bin/sh\ncat > /dev/null\n{said}exec sleep 3600\n", "utf-8")
+        program.chmod(0o755)
+        (self.root / "interlock.toml").write_text(
+            'runner = "talks"\n[runners.talks]\ntype = "claude"\nprogram = "./talker"\n', "utf-8"
+        )
+
+    @property
+    def worker(self) -> int:
+        """The process that works on the only run that is worked on."""
+        (note,) = (self.root / ".interlock" / "locks").glob("toy-*.json")
+        return int(json.loads(note.read_bytes())["pid"])
 
     @property
     def folders(self) -> list[Path]:

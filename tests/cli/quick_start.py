@@ -21,11 +21,11 @@ def serve(place: str) -> None:
     import toy_cli  # type: ignore[import-not-found]
 
     import interlock.app
-    import interlock.playbooks.router
+    import interlock.finding.library
+    import interlock.playbooks.router  # noqa: F401 - warm
     from interlock.cli import commands
 
     toy_cli.install()
-    interlock.app.load = interlock.playbooks.load
     assert all(commands.Homes().values())  # they are imported now, not at each call
     server = socket.socket(socket.AF_UNIX)
     server.bind(place)

@@ -13,7 +13,7 @@ from rich.console import Console
 from interlock.cli.door import Occasion
 from interlock.cli.live import LiveView
 from interlock.engine.journal import Line
-from interlock.telemetry import Narrator, Told, Weight, markdown, read_report, tell
+from interlock.telemetry import Narrator, Telling, Weight, markdown, read_report, tell
 
 START = "2026-01-01T10:00:00.000+00:00"
 
@@ -32,7 +32,7 @@ def ended(key: str, member: str, **facts: Any) -> Line:
     return line("dispatch.end", key, member=member, step=key.split("/")[-2], **{**usual, **facts})
 
 
-def told(*lines: Line) -> list[Told]:
+def told(*lines: Line) -> list[Telling]:
     narrator = Narrator()
     return [narrator.tell(one) for one in lines]
 

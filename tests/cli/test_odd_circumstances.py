@@ -263,7 +263,7 @@ def test_what_the_system_says_is_no_fault_of_ours(
     """Wherever it comes from, unforeseen: words, an exit code of the table, what to do; nobody is to report it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
-    def glances(_root: Path) -> None:
+    def glances(_root: Path, _playbook: str | None) -> None:
         raise error
 
     monkeypatch.setattr("interlock.cli.runs.glances", glances)

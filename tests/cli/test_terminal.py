@@ -25,7 +25,7 @@ from interlock.cli.live import LiveView, Picture
 from interlock.cli.output import complain, escaped_json, print_json, print_lines, write_output
 from interlock.cli.progress import Board
 from interlock.engine.journal import Line
-from interlock.telemetry import Told, harmless
+from interlock.telemetry import Telling, harmless
 
 CLI = Path(output.__file__).parent
 TOY = str(Path(__file__).parent / "toy_cli.py")
@@ -167,7 +167,7 @@ def test_the_live_view_shows_names_and_news_as_words() -> None:
         console.print(Picture(board))
     view = LiveView(Occasion(), keep_output=True, root=Path("/"), console=console)
     view.remark(f"a remark {EVIL}")
-    view.write("10:00:00", Told(EVIL))
+    view.write("10:00:00", Telling(EVIL))
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert is_harmless(shown)
     assert "[red]app/[id]" in shown

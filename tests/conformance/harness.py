@@ -18,8 +18,8 @@ from typing import Any
 
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Health, MemoryOutput, Needs, Observer, Runner
 from interlock.app import FromSettings
-from interlock.engine import Act, CommandResult, GateDecision, Playbook, SimulatedWorld, Simulation, best, people
-from interlock.engine.folder import Known, known_runs
+from interlock.engine import CommandResult, GateDecision, Playbook, people
+from interlock.engine.folder import KnownRun, known_runs
 from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, no_tripwire
 from interlock.engine.keys import sha256
 from interlock.engine.lifecycle import ended_as
@@ -29,7 +29,8 @@ from interlock.engine.playing import Finished
 from interlock.engine.runs import Call, Quiet, Runs
 from interlock.engine.simulation import Crash
 from interlock.engine.world import CommandCall, World
-from interlock.telemetry import Waiting
+from interlock.telemetry import WaitingGate
+from interlock.testing import Act, SimulatedWorld, Simulation, best
 from tests.acting import write_within
 
 Agent = Callable[[AgentRequest], Act]
@@ -159,7 +160,7 @@ class Engine(ABC):
     def _go(self, tripwire: Tripwire, call: Call) -> Finished: ...
 
     @abstractmethod
-    def decide(self, choice: str, *, note: str = "", who: str = "ann") -> Waiting: ...
+    def decide(self, choice: str, *, note: str = "", who: str = "ann") -> WaitingGate: ...
 
     @property
     @abstractmethod
@@ -224,7 +225,7 @@ class Simulated(Engine):
         status, _, output = self.files.get(call.argv[-1], "1").partition("\n")
         return CommandResult(int(status), output)
 
-    def decide(self, choice: str, *, note: str = "", who: str = "ann") -> Waiting:
+    def decide(self, choice: str, *, note: str = "", who: str = "ann") -> WaitingGate:
         identity = self.world.records.identity
         assert identity is not None
         journal = Journal(
@@ -412,11 +413,11 @@ class Real(Engine):
         self.finished = asyncio.run(work)
         return self.finished
 
-    def decide(self, choice: str, *, note: str = "", who: str = "ann") -> Waiting:
+    def decide(self, choice: str, *, note: str = "", who: str = "ann") -> WaitingGate:
         return asyncio.run(people.decide(self.runs(), "latest", choice, note=note, who=who))
 
     @property
-    def run(self) -> Known:
+    def run(self) -> KnownRun:
         return known_runs(self.root)[-1]
 
     @property

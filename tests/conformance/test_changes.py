@@ -18,10 +18,10 @@ SEEN: list[Changed] = []
 
 
 async def watching(run: Run, _work: Work) -> Ending:
-    base = await run.snapshot()
+    base = await run.workspace.snapshot()
     await run.dispatch(producing("out/b.md"))
-    SEEN.append(await run.changes(base, besides=("notes/**",)))
-    SEEN.append(await run.changes(await run.snapshot()))
+    SEEN.append(await run.workspace.changes(base, besides=("notes/**",)))
+    SEEN.append(await run.workspace.changes(await run.workspace.snapshot()))
     await run.wait(0.01)
     await run.write("end.txt", "end\n")
     return Ending.complete()

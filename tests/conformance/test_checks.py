@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine import Checks, Dispatch, Ending, Named, Run, Status
+from interlock.engine import Checks, Dispatch, Ending, NamedCommand, Run, Status
 from tests.conformance.harness import Death, Engine, also, reacting
 from tests.engine.toys import Work, toy
 
@@ -18,7 +18,7 @@ MAKER = Dispatch("maker", "Mend it.", writes=("**",))
 
 async def proven(run: Run, _work: Work) -> Ending:
     """Preflight, one agent, and the proof."""
-    checks = Checks(run, [Named("test", "verdict", "the settings")])
+    checks = Checks(run, [NamedCommand("test", "verdict", "the settings")])
     await checks.preflight()
     await run.dispatch(MAKER)
     proofs = await checks.prove()

@@ -264,7 +264,7 @@ def test_telemetry_is_made_of_the_journal_so_far(engine: Start) -> None:
 
     async def body(run: Run, _work: Work) -> Ending:
         await run.dispatch(producing("one.md", "one"))
-        rows = run.telemetry()
+        rows = run.history.dispatches()
         await run.dispatch(producing("two.md", "two"))
         return Ending.complete(json.dumps([[row["agent"], row["outcome"], row["retries"]] for row in rows]))
 

@@ -20,7 +20,7 @@ def test_looking_is_no_effect(engine: Start) -> None:
     """A run that only looked and then refused its input never came into being."""
 
     async def body(run: Run, _work: Work) -> Ending:
-        result = await run.inspect(("sh", "-c", "echo seen"))
+        result = await run.command(("sh", "-c", "echo seen"), looks=True)
         raise ConfigInvalid(f"refused: {result.exit is not None}")
 
     played = engine(toy(body), Work(), {})
@@ -33,7 +33,7 @@ def test_what_was_seen_is_replayed(engine: Start) -> None:
     """A look is recorded with the run and not made again when it is replayed."""
 
     async def body(run: Run, _work: Work) -> Ending:
-        await run.inspect(("sh", "-c", "true"))
+        await run.command(("sh", "-c", "true"), looks=True)
         await run.gate("go", "Go on?", choices=(Choice("yes", "goes on"),))
         return Ending.complete()
 

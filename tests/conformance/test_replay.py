@@ -131,7 +131,7 @@ def test_the_further_verbs_are_recorded_and_replayed(engine: Start) -> None:
         names = await run.list("out", "*.md")
         place = await run.set_aside("old.md")
         run.say("one\n")
-        rows = run.telemetry()
+        rows = run.history.dispatches()
         facts = [names, place, len(rows), rows[0]["outcome"], run.now().isoformat(), run.new_id("x-")]
         report = await run.dispatch(Dispatch("teller", "Tell.", context=(Quoted("facts", json.dumps(facts)),)))
         return Ending.complete(f"{report.outcome} {json.dumps(facts)}")
@@ -153,7 +153,7 @@ def test_replay_gives_the_same_brief_bytes(engine: Start) -> None:
 
     async def body(run: Run, _work: Work) -> Ending:
         await run.dispatch(producing("out/a.md"))
-        facts = json.dumps([await run.list("out"), [row["outcome"] for row in run.telemetry()]])
+        facts = json.dumps([await run.list("out"), [row["outcome"] for row in run.history.dispatches()]])
         text = (await run.read("a.txt")).text
         await run.dispatch(Dispatch("teller", "Tell.", context=(Quoted("facts", facts), Quoted("a.txt", text))))
         return Ending.complete()

@@ -95,8 +95,8 @@ def test_a_document_that_is_written_anew_sets_aside_what_is_there(engine: Start)
     """Nothing of it is lost; written once more it is the same."""
 
     async def body(run: Run, _work: Work) -> Ending:
-        await run.write_anew("log.md", "first\n")
-        await run.write_anew("log.md", "second\n")
+        await run.write("log.md", "first\n", anew=True)
+        await run.write("log.md", "second\n", anew=True)
         return Ending.complete()
 
     played = engine(toy(body), Work(), {"log.md": "mine\n"})
@@ -127,9 +127,9 @@ def test_changes_can_be_asked_for_some_files_only(engine: Start) -> None:
     found: list[tuple[str, ...]] = []
 
     async def body(run: Run, _work: Work) -> Ending:
-        base = await run.snapshot()
+        base = await run.workspace.snapshot()
         report = await run.dispatch(producing("src/[a].py"))
-        changed = await run.changes(base, only={*report.changes, "same.md"})
+        changed = await run.workspace.changes(base, only={*report.changes, "same.md"})
         found.append(changed.paths)
         assert "theirs" not in (await run.read(changed.patch)).text
         return Ending.complete()

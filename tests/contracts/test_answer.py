@@ -19,7 +19,7 @@ from interlock.contracts import (
     sample,
 )
 from interlock.engine.model import Retries
-from interlock.engine.retry import Move, Used, next_move
+from interlock.engine.retry import AfterTry, Used, next_move
 from interlock.errors import EngineFault
 from tests.playbooks.answer_words import AS_WRITTEN, HARNESS, OF_TASK, PLAIN, ROADMAP, ROUTER_JSON, ROUTER_TEXT
 
@@ -419,7 +419,7 @@ def test_two_different_verdicts_are_none(fmt: AnswerFormat, message: str) -> Non
     answer = ask(fmt, message)
     assert short(answer) == (Outcome.FAIL, Reason.BAD_FORMAT)
     assert answer.detail.startswith("two different verdicts: ")
-    assert next_move(answer.outcome, answer.reason, Used(), Retries(contract=1)) is Move.REPAIR
+    assert next_move(answer.outcome, answer.reason, Used(), Retries(contract=1)) is AfterTry.REPAIR
 
 
 @pytest.mark.req("EV-12")

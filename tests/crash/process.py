@@ -63,7 +63,7 @@ async def sweep(run: Run, inputs: Inputs) -> Ending:
         await run.update("log.txt", partial(with_line, f"round {turn}: {len(reports)}\n"))
     await run.set_aside("scrap.txt")
     listed = await run.list("out", "*.md")
-    run.say(f"{len(run.telemetry())} dispatches")
+    run.say(f"{len(run.history.dispatches())} dispatches")
     assert started and token and plan.ok
     return Ending.complete("\n".join(listed))
 

@@ -1,4 +1,4 @@
-"""Whoever follows README and quickstart sees what they say."""
+"""Whoever follows README, quickstart and the page about being away sees what they say."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.docs.pages import DOCS, PAGES, ROOT, blocks
 from tests.docs.session import Reader
 from tests.proofs import long
 
-TYPED = (ROOT / "README.md", DOCS / "quickstart.md")
+TYPED = (ROOT / "README.md", DOCS / "quickstart.md", DOCS / "away.md", DOCS / "playbooks" / "adopt.md")
 
 
 @pytest.mark.parametrize("page", [TYPED[0], *long(*TYPED[1:])], ids=lambda page: page.name)

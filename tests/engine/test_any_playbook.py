@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine import Act, CommandResult, Dispatch, Ending, Quoted, Run, SimulatedWorld, Simulation, Status, best
+from interlock.engine import CommandResult, Dispatch, Ending, Quoted, Run, Status, scopes
 from interlock.engine.simulation import Crash
+from interlock.testing import Act, SimulatedWorld, Simulation, best
 from tests.engine.toys import NESTED, NESTED_FILES, Playbook, Work, producing, toy
 
 VERBS = (
@@ -54,10 +55,10 @@ def playbooks(draw: st.DrawFn) -> tuple[Node, ...]:
         for _ in range(draw(st.integers(1, 3))):
             count += 1
             number = count
-            kinds = VERBS if depth == 0 else (*VERBS, "step", "loop", "cluster", "cluster")
+            kinds = VERBS if depth == 0 else (*VERBS, "step", "loop", "call", "cluster", "cluster")
             kind = draw(st.sampled_from(kinds))
             match kind:
-                case "step":
+                case "step" | "call":
                     nodes.append(Node(kind, number, (block(depth - 1),)))
                 case "loop":
                     nodes.append(Node(kind, number, (block(depth - 1),), draw(st.integers(1, 2))))
@@ -82,6 +83,10 @@ class Player:
                 case "step":
                     with run.step(f"step-{node.number}"):
                         await self.play(run, node.inside[0])
+                case "call":
+                    other = toy(lambda inner, _work, nodes=node.inside[0]: self.called(inner, nodes), name="other")
+                    ending = await run.call(other, Work(str(node.number)))
+                    self.seen[f"{scopes.here().path}:{node.number}"] = ending
                 case "loop":
                     async for turn in run.loop(f"loop-{node.number}", 3):
                         await self.play(run, node.inside[0])
@@ -94,7 +99,11 @@ class Player:
                     }
                     await run.cluster(f"cluster-{node.number}", members)
                 case verb:
-                    self.seen[f"{run.scope.path}:{node.number}"] = await use(run, verb, node.number)
+                    self.seen[f"{scopes.here().path}:{node.number}"] = await use(run, verb, node.number)
+
+    async def called(self, run: Run, nodes: tuple[Node, ...]) -> Ending:
+        await self.play(run, nodes)
+        return Ending.complete(run.new_id("called-"))
 
 
 async def use(run: Run, verb: str, number: int) -> Any:
@@ -121,7 +130,7 @@ async def use(run: Run, verb: str, number: int) -> Any:
         case "command":
             return (await run.command(("make", str(number)))).stdout
         case "telemetry":
-            return None if in_company(run) else [row["key"] for row in run.telemetry()]
+            return None if in_company(run) else [row["key"] for row in run.history.dispatches()]
         case "update":
             return (await run.update(f"state-{number}.txt", lambda document: document.text + "+")).text
     raise AssertionError(verb)
@@ -129,8 +138,8 @@ async def use(run: Run, verb: str, number: int) -> Any:
 
 def in_company(run: Run) -> bool:
     """Side by side with others, what is finished so far depends on who was faster."""
-    run.telemetry()
-    return "cluster-" in run.scope.path
+    run.history.dispatches()
+    return "cluster-" in scopes.here().path
 
 
 def simulated(nodes: tuple[Node, ...], seen: dict[str, Any]) -> Simulation:
@@ -165,7 +174,7 @@ def dying(simulation: Simulation, at: int, *, lose: bool) -> Callable[[str], Non
     return trip
 
 
-@pytest.mark.req("CM-22", "EN-01", "EN-02", "EN-05", "EN-06", "CM-36")
+@pytest.mark.req("CM-22", "EN-01", "EN-02", "EN-05", "EN-06", "CM-36", "OW-06")
 @settings(max_examples=400)
 @given(playbooks(), st.lists(st.tuples(st.integers(1, 200), st.booleans()), max_size=3))
 def test_a_run_that_died_anywhere_ends_as_if_it_had_not(nodes, deaths) -> None:

@@ -78,10 +78,10 @@ def test_the_word_goes_before_the_variable_before_the_setting() -> None:
         expected = setting if not variable else variable.lower() == "true"
         expected = expected if word is None else word
         environ = {} if variable is None else {"STRICT": variable}
-        found = completed(Inputs, {"request": "x", "strict": word}, asking(environ=environ, strict=setting))
+        found = completed(questions(Inputs), {"request": "x", "strict": word}, asking(environ=environ, strict=setting))
         assert found["strict"] is expected
     with pytest.raises(ConfigInvalid, match='STRICT must be true or false; found "maybe"') as caught:
-        completed(Inputs, {}, asking(environ={"STRICT": "maybe"}))
+        completed(questions(Inputs), {}, asking(environ={"STRICT": "maybe"}))
     assert caught.value.exit_code == 2
 
 
@@ -113,18 +113,18 @@ def test_what_is_told_to_be_typed_asks_for_the_same_again(inputs: Inputs) -> Non
     listen.__signature__ = inspect.Signature(parameters(questions(Inputs)))  # type: ignore[attr-defined]
     app = typer.Typer(add_completion=False)
     app.command()(listen)
-    typer.main.get_command(app).main(args=spoken(Inputs, asdict(inputs)), standalone_mode=False)
+    typer.main.get_command(app).main(args=spoken(questions(Inputs), asdict(inputs)), standalone_mode=False)
     taken = {
         one.field: " ".join(value) if one.option.argument else not value if one.denies and value else value
         for one in questions(Inputs)
         if (value := heard[one.field]) is not None
     }
-    assert Inputs(**completed(Inputs, taken, asking())) == inputs
+    assert Inputs(**completed(questions(Inputs), taken, asking())) == inputs
 
 
 def test_what_a_setting_could_say_is_told_in_any_case() -> None:
     """The command that is told asks for the same, whatever the settings say by then."""
-    assert spoken(Inputs, asdict(Inputs("x"))) == ["x", "--no-strict", "--colour", "red"]
+    assert spoken(questions(Inputs), asdict(Inputs("x"))) == ["x", "--no-strict", "--colour", "red"]
 
 
 @pytest.mark.req("OW-01", "OW-03")

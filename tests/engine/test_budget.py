@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agents import AgentRequest, Usage
-from interlock.engine import Act, Dispatch, Ending, Options, Run, SimulatedWorld, Simulation, Status
+from interlock.engine import Dispatch, Ending, Options, Run, Status
 from interlock.engine.budget import Budget
+from interlock.testing import Act, SimulatedWorld, Simulation
 from tests.engine.toys import Work, toy
 
 

@@ -19,6 +19,7 @@ from interlock.engine.head import SIZE, Head, HeadFile, Mark, disagreements
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, stamp_now
 from interlock.engine.keys import sha256
+from interlock.engine.run import behind
 from interlock.engine.salvage import put_back_identity, salvage
 from interlock.errors import DocumentInvalid, JournalDamaged, WorkspaceFailed
 from tests.conformance.harness import Death, Real
@@ -205,7 +206,7 @@ def test_what_failed_first_is_what_is_said(real: Start) -> None:
 
     async def body(run: Run, _work: Work) -> Ending:
         await run.write("a.txt", "a")
-        (run.world.records.folder("x").parents[1] / "journal.jsonl").write_bytes(b"")
+        (behind(run).world.records.folder("x").parents[1] / "journal.jsonl").write_bytes(b"")
         raise WorkspaceFailed("the first thing")
 
     played = real(toy(body), Work(), {})

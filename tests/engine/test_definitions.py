@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine import Checks, Dispatch, Ending, Named, Run, Status
+from interlock.engine import Checks, Dispatch, Ending, NamedCommand, Run, Status
 from tests.conformance.harness import Real, also, reacting
 from tests.engine.toys import Work, toy
 
@@ -15,7 +15,7 @@ FILES = {"Makefile": "test:\n\tgrep -q good app.txt\n", "app.txt": "good\n", "co
 
 
 async def made(run: Run, _work: Work) -> Ending:
-    checks = Checks(run, [Named("test", "make -s test")])
+    checks = Checks(run, [NamedCommand("test", "make -s test")])
     await checks.preflight()
     await run.dispatch(Dispatch("maker", "Mend it.", writes=("**",)))
     proofs = await checks.prove()
@@ -80,7 +80,7 @@ def test_a_target_that_came_with_the_work_has_no_old_definition(tmp_path: Path, 
     root.mkdir()
 
     async def unlooked(run: Run, _work: Work) -> Ending:
-        checks = Checks(run, [Named("test", "make -s test")])
+        checks = Checks(run, [NamedCommand("test", "make -s test")])
         await checks.start()
         await run.dispatch(Dispatch("maker", "Make it.", writes=("**",)))
         return Ending.complete("; ".join(proof.shown for proof in await checks.prove()))
@@ -99,7 +99,7 @@ def test_what_was_before_outlives_the_run(tmp_path: Path) -> None:
     (root / "scripts/test.sh").touch(0o755)
 
     async def in_two_runs(run: Run, _work: Work) -> Ending:
-        first, second = (Checks(run, [Named("test", "make -s test")]) for _ in range(2))
+        first, second = (Checks(run, [NamedCommand("test", "make -s test")]) for _ in range(2))
         await first.preflight()
         await run.dispatch(Dispatch("maker", "Mend it.", writes=("**",)))
         second.go_on_from(json.loads(json.dumps(first.baseline)))

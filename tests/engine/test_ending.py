@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import Act, Ending, Run
-from interlock.engine.run import settle_all
+from interlock.engine import Ending, Run
+from interlock.engine.clusters import settle_all
 from interlock.errors import AgentFailed
+from interlock.testing import Act
 from tests.conformance.harness import Real, reacting
 from tests.engine.toys import Work, producing, toy
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from interlock.documents import Document, EditedMeanwhile
-from interlock.engine import Edit, Ending, Run, SimulatedWorld, Simulation, playbook
+from interlock.engine import Edit, Ending, Run, playbook
 from interlock.engine.simulation import Crash
+from interlock.testing import SimulatedWorld, Simulation
 
 LARGE = "x" * 100_000
 
@@ -30,10 +31,10 @@ def one_more(document: Document) -> Edit:
 @playbook("excerpts", inputs=Nothing, key=lambda inputs: inputs.name)
 async def excerpts(run: Run, _inputs: Nothing) -> Ending:
     """Look, edit twice, look again."""
-    first = await run.look("big.txt", size)
-    sizes = [(await run.edit("big.txt", {"add": n}, one_more))["size"] for n in (1, 2)]
-    last = await run.look("big.txt", size)
-    nothing = await run.edit("big.txt", "nothing", lambda _document: Edit(None, "left alone"))
+    first = await run.read("big.txt", size)
+    sizes = [(await run.update("big.txt", one_more, what={"add": n}))["size"] for n in (1, 2)]
+    last = await run.read("big.txt", size)
+    nothing = await run.update("big.txt", lambda _document: Edit(None, "left alone"), what="nothing")
     return Ending.complete(f"{first['size']} {sizes} {last['size']} {len(last['first'])} {nothing} {run.live}")
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.engine import Invariant, Options, Played
+from interlock.engine import Options
 from interlock.playbooks.router import rehearsal
+from interlock.testing import Invariant, Played
 
 MANY = {f"src/{number:0>100}.txt": "x\n" for number in range(100)}
 

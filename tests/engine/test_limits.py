@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from interlock.agents import AgentRequest, Usage
 from interlock.agents.runner import Fault, Limited
 from interlock.contracts import Artifact, Contract, Reason
-from interlock.engine import Act, Dispatch, Ending, Options, Retries, Run, SimulatedWorld, Simulation, best, playbook
+from interlock.engine import Dispatch, Ending, Options, Retries, Run, playbook
 from interlock.engine.retry import LONGEST_WAIT_S, SHORTEST_WAIT_S, wait_s
 from interlock.engine.simulation import Crash
 from interlock.telemetry import totals
+from interlock.testing import Act, SimulatedWorld, Simulation, best
 from tests.conformance.harness import Real
 from tests.crash.process import Inputs
 

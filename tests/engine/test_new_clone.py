@@ -10,8 +10,9 @@ import pytest
 
 from interlock.agents import AgentRequest
 from interlock.documents import Document
-from interlock.engine import Act, Dispatch, Ending, Run, SimulatedWorld, Simulation, best, playbook
+from interlock.engine import Dispatch, Ending, Run, playbook
 from interlock.engine.simulation import Crash
+from interlock.testing import Act, SimulatedWorld, Simulation, best
 from tests.crash.process import Inputs
 
 LOST = "Evidence of earlier attempts is not available."

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.documents import Store
-from interlock.engine import Dispatch, Prompt, SimulatedWorld
+from interlock.engine import Dispatch, Prompt
 from interlock.engine.prompts import check, filled, names, worded
 from interlock.errors import ConfigInvalid, EngineFault
 from interlock.playbooks import NAMES, load
 from interlock.playbooks.router import router
+from interlock.testing import SimulatedWorld
 
 OWN = ".interlock/prompts/router/task.md"
 ASKED = Prompt.of("task", command="implement", number=7, then=("And no other.",))

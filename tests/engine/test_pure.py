@@ -19,7 +19,7 @@ from interlock.engine.examination import sort_changes
 from interlock.engine.keys import Keys, canonical, checked_name, difference, digest_of, sha256, shown
 from interlock.engine.lifecycle import START, Last, Start, last_of
 from interlock.engine.model import EXIT_CODES
-from interlock.engine.retry import Move, Used, delay_s, next_move, wait_s
+from interlock.engine.retry import AfterTry, Used, delay_s, next_move, wait_s
 from interlock.errors import EngineFault, NameRefused
 from interlock.workspace import Change, ChangeKind, Found
 from tests.engine.toys import producing
@@ -218,9 +218,11 @@ def test_the_dispatcher_always_comes_to_an_end(shared: bool) -> None:
         used = Used()
         for reason in reasons:
             move = next_move(Outcome.FAIL, reason, used, allowed)
-            if move is Move.END:
+            if move is AfterTry.END:
                 break
-            expected = Move.REPEAT if reason in TRANSIENT else Move.REPAIR if reason in UNUSABLE else Move.RETRY
+            expected = (
+                AfterTry.REPEAT if reason in TRANSIENT else AfterTry.REPAIR if reason in UNUSABLE else AfterTry.RETRY
+            )
             assert move is expected
             used = used.after(move)
         else:
@@ -235,8 +237,8 @@ def test_the_dispatcher_always_comes_to_an_end(shared: bool) -> None:
 def test_only_a_failure_is_repeated(outcome: Outcome) -> None:
     """A negative verdict is the playbook's to loop over; a cancelled call is nobody's."""
     generous = Retries(transient=9, contract=9, error=9)
-    assert next_move(outcome, None, Used(), generous) is Move.END
-    assert next_move(Outcome.FAIL, Reason.CANCELLED, Used(), generous) is Move.END
+    assert next_move(outcome, None, Used(), generous) is AfterTry.END
+    assert next_move(Outcome.FAIL, Reason.CANCELLED, Used(), generous) is AfterTry.END
     assert [delay_s(Used(transient=n)) for n in range(3)] == [1.0, 5.0, 5.0]
 
 
@@ -244,7 +246,7 @@ def test_only_a_failure_is_repeated(outcome: Outcome) -> None:
 def test_repeats_are_counted_by_their_kind() -> None:
     """Ending and waiting are none."""
     used = Used(1, 2, 4)
-    assert [used.after(move) for move in Move] == [used, used, Used(2, 2, 4), Used(1, 3, 4), Used(1, 2, 5)]
+    assert [used.after(move) for move in AfterTry] == [used, used, Used(2, 2, 4), Used(1, 3, 4), Used(1, 2, 5)]
     assert (used.total, Used().total) == (7, 0)
 
 
@@ -252,11 +254,11 @@ def test_repeats_are_counted_by_their_kind() -> None:
 def test_shared_repeats_are_as_many_as_the_larger_kind_has() -> None:
     """Beside those of a transient failure, which gave no verdict."""
     allowed = Retries(transient=1, contract=1, error=2, shared=True)
-    assert next_move(Outcome.FAIL, Reason.AGENT_ERROR, Used(contract=1), allowed) is Move.RETRY
-    assert next_move(Outcome.FAIL, Reason.AGENT_ERROR, Used(contract=1, error=1), allowed) is Move.END
-    assert next_move(Outcome.FAIL, Reason.TIMEOUT, Used(contract=1, error=1), allowed) is Move.REPEAT
-    assert next_move(Outcome.FAIL, None, Used(), allowed) is Move.END
-    assert next_move(Outcome.FAIL, Reason.NO_VERDICT, Used(), replace(allowed, contract=0)) is Move.END
+    assert next_move(Outcome.FAIL, Reason.AGENT_ERROR, Used(contract=1), allowed) is AfterTry.RETRY
+    assert next_move(Outcome.FAIL, Reason.AGENT_ERROR, Used(contract=1, error=1), allowed) is AfterTry.END
+    assert next_move(Outcome.FAIL, Reason.TIMEOUT, Used(contract=1, error=1), allowed) is AfterTry.REPEAT
+    assert next_move(Outcome.FAIL, None, Used(), allowed) is AfterTry.END
+    assert next_move(Outcome.FAIL, Reason.NO_VERDICT, Used(), replace(allowed, contract=0)) is AfterTry.END
 
 
 @pytest.mark.req("EN-45")

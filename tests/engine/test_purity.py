@@ -25,6 +25,7 @@ PLANTED = {
     "chance": ("from random import random\n", "imports random.random: run.now is the clock, run.new_id"),
     "an import by name": ("x = __import__('os')\n", "uses __import__: a playbook is the code that is read"),
     "the inside of a run": ("def f(run):\n    return run.world.now()\n", "reaches run.world: a run is its verbs"),
+    "the recording behind a run": ("def f(run):\n    run._recording.materialize()\n", "reaches run._recording"),
     "the inside, by way of a field": ("def f(self):\n    self.run.journal.append('x')\n", "reaches run.journal"),
     "a private name": ("from interlock.engine.dispatch import Dispatcher\n", "has in __all__"),
     "a room of the house": ("from interlock.workspace import Workspace\n", "import from interlock.engine, "),

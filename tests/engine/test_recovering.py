@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from interlock.agents import AgentRequest
-from interlock.engine import Act, SimulatedWorld, Simulation, Status, best
+from interlock.engine import Status
 from interlock.engine.folder import known_runs
 from interlock.engine.journal import Journal, MemoryMedium
 from interlock.engine.keys import sha256
 from interlock.engine.simulation import Crash
+from interlock.testing import Act, SimulatedWorld, Simulation, best
 from tests.conformance.harness import Death, Simulated
 from tests.engine.test_people import command_runs
 from tests.engine.toys import Work, producing, single

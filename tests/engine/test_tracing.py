@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine import Dispatch, Ending, Options, Playbook, Rehearsal, Run, SimulatedWorld, Simulation, playbook
+from interlock.engine import Dispatch, Ending, Options, Playbook, Run, playbook
 from interlock.engine.tracing import Trace
+from interlock.testing import Rehearsal, SimulatedWorld, Simulation
 
 ROOT = Path(__file__).parents[2]
 ARROW = re.compile(r'    (state "[^"]+" as s\d+|(\[\*\]|s\d+) --> (\[\*\]|s\d+)(: [^:;#]+)?)')

@@ -8,10 +8,11 @@ import pytest
 
 from interlock.agents import AgentRequest, Usage
 from interlock.contracts import Artifact, Contract
-from interlock.engine import Act, Dispatch, Ending, Options, Retries, Run, SimulatedWorld, Simulation, best, playbook
+from interlock.engine import Dispatch, Ending, Options, Retries, Run, playbook
 from interlock.engine.budget import spent
 from interlock.engine.simulation import Crash
 from interlock.telemetry import totals
+from interlock.testing import Act, SimulatedWorld, Simulation, best
 from tests.crash.process import Inputs
 
 PLAN = Dispatch(

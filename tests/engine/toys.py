@@ -202,7 +202,7 @@ CHAINED = toy(chained, name="chained")
 REOPENED = toy(chained, name="reopened", reopens=True)
 
 
-async def back_again(run: Run, n: int) -> None:
+async def back_again(run: Run, _work: Work, n: int) -> None:
     run.note("back", n=n, at=run.now().year)
     await run.write("resumes.txt", f"{n}\n")
 

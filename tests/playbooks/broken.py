@@ -26,9 +26,11 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import Ending, Options, Playbook, Played, Rehearsal, Run, Simulation, best, examination, explore
-from interlock.engine.exploration import PEOPLES_FILE
+from interlock.engine import Ending, Options, Playbook, Run, examination
+from interlock.engine.deviations import PEOPLES_FILE
+from interlock.engine.run import behind
 from interlock.engine.simulation import Agent
+from interlock.testing import Played, Rehearsal, Simulation, best, explore
 
 
 def _unchanged(playbook: Playbook) -> Playbook:
@@ -98,6 +100,7 @@ def noticed(setup: Rehearsal, options: Options, fault: Fault) -> Iterator[frozen
             crashes=not fault.by,
             base=copy.base,
             longest=copy.longest,
+            answers=copy.answers,
         ):
             yield complaints(copy, played)
 
@@ -121,8 +124,8 @@ def calls_behind_the_back(playbook: Playbook) -> Playbook:
 
     async def function(run: Run, inputs: Any) -> Ending:
         ending = await playbook.function(run, inputs)
-        request = run.world.calls[-1]  # type: ignore[attr-defined]  # of the simulated world
-        await run.world.call(run.world.bind(request.agent), request, lambda _news: None)
+        request = behind(run).world.calls[-1]  # type: ignore[attr-defined]  # of the simulated world
+        await behind(run).world.call(behind(run).world.bind(request.agent), request, lambda _news: None)
         return ending
 
     return replace(playbook, function=function)
@@ -133,7 +136,7 @@ def edits_its_journal(playbook: Playbook) -> Playbook:
 
     async def function(run: Run, inputs: Any) -> Ending:
         ending = await playbook.function(run, inputs)
-        content: bytearray = run.journal._medium.content  # type: ignore[attr-defined]  # of a journal in memory
+        content: bytearray = behind(run).journal._medium.content  # type: ignore[attr-defined]  # of a journal in memory
         content[content.index(b"dispatch.start")] ^= 1
         return ending
 

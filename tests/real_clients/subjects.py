@@ -17,7 +17,7 @@ import pytest
 from interlock.agents import AgentExit, AgentNews, AgentRequest, CommandRunner, Runner, Scenario, ScriptedRunner
 from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.catalogue import Mode, make_runner
-from interlock.workspace import Confinement, Layer, Network, Workspace, open_layers
+from interlock.workspace import Confinement, DiskLayer, Network, Workspace, open_layers
 from tools.clients import client, environment
 from tools.model_server import Serving, directives
 from tools.model_server.steps import Refuse, Say, Shell, Sleep, Write
@@ -129,7 +129,7 @@ class Bench:
         request = self.request(task, **more)
         return await self.runner(task).call(request, self.news.append)
 
-    async def layer(self, task: str, *, maker: str = "namespaces", network: Network = Network.OPEN) -> Layer:
+    async def layer(self, task: str, *, maker: str = "namespaces", network: Network = Network.OPEN) -> DiskLayer:
         """A layer over the workspace with what the subject needs; skips the test where there can be none."""
         needs = self.runner(task).needs()
         confinement = Confinement(
@@ -141,7 +141,7 @@ class Bench:
             pytest.skip(layers.probe().why)
         return await layers.make(f"run-{secrets.token_hex(4)}", confinement)
 
-    def inside(self, layer: Layer) -> dict[str, Any]:
+    def inside(self, layer: DiskLayer) -> dict[str, Any]:
         """The fields of a request that works in a layer."""
         return {"within": layer, "workspace": layer.root, "exchange": layer.exchange}
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from interlock.agents import AgentExit
-from interlock.workspace import Layer, Network, Workspace
+from interlock.workspace import DiskLayer, Network, Workspace
 from interlock.workspace.layers.relay import SOCKET_NAME, relay
 from tests.real_clients.subjects import ROLE, SUBJECTS, Bench, Subject, marked, text, until
 from tools.model_server import Rule, Say, Script, Serving, Shell
@@ -24,7 +24,7 @@ EACH = [
     for one in SUBJECTS
     if one.real
 ]
-Open = Callable[..., Awaitable[Layer]]
+Open = Callable[..., Awaitable[DiskLayer]]
 WORK = """\
 @write {here}/docs/note.md :: in scope
 @write {here}/elsewhere.md :: out of scope
@@ -46,9 +46,9 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, model_server: Serving)
 
 @pytest.fixture
 async def open_layer(bench: Bench) -> AsyncIterator[Open]:
-    made: list[Layer] = []
+    made: list[DiskLayer] = []
 
-    async def make(**more: Any) -> Layer:
+    async def make(**more: Any) -> DiskLayer:
         made.append(await bench.layer("", **more))
         return made[-1]
 

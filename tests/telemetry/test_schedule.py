@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.telemetry import (
-    Report,
-    Span,
+    Period,
+    ReportContent,
     critical_path,
     dispatch_spans,
     html,
@@ -49,16 +49,16 @@ def graphs(draw: st.DrawFn) -> tuple[dict[str, float], dict[str, list[str]]]:
 
 def carried_out(
     seconds: dict[str, float], needs: dict[str, list[str]], places: int, *, barrier: bool
-) -> dict[str, Span]:
+) -> dict[str, Period]:
     """A schedule as a playbook could make it: level by level, each cut into groups that are awaited, or in any order
     that dependencies allow, as soon as a place is free."""
-    spans: dict[str, Span] = {}
+    spans: dict[str, Period] = {}
     if not barrier:
         free = [0.0] * places
         for name in TopologicalSorter(needs).static_order():
             place = free.index(min(free))
             begin = max([free[place], *(spans[one].end for one in needs[name])])
-            spans[name] = Span(begin, begin + seconds[name])
+            spans[name] = Period(begin, begin + seconds[name])
             free[place] = spans[name].end
         return spans
     sorter, now = TopologicalSorter(needs), 0.0
@@ -67,7 +67,7 @@ def carried_out(
         level = sorted(sorter.get_ready())
         for first in range(0, len(level), places):
             group = level[first : first + places]
-            spans |= {name: Span(now, now + seconds[name]) for name in group}
+            spans |= {name: Period(now, now + seconds[name]) for name in group}
             now += max(seconds[name] for name in group)
         sorter.done(*level)
     return spans
@@ -118,7 +118,7 @@ def test_what_has_no_duration_does_not_count_and_a_cycle_is_an_error() -> None:
 
 def test_spans_that_only_touch_do_not_overlap() -> None:
     """The next one may start in the millisecond in which one ends."""
-    assert most_at_once([Span(0, 1), Span(1, 2), Span(0.5, 1.5)]) == 2
+    assert most_at_once([Period(0, 1), Period(1, 2), Period(0.5, 1.5)]) == 2
     assert most_at_once([]) == 0
 
 
@@ -226,11 +226,11 @@ def test_a_schedule_that_cannot_be_read_is_left_out(journal: list[Any], make_lin
 
 
 @pytest.fixture
-def report(tmp_path: Path, journal: list[Any]) -> Report:
+def report(tmp_path: Path, journal: list[Any]) -> ReportContent:
     return read_report(MadeRun(tmp_path, journal))
 
 
-def test_the_report_sets_time_taken_against_the_critical_path(report: Report) -> None:
+def test_the_report_sets_time_taken_against_the_critical_path(report: ReportContent) -> None:
     """In Markdown: the whole and each part, with scheduling, ratio, bound and the chain itself."""
     text = markdown(report)
     section = text.partition("## Work side by side\n")[2].partition("\n## ")[0]
@@ -243,7 +243,7 @@ def test_the_report_sets_time_taken_against_the_critical_path(report: Report) ->
     ]
 
 
-def test_the_page_has_the_same_table(report: Report) -> None:
+def test_the_page_has_the_same_table(report: ReportContent) -> None:
     """In HTML."""
     page = html(report)
     assert "<h2>Work side by side</h2>" in page

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workspace import Base, Confinement, Layer, Snapshot, Workspace, bring_in, open_layers
+from interlock.workspace import Base, Confinement, DiskLayer, Snapshot, Workspace, bring_in, open_layers
 
 Edit = Callable[[Path], object]
 
@@ -34,11 +34,11 @@ class Ground:
         if not self.layers.probe().confined:
             pytest.skip("programs work in copies here, which wait for their snapshot")
 
-    async def layer(self) -> tuple[Layer, Base]:
+    async def layer(self) -> tuple[DiskLayer, Base]:
         base = await Base.before(self.workspace, self.place, live=True)
         return await self.layers.make("run-1", Confinement()), base
 
-    def run(self, layer: Layer, *argv: str) -> None:
+    def run(self, layer: DiskLayer, *argv: str) -> None:
         words = layer.command_line(argv, cwd=self.root, env=self.env)
         subprocess.run(words, env=self.env, check=True)
 

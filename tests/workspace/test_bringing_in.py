@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from interlock.errors import PathRefused, WorkspaceFailed
-from interlock.workspace import Entry, Snapshot, Work, Workspace, bring_in, bringing_in, turns, work_patch
+from interlock.workspace import Entry, KeptWork, Snapshot, Workspace, bring_in, bringing_in, turns, work_patch
 from interlock.workspace.objects import store_bytes
 from interlock.workspace.three_ways import CONFLICT_BYTES
 
@@ -40,8 +40,8 @@ class Meeting:
             self.entries.append(Entry(path, mode, store_bytes(self.workspace.shadow, data)))
 
     @property
-    def work(self) -> Work:
-        return Work(self.base, tuple(self.entries))
+    def work(self) -> KeptWork:
+        return KeptWork(self.base, tuple(self.entries))
 
     async def bring(self) -> bringing_in.BroughtIn:
         return await bring_in(self.workspace, self.work, label="implementer-T1")
@@ -411,7 +411,7 @@ async def test_a_patch_holds_the_work_and_nothing_else(meeting: Meeting, git: Gi
     put_back(meeting.root, first)
     await meeting.bring()
     assert await meeting.workspace.snapshot() == applied
-    assert await work_patch(meeting.workspace, Work(meeting.base, ())) == b""
+    assert await work_patch(meeting.workspace, KeptWork(meeting.base, ())) == b""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from interlock.workspace import Snapshot, Work, Workspace, patches, work_patch
+from interlock.workspace import KeptWork, Snapshot, Workspace, patches, work_patch
 from interlock.workspace.layers import ignoring
 from interlock.workspace.layers.ignoring import sort_out
 from interlock.workspace.layers.seam import Entry
@@ -67,12 +67,14 @@ async def test_the_patch_is_that_of_objects_made_while_git_waited(repository: Pa
     """To the byte what a git prints that is started for it; also where nothing differs."""
     workspace, base = await ready(repository)
     blob = store_bytes(workspace.shadow, b"print('two')\n")
-    work = Work(base, (Entry("src/app.py", 0o100644, blob), Entry("README.md", 0, ""), Entry("new", 0o100755, blob)))
+    work = KeptWork(
+        base, (Entry("src/app.py", 0o100644, blob), Entry("README.md", 0, ""), Entry("new", 0o100755, blob))
+    )
     patch = await work_patch(workspace, work)
     assert patch == await work_patch(Workspace(repository, repository / ".interlock"), work)
     assert patch.startswith(b"diff --git a/README.md b/README.md\ndeleted file mode 100644\n")
     assert patch.endswith(b"@@ -1,3 +1 @@\n-print('one')\n print('two')\n-print('three')\n")
-    assert await work_patch(workspace, Work(base, ())) == b""
+    assert await work_patch(workspace, KeptWork(base, ())) == b""
 
 
 async def test_a_git_that_died_while_it_waited_is_replaced(repository: Path) -> None:
@@ -82,7 +84,7 @@ async def test_a_git_that_died_while_it_waited_is_replaced(repository: Path) -> 
         process.kill()
         psutil.wait_procs([process], timeout=120)
     assert await ignored(workspace, "a.log") == {"a.log"}
-    assert await work_patch(workspace, Work(base, (Entry("README.md", 0, ""),)))
+    assert await work_patch(workspace, KeptWork(base, (Entry("README.md", 0, ""),)))
 
 
 async def test_git_that_waits_ends_with_its_workspace(repository: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,7 +51,8 @@ class Book:
         facts: Callable[[str], AgentFacts],
         default_runner: Callable[[], str],
         make_runner: Callable[[str], Runner],
-        needs_roles: bool = True,
+        needs_roles: bool | Collection[str] = True,
+        runners: Mapping[str, str] | None = None,
     ) -> None:
         self._playbook = playbook
         self._library = library
@@ -59,20 +60,22 @@ class Book:
         self._default_runner = default_runner
         self._make_runner = make_runner
         self._needs_roles = needs_roles
+        self._own_runners = runners or {}
         self._bound: dict[str, Bound] = {}
         self._runners: dict[str, Runner] = {}
 
     def bind(self, agent: str) -> Bound:
         """How this agent is called; `ConfigInvalid` when there is no role or no runner for it (EN-44)."""
         if agent not in self._bound:
-            role = self._library.find(self._playbook, agent) if self._needs_roles else None
-            if role is None and self._needs_roles:
+            needed = self._needs_roles if isinstance(self._needs_roles, bool) else agent in self._needs_roles
+            role = self._library.find(self._playbook, agent) if needed else None
+            if role is None and needed:
                 raise NoRole(
                     f"Agent {agent} is not configured: no role of this name was found for {self._playbook}",
                     remedy=f"Write .interlock/agents/{self._playbook}/{agent}.md, or see: interlock doctor",
                 )
             facts = self._facts(agent)
-            name = facts.runner or self._default_runner()
+            name = facts.runner or self._own_runners.get(agent) or self._default_runner()
             self._runner(name)
             model = facts.model or (role.model if role else None)
             self._bound[agent] = Bound(agent, name, role, facts.timeout_s, model, facts.writes)

@@ -105,8 +105,12 @@ class Redaction:
         """The same for these values too, whatever their names are."""
         wider = Redaction()
         wider._names = dict(self._names)
-        wider._learn(values.items())
+        wider.learn(values)
         return wider
+
+    def learn(self, values: Mapping[str, str]) -> None:
+        """From now on these values too, whatever their names are."""
+        self._learn(values.items())
 
     def _learn(self, found: Iterable[tuple[str, str]]) -> None:
         for name, secret in found:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from interlock.agents.capped_file import OUTPUT_LIMIT
 from interlock.agents.environment import Redaction
-from interlock.agents.plain_files import append_plain, read_plain, set_aside, write_plain
+from interlock.agents.plain_files import append_plain, open_plain, read_plain, set_aside, write_plain
 from interlock.agents.runner import AgentNews, AgentRequest, Observer, Usage
 
 RESULT_LIMIT: Final = 10 * 1000 * 1000
@@ -99,11 +100,14 @@ def number_of(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
+TRANSCRIPT: Final = "transcript.jsonl"
+
+
 class Transcript:
     """Passes news on and keeps them, one JSON line each, in ``transcript.jsonl``; both without secrets."""
 
     def __init__(self, request: AgentRequest, observe: Observer, redact: Redaction | None = None) -> None:
-        self._path = request.folder / "transcript.jsonl"
+        self._path = request.folder / TRANSCRIPT
         self._observe = observe
         self._redact = redact or Redaction({})
         self._room = OUTPUT_LIMIT
@@ -118,3 +122,44 @@ class Transcript:
         if self._room >= 0:
             append_plain(self._path, raw)
         self._observe(news)
+
+
+class TranscriptReader:
+    """The news of a call that another process makes, as they come into the records of its dispatch."""
+
+    def __init__(self, folder: Path, *, at_most: int) -> None:
+        """Args:
+        at_most: of what is there at the first look, so many bytes are read: the last.
+        """
+        self._path = folder / TRANSCRIPT
+        self._at_most: int | None = at_most
+        self._file: tuple[int, int] | None = None
+        self._position = 0
+
+    def fresh(self) -> Iterator[AgentNews]:
+        """What came since the last look; of another try, its own file from the beginning."""
+        try:
+            handle = open_plain(self._path, os.O_RDONLY)
+        except OSError:
+            return
+        with os.fdopen(handle, "rb") as file:
+            facts = os.fstat(handle)
+            if self._file != (facts.st_dev, facts.st_ino):
+                self._file = (facts.st_dev, facts.st_ino)
+                self._position = 0 if self._at_most is None else max(0, facts.st_size - self._at_most)
+            self._at_most = None
+            file.seek(self._position)
+            *lines, _torn = file.read().split(b"\n")
+        for raw in lines:
+            self._position += len(raw) + 1
+            if (news := _news_in(raw)) is not None:
+                yield news
+
+
+def _news_in(raw: bytes) -> AgentNews | None:
+    """The news of a line; None for what is none, such as the rest of a line whose beginning was not read."""
+    try:
+        said = json.loads(raw)
+        return AgentNews(said.pop("kind"), {name: value for name, value in said.items() if name != "ts"})
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None

@@ -3,7 +3,7 @@
 Order of a search (EN-43, DESIGN 6).  Four places belong to the team: ``.interlock/agents/``,
 ``.github/agents/`` (``*.agent.md``), ``.claude/agents/`` and ``.opencode/agent/`` (any depth).  A file
 ``<playbook>/<role>`` in any of them comes before a bare ``<role>`` in any of them; within each of the two, the
-places count in this order.  What interlock ships comes last: a team's bare ``Review.agent.md`` is meant to
+places count in this order.  What a playbook brings along comes last: a team's bare ``Review.agent.md`` is meant to
 replace the shipped one.  So no role is taken over by a namesake: names are compared in exact case (also where
 the file system would not), and a file in the folder of another playbook is that playbook's alone.
 """
@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from interlock.documents import Store, split_frontmatter
@@ -58,7 +59,7 @@ class RoleSource:
 
 
 @dataclass(frozen=True)
-class Place:
+class RoleFolder:
     """A folder of role files."""
 
     folder: str
@@ -68,12 +69,13 @@ class Place:
 
 
 TEAM_PLACES: Final = (
-    Place(".interlock/agents"),
-    Place(".github/agents", suffix=".agent.md"),
-    Place(".claude/agents"),
-    Place(".opencode/agent", deep=True),
+    RoleFolder(".interlock/agents"),
+    RoleFolder(".github/agents", suffix=".agent.md"),
+    RoleFolder(".claude/agents"),
+    RoleFolder(".opencode/agent", deep=True),
 )
 SHIPPED: Final = "shipped"
+OWN: Final = "own"
 
 
 class RoleLibrary:
@@ -82,12 +84,19 @@ class RoleLibrary:
     Args:
         workspace: its root.
         shipped: folders that hold ``<playbook>/agents/<role>.md``, normally the package `interlock.playbooks`.
+        own: by their names, playbooks that do not ship, each with its place and its folder.
     """
 
-    def __init__(self, workspace: Path, shipped: Sequence[Traversable] = ()) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        shipped: Sequence[Traversable] = (),
+        own: Mapping[str, tuple[str, Traversable]] = MappingProxyType({}),
+    ) -> None:
         self._workspace = workspace
         self._store = Store(workspace, attic=workspace / ".interlock" / "attic")
         self._shipped = tuple(shipped)
+        self._own = own
 
     def find(self, playbook: str, role: str) -> Role | None:
         """The role as this playbook gets it; ``None`` if there is none, an error if its file cannot be used."""
@@ -135,12 +144,16 @@ class RoleLibrary:
                     yield RoleSource(role, owner, place.folder, file.relative_to(self._workspace).as_posix())
 
     def _in_packages(self) -> Iterator[tuple[RoleSource, Traversable]]:
+        """The roles that playbooks bring along; one of somebody's own stands for a shipped one of its name."""
+        for name, (place, folder) in self._own.items():
+            for file in _roles(folder):
+                source = f"{place}/agents/{file.name}"
+                yield RoleSource(file.name.removesuffix(".md"), name, OWN, source), file
         for package in self._shipped:
             for playbook in _entries(package):
-                for file in _entries(playbook / "agents"):
-                    if file.name.endswith(".md"):
-                        source = f"{SHIPPED}:{playbook.name}/{file.name}"
-                        yield RoleSource(file.name.removesuffix(".md"), playbook.name, SHIPPED, source), file
+                for file in _roles(playbook) if playbook.name not in self._own else ():
+                    source = f"{SHIPPED}:{playbook.name}/{file.name}"
+                    yield RoleSource(file.name.removesuffix(".md"), playbook.name, SHIPPED, source), file
 
 
 def parse_role(text: str, source: str) -> Role:
@@ -220,6 +233,10 @@ def _files(folder: Path, depth: int) -> Iterator[Path]:
             yield entry
         elif depth:
             yield from _files(entry, depth - 1)
+
+
+def _roles(playbook: Traversable) -> list[Traversable]:
+    return [file for file in _entries(playbook / "agents") if file.name.endswith(".md")]
 
 
 def _entries(folder: _Folder) -> list[_Folder]:

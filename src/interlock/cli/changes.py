@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.commands import LOOK, RunName, command
+from interlock.cli.commands import LOOK, LatestRun, command
 from interlock.cli.door import Door
-from interlock.cli.output import complain, print_json, print_lines, write_output
-from interlock.engine.folder import HOME, Known
+from interlock.cli.output import complain, print_lines, write_output
+from interlock.engine.folder import HOME, KnownRun
 from interlock.errors import InterlockError, Refused
 from interlock.telemetry import printable
-from interlock.workspace import Scope, Work
+from interlock.workspace import KeptWork, Scope
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,13 +60,13 @@ class Made:
     key: str
     agent: str
     member: str
-    work: Work
+    work: KeptWork
 
 
-@command("diff", example="interlock diff latest", panel=LOOK)
+@command("diff", example="interlock diff latest", honours=("fields",), panel=LOOK)
 def diff(
     door: Door,
-    run: RunName,
+    run: LatestRun = "latest",
     agent: Annotated[
         str, typer.Argument(metavar="[AGENT]", help="Only the work of this agent.", show_default=False)
     ] = "",
@@ -82,7 +82,7 @@ def diff(
         files = [{"path": one.path, "added": one.added, "removed": one.removed} for one in found.code]
         patch = found.patch.decode("utf-8", "replace")
         facts = {"run_id": known.identity.run_id, "code": files, "documents": list(found.documents)}
-        print_json({**facts, "patch": patch})
+        door.give({**facts, "patch": patch})
     elif stat:
         print_lines([*(one.shown for one in found.code), *(f"{path} (document)" for path in found.documents)])
     elif found.patch:
@@ -92,7 +92,7 @@ def diff(
     return 0
 
 
-def _check_agent(known: Known, lines: Sequence[Line], agent: str) -> None:
+def _check_agent(known: KnownRun, lines: Sequence[Line], agent: str) -> None:
     made = accepted_work(known, lines)
     if not any(agent in (one.agent, one.member, one.key) for one in made):
         names = list(dict.fromkeys(one.member for one in made))
@@ -102,7 +102,7 @@ def _check_agent(known: Known, lines: Sequence[Line], agent: str) -> None:
         )
 
 
-def accepted_work(known: Known, lines: Sequence[Line], agent: str | None = None) -> list[Made]:
+def accepted_work(known: KnownRun, lines: Sequence[Line], agent: str | None = None) -> list[Made]:
     """What came into the tree, dispatch by dispatch in their order; of one agent only, if one is named."""
     from interlock.engine.objects import unpack
 
@@ -115,26 +115,26 @@ def accepted_work(known: Known, lines: Sequence[Line], agent: str | None = None)
         if not report.get("work") or not taken:
             continue
         made = Made(
-            str(line.key), str(line.agent), str(line.data["member"]), Work.from_json(report["work"]).only(taken)
+            str(line.key), str(line.agent), str(line.data["member"]), KeptWork.from_json(report["work"]).only(taken)
         )
         if agent is None or agent in (made.agent, made.member, made.key):
             found.append(made)
     return found
 
 
-def changes_of(known: Known, lines: Sequence[Line], agent: str | None = None) -> Changes:
+def changes_of(known: KnownRun, lines: Sequence[Line], agent: str | None = None) -> Changes:
     """The changes of a run, each file against what it was before the first dispatch that changed it.
 
     Nothing is written for it, not even into the engine's own folder: looking changes nothing.
     """
-    from interlock.playbooks import load
+    from interlock.finding import Library
 
     root, identity = known.folder.root, known.identity
     try:
-        playbook = load(identity.playbook)
+        playbook = Library(root, os.environ).again(identity, ask=False)
         inputs = playbook.parse_inputs(identity.inputs)
         documents = Scope((*playbook.documents(inputs), *playbook.state(inputs)))
-    except InterlockError:  # a playbook that is not here any more: its documents count as files
+    except InterlockError:  # a playbook that is not here any more, or not trusted: its documents count as files
         documents = Scope(())
     texts = _versions(root, accepted_work(known, lines, agent))
     differing = {path: (old, new) for path, (old, new) in sorted(texts.items()) if old != new}

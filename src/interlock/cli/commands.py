@@ -28,6 +28,8 @@ WORKSHOP: Final = "Set up and check"
 HOMES = {
     "run": "run",
     "resume": "run",
+    "plan": "plan",
+    "watch": "watch",
     "runs": "runs",
     "logs": "history",
     "report": "show",
@@ -39,8 +41,11 @@ HOMES = {
     "answer": "gates",
     "cancel": "gates",
     "init": "init",
+    "adopt": "adopt",
     "validate": "init",
     "rehearse": "rehearse",
+    "playbooks": "playbooks",
+    "new": "playbooks",
     "doctor": "doctor",
     "recover": "doctor",
 }
@@ -60,7 +65,7 @@ class Homes(Mapping[str, Any]):
         return len(HOMES)
 
 
-class Commands(TyperGroup):
+class CommandGroup(TyperGroup):
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)
         self.commands = Homes()  # type: ignore[assignment]
@@ -86,10 +91,17 @@ def complete_run(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in ("latest", *names) if name.startswith(incomplete) and name.isprintable()] if names else []
 
 
-def complete_playbook(incomplete: str) -> list[str]:
-    from interlock import playbooks
+def complete_playbook(context: typer.Context, incomplete: str) -> list[str]:
+    """The playbooks that are here, by their names; none is loaded for it."""
+    from interlock.errors import InterlockError
+    from interlock.finding import Library
+    from interlock.settings import find_workspace
 
-    return [name for name in playbooks.NAMES if name.startswith(incomplete)]
+    try:
+        names = Library(find_workspace(Path.cwd(), _workspace(context)), os.environ).names()
+    except (InterlockError, OSError):
+        return []
+    return [name for name in names if name.startswith(incomplete) and name.isprintable()]
 
 
 def complete_runner(context: typer.Context, incomplete: str) -> list[str]:
@@ -148,7 +160,7 @@ Budget = Annotated[
     float | None,
     typer.Option("--budget", metavar="USD", min=0.0, help="Wait for a person before spending more than this."),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Tell the bookkeeping too.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Tell the bookkeeping too, and what agents say and do.")]
 AcceptBaseline = Annotated[
     bool,
     typer.Option(
@@ -158,9 +170,28 @@ AcceptBaseline = Annotated[
 NoPreflight = Annotated[
     bool, typer.Option("--no-preflight", help="Call agents without looking first whether they and the commands work.")
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust", help="I have read the playbook: its code may be used, as it is now. Asked for once on a terminal."
+    ),
+]
+
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Go on in the background, as a process of its own; see: interlock watch.")
+]
+Fields = Annotated[
+    str | None,
+    typer.Option(
+        "--fields",
+        metavar="NAME,...",
+        help="With --json, which this implies: only these fields; of a field in a field, as totals.cost_usd.",
+        show_default=False,
+    ),
+]
 
 HELP = {"help_option_names": ["-h", "--help"]}
-CARRIES = ("runner", "dry_run", "take_over", "budget", "accept_baseline", "no_preflight", "verbose")
+CARRIES = ("runner", "dry_run", "take_over", "budget", "accept_baseline", "no_preflight", "verbose", "trust", "detach")
 """What commands honour that carry a run on."""
 STARTS = (*CARRIES, "new_run")
 """What commands honour that start one."""
@@ -174,6 +205,16 @@ RunName = Annotated[
         show_default=False,
     ),
 ]
+LatestRun = Annotated[
+    str,
+    typer.Argument(
+        metavar="[RUN]",
+        help="The run: its id, the beginning of it, or 'latest', which is the default.",
+        autocompletion=complete_run,
+        show_default=False,
+    ),
+]
+"""For commands that only look: without a name the run that began last is meant."""
 Note = Annotated[
     str,
     typer.Option(
@@ -182,7 +223,12 @@ Note = Annotated[
 ]
 PlaybookName = Annotated[
     str,
-    typer.Argument(metavar="PLAYBOOK", help="The playbook.", autocompletion=complete_playbook, show_default=False),
+    typer.Argument(
+        metavar="PLAYBOOK",
+        help="The playbook: its name, or a path.",
+        autocompletion=complete_playbook,
+        show_default=False,
+    ),
 ]
 
 _ALWAYS = {"workspace": (Workspace, None), "json": (Json, False)}
@@ -195,6 +241,9 @@ _ON_REQUEST = {
     "accept_baseline": (AcceptBaseline, False),
     "no_preflight": (NoPreflight, False),
     "verbose": (Verbose, False),
+    "detach": (Detach, False),
+    "fields": (Fields, None),
+    "trust": (Trust, False),
 }
 _BEFORE = (*_ALWAYS, "runner", "dry_run")
 """Options that may also stand before the command."""
@@ -290,7 +339,7 @@ def build() -> typer.Typer:
     """The command line."""
     return typer.Typer(
         name="interlock",
-        cls=Commands,
+        cls=CommandGroup,
         callback=before,
         no_args_is_help=True,
         pretty_exceptions_enable=False,

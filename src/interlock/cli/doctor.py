@@ -19,6 +19,7 @@ from interlock.cli.door import Door, finish
 from interlock.cli.output import complain
 from interlock.engine.folder import HOME, RunFolder, known_runs, run_folders, unreadable_runs
 from interlock.errors import ConfigInvalid, InterlockError, Locked
+from interlock.finding import Origin
 from interlock.settings.location import is_repository
 from interlock.telemetry import printable
 
@@ -35,7 +36,7 @@ OLDEST_PYTHON, OLDEST_GIT = (3, 11), (2, 38)
 SHOWN = 8
 
 
-class State(StrEnum):
+class Condition(StrEnum):
     OK = "ok"
     NOTE = "note"
     """Works, but worth knowing."""
@@ -43,11 +44,11 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check:
+class Diagnosis:
     """One thing that was looked at."""
 
     subject: str
-    state: State
+    state: Condition
     text: str
     remedy: str | None = None
 
@@ -59,9 +60,9 @@ def doctor(
         bool, typer.Option("--ask/--no-ask", help="Ask each coding agent that runs would use a one-line question.")
     ] = True,
 ) -> int:
-    """Check Python, git, settings, sandbox, agents, roles, snapshots, locks and journals of this workspace."""
+    """Check Python, git, settings, sandbox, agents, roles, playbooks, snapshots, locks and journals here."""
     checks = finish(examine(door, ask=ask))
-    broken = any(check.state is State.BROKEN for check in checks)
+    broken = any(check.state is Condition.BROKEN for check in checks)
     facts = {"ok": not broken, "workspace": str(door.root), "checks": [asdict(check) for check in checks]}
     door.answer(facts, _lines(checks))
     return BROKEN if broken else 0
@@ -77,7 +78,7 @@ def recover(door: Door, run: RunName) -> int:
     return 0
 
 
-async def examine(door: Door, *, ask: bool) -> list[Check]:
+async def examine(door: Door, *, ask: bool) -> list[Diagnosis]:
     """Everything that can be looked at without changing anything; `ask`: the agents are called too."""
     setup = door.setup
     checks = [python(), git(), *workspace(door.root)]
@@ -88,22 +89,23 @@ async def examine(door: Door, *, ask: bool) -> list[Check]:
     else:
         place = door.root / "interlock.toml"
         found = "interlock.toml" if place.exists() else "no interlock.toml: all defaults"
-        checks.append(Check("settings", State.OK, found))
+        checks.append(Diagnosis("settings", Condition.OK, found))
         checks += sandbox(setup.probe, settings, Path(door.environ.get("HOME") or Path.home()))
         checks += await runners(setup, ask=ask)
         checks += roles(setup)
+        checks += own_playbooks(setup)
         checks.append(await uncovered(door.root, settings))
     return [*checks, *locks(door.root), *journals(door.root)]
 
 
-def python() -> Check:
+def python() -> Diagnosis:
     import platform
 
     good = sys.version_info >= OLDEST_PYTHON
-    return Check("python", State.OK if good else State.BROKEN, f"Python {platform.python_version()}")
+    return Diagnosis("python", Condition.OK if good else Condition.BROKEN, f"Python {platform.python_version()}")
 
 
-def git() -> Check:
+def git() -> Diagnosis:
     """The program git: snapshots are made with it."""
     import subprocess
 
@@ -111,30 +113,30 @@ def git() -> Check:
     try:
         said = subprocess.run(["git", "version"], capture_output=True, text=True, check=True, timeout=20).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
-        return Check("git", State.BROKEN, f"git cannot be started: {error}", remedy)
+        return Diagnosis("git", Condition.BROKEN, f"git cannot be started: {error}", remedy)
     numbers = re.search(r"(\d+)\.(\d+)", said)
     good = numbers is not None and (int(numbers[1]), int(numbers[2])) >= OLDEST_GIT
-    return Check("git", State.OK if good else State.BROKEN, said, None if good else remedy)
+    return Diagnosis("git", Condition.OK if good else Condition.BROKEN, said, None if good else remedy)
 
 
-def workspace(root: Path) -> Iterator[Check]:
+def workspace(root: Path) -> Iterator[Diagnosis]:
     inside = any(is_repository(folder) for folder in (root, *root.parents))
-    yield Check("workspace", State.OK, str(root))
+    yield Diagnosis("workspace", Condition.OK, str(root))
     if not inside:
         text = "no git repository: runs work, but commits are not possible"
-        yield Check("workspace", State.NOTE, text, "git init")
+        yield Diagnosis("workspace", Condition.NOTE, text, "git init")
 
 
-def settings_problems(error: ConfigInvalid) -> Iterator[Check]:
+def settings_problems(error: ConfigInvalid) -> Iterator[Diagnosis]:
     problems = getattr(error, "problems", None)
     if problems is None:
         where = f"{error.where}: " if error.where else ""
-        yield Check("settings", State.BROKEN, f"{where}{error.what}", error.remedy)
+        yield Diagnosis("settings", Condition.BROKEN, f"{where}{error.what}", error.remedy)
     for problem in problems or ():
-        yield Check("settings", State.BROKEN, str(problem))
+        yield Diagnosis("settings", Condition.BROKEN, str(problem))
 
 
-def sandbox(probe: Probe, settings: Settings, home: Path) -> Iterator[Check]:
+def sandbox(probe: Probe, settings: Settings, home: Path) -> Iterator[Diagnosis]:
     """How agents and commands are kept apart here; for each runner with settings of its own too (LY-10, LY-12)."""
     own = {
         name: settings.sandbox_for(name) for name, table in settings.runners.items() if table.sandbox.model_fields_set
@@ -145,52 +147,56 @@ def sandbox(probe: Probe, settings: Settings, home: Path) -> Iterator[Check]:
     from interlock.workspace import UNPROMISED
 
     if not probe.confined or any(table.mode == "off" for table in (settings.sandbox, *own.values())):
-        yield Check("sandbox", State.NOTE, UNPROMISED)
+        yield Diagnosis("sandbox", Condition.NOTE, UNPROMISED)
 
 
-def maker(probe: Probe, table: SandboxSettings) -> Check:
+def maker(probe: Probe, table: SandboxSettings) -> Diagnosis:
     """Who makes the layers, why this one, and how to get a better one."""
     if table.mode == "off":
         text = "copy: switched off, so agents work in a private copy and are not confined."
-        return Check("sandbox", State.NOTE, text, 'Set mode = "auto" in [sandbox].')
+        return Diagnosis("sandbox", Condition.NOTE, text, 'Set mode = "auto" in [sandbox].')
     if probe.confined:
         text = " ".join(filter(None, (f"{probe.maker}: agents are confined by the kernel.", probe.why, probe.remedy)))
-        return Check("sandbox", State.OK, text)
+        return Diagnosis("sandbox", Condition.OK, text)
     if table.mode == "strict":
         text = f"mode strict, and agents cannot be confined here: no run will start. {probe.why}"
         remedy = " ".join(filter(None, (probe.remedy, 'Or allow a private copy: mode = "auto" in [sandbox].')))
-        return Check("sandbox", State.BROKEN, text, remedy)
+        return Diagnosis("sandbox", Condition.BROKEN, text, remedy)
     text = f"{probe.maker}: agents work in a private copy and are not confined. {probe.why}"
-    return Check("sandbox", State.NOTE, text, probe.remedy or None)
+    return Diagnosis("sandbox", Condition.NOTE, text, probe.remedy or None)
 
 
-def limits(probe: Probe, table: SandboxSettings, home: Path, *, runner: str) -> Iterator[Check]:
+def limits(probe: Probe, table: SandboxSettings, home: Path, *, runner: str) -> Iterator[Diagnosis]:
     """What programs are allowed to see and reach, and what of it cannot be held here."""
     whose, key = (f"runner {runner}: ", f"runners.{runner}.sandbox") if runner else ("", "sandbox")
     shown = ", ".join(("logins, tool chains", *(printable(place, 60) for place in table.home)))
     text = f"{whose}mode {table.mode}, network {table.network}, of HOME: {shown}"
     confined = probe.confined and table.mode != "off"
     if confined or (table.mode == "strict" and not runner):  # the maker's line has said that nothing starts
-        yield Check("sandbox", State.OK, text)
+        yield Diagnosis("sandbox", Condition.OK, text)
     elif table.mode == "strict":
-        yield Check("sandbox", State.BROKEN, f"{text}; it cannot be confined here, so it is not called", probe.remedy)
+        yield Diagnosis(
+            "sandbox", Condition.BROKEN, f"{text}; it cannot be confined here, so it is not called", probe.remedy
+        )
     elif table.network != "open":
         remedy = f'To have no run rather than an open network: mode = "strict" in [{key}].'
-        yield Check("sandbox", State.NOTE, f"{text}; without confinement the network stays open", remedy)
+        yield Diagnosis("sandbox", Condition.NOTE, f"{text}; without confinement the network stays open", remedy)
     else:
-        yield Check("sandbox", State.OK, text)
+        yield Diagnosis("sandbox", Condition.OK, text)
     for place in table.home:
         if not (home / place).exists():
-            yield Check("sandbox", State.NOTE, f"{key}.home: {printable(place, 60)} is not there", "Correct the path.")
+            yield Diagnosis(
+                "sandbox", Condition.NOTE, f"{key}.home: {printable(place, 60)} is not there", "Correct the path."
+            )
 
 
-async def runners(setup: FromSettings, *, ask: bool) -> list[Check]:
+async def runners(setup: FromSettings, *, ask: bool) -> list[Diagnosis]:
     """Each runner that an agent can get here, and whether it works; then the coding agents that nobody uses here."""
     import asyncio
 
     from interlock.agents.coding.finding import installed_agents
 
-    settings, checks = setup.settings, list[Check]()
+    settings, checks = setup.settings, list[Diagnosis]()
     names = dict.fromkeys(settings.runners)
     names |= dict.fromkeys(one.runner for one in settings.agents.values() if one.runner)
     try:
@@ -198,18 +204,18 @@ async def runners(setup: FromSettings, *, ask: bool) -> list[Check]:
         names = {default: None, **names}
     except ConfigInvalid as error:
         default = None
-        checks.append(Check("runner", State.BROKEN, error.what, error.remedy))
+        checks.append(Diagnosis("runner", Condition.BROKEN, error.what, error.remedy))
     labels = {name: f"{name} (default)" if name == default else name for name in names}
     checks += await asyncio.gather(*(runner(setup, name, label, ask=ask) for name, label in labels.items()))
     used = {getattr(settings.runners.get(name), "type", name) for name in names}
     for found in await installed_agents(setup.environ):
         if found.agent.name not in used:
             text = f"{found.agent.name}: {found.text}; not used here"
-            checks.append(Check("agent", State.OK, text, f"interlock doctor --runner {found.agent.name}"))
+            checks.append(Diagnosis("agent", Condition.OK, text, f"interlock doctor --runner {found.agent.name}"))
     return checks
 
 
-async def runner(setup: FromSettings, name: str, label: str, *, ask: bool) -> Check:
+async def runner(setup: FromSettings, name: str, label: str, *, ask: bool) -> Diagnosis:
     """One runner: found, version and mode of a coding agent, and its answer to a one-line question."""
     from interlock.agents.coding.catalogue import known
     from interlock.agents.coding.probing import NoAnswer, probe
@@ -219,26 +225,26 @@ async def runner(setup: FromSettings, name: str, label: str, *, ask: bool) -> Ch
         table, made = setup.settings.runner_named(name), setup.make_runner(name)
         health = await made.health()
     except InterlockError as error:
-        return Check("runner", State.BROKEN, f"{label}: {error.what}", error.remedy)
+        return Diagnosis("runner", Condition.BROKEN, f"{label}: {error.what}", error.remedy)
     text = f"{label}: {health.text}"
     if not isinstance(table, CodingAgent | AcpAgent):
-        return Check("runner", State.OK if health.ok else State.BROKEN, text, health.remedy)
+        return Diagnosis("runner", Condition.OK if health.ok else Condition.BROKEN, text, health.remedy)
     agent = known(table.type) if isinstance(table, CodingAgent) else None
     mode = (table.mode if isinstance(table, CodingAgent) else None) or (agent.mode if agent else "acp")
     if not health.ok:
         remedy = f"{agent.install}, or name its program: runners.{name}.program" if agent else health.remedy
-        return Check("runner", State.BROKEN, text, remedy)
+        return Diagnosis("runner", Condition.BROKEN, text, remedy)
     if not ask:
-        return Check("runner", State.OK, f"{text}; mode {mode}; not asked")
+        return Diagnosis("runner", Condition.OK, f"{text}; mode {mode}; not asked")
     if sys.stderr.isatty():
         complain(f"{label} is asked a question; that may take a minute")
     answer = await probe(made, model=table.model)
     if answer.ok:
-        return Check("runner", State.OK, f"{text}; mode {mode}; answers in {answer.seconds:.1f} s")
+        return Diagnosis("runner", Condition.OK, f"{text}; mode {mode}; answers in {answer.seconds:.1f} s")
     text = f"{text}; mode {mode}; does not answer: {printable(answer.text, 300)}"
-    state = State.NOTE if answer.failure is NoAnswer.LIMIT else State.BROKEN
+    state = Condition.NOTE if answer.failure is NoAnswer.LIMIT else Condition.BROKEN
     by_hand = shlex.join([setup.program_of(table), *table.args])
-    return Check("runner", state, text, unanswered(answer.failure, name, table.model, agent, by_hand))
+    return Diagnosis("runner", state, text, unanswered(answer.failure, name, table.model, agent, by_hand))
 
 
 def unanswered(failure: NoAnswer | None, name: str, model: str | None, agent: KnownAgent | None, command: str) -> str:
@@ -258,7 +264,7 @@ def unanswered(failure: NoAnswer | None, name: str, model: str | None, agent: Kn
     return f"Check the network. {by_hand}"
 
 
-def roles(setup: FromSettings) -> Iterator[Check]:
+def roles(setup: FromSettings) -> Iterator[Diagnosis]:
     """Where each role comes from: the team's one by one, the shipped ones counted."""
     shipped: Counter[str] = Counter()
     listed: set[str] = set()
@@ -271,14 +277,31 @@ def roles(setup: FromSettings) -> Iterator[Check]:
         listed.add(source.source)
         name = f"{source.playbook}/{source.role}" if source.playbook else source.role
         if source.problem is None:
-            yield Check("role", State.OK, f"{name}: {source.source}")
+            yield Diagnosis("role", Condition.OK, f"{name}: {source.source}")
         else:
-            yield Check("role", State.BROKEN, f"{name}: {source.source}: {source.problem}", "Correct the file.")
+            yield Diagnosis("role", Condition.BROKEN, f"{name}: {source.source}: {source.problem}", "Correct the file.")
     for playbook, count in shipped.items():
-        yield Check("role", State.OK, f"{playbook}: {count} shipped roles")
+        yield Diagnosis("role", Condition.OK, f"{playbook}: {count} shipped roles")
 
 
-async def uncovered(root: Path, settings: Settings) -> Check:
+def own_playbooks(setup: FromSettings) -> Iterator[Diagnosis]:
+    """The playbooks that do not ship: whether they can be used, who trusts them, and names that are taken twice."""
+    for one in setup.finding.listing():
+        name, remedy = one.found.name, f"Read it, then: interlock validate {one.found.name} --trust"
+        if one.problem is not None:
+            text = f"{name}: {one.problem.where or one.found}: {one.problem.what}"
+            yield Diagnosis("playbook", Condition.BROKEN, text, one.problem.remedy)
+        elif not one.trusted:
+            yield Diagnosis("playbook", Condition.NOTE, f"{name}: {one.found}; not trusted, so it is not used", remedy)
+        elif one.found.origin is not Origin.SHIPPED:
+            yield Diagnosis("playbook", Condition.OK, f"{name}: {one.found}")
+        for text in setup.finding.namesakes(name):
+            yield Diagnosis(
+                "playbook", Condition.NOTE, text, f"Give one of them another name, or ask for it by its path: {name}"
+            )
+
+
+async def uncovered(root: Path, settings: Settings) -> Diagnosis:
     """Ignored files that snapshots do not cover: what is done to them in a layer is not held to a scope (EN-33)."""
     import tempfile
 
@@ -289,39 +312,39 @@ async def uncovered(root: Path, settings: Settings) -> Check:
         index = await Workspace(root, Path(home), watch=settings.workspace.watch).index_of("")
         names = [name for name in await index.left_out() if not watched.covers(name.rstrip("/"))]
     if not names:
-        return Check("snapshots", State.OK, "every file of the workspace is covered")
-    return Check(
+        return Diagnosis("snapshots", Condition.OK, "every file of the workspace is covered")
+    return Diagnosis(
         "snapshots",
-        State.NOTE,
+        Condition.NOTE,
         f"ignored by git, so held to no scope (judges' changes are dropped, code writers' are kept): {_some(names)}",
         "Cover those that agents must not change: [workspace] watch = [...] in interlock.toml.",
     )
 
 
-def locks(root: Path) -> Iterator[Check]:
+def locks(root: Path) -> Iterator[Diagnosis]:
     from interlock.engine.locks import holders
 
     dead = [run for run, (lock, _) in holders(root / HOME).items() if lock.is_free()]
     if not dead:
-        yield Check("locks", State.OK, "no lock of a dead process")
+        yield Diagnosis("locks", Condition.OK, "no lock of a dead process")
     for run in dead:
         text = f"the process of {run} died; the next one takes its lock over"
-        yield Check("locks", State.NOTE, text, f"interlock resume {run}")
+        yield Diagnosis("locks", Condition.NOTE, text, f"interlock resume {run}")
 
 
-def journals(root: Path) -> Iterator[Check]:
+def journals(root: Path) -> Iterator[Diagnosis]:
     try:
         runs = known_runs(root)
     except InterlockError as error:
-        yield Check("journals", State.BROKEN, error.what, error.remedy)
+        yield Diagnosis("journals", Condition.BROKEN, error.what, error.remedy)
         return
     for known in runs:
         if findings := known.folder.verify():
             text = f"{known.identity.run_id}: {findings[0]}"
-            yield Check("journals", State.BROKEN, text, f"interlock recover {known.identity.run_id}")
+            yield Diagnosis("journals", Condition.BROKEN, text, f"interlock recover {known.identity.run_id}")
     for problem in unreadable_runs(root):
-        yield Check("journals", State.BROKEN, problem.what, problem.remedy)
-    yield Check("journals", State.OK, f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} looked at")
+        yield Diagnosis("journals", Condition.BROKEN, problem.what, problem.remedy)
+    yield Diagnosis("journals", Condition.OK, f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} looked at")
 
 
 def _some(names: Iterable[str]) -> str:
@@ -330,11 +353,11 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(listed[:SHOWN]) + more
 
 
-def _lines(checks: Iterable[Check]) -> Iterator[str]:
-    marks = {State.OK: "ok    ", State.NOTE: "note  ", State.BROKEN: "BROKEN"}
+def _lines(checks: Iterable[Diagnosis]) -> Iterator[str]:
+    marks = {Condition.OK: "ok    ", Condition.NOTE: "note  ", Condition.BROKEN: "BROKEN"}
     for check in checks:
         yield f"{marks[check.state]}  {check.subject:<10}  {check.text}"
-        if check.remedy and check.state is not State.OK:
+        if check.remedy and check.state is not Condition.OK:
             yield f"{'':20}to do: {check.remedy}"
 
 

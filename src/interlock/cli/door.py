@@ -11,14 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interlock.cli.output import print_json, print_lines
+from interlock.cli.output import print_json, print_lines, selection
 from interlock.errors import ConfigInvalid
 from interlock.settings import find_workspace
 
 if TYPE_CHECKING:
     from interlock.app import FromSettings
-    from interlock.engine.folder import Known
+    from interlock.engine.definition import Playbook
+    from interlock.engine.folder import KnownRun
     from interlock.engine.runs import Call, Runs, View
+    from interlock.finding import Library
 
 
 T = TypeVar("T")
@@ -37,6 +39,8 @@ class Occasion:
     started_at: str | None = None
     moves: Mapping[str, Any] = field(default_factory=dict)
     """What was said to move a run that has stopped."""
+    library: Library | None = None
+    """The playbooks that can be asked for, once the workspace is known."""
     place: str = ""
     """The option that names the workspace, as it was given: commands that are told to people need it too."""
 
@@ -56,6 +60,10 @@ class Door:
     accept_baseline: bool = False
     no_preflight: bool = False
     verbose: bool = False
+    detach: bool = False
+    fields: str | None = None
+    """Of what programs get, the fields that were asked for; None: all of them."""
+    trust: bool = False
 
     @classmethod
     def of(cls, occasion: Occasion, own: Mapping[str, Any]) -> Door:
@@ -69,6 +77,7 @@ class Door:
                 )
         known = {entry.name for entry in fields(cls)} - {"occasion"}
         given = {name: value for options in (occasion.given, own) for name, value in options.items() if said(value)}
+        given |= {"json": True} if "fields" in given else {}
         occasion.place = f" -C {shlex.quote(str(given['workspace']))}" if "workspace" in given else ""
         return cls(occasion, **{name: value for name, value in given.items() if name in known})
 
@@ -91,7 +100,9 @@ class Door:
         from interlock.app import open_runs
 
         self._check_home()
-        return open_runs(self.root, view, environ=self.environ, runner=self.runner, again=self.again)
+        return open_runs(
+            self.root, view, environ=self.environ, runner=self.runner, found=self.library, again=self.again
+        )
 
     @property
     def setup(self) -> FromSettings:
@@ -146,14 +157,47 @@ class Door:
         said = {"accept_baseline": self.accept_baseline, "no_preflight": self.no_preflight}
         return {name: value for name, value in said.items() if value}
 
-    def again(self, playbook: str, inputs: Mapping[str, Any]) -> str:
+    @property
+    def library(self) -> Library:
+        """The playbooks that can be asked for here."""
+        if self.occasion.library is None:
+            from interlock.cli.trusting import library
+
+            self.occasion.library = library(self.root, trust=self.trust, json=self.json)
+        if self.occasion.library.root != self.root:  # a word that is the value of another option
+            raise ConfigInvalid(
+                "it is not clear which workspace is meant",
+                where="command line",
+                found=f"{self.occasion.library.root} and {self.root}",
+                remedy="Name it before the command: interlock -C DIR run",
+            )
+        return self.occasion.library
+
+    def playbook(self, word: str) -> Playbook:
+        """The playbook that a person means: by its name, or by a path from where they are."""
+        return self.library.load(word, self.here)
+
+    @property
+    def here(self) -> Path:
+        """From where paths are named: the workspace if it was named, else the folder the person is in."""
+        return self.root if self.workspace is not None else Path.cwd()
+
+    def again(self, playbook: Playbook, inputs: Mapping[str, Any]) -> str:
         """The command that starts a playbook with these inputs."""
         from interlock.engine.asking import spoken
-        from interlock.playbooks import load
 
-        return self.spoken(shlex.join(("run", playbook, *spoken(load(playbook).inputs, inputs))))
+        words = spoken(playbook.questions(playbook.inputs), inputs)
+        return self.spoken(shlex.join(("run", self.word_for(playbook), *words)))
 
-    def find(self, name: str) -> Known:
+    def word_for(self, playbook: Playbook) -> str:
+        """What a person types for a playbook."""
+        source = playbook.source
+        if source is None or source.origin != "path":
+            return playbook.name
+        path = os.path.relpath(self.root / source.place, self.here)
+        return path if path.startswith("../") else f"./{path}"
+
+    def find(self, name: str) -> KnownRun:
         """The run that a person means."""
         from interlock.engine.folder import find_run
 
@@ -162,9 +206,13 @@ class Door:
     def answer(self, facts: Any, lines: Iterable[str]) -> None:
         """What was asked for: one JSON value for programs, lines for people."""
         if self.json:
-            print_json(facts)
+            self.give(facts)
         else:
             print_lines(lines)
+
+    def give(self, facts: Any) -> None:
+        """One JSON value for programs, with the fields that were asked for."""
+        print_json(facts if self.fields is None else selection(facts, self.fields.split(",")))
 
     def spoken(self, command: str) -> str:
         """A command for the person to type, from where they are now."""

@@ -38,7 +38,7 @@ def guarded(arguments: Sequence[str]) -> int:
     from interlock.cli.main import app
 
     fill_standard_streams()
-    occasion = Occasion(json="--json" in _options(arguments))
+    occasion = Occasion(json=any(word == "--json" or word.startswith("--fields") for word in _options(arguments)))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a locale without our characters is no fault
             stream.reconfigure(errors="backslashreplace")
@@ -143,8 +143,8 @@ def here(text: str, occasion: Occasion) -> str:
 
 
 _COMMAND = re.compile(
-    r"\binterlock (?=(?:run|resume|show|logs|report|diff|why|approve|reject|answer|cancel|recover|runs|init|validate"
-    r"|doctor|rehearse)\b)"
+    r"\binterlock (?=(?:run|resume|watch|show|logs|report|diff|why|approve|reject|answer|cancel|recover|runs|init"
+    r"|validate|doctor|rehearse)\b)"
 )
 
 

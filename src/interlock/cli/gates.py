@@ -6,11 +6,8 @@ Question, summary, documents, choices; answered in place on a terminal (EV-22), 
 from __future__ import annotations
 
 import difflib
-import json
-import os
 import pydoc
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +18,11 @@ import typer
 from interlock.cli.changes import change_lines, changes_of
 from interlock.cli.commands import DECIDE, Note, RunName, command, complete_run
 from interlock.cli.door import Door, finish
-from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, ring, write_output
+from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, write_output
 from interlock.cli.progress import PlainView
+from interlock.cli.trusting import at_terminal
 from interlock.documents.files import read_plain
-from interlock.engine.folder import Known, known_runs
+from interlock.engine.folder import KnownRun, known_runs
 from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.telemetry import harmless, indented, is_good, lined, printable, totals, verdict_word, waiting_gate
 
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 FIRST_LINES = 2
 """Of each document, so many lines are shown."""
 VERDICTS = 6
-NOTIFY_S = 30
 
 
 @dataclass(frozen=True)
@@ -62,22 +59,11 @@ def gate_lines(door: Door, run_id: str, gate: Mapping[str, Any], *, commands: bo
 
 def command_lines(door: Door, run_id: str, gate: Mapping[str, Any]) -> list[str]:
     """How to decide at a gate from anywhere, and how to see more of what it is about."""
-    if not can_go_on_here(door.find(run_id)):
+    if not door.library.has(door.find(run_id).identity):
         return ["  decide in the program that runs this playbook: the command line does not have it"]
     names = [str(choice["name"]) for choice in gate["choices"]]
     lines = [f"  decide with: {door.spoken(command)}" for command in _commands(run_id, names)]
     return [*lines, f"  see more: {door.spoken(f'diff {run_id}')}   {door.spoken(f'why {run_id}')}"]
-
-
-def can_go_on_here(known: Known) -> bool:
-    """Whether the command line has the playbook of a run; else only the program that started it can go on."""
-    from interlock.playbooks import load
-
-    try:
-        load(known.identity.playbook)
-    except InterlockError:
-        return False
-    return True
 
 
 def _commands(run_id: str, names: Sequence[str]) -> Iterator[str]:
@@ -94,7 +80,7 @@ def _commands(run_id: str, names: Sequence[str]) -> Iterator[str]:
         yield f'answer {run_id} "your words" --resume'
 
 
-def _summary(known: Known) -> Iterator[str]:
+def _summary(known: KnownRun) -> Iterator[str]:
     """What happened since a person was last asked: how many were called, and what judges said."""
     lines = known.folder.lines()
     asked = [number for number, line in enumerate(lines) if line.event == "gate.decided"]
@@ -119,7 +105,7 @@ def _verdict(line: Line) -> str:
     return f"{printable(line.data['member'])} {verdict_word(line.data)}{why}"
 
 
-def _document(known: Known, gate: Mapping[str, Any], path: str) -> Iterator[str]:
+def _document(known: KnownRun, gate: Mapping[str, Any], path: str) -> Iterator[str]:
     """One document: its size, what is new in it since the gate was last opened, how it begins."""
     text = _text_of(known, path)
     if text is None:
@@ -132,7 +118,7 @@ def _document(known: Known, gate: Mapping[str, Any], path: str) -> Iterator[str]
     yield from (f"    {printable(row, 100)}" for row in said[:FIRST_LINES])
 
 
-def _since(known: Known, gate: Mapping[str, Any], path: str, text: str) -> str:
+def _since(known: KnownRun, gate: Mapping[str, Any], path: str, text: str) -> str:
     """What changed since the same gate showed it before; nothing for what is shown the first time."""
     before = _earlier(known, gate, path)
     if before is None:
@@ -146,7 +132,7 @@ def _since(known: Known, gate: Mapping[str, Any], path: str, text: str) -> str:
     return f", changed since you saw it: +{added} -{removed}"
 
 
-def _earlier(known: Known, gate: Mapping[str, Any], path: str) -> str | None:
+def _earlier(known: KnownRun, gate: Mapping[str, Any], path: str) -> str | None:
     """The document as an earlier opening of the gate showed it, where it is still known."""
     openings = [line.data for line in known.folder.lines() if line.event == "gate.opened"]
     same = [data for data in openings if data["gate"] == gate["gate"] and path in data["digests"]]
@@ -161,7 +147,7 @@ def _earlier(known: Known, gate: Mapping[str, Any], path: str) -> str | None:
         return None
 
 
-def _text_of(known: Known, path: str) -> str | None:
+def _text_of(known: KnownRun, path: str) -> str | None:
     try:
         return read_plain(known.folder.root / path).decode("utf-8", "replace")
     except OSError:
@@ -173,8 +159,7 @@ def _text_of(known: Known, path: str) -> str | None:
 
 def can_ask(door: Door) -> bool:
     """Whether somebody sits at a terminal who can be asked here and now."""
-    streams = (sys.stdin, sys.stderr)
-    return not door.json and all(stream.isatty() for stream in streams) and os.environ.get("TERM", "") != "dumb"
+    return not door.json and at_terminal()
 
 
 def ask(door: Door, run_id: str, gate: Mapping[str, Any]) -> Answered | None:
@@ -258,7 +243,12 @@ WaitingRun = Annotated[
 GoOn = Annotated[bool, typer.Option("--resume", help="Go on with the run at once, in this process.")]
 
 
-@command("approve", example='interlock approve latest --note "looks good" --resume', honours=("runner",), panel=DECIDE)
+@command(
+    "approve",
+    example='interlock approve latest --note "looks good" --resume',
+    honours=("runner", "trust", "detach"),
+    panel=DECIDE,
+)
 def approve(
     door: Door,
     run: WaitingRun = "",
@@ -275,7 +265,7 @@ def approve(
 @command(
     "reject",
     example='interlock reject latest --note "the plan forgets the tests"',
-    honours=("runner",),
+    honours=("runner", "trust", "detach"),
     panel=DECIDE,
 )
 def reject(door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = False) -> int:
@@ -290,7 +280,7 @@ def reject(door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = Fal
     return decide(door, run, "reject", note, go_on=resume)
 
 
-@command("answer", example="interlock answer latest stash", honours=("runner",), panel=DECIDE)
+@command("answer", example="interlock answer latest stash", honours=("runner", "trust", "detach"), panel=DECIDE)
 def answer(
     door: Door,
     choice: Annotated[
@@ -350,7 +340,7 @@ def decide(door: Door, name: str, choice: str, note: str, *, go_on: bool) -> int
         return 0
     complain(f"Gate {gate.gate} of {run_id}: {verb}, recorded.")
     ending = ending_of(known.folder.lines(), known.folder.objects)
-    if go_on and ending is None:
+    if (go_on or door.detach) and ending is None:
         call = door.call()
         return carry(door, lambda runs: runs.resume(run_id, call))
     if ending is not None:
@@ -361,7 +351,7 @@ def decide(door: Door, name: str, choice: str, note: str, *, go_on: bool) -> int
     return 0
 
 
-def _ended(door: Door, known: Known, ending: Ending, said: list[str | bytes], *, go_on: bool) -> int:
+def _ended(door: Door, known: KnownRun, ending: Ending, said: list[str | bytes], *, go_on: bool) -> int:
     """Nothing was left to do behind the decision: the run has ended with it."""
     code = ending.status.exit_code if go_on else 0
     reason = f": {indented(lined(ending.reason), '  ')}" if ending.reason else ""
@@ -374,7 +364,7 @@ def _ended(door: Door, known: Known, ending: Ending, said: list[str | bytes], *,
     return code
 
 
-def _find(door: Door, name: str) -> Known:
+def _find(door: Door, name: str) -> KnownRun:
     """The run that is meant; without a name, the only one that waits."""
     known = door.find(name) if name else only_waiting(door)
     identity, occasion = known.identity, door.occasion
@@ -383,7 +373,7 @@ def _find(door: Door, name: str) -> Known:
     return known
 
 
-def only_waiting(door: Door) -> Known:
+def only_waiting(door: Door) -> KnownRun:
     """The one run of the workspace that waits for a decision; `Refused` where there is none, or more than one."""
     waiting = [known for known in known_runs(door.root) if waiting_gate(known.folder.lines()) is not None]
     if len(waiting) == 1:
@@ -398,7 +388,7 @@ def only_waiting(door: Door) -> Known:
     )
 
 
-def _object(known: Known, status: str, reason: str, *, output: str = "", exit_code: int = 0) -> dict[str, Any]:
+def _object(known: KnownRun, status: str, reason: str, *, output: str = "", exit_code: int = 0) -> dict[str, Any]:
     """The one object of ``--json``: how the run stands after what was said to it."""
     identity, lines = known.identity, known.folder.lines()
     return envelope(
@@ -413,30 +403,3 @@ def _object(known: Known, status: str, reason: str, *, output: str = "", exit_co
         started_at=identity.started_at,
         finished_at=lines[-1].ts if lines else None,
     )
-
-
-# -- elsewhere
-
-
-def notify(door: Door, command: str | None, text: str, facts: Mapping[str, Any]) -> None:
-    """Call somebody: the bell of the terminal, and the command of the settings, which gets the facts as JSON."""
-    from interlock.agents.environment import agent_environment, without_our_own
-
-    if sys.stderr.isatty() and not door.json:
-        ring()
-    if not command:
-        return
-    environ = agent_environment(without_our_own(door.environ, door.root), {"NOTICE": text}, {})
-    try:
-        subprocess.run(
-            ["sh", "-c", command],
-            input=json.dumps(facts, default=str).encode(),
-            cwd=door.root,
-            env=environ,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=NOTIFY_S,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        complain(f"  [notify] command did not work: {printable(str(error))}")

@@ -11,19 +11,18 @@ from typing import Annotated, Any
 
 import typer
 
-from interlock.cli.commands import LOOK, RunName, command
+from interlock.cli.commands import LOOK, LatestRun, command
 from interlock.cli.door import Door
-from interlock.cli.gates import can_go_on_here
-from interlock.cli.output import complain, print_journal_line, print_json, print_lines
+from interlock.cli.output import complain, print_journal_line, print_lines
 from interlock.cli.runs import glance
 from interlock.contracts import Evidence
 from interlock.documents.files import open_plain, read_plain
-from interlock.engine.folder import Known
+from interlock.engine.folder import KnownRun
 from interlock.engine.journal import Line
 from interlock.errors import JournalDamaged, Refused
 from interlock.telemetry import (
     Narrator,
-    Told,
+    Telling,
     Weight,
     clock,
     dated,
@@ -46,7 +45,7 @@ LAST = 8
 @command("logs", example="interlock logs latest --follow", honours=("verbose",), panel=LOOK)
 def logs(
     door: Door,
-    run: RunName,
+    run: LatestRun = "latest",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until the run ends.")] = False,
 ) -> int:
     """Print what happened in a run, event by event; with --json the journal's own lines."""
@@ -61,23 +60,34 @@ def logs(
     return 0
 
 
-def journal(known: Known, *, follow: bool) -> Iterator[tuple[bytes, Line]]:
+def journal(known: KnownRun, *, follow: bool) -> Iterator[tuple[bytes, Line]]:
     """The lines of a run's journal, each as its bytes and as a line; with `follow` also those to come, up to its end.
 
     The file is read as it grows: the process that writes it may be any other one.
     """
-    path = known.folder.path / "journal.jsonl"
-    position, number, ended = 0, 0, False
+    reader, ended = JournalReader(known), False
     while True:
-        for raw in _fresh(path, position):
-            position += len(raw) + 1
-            number += 1
-            line = _parsed(raw, path, number)
+        for raw, line in reader.fresh():
             ended = line.event == "run.end" or (ended and line.event not in ("run.reopened", "run.resumed"))
             yield raw, line
         if not follow or ended:
             return
         time.sleep(POLL_S)
+
+
+class JournalReader:
+    """A journal as it grows, read from its beginning."""
+
+    def __init__(self, known: KnownRun) -> None:
+        self._path = known.folder.path / "journal.jsonl"
+        self._position = self._number = 0
+
+    def fresh(self) -> Iterator[tuple[bytes, Line]]:
+        """The lines that came since the last look, each as its bytes and as a line."""
+        for raw in _fresh(self._path, self._position):
+            self._position += len(raw) + 1
+            self._number += 1
+            yield raw, _parsed(raw, self._path, self._number)
 
 
 def _fresh(path: Path, position: int) -> list[bytes]:
@@ -104,10 +114,10 @@ def _parsed(raw: bytes, path: Path, number: int) -> Line:
         raise JournalDamaged(f"journal line {number} is not a journal line", path=str(path), line=number) from error
 
 
-@command("why", example="interlock why latest", panel=LOOK)
+@command("why", example="interlock why latest", honours=("fields",), panel=LOOK)
 def why(
     door: Door,
-    run: RunName,
+    run: LatestRun = "latest",
     step: Annotated[
         str,
         typer.Argument(metavar="[STEP]", help="A step, an agent, an item or a key of the journal.", show_default=False),
@@ -126,18 +136,18 @@ def why(
         )
     told = moves if step else moves[-LAST:]
     if door.json:
-        print_json({"run_id": known.identity.run_id, "because": [_facts(known, line) for line, _ in told]})
+        door.give({"run_id": known.identity.run_id, "because": [_facts(known, line) for line, _ in told]})
         return 0
     now = glance(known)
     how = f": {indented(lined(now.how), '  ')}" if now.how else ""
     print_lines([f"{known.identity.run_id} is {now.status}{how}"])
     print_lines([text for line, said in told for text in _explained(known, line, said)])
-    if now.status not in ("complete", "degraded", "running") and can_go_on_here(known):
+    if now.status not in ("complete", "degraded", "running") and door.library.has(known.identity):
         complain(f"go on with: {door.spoken(_way_on(known, lines))}")
     return 0
 
 
-def _way_on(known: Known, lines: Sequence[Line]) -> str:
+def _way_on(known: KnownRun, lines: Sequence[Line]) -> str:
     """The command that lets the run go on; a cancelled one does not, and one at a gate waits for its answer."""
     name = known.identity.run_id
     if is_cancelled(lines):
@@ -145,7 +155,7 @@ def _way_on(known: Known, lines: Sequence[Line]) -> str:
     return f"show {name}" if waiting_gate(lines) is not None else f"resume {name}"
 
 
-def _moves(lines: Sequence[Line], step: str) -> Iterator[tuple[Line, Told]]:
+def _moves(lines: Sequence[Line], step: str) -> Iterator[tuple[Line, Telling]]:
     """What moved the run, in the place that is asked for."""
     narrator = Narrator()
     for line in lines:
@@ -156,14 +166,14 @@ def _moves(lines: Sequence[Line], step: str) -> Iterator[tuple[Line, Told]]:
             yield line, told
 
 
-def _tells_something(line: Line, told: Told) -> bool:
+def _tells_something(line: Line, told: Telling) -> bool:
     """Whether an event explains the way of the run: not what simply went well, nor bookkeeping."""
     if line.event == "dispatch.end":
         return line.data.get("passed") is not None or not is_good(line.data)
     return told.weight is not Weight.DETAIL
 
 
-def _explained(known: Known, line: Line, told: Told) -> list[str]:
+def _explained(known: KnownRun, line: Line, told: Telling) -> list[str]:
     head = f"{clock(line.ts)}  {line.key or ''}".rstrip()
     match line.event:
         case "decide":
@@ -191,7 +201,7 @@ def _listed(name: str, texts: Sequence[str]) -> list[str]:
     return [f"  {name}: {indented(lined(text), '    ')}" for text in texts]
 
 
-def _report(known: Known, line: Line) -> dict[str, Any]:
+def _report(known: KnownRun, line: Line) -> dict[str, Any]:
     try:
         value = json.loads(read_plain(known.folder.path / "dispatches" / str(line.key) / "result.json"))
     except (OSError, ValueError, RecursionError):
@@ -199,7 +209,7 @@ def _report(known: Known, line: Line) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _facts(known: Known, line: Line) -> dict[str, Any]:
+def _facts(known: KnownRun, line: Line) -> dict[str, Any]:
     facts: dict[str, Any] = {"at": line.ts, "key": line.key, "event": line.event}
     if line.event == "decide":
         out = line.data["out"]

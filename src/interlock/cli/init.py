@@ -14,12 +14,12 @@ from interlock.cli.output import complain, print_json, print_lines
 from interlock.cli.rehearse import room_of
 from interlock.engine.folder import GITIGNORE, HOME
 from interlock.errors import ConfigInvalid, InterlockError
-from interlock.playbooks import load
 from interlock.settings import FILE_NAME
 
 if TYPE_CHECKING:
     from interlock.agents.coding.finding import InstalledAgent
     from interlock.app import FromSettings
+    from interlock.engine.definition import Playbook
     from interlock.engine.purity import Touch
 
 BROKEN = 2
@@ -90,9 +90,10 @@ def init(
     agents = finish(_installed(door))
     further = dict[str, str]()
     if playbook is not None:
-        further |= _offered(playbook, "setup_files")
-        further |= _offered(playbook, "example_files") if example else {}
-        further |= _role_files(playbook) if roles else {}
+        known = door.playbook(playbook)
+        further |= _offered(known, "setup_files")
+        further |= _offered(known, "example_files") if example else {}
+        further |= _role_files(known) if roles else {}
     # Commands that an example names are as invented as its tasks.
     written, kept, runner = set_up(door, further, agents, None if example else playbook)
     advice = _next(door, playbook, runner, example=example)
@@ -109,10 +110,11 @@ def init(
     return 0
 
 
-@command("validate", example="interlock validate router", honours=("runner",), panel=WORKSHOP)
+@command("validate", example="interlock validate router", honours=("runner", "trust"), panel=WORKSHOP)
 def validate(door: Door, playbook: PlaybookName) -> int:
     """Check that a playbook could run here: settings, agents, runners and documents; nothing is started."""
-    problems = finish(problems_of(door, playbook))
+    problems = finish(problems_of(door, door.playbook(playbook)))
+    complain(*door.library.namesakes(playbook))
     if door.json:
         listed = [{"what": one.what, **dict(one.parts())} for one in problems]
         print_json({"playbook": playbook, "ok": not problems, "problems": listed})
@@ -173,19 +175,18 @@ def _chosen(runner: str, agents: list[InstalledAgent]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _offered(playbook: str, what: str) -> Mapping[str, str]:
+def _offered(playbook: Playbook, what: str) -> Mapping[str, str]:
     """Files that a playbook offers in its room: `setup_files`, which it needs, or `example_files`."""
     offered = getattr(room_of(playbook), what, None)
     return dict(offered()) if offered is not None else {}
 
 
-def _role_files(playbook: str) -> dict[str, str]:
-    """The shipped roles of a playbook, at the paths where a team's own are found first."""
-    from importlib import resources
-
-    shipped = resources.files("interlock.playbooks") / playbook / "agents"
-    roles = sorted((file for file in shipped.iterdir() if file.name.endswith(".md")), key=lambda file: file.name)
-    return {f"{HOME}/agents/{playbook}/{file.name}": file.read_text(encoding="utf-8") for file in roles}
+def _role_files(playbook: Playbook) -> dict[str, str]:
+    """The roles that a playbook brings along, at the paths where a team's own are found first."""
+    folder = playbook.folder / "agents"
+    files = folder.iterdir() if folder.is_dir() else ()
+    roles = sorted((file for file in files if file.name.endswith(".md")), key=lambda file: file.name)
+    return {f"{HOME}/agents/{playbook.name}/{file.name}": file.read_text(encoding="utf-8") for file in roles}
 
 
 def _next(door: Door, playbook: str | None, runner: str | None, *, example: bool) -> list[str]:
@@ -196,9 +197,10 @@ def _next(door: Door, playbook: str | None, runner: str | None, *, example: bool
     lines.append(f"Then: {door.spoken('doctor')}")
     if playbook is None:
         return [*lines, f"Then: {door.spoken('run --help')}"]
-    if example or not _offered(playbook, "example_files"):
+    known = door.playbook(playbook)
+    if example or not _offered(known, "example_files"):
         scripted = " --runner scripted" if runner is None and not _has_runner(door) else ""
-        first = f"run {playbook} {load(playbook).first}".rstrip()
+        first = f"run {playbook} {known.first}".rstrip()
         return [*lines, f"First run: {door.spoken(first)}{scripted}"]
     return [*lines, f"How to run it: {door.spoken(f'run {playbook} --help')}"]
 
@@ -212,13 +214,13 @@ def _has_runner(door: Door) -> bool:
     return True
 
 
-async def problems_of(door: Door, name: str) -> list[InterlockError]:
+async def problems_of(door: Door, playbook: Playbook) -> list[InterlockError]:
     """All that would keep the playbook from running here, each once."""
     from interlock.engine import prompts
     from interlock.engine.purity import touches
     from interlock.engine.runs import Quiet
 
-    playbook, setup, runs = load(name), door.setup, door.runs(Quiet())
+    setup, runs = door.setup, door.runs(Quiet())
     found: dict[str, InterlockError] = {one.what: one for one in map(_beside_the_verbs, touches(playbook))}
     try:
         setup.check_agents(playbook)

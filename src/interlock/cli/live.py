@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +16,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from interlock.cli.progress import Board, PlainView, Stand, Working, title
+from interlock.cli.progress import Board, PlainView, StepStand, Working, title
 from interlock.cli.runs import typical_seconds
-from interlock.playbooks import load
-from interlock.telemetry import INDENT, Told, Weight, printable, spent
+from interlock.engine.journal import stamp_now
+from interlock.errors import InterlockError
+from interlock.finding import Library
+from interlock.telemetry import INDENT, Telling, Weight, printable, seconds_between, spent
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
@@ -28,8 +31,8 @@ if TYPE_CHECKING:
 
 STYLES = {Weight.GOOD: "green", Weight.BAD: "red", Weight.ATTENTION: "yellow"}
 SPINNER, ASCII_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "-\\|/"
-MARKS = {Stand.DONE: "+", Stand.SKIPPED: "-", Stand.NOW: ">", Stand.AHEAD: "."}
-STANDS = {Stand.DONE: "green", Stand.SKIPPED: "dim", Stand.NOW: "bold cyan", Stand.AHEAD: "dim"}
+MARKS = {StepStand.DONE: "+", StepStand.SKIPPED: "-", StepStand.NOW: ">", StepStand.AHEAD: "."}
+STANDS = {StepStand.DONE: "green", StepStand.SKIPPED: "dim", StepStand.NOW: "bold cyan", StepStand.AHEAD: "dim"}
 REFRESH = 8
 """Times a second that the view is drawn."""
 SHOWN_IN_THE_VIEW = frozenset(("dispatch.start", "command.intent"))
@@ -54,8 +57,22 @@ class LiveView(PlainView):
 
     def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None:
         usual = typical_seconds(self._root, identity.playbook)
-        self._board.begin(title(identity), lines, usual, load(identity.playbook).steps)
+        self._board.begin(title(identity), lines, usual, self._steps(identity))
         super().begin(identity, lines, resumed=resumed)
+        self._draw()
+
+    def join(self, identity: Identity, lines: list[Line]) -> None:
+        usual = typical_seconds(self._root, identity.playbook)
+        self._board.begin(title(identity), [], usual, self._steps(identity))
+        super().join(identity, lines)
+        self._board.ago = 0.0
+        self._draw()
+
+    def pass_by(self, line: Line) -> None:
+        self._board.ago = max(0.0, seconds_between(line.ts, stamp_now()))
+        self._board.line(line, about=self._narrator.about(line))
+
+    def _draw(self) -> None:
         if self._live is None:
             self._live = Live(
                 Picture(self._board),
@@ -67,6 +84,12 @@ class LiveView(PlainView):
             )
             self._live.start()
 
+    def _steps(self, identity: Identity) -> Mapping[str, str]:
+        try:
+            return Library(self._root, os.environ).again(identity, ask=False).steps
+        except InterlockError:  # a program runs a playbook that it alone has
+            return {}
+
     def line(self, line: Line) -> None:
         self._board.line(line, about=self._narrator.about(line))
         if line.event not in SHOWN_IN_THE_VIEW or line.data.get("try", 1) != 1:
@@ -77,6 +100,7 @@ class LiveView(PlainView):
 
     def news(self, key: str, news: AgentNews) -> None:
         self._board.news(key, news)
+        super().news(key, news)
 
     def say(self, text: str | bytes) -> None:
         """stdout may be the same terminal: the view steps aside while the output is written."""
@@ -94,7 +118,7 @@ class LiveView(PlainView):
             self._live = None
         super().close(failed=failed)
 
-    def write(self, at: str, told: Told) -> None:
+    def write(self, at: str, told: Telling) -> None:
         text = Text.assemble((f"{at}  ", "dim"), (self._wrapped(told.text), STYLES.get(told.weight, "")))
         with suppress(OSError):
             self._console.print(text, no_wrap=True, overflow="ellipsis", crop=True)

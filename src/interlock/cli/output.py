@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
+from interlock.errors import ConfigInvalid
 from interlock.telemetry.lines import harmless
 
 if TYPE_CHECKING:
@@ -66,6 +67,23 @@ def print_json(value: Any) -> None:
         _put((escaped_json(text) + "\n").encode())
     except BrokenPipeError:
         quiet(sys.stdout)
+
+
+def selection(facts: Any, names: Sequence[str]) -> Any:
+    """Only these fields of an object, or of every object of a list, in the order in which they are named."""
+    if isinstance(facts, list):
+        return [selection(one, names) for one in facts]
+    if facts is None:
+        return None
+    inside: dict[str, list[str]] = {}
+    for name in names:
+        head, _, rest = name.strip().partition(".")
+        inside.setdefault(head, []).append(rest)
+    for name in inside:
+        if not isinstance(facts, Mapping) or name not in facts:
+            known = ", ".join(facts) if isinstance(facts, Mapping) else "no field: it is no object"
+            raise ConfigInvalid(f"there is no field {name!r}", where="option --fields", expected=known, found=name)
+    return {name: facts[name] if "" in rest else selection(facts[name], rest) for name, rest in inside.items()}
 
 
 def print_journal_line(raw: bytes) -> None:

@@ -16,11 +16,12 @@ from interlock.cli.output import complain, write_output
 from interlock.telemetry import (
     INDENT,
     Narrator,
-    Told,
+    Telling,
     Weight,
     clock,
     in_words,
     indented,
+    lined,
     printable,
     spoken_command,
     who,
@@ -36,6 +37,8 @@ FIRST_EFFECTS = frozenset(
     ("dispatch.start", "write.intent", "command.intent", "set_aside.intent", "gate.opened", "run.end")
 )
 """With one of these the run has come into being; lines before it are shown only if it does (a typo is no run)."""
+LAST = 8
+"""Of what happened before somebody joined, so many events are told."""
 
 
 class PlainView:
@@ -47,7 +50,7 @@ class PlainView:
         self._keep = keep_output
         self._verbose = verbose
         self._narrator = Narrator()
-        self._held: list[tuple[str, Told]] | None = None
+        self._held: list[tuple[str, Telling]] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -64,7 +67,27 @@ class PlainView:
             self._narrator.tell(line)
         if resumed:
             occasion.run_id, occasion.started_at = identity.run_id, identity.started_at
-        self.show(clock_now(), Told(f"{title(identity)}: run {identity.run_id} {'goes on' if resumed else 'starts'}"))
+        self.show(
+            clock_now(), Telling(f"{title(identity)}: run {identity.run_id} {'goes on' if resumed else 'starts'}")
+        )
+
+    def join(self, identity: Identity, lines: list[Line]) -> None:
+        """Begin in the middle of a run that another process executes; the last of what happened so far is told."""
+        occasion = self._occasion
+        occasion.playbook, occasion.key = identity.playbook, identity.key
+        occasion.run_id, occasion.started_at = identity.run_id, identity.started_at
+        told = []
+        for line in lines:
+            self.pass_by(line)
+            told.append((clock(line.ts), self._narrator.tell(line)))
+        known = [(at, one) for at, one in told if self._verbose or one.weight is not Weight.DETAIL]
+        before = f"; its last {LAST} of {len(known)} events" if len(known) > LAST else ""
+        self.show(clock_now(), Telling(f"{title(identity)}: run {identity.run_id}{before}"))
+        for at, one in known[-LAST:]:
+            self.show(at, one)
+
+    def pass_by(self, line: Line) -> None:
+        """A line of the time before somebody watched."""
 
     def line(self, line: Line) -> None:
         if self._held is not None and line.event in FIRST_EFFECTS:
@@ -77,7 +100,13 @@ class PlainView:
             self.show(clock(line.ts), told)
 
     def news(self, key: str, news: AgentNews) -> None:
-        """Too much for a log: the records of the dispatch have it."""
+        """Too much for a log, unless somebody asks for it: the records of the dispatch have it."""
+        if self._verbose:
+            self.tell_news(key, news)
+
+    def tell_news(self, key: str, news: AgentNews) -> None:
+        if text := spoken_news(news.kind, news.data):
+            self.show(clock_now(), Telling(f"{member_of(key)}: {text}", Weight.DETAIL))
 
     def say(self, text: str | bytes) -> None:
         self.said.append(text)
@@ -85,7 +114,7 @@ class PlainView:
             write_output(text)
 
     def remark(self, text: str) -> None:
-        self.show(clock_now(), Told(text, Weight.ATTENTION))
+        self.show(clock_now(), Telling(text, Weight.ATTENTION))
 
     def close(self, *, failed: bool) -> None:
         """The end: what was held is shown, unless an error says it all."""
@@ -93,19 +122,24 @@ class PlainView:
             self._release()
         self._held = None
 
-    def show(self, at: str, told: Told) -> None:
+    def show(self, at: str, told: Telling) -> None:
         if self._held is None:
             self.write(at, told)
         else:
             self._held.append((at, told))
 
-    def write(self, at: str, told: Told) -> None:
+    def write(self, at: str, told: Telling) -> None:
         complain(f"{at}  {indented(told.text, INDENT)}")
 
     def _release(self) -> None:
         held, self._held = self._held, None
         for at, told in held or ():
             self.write(at, told)
+
+
+def member_of(key: str) -> str:
+    """Who works at a key, as its dispatch is called."""
+    return printable(key.rpartition("/")[2].partition("#")[0], 40)
 
 
 def title(identity: Identity) -> str:
@@ -118,9 +152,14 @@ def clock_now() -> str:
     return clock(datetime.now(UTC).isoformat())
 
 
+def can_draw() -> bool:
+    """Whether stderr is a terminal on which a view can be drawn."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
 def view_for(door: Door) -> PlainView:
     """The view that fits where stderr goes."""
-    if sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb"):
+    if can_draw():
         from interlock.cli.live import LiveView
 
         return LiveView(door.occasion, keep_output=door.json, verbose=door.verbose, root=door.root)
@@ -130,7 +169,7 @@ def view_for(door: Door) -> PlainView:
 # -- the steps of a playbook as a row: what is behind it, where it is, what lies before it
 
 
-class Stand(StrEnum):
+class StepStand(StrEnum):
     DONE = "done"
     SKIPPED = "skipped"
     NOW = "now"
@@ -157,23 +196,23 @@ class Pipeline:
         self._seen.add(found)
         self.now = found
 
-    def __iter__(self) -> Iterator[tuple[str, Stand]]:
+    def __iter__(self) -> Iterator[tuple[str, StepStand]]:
         """Each step's title, and how it stands."""
         behind = self.now is not None
         for name, title in self.steps.items():
             if name == self.now:
                 behind = False
-                yield title, Stand.NOW
+                yield title, StepStand.NOW
             elif behind:
-                yield title, Stand.DONE if name in self._seen else Stand.SKIPPED
+                yield title, StepStand.DONE if name in self._seen else StepStand.SKIPPED
             else:
-                yield title, Stand.AHEAD
+                yield title, StepStand.AHEAD
 
     @property
     def share(self) -> float:
         """How much of the way is behind it, from 0 to 1; every step that is not skipped counts the same."""
-        stands = [stand for _, stand in self if stand is not Stand.SKIPPED]
-        return stands.count(Stand.DONE) / len(stands) if stands else 0.0
+        stands = [stand for _, stand in self if stand is not StepStand.SKIPPED]
+        return stands.count(StepStand.DONE) / len(stands) if stands else 0.0
 
 
 # -- what works right now, kept from journal lines and news
@@ -216,6 +255,8 @@ class Board:
     typical_s: float | None = None
     """How long such runs usually take, if any are known."""
     clock: Clock = time.monotonic
+    ago: float = 0.0
+    """How long it is since what is told now happened; over 0 only for whoever joins a run in the middle."""
     begun: float = 0.0
     pipeline: Pipeline = field(default_factory=Pipeline)
     counts: Counts = field(default_factory=Counts)
@@ -242,11 +283,14 @@ class Board:
             match line.event:
                 case "dispatch.start":
                     name = who(line) if not about or about in who(line) else f"{about}, {who(line)}"
-                    self._working[key] = Working(name, line.attempt, self.clock())
+                    self._working[key] = Working(name, line.attempt, self._then)
                 case "command.intent":
-                    self._working[key] = Working(printable(spoken_command(line.data), 60), None, self.clock())
+                    self._working[key] = Working(printable(spoken_command(line.data), 60), None, self._then)
                 case "dispatch.try":
                     self._say(key, _again(line.data))
+                case "run.start" | "run.resumed":  # nothing of the process before works any more
+                    self._working.clear()
+                    self.begun, self._begun_at = self._then, self.pipeline.share
                 case "run.end" | "run.interrupted" | "run.fault":
                     self._working.clear()
                 case event if event in ENDED:
@@ -264,6 +308,10 @@ class Board:
             return list(self._working.values())
 
     @property
+    def _then(self) -> float:
+        return self.clock() - self.ago
+
+    @property
     def elapsed_s(self) -> float:
         return self.clock() - self.begun
 
@@ -275,7 +323,7 @@ class Board:
         gone = self.pipeline.share - self._begun_at
         return self.elapsed_s / gone * (1 - self.pipeline.share) if gone >= _ENOUGH else None
 
-    def steps(self) -> list[tuple[str, Stand]]:
+    def steps(self) -> list[tuple[str, StepStand]]:
         with self._lock:
             return list(self.pipeline)
 
@@ -326,6 +374,11 @@ def doing(kind: str, data: Mapping[str, object]) -> str:
             return ""
     texts = [value for value in data.values() if isinstance(value, str) and value.strip()]
     return printable(" ".join([kind, *texts]), 80)
+
+
+def spoken_news(kind: str, data: Mapping[str, object]) -> str:
+    """What an agent said or did, for a line of its own: its words at some length, else as `doing` has it."""
+    return lined(str(data.get("text", "")), 1000) if kind in ("text", "thought") else doing(kind, data)
 
 
 def _tool(data: Mapping[str, object]) -> str:

@@ -14,21 +14,22 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
 import typer
 
-from interlock import playbooks
 from interlock.cli.commands import WORKSHOP, PlaybookName, command
 from interlock.cli.door import Door
 from interlock.cli.failures import INTERRUPTED
 from interlock.cli.output import complain, overwrite
-from interlock.errors import InterlockError, Refused
+from interlock.errors import InterlockError
 from interlock.telemetry import in_words
 
 if TYPE_CHECKING:
-    from interlock.engine import Options, Rehearsal
+    from interlock.engine import Asking, Options, Playbook
+    from interlock.engine.exploration import Rehearsal
     from interlock.engine.tracing import Trace
 
 BROKEN = 2
@@ -48,6 +49,10 @@ class Result:
     """Paths by their number of faults."""
     crashes: int = 0
     """Crashes of interlock itself that were survived by a resume."""
+    fewest: int | None = None
+    """Calls of agents on the shortest path that completes; where none does, on the one without faults."""
+    most_calls: int = 0
+    """Calls of agents on the longest path; those that crashes of interlock cost are left out."""
     seconds: float = 0.0
     interrupted: bool = False
     """Somebody stopped it: what it says holds for the paths that were played."""
@@ -55,7 +60,7 @@ class Result:
     broken: list[str] = field(default_factory=list)
 
 
-@command("rehearse", example="interlock rehearse router", panel=WORKSHOP)
+@command("rehearse", example="interlock rehearse router", honours=("trust",), panel=WORKSHOP)
 def rehearse(
     door: Door,
     playbook: PlaybookName,
@@ -81,10 +86,12 @@ def rehearse(
     from interlock.engine.purity import touches
     from interlock.engine.tracing import Trace
 
-    known = playbooks.load(playbook)
+    known = door.playbook(playbook)
     trace = Trace(known)
     with Progress(playbook) as progress:
-        result = play(find_rehearsal(playbook), door.setup.options(known), most, sample, progress, trace)
+        result = play(
+            find_rehearsal(known, door.setup.asking(known)), door.setup.options(known), most, sample, progress, trace
+        )
     result.broken = [*(f"only the verbs: {touch}" for touch in touches(known)), *result.broken]
     told = trace.mermaid().splitlines() if diagram else _told(playbook, result)
     door.answer({"playbook": playbook, **vars(result), "diagram": trace.mermaid()}, told)
@@ -94,6 +101,14 @@ def rehearse(
         complain(f"Interrupted after {result.paths} paths: not every combination was played.")
         return INTERRUPTED
     return BROKEN if result.broken else 0
+
+
+class Brake(Protocol):
+    """Who is told how far a rehearsal is, and may want it to stop."""
+
+    stop: bool
+
+    def __call__(self, paths: int, broken: int, /) -> None: ...
 
 
 class Progress:
@@ -138,24 +153,23 @@ class Progress:
             complain(text)
 
 
-def find_rehearsal(name: str) -> Rehearsal:
-    """The rehearsal that a playbook offers."""
-    room = room_of(name)
-    offered = getattr(room, "rehearsal", None)
-    if offered is None:
-        raise Refused(
-            f"playbook {name} has no rehearsal",
-            expected=f"a function rehearsal() in {room.__name__}",
-            remedy=f"See what it needs with: interlock validate {name}",
-        )
-    found: Rehearsal = offered()
+def find_rehearsal(playbook: Playbook, asking: Asking) -> Rehearsal:
+    """The rehearsal that a playbook offers; else that of any playbook, with the inputs that it names as samples."""
+    from interlock.testing import standard_rehearsal
+
+    offered = playbook.rehearsal or getattr(room_of(playbook), "rehearsal", None)
+    found: Rehearsal = offered() if offered is not None else standard_rehearsal(playbook, asking)
     return found
 
 
-def room_of(playbook: str) -> ModuleType:
-    """The package in which the playbook lives; it may offer `setup_files()`, `example_files()`, `rehearsal()`."""
-    module = playbooks.load(playbook).function.__module__
-    return import_module(module.rpartition(".")[0] or module)
+def room_of(playbook: Playbook) -> ModuleType:
+    """Where a playbook may offer `setup_files()`, `example_files()`, `rehearsal()`: its package, its `rehearsing.py`
+    or its own module."""
+    module = playbook.function.__module__
+    package = module.rpartition(".")[0] or module
+    names = (package, f"{package}.rehearsing", module) if package != module else (module,)
+    found = (import_module(name) for name in names if name in sys.modules or find_spec(name) is not None)
+    return next((room for room in found if hasattr(room, "rehearsal")), import_module(package))
 
 
 def play(
@@ -163,12 +177,15 @@ def play(
     options: Options,
     most: int | None,
     sample: int | None = None,
-    progress: Progress | None = None,
+    progress: Brake | None = None,
     trace: Trace | None = None,
 ) -> Result:
     """Every run with at most so many faults, and one in `sample` of those with one more: how they ended, and where
     something did not hold."""
+    from interlock.engine.trial import CallCount
+
     result = Result(setup.most if most is None else most, sample)
+    calls = CallCount()
     began = time.monotonic()
 
     def drawn(schedule: Mapping[int, str]) -> bool:
@@ -183,6 +200,8 @@ def play(
             result.crashes += played.simulation.processes - 1
             result.endings[played.finished.status.value] += 1
             result.broken += setup.broken(played)
+            calls.take(played)
+            result.fewest, result.most_calls = calls.fewest, calls.most
             if trace is not None:
                 trace.take(played.simulation.lines)
             if progress is not None:
@@ -190,6 +209,8 @@ def play(
                 if progress.stop:
                     result.interrupted = True
                     break
+        if not result.interrupted and result.most >= setup.most:
+            result.broken += setup.left_out()
     except InterlockError as error:
         result.broken.append(f"a path could not be played to its end: {error.what}")
     result.seconds = round(time.monotonic() - began, 3)
@@ -205,4 +226,5 @@ def _told(name: str, result: Result) -> list[str]:
         *(f"  with {number} faults: {count}" for number, count in sorted(result.faults.items())),
         *(f"  {status}: {count}" for status, count in sorted(result.endings.items())),
         f"  crashes of interlock itself, each followed by a resume: {result.crashes}",
+        f"  calls of agents: at least {result.fewest} to complete, at most {result.most_calls}",
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.cli.changes import Changes, branch_line, change_lines, changes_of
 from interlock.cli.failures import here, told
-from interlock.cli.gates import can_ask, gate_lines, notify
+from interlock.cli.gates import gate_lines
 from interlock.cli.output import as_text, complain, envelope, print_json, write_output
 from interlock.cli.runs import ENDED_WELL
 from interlock.errors import InterlockError
@@ -29,25 +29,20 @@ if TYPE_CHECKING:
     from interlock.engine.playing import Finished
 
 
-def deliver(door: Door, finished: Finished, said: Sequence[str | bytes]) -> int:
-    """Hand the end of a run over to whoever called; the exit code."""
+def deliver(door: Door, finished: Finished, said: Sequence[str | bytes], *, asks: bool) -> int:
+    """Hand the end of a run over to whoever called; the exit code.
+
+    Args:
+        asks: a decision is asked for right behind it, so that nobody needs to be told how to decide.
+    """
     if door.json:
         print_json(as_json(finished, said))
     else:
         write_output(finished.output)
         if ends_inside_a_line(finished.output) and sys.stdout.isatty():
             complain("")
-    complain(*summary(door, finished))
-    if finished.gate is not None:
-        _call_somebody(door, finished)
+    complain(*summary(door, finished, asks=asks))
     return finished.exit_code
-
-
-def _call_somebody(door: Door, finished: Finished) -> None:
-    """The run waits for a person, who may be elsewhere."""
-    question = finished.gate["question"] if finished.gate else ""
-    text = printable(f"{finished.playbook} {finished.key} waits: {question}", 400)
-    notify(door, door.setup.settings.notify.command, text, as_json(finished))
 
 
 def ended_at(finished: Finished) -> str | None:
@@ -84,7 +79,7 @@ def _with_newlines(said: Sequence[str | bytes]) -> list[str | bytes]:
     return [text + "\n" if isinstance(text, str) and text and not text.endswith("\n") else text for text in said]
 
 
-def summary(door: Door, finished: Finished) -> list[str]:
+def summary(door: Door, finished: Finished, *, asks: bool) -> list[str]:
     """The last lines on stderr, which stay: how it ended, what it took, how to go on."""
     sums = totals(finished.lines)
     lines: list[str] = []
@@ -104,7 +99,7 @@ def summary(door: Door, finished: Finished) -> list[str]:
         return lines
     changes = _changes(door, finished.run_id)
     if finished.gate is not None:
-        return [*lines, *gate_lines(door, finished.run_id, finished.gate, commands=not can_ask(door))]
+        return [*lines, *gate_lines(door, finished.run_id, finished.gate, commands=not asks)]
     if changes is not None:
         lines += change_lines(changes)
     if finished.started_at and sums.dispatches and (branch := branch_line(door.root, finished.started_at)):

@@ -6,9 +6,9 @@ What the types of a playbook say becomes arguments and options: of `run`, and of
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,10 +19,11 @@ from interlock import playbooks
 from interlock.cli.commands import CARRIES, HELP, RUN, STARTS, Note, RunName, command
 from interlock.cli.door import Door, finish
 from interlock.cli.gates import ask, can_ask, decide, gate_lines
+from interlock.cli.notices import CallingView
 from interlock.cli.output import as_text, envelope, print_json, print_lines
-from interlock.cli.progress import view_for
+from interlock.cli.progress import PlainView, view_for
 from interlock.cli.result import deliver
-from interlock.errors import ConfigInvalid, Refused
+from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.telemetry import State, standing
 
 if TYPE_CHECKING:
@@ -30,33 +31,102 @@ if TYPE_CHECKING:
     from interlock.engine.asking import Question
     from interlock.engine.playing import Finished
     from interlock.engine.runs import Runs
+    from interlock.finding import Library, Offered
 
 
 class Playbooks(TyperGroup):
-    """The sub-commands of `run`; a playbook is imported when it is asked for."""
+    """The sub-commands of `run`: a playbook is loaded when it is asked for, and only described where all are listed."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        return list(playbooks.NAMES)
+        return [one.found.name for one in _listing(ctx)]
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
-        return command_for(cmd_name) if cmd_name in self.list_commands(ctx) else None
+        listed = next((one for one in _listing(ctx) if one.found.name == cmd_name), None)
+        if listed is None:
+            return None
+        if listed.found.origin.needs_trust or listed.problem is not None:
+            return described(cmd_name, listed.purpose)
+        return self.command_of(_library(ctx)[0].load(cmd_name), cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        word, *rest = args
+        if word.startswith("-"):
+            return super().resolve_command(ctx, args)
+        try:
+            library, here = _library(ctx, rest)
+            playbook = library.load(word, here)
+        except (InterlockError, OSError):
+            if ctx.resilient_parsing:  # a shell that completes has no place to show an error
+                return None, None, rest
+            raise
+        return word, self.command_of(playbook, word), rest
+
+    def command_of(self, playbook: Playbook, word: str) -> Any:
+        """What the word stands for that names a playbook."""
+        return command_for(playbook, word)
 
 
-@cache
-def command_for(name: str) -> Any:
-    """The command that runs a playbook."""
-    from interlock.engine.asking import questions
+def _library(ctx: typer.Context | None, rest: Sequence[str] = ()) -> tuple[Library, Path]:
+    """The playbooks that can be asked for, and from where paths are named; seen before the line is parsed."""
+    from interlock.cli.trusting import library, peek
+    from interlock.settings import find_workspace
 
-    playbook = playbooks.load(name)
-    asked = [*questions(playbook.inputs), *questions(playbook.flags)]
+    ahead, occasion = peek(rest), ctx.obj if ctx is not None else None
+    given = occasion.given if occasion is not None else {}
+    completing = ctx is not None and ctx.resilient_parsing
+    workspace = ahead.workspace or given.get("workspace")
+    root = find_workspace(Path.cwd(), workspace)
+    silent = ahead.json or bool(given.get("json")) or completing
+    found = library(root, trust=ahead.trust and not completing, json=silent)
+    if occasion is not None:
+        occasion.library = found
+    return found, root if workspace is not None else Path.cwd()
+
+
+def _listing(ctx: typer.Context | None) -> Sequence[Offered]:
+    """What there is; nothing of a workspace is loaded for it."""
+    known = ctx.obj.library if ctx is not None and ctx.obj is not None else None
+    try:
+        return (known or _library(ctx)[0]).listing()
+    except (InterlockError, OSError):
+        return ()
+
+
+def described(name: str, purpose: str) -> Any:
+    """A command that stands in a list."""
+
+    def listed() -> None:
+        """Nobody calls it."""
+
+    app = typer.Typer(add_completion=False)
+    app.command(name, help=purpose)(listed)
+    return typer.main.get_command(app)
+
+
+def command_for(
+    playbook: Playbook,
+    word: str,
+    *,
+    spoken: str = "run {}",
+    do: Callable[[Door, Playbook, Mapping[str, Any]], int] | None = None,
+    honours: tuple[str, ...] = STARTS,
+    panel: str | None = None,
+) -> Any:
+    """The command that runs a playbook, or does something else with what is asked of it, asked for by this word.
+
+    Args:
+        spoken: what is typed for it, where it has a door of its own.
+    """
+    asked = [*playbook.questions(playbook.inputs), *playbook.questions(playbook.flags)]
 
     def run(door: Door, **said: Any) -> int:
-        return start(door, playbook, {one.field: _taken(door, one, said[one.field]) for one in asked})
+        return (do or start)(door, playbook, {one.field: _taken(door, one, said[one.field]) for one in asked})
 
     here = inspect.Parameter("door", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     run.__signature__ = inspect.Signature([here, *parameters(asked)])  # type: ignore[attr-defined]
     run.__doc__ = playbook.summary
-    return command(name, example=f"interlock run {name} {playbook.first}".rstrip(), honours=STARTS)(run)
+    example = f"interlock {spoken.format(word)} {playbook.first}".rstrip()
+    return command(word, example=example, honours=honours, panel=panel)(run)
 
 
 class Moving(TyperCommand):
@@ -104,7 +174,8 @@ def _annotation(question: Question) -> Any:
     if option.metavar:
         how["metavar"] = option.metavar
     if option.argument:
-        return Annotated[list[str] if question.required else list[str] | None, typer.Argument(**how)]
+        words: Any = Path if option.file else list[str]
+        return Annotated[words if question.required else words | None, typer.Argument(**how)]
     kind: Any = Path if option.file else Literal[question.choices] if question.choices else question.kind
     return Annotated[
         (list[kind] if question.many else kind) | None,
@@ -114,32 +185,32 @@ def _annotation(question: Question) -> Any:
 
 def _taken(door: Door, question: Question, value: Any) -> Any:
     """What was typed, as the playbook wants it."""
-    if question.option.argument:
-        return " ".join(value) if value else None
     if question.option.file and value is not None:
         from interlock.documents import relative
 
         return relative(door.root, value if door.workspace is not None else Path.cwd() / value)
+    if question.option.argument:
+        return " ".join(value) if value else None
     if question.denies and value is not None:
         return not value
     return value or None if question.many else value
 
 
-def _group() -> Any:
-    """`run`, with a sub-command for every playbook."""
-    group = typer.Typer(
-        cls=Playbooks,
+def group(kind: type[Playbooks], name: str, help: str, panel: str) -> Any:
+    """A command with a sub-command for every playbook."""
+    made = typer.Typer(
+        cls=kind,
         callback=lambda: None,
-        help="Run a playbook, or go on with the run that is open for the same inputs.",
+        help=help,
         no_args_is_help=True,
         context_settings=HELP,
     )
     above = typer.Typer(add_completion=False, callback=lambda: None)
-    above.add_typer(group, name="run", rich_help_panel=RUN)
-    return typer.main.get_group(above).commands["run"]
+    above.add_typer(made, name=name, rich_help_panel=panel)
+    return typer.main.get_group(above).commands[name]
 
 
-run = _group()
+run = group(Playbooks, "run", "Run a playbook, or go on with the run that is open for the same inputs.", RUN)
 
 
 def start(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
@@ -154,14 +225,24 @@ def start(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
 
 
 def carry(door: Door, work: Callable[[Runs], Awaitable[Finished]]) -> int:
-    """Do the work with somebody watching, and hand over how it ended; whoever sits at a terminal decides there."""
+    """Do the work with somebody watching, or in the background, and hand over how it ended."""
+    if door.detach:
+        from interlock.cli.detached import in_the_background
+
+        return in_the_background(door, partial(_carried, door, work))
+    return _carried(door, work, view_for(door))
+
+
+def _carried(door: Door, work: Callable[[Runs], Awaitable[Finished]], view: PlainView) -> int:
+    """Do the work in this process; whoever sits at a terminal decides there."""
 
     async def watched() -> Finished:
-        return await work(door.runs(view))
+        return await work(door.runs(called))
 
-    with view_for(door) as view:
-        finished = finish(watched())
-    code = deliver(door, finished, view.said)
+    with CallingView(door, view) as called:
+        with view:
+            finished = finish(watched())
+        code = deliver(door, finished, view.said, asks=can_ask(door))
     run_id, gate = finished.run_id, finished.gate
     if run_id is None or gate is None or not can_ask(door) or (said := ask(door, run_id, gate)) is None:
         return code
@@ -189,20 +270,19 @@ def resume(
                 "--dry-run shows what comes next; it takes no option that moves the run", where="command line"
             )
         return _plan_of_run(door, run)
+    playbook = door.library.again(door.find(run).identity)  # whoever must be asked is asked before it goes on
     if asked:
-        check_moves(door, run, asked)
+        check_moves(door, run, playbook, asked)
     call = door.call(retry=retry, accept_recorded=accept_recorded, flags=asked, note=note)
     return carry(door, lambda runs: runs.resume(run, call))
 
 
-def check_moves(door: Door, name: str, asked: Mapping[str, Any]) -> None:
+def check_moves(door: Door, name: str, playbook: Playbook, asked: Mapping[str, Any]) -> None:
     """Options that move a task mean something to its playbook, and only where its run has ended (EN-19)."""
-    from interlock.engine.asking import questions
-
     known = door.find(name)
     names = {question.field: question.name for question in moves()}
     option = f"--{names[next(iter(asked))]}"
-    if set(asked) - {question.field for question in questions(playbooks.load(known.identity.playbook).moves)}:
+    if set(asked) - {question.field for question in playbook.questions(playbook.moves)}:
         raise ConfigInvalid(f"{option} means nothing to playbook {known.identity.playbook}", where="command line")
     if standing(known.folder.lines()).state is not State.ENDED:
         raise Refused(
@@ -213,7 +293,7 @@ def check_moves(door: Door, name: str, asked: Mapping[str, Any]) -> None:
 
 def _plan_of_run(door: Door, name: str) -> int:
     identity = door.find(name).identity
-    playbook = playbooks.load(identity.playbook)
+    playbook = door.library.again(identity)
     return _show_plan(door, playbook, playbook.parse_inputs(identity.inputs))
 
 
@@ -234,7 +314,7 @@ def _show_plan(door: Door, playbook: Playbook, inputs: Any) -> int:
                 playbook=playbook.name,
                 key=playbook.key(inputs),
                 gate=found.gate,
-                plan=_next(found),
+                plan=following(found),
             )
         )
     else:
@@ -242,7 +322,8 @@ def _show_plan(door: Door, playbook: Playbook, inputs: Any) -> int:
     return 0
 
 
-def _next(plan: Finished) -> dict[str, Any]:
+def following(plan: Finished) -> dict[str, Any]:
+    """What a dry run found to come next."""
     before = plan.before
     if before is not None:
         from interlock.engine.model import plain
@@ -257,9 +338,9 @@ def _plan_lines(door: Door, playbook: Playbook, inputs: Any, plan: Finished) -> 
     what = f"{playbook.name} {playbook.key(inputs)}"
     where = f"run {plan.run_id} goes on" if plan.run_id else "a new run starts"
     lines = [f"{what}: {where} (dry run: nothing was changed)"]
-    following = _next(plan)
-    brief = following.pop("brief", None)
-    lines += [f"  {name}: {_shown(value)}" for name, value in following.items() if value not in (None, "", [], {})]
+    coming = following(plan)
+    brief = coming.pop("brief", None)
+    lines += [f"  {name}: {_shown(value)}" for name, value in coming.items() if value not in (None, "", [], {})]
     if plan.gate is not None and plan.run_id is not None:
         lines += gate_lines(door, plan.run_id, plan.gate)
     if brief is not None:

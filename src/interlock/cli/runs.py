@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import os
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import islice
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from interlock.cli.commands import LOOK, command
 from interlock.cli.door import Door
 from interlock.cli.output import columns, complain
 from interlock.documents.files import read_plain
-from interlock.engine.folder import HOME, Known, known_runs, unreadable_runs
+from interlock.engine.folder import HOME, KnownRun, known_runs, unreadable_runs
 from interlock.engine.head import HeadFile
 from interlock.engine.journal import Line
 from interlock.telemetry import State, in_words, printable, seconds_between, standing
@@ -50,13 +55,42 @@ class Glance:
         return self.run_id, self.playbook, key, self.status, started, took, dispatches
 
 
-@command("runs", example="interlock runs --json", panel=LOOK)
-def runs(door: Door) -> int:
+class ListedAs(StrEnum):
+    """How a run in the list can stand."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    INTERRUPTED = "interrupted"
+    COMPLETE = "complete"
+    DEGRADED = "degraded"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    INVALID = "invalid"
+    DAMAGED = "damaged"
+
+
+@command("runs", example="interlock runs --status waiting --json", honours=("fields",), panel=LOOK)
+def runs(
+    door: Door,
+    status: Annotated[
+        list[ListedAs] | None, typer.Option("--status", help="Only runs that stand so; may be repeated.")
+    ] = None,
+    playbook: Annotated[
+        str | None,
+        typer.Option("--playbook", metavar="NAME", help="Only runs of this playbook.", show_default=False),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="At most so many: the latest.")
+    ] = None,
+) -> int:
     """List the runs of this workspace, the latest last."""
-    found = glances(door.root)
+    asked = (glance for glance in glances(door.root, playbook) if not status or glance.status in status)
+    found = [*islice(asked, limit)][::-1]
     if door.json or found:
         head = ("RUN", "PLAYBOOK", "KEY", "STATUS", "STARTED", "DURATION", "DISPATCHES")
         door.answer([asdict(one) for one in found], columns([head, *(one.row for one in found)]))
+    elif status or playbook:
+        complain(f"No run is like that. See all of them: {door.spoken('runs')}")
     else:
         complain(f"This workspace has no runs yet. See how to start one: {door.spoken('run --help')}")
     for error in unreadable_runs(door.root):
@@ -64,13 +98,15 @@ def runs(door: Door) -> int:
     return 0
 
 
-def glances(root: Path) -> list[Glance]:
-    """All runs, the oldest first."""
+def glances(root: Path, playbook: str | None = None) -> Iterator[Glance]:
+    """All runs, or those of one playbook, the latest first; each is looked at when it is asked for."""
     live = running(root)
-    return [glance(known, live) for known in known_runs(root)]
+    for known in reversed(known_runs(root)):
+        if playbook in (None, known.identity.playbook):
+            yield glance(known, live)
 
 
-def glance(known: Known, live: Mapping[str, str] | None = None) -> Glance:
+def glance(known: KnownRun, live: Mapping[str, str] | None = None) -> Glance:
     """How one run stands, from the end of its journal and from its lock."""
     identity, folder = known.identity, known.folder
     known_lines = HeadFile(folder.path).read()

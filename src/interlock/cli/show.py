@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.commands import LOOK, RunName, command
+from interlock.cli.commands import LOOK, LatestRun, command
 from interlock.cli.door import Door
-from interlock.cli.gates import can_go_on_here, gate_lines
-from interlock.cli.output import columns, complain, gate_json, print_json, print_lines
+from interlock.cli.gates import gate_lines
+from interlock.cli.output import columns, complain, gate_json, print_lines
 from interlock.cli.runs import glance, shown_path, started_shown
 from interlock.documents.files import replace_file
-from interlock.engine.folder import Known
+from interlock.engine.folder import KnownRun
 from interlock.errors import ConfigInvalid, JournalDamaged
 from interlock.telemetry import (
     UNKNOWN,
@@ -32,15 +32,15 @@ from interlock.telemetry import (
 )
 
 if TYPE_CHECKING:
-    from interlock.telemetry import Dispatched, Report, Waiting
+    from interlock.telemetry import Dispatched, ReportContent, WaitingGate
 
 BROKEN = 2
 
 
-@command("show", example="interlock show latest", panel=LOOK)
+@command("show", example="interlock show latest", honours=("fields",), panel=LOOK)
 def show(
     door: Door,
-    run: RunName,
+    run: LatestRun = "latest",
     verify: Annotated[
         bool, typer.Option("--verify", help="Check the journal's chain and every stored object instead.")
     ] = False,
@@ -60,16 +60,16 @@ def show(
         raise
     waiting = _gate(door, known)
     if door.json:
-        print_json(_facts(known, found, waiting))
+        door.give(_facts(known, found, waiting))
     else:
         print_lines(page(door, known, found, waiting))
     return 0
 
 
-@command("report", example="interlock report latest --html report.html", panel=LOOK)
+@command("report", example="interlock report latest --html report.html", honours=("fields",), panel=LOOK)
 def report(
     door: Door,
-    run: RunName,
+    run: LatestRun = "latest",
     page: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write one self-contained HTML page.", show_default=False),
@@ -84,7 +84,7 @@ def report(
     if door.json:
         facts = {"run_id": known.identity.run_id, "status": found.status, "reason": found.reason}
         rows = [{**one.facts, "changes": list(one.changes)} for one in found.dispatches]
-        print_json({**facts, "seconds": found.seconds, "totals": vars(found.totals), "dispatches": rows})
+        door.give({**facts, "seconds": found.seconds, "totals": vars(found.totals), "dispatches": rows})
     elif page is None:
         print_lines(markdown(found).splitlines())
     return 0
@@ -106,7 +106,7 @@ def _write_page(place: Path, text: str) -> None:
         ) from error
 
 
-def _gate(door: Door, known: Known) -> Waiting | None:
+def _gate(door: Door, known: KnownRun) -> WaitingGate | None:
     """The gate at which the run waits; opened anew when what it shows has changed."""
     waiting = waiting_gate(known.folder.lines())
     if waiting is None:
@@ -120,7 +120,7 @@ def _gate(door: Door, known: Known) -> Waiting | None:
         return waiting
 
 
-def page(door: Door, known: Known, report: Report, waiting: Waiting | None) -> list[str]:
+def page(door: Door, known: KnownRun, report: ReportContent, waiting: WaitingGate | None) -> list[str]:
     """The page, line by line."""
     identity, now = known.identity, glance(known)
     how = f": {indented(lined(now.how), '    ')}" if now.how else ""
@@ -137,7 +137,7 @@ def page(door: Door, known: Known, report: Report, waiting: Waiting | None) -> l
         lines.append(f"  continues: {identity.continues}")
     if waiting is not None:
         lines += gate_lines(door, identity.run_id, asdict(waiting))
-    elif now.status in ("interrupted", "waiting") and can_go_on_here(known):
+    elif now.status in ("interrupted", "waiting") and door.library.has(identity):
         lines.append(f"  go on with: {door.spoken(f'resume {identity.run_id}')}")
     lines += ["", *_dispatches(report), ""]
     sums = report.totals
@@ -152,7 +152,7 @@ def page(door: Door, known: Known, report: Report, waiting: Waiting | None) -> l
     return lines
 
 
-def _dispatches(report: Report) -> list[str]:
+def _dispatches(report: ReportContent) -> list[str]:
     if not report.dispatches:
         return ["  No dispatch has ended yet."]
     table = columns(_without_empty([HEAD, *map(_row, report.dispatches)]))
@@ -188,7 +188,7 @@ def _without_empty(rows: Sequence[tuple[str, ...]]) -> list[list[str]]:
     return [[row[place] for place in kept] for row in rows]
 
 
-def _facts(known: Known, report: Report, waiting: Waiting | None) -> dict[str, Any]:
+def _facts(known: KnownRun, report: ReportContent, waiting: WaitingGate | None) -> dict[str, Any]:
     identity, now = known.identity, glance(known)
     return {
         **asdict(identity),
@@ -205,12 +205,12 @@ def _facts(known: Known, report: Report, waiting: Waiting | None) -> dict[str, A
     }
 
 
-def _verify(door: Door, known: Known) -> int:
+def _verify(door: Door, known: KnownRun) -> int:
     """Whether the journal is the one that was written and every object is as it was stored."""
     findings = known.folder.verify()
     run_id = known.identity.run_id
     if door.json:
-        print_json({"run_id": run_id, "whole": not findings, "findings": findings})
+        door.give({"run_id": run_id, "whole": not findings, "findings": findings})
     elif findings:
         complain(
             f"The records of {run_id} are damaged:",

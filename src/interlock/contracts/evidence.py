@@ -68,8 +68,10 @@ class Evidence:
 
     def to_json(self) -> dict[str, Any]:
         """What is there, as JSON data."""
-        said = asdict(self)
-        return {name: value for name, value in said.items() if value}
+        said = {name: value for name, value in vars(self).items() if value}
+        if self.checks:
+            said["checks"] = [asdict(check) for check in self.checks]
+        return said
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:

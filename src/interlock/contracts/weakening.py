@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 
 _TEST_FILE = re.compile(
     r"(^|/)(tests?|specs?|__tests__|testing)/.*\.\w+$"
@@ -25,6 +25,7 @@ _DEFINITIONS = (
     *("pom.xml", "build.gradle", "build.gradle.kts", "build.sbt", "Rakefile", "phpunit.xml", "phpunit.xml.dist"),
 )
 """Names of files that say how tests and checks are run."""
+_DEFINITION = re.compile("|".join(map(translate, _DEFINITIONS)))
 _SAMPLES = tuple(name.replace("*", "x") for name in _DEFINITIONS)
 _SKIP = re.compile(
     r"pytest\.mark\.(skip|skipif|xfail)\b|\bpytest\.(skip|xfail|importorskip)\(|\bunittest\.(skip|expectedFailure)"
@@ -72,8 +73,7 @@ class _File:
 
 def is_definition(path: str) -> bool:
     """Whether this file says what tests and checks are, or how they are run."""
-    name = path.rpartition("/")[2]
-    return any(fnmatchcase(name, known) for known in _DEFINITIONS)
+    return _DEFINITION.match(path.rpartition("/")[2]) is not None
 
 
 def is_test(path: str) -> bool:

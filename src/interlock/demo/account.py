@@ -14,7 +14,7 @@ WIDTH = 96
 
 
 @dataclass(frozen=True)
-class Decided:
+class ClusterDecision:
     """One decision of a cluster: the words it was made from, and its result."""
 
     rule: str
@@ -27,7 +27,7 @@ class Decided:
 
 
 @dataclass(frozen=True)
-class Told:
+class Sight:
     """One thing that was to be seen: a sentence, and the facts behind it."""
 
     sentence: str
@@ -53,36 +53,36 @@ class Account:
         self._lines = lines
         self._folder = folder
 
-    def told(self) -> tuple[Told, ...]:
+    def told(self) -> tuple[Sight, ...]:
         """Everything worth telling, in the order of the run."""
         return (self.revision(), self.waves(), *self.refusals(), self.replan(), self.review())
 
-    def revision(self) -> Told:
-        return Told(
+    def revision(self) -> Sight:
+        return Sight(
             "Four critics judged the design, and a rule decided: anything above Low sends it back. "
             f"It went back {self._often('ct')}.",
             (*self._said("OK", "ct-security")[:1], *map(str, self.decisions("ct_cluster"))),
         )
 
-    def waves(self) -> Told:
+    def waves(self) -> Sight:
         waves = {number: tasks for line in self._of("waves") for number, tasks in line.data["waves"].items()}
-        return Told(
+        return Sight(
             f"{sum(map(len, waves.values()))} tasks ran in {len(waves)} waves, each task in a layer of its own, "
             f"taken over in the order of the plan. Never more than {most_at_once(self._lines)} agents worked at once.",
             tuple(f"wave {number}: {', '.join(tasks)}" for number, tasks in waves.items()),
         )
 
-    def refusals(self) -> Iterator[Told]:
+    def refusals(self) -> Iterator[Sight]:
         """One for each agent that wrote where it may not."""
         for line in self._of("scope.violation"):
-            yield Told(
+            yield Sight(
                 f"{line.data['by']} also changed {', '.join(line.data['paths'])}, which its task does not name. "
                 "That was not taken over but kept as a patch, and the agent was sent back with it.",
                 (f"{self._folder / line.data['patch']}",),
             )
 
-    def replan(self) -> Told:
-        return Told(
+    def replan(self) -> Sight:
+        return Sight(
             "Each task was done by itself; put together, they failed the test of the whole, which was really run. One "
             f"judge who says no is enough: what was missing was planned anew, {self._often('replan')}. interlock "
             "ran the tests itself as well: before the first agent, and at each verification.",
@@ -96,15 +96,15 @@ class Account:
             ends.setdefault(line.data["command"], []).append(str(line.data["exit"]))
         return tuple(f"interlock ran {command}: exit {', '.join(codes)}" for command, codes in ends.items())
 
-    def review(self) -> Told:
-        return Told(
+    def review(self) -> Sight:
+        return Sight(
             "Only then the reviewers were asked. Security is judged before anything else; Minor findings do not block.",
             tuple(map(str, self.decisions("r_cluster"))),
         )
 
-    def decisions(self, rule: str) -> tuple[Decided, ...]:
+    def decisions(self, rule: str) -> tuple[ClusterDecision, ...]:
         return tuple(
-            Decided(rule, _words(line.data["named"]), str(line.data["out"]["result"]))
+            ClusterDecision(rule, _words(line.data["named"]), str(line.data["out"]["result"]))
             for line in self._of("decide")
             if line.data["out"]["rule"] == rule
         )

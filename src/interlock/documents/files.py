@@ -104,7 +104,7 @@ def _begun(target: Path, mode: int | None) -> tuple[Path, BinaryIO]:
         descriptor = os.open(temporary, flags, 0o666)
         try:
             # Whoever clears up may have found it in the moment before it was locked.
-            if _lock(descriptor) is not Lock.TAKEN and os.fstat(descriptor).st_nlink:
+            if _lock(descriptor) is not LockState.TAKEN and os.fstat(descriptor).st_nlink:
                 if mode is not None:
                     os.fchmod(descriptor, mode)
                 return temporary, os.fdopen(descriptor, "wb")
@@ -117,19 +117,19 @@ def _begun(target: Path, mode: int | None) -> tuple[Path, BinaryIO]:
     raise OSError(errno.EBUSY, "temporary files are removed as soon as they are made", str(target.parent))
 
 
-class Lock(Enum):
+class LockState(Enum):
     OURS = "ours"
     TAKEN = "taken"
     UNKNOWN = "unknown"
     """This file system has no such locks."""
 
 
-def _lock(descriptor: int) -> Lock:
+def _lock(descriptor: int) -> LockState:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        return Lock.UNKNOWN if error.errno in _NO_LOCKS else Lock.TAKEN
-    return Lock.OURS
+        return LockState.UNKNOWN if error.errno in _NO_LOCKS else LockState.TAKEN
+    return LockState.OURS
 
 
 def temporary_name(name: str) -> str:
@@ -154,7 +154,7 @@ def _removed(place: Path) -> bool:
     except OSError:
         return False
     try:
-        if _lock(descriptor) is not Lock.OURS or os.fstat(descriptor).st_ino != place.lstat().st_ino:
+        if _lock(descriptor) is not LockState.OURS or os.fstat(descriptor).st_ino != place.lstat().st_ino:
             return False
         place.unlink()
     except OSError:

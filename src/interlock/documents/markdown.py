@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from interlock.errors import DocumentInvalid
@@ -25,6 +25,8 @@ _FIELD = re.compile(
 )
 _RULE_ROW = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 _PIPE = re.compile(r"(?<!\\)\|")
+SHORT = 4_000
+"""Characters of a document whose structure is remembered: the same few are read again and again."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Item:
+class Bullet:
     """A bullet: its text without the mark, further lines of it dedented."""
 
     text: str
@@ -76,7 +78,7 @@ class Fence:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     cells: tuple[str, ...]
     line: int
     start: int
@@ -84,9 +86,9 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class MarkdownTable:
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     end: int
     """Behind its last line, before the line break."""
 
@@ -185,17 +187,17 @@ class Sections:
             new = " " + new
         return Sections(self.text[: old.start] + new + self.text[old.end :], self.path)
 
-    def items(self, title: str | None = None) -> tuple[Item, ...]:
+    def items(self, title: str | None = None) -> tuple[Bullet, ...]:
         """The bullets of a section's own text."""
-        found: list[Item] = []
+        found: list[Bullet] = []
         inside = False
         for line, _, text in self._open_lines(title):
             stripped = text.rstrip()
             if match := _BULLET.match(stripped):
-                found.append(Item(match[1], line))
+                found.append(Bullet(match[1], line))
                 inside = True
             elif inside and stripped and text[0] in " \t":
-                found[-1] = Item(f"{found[-1].text}\n{stripped.strip()}", found[-1].line)
+                found[-1] = Bullet(f"{found[-1].text}\n{stripped.strip()}", found[-1].line)
             else:
                 inside = False
         return tuple(found)
@@ -215,7 +217,7 @@ class Sections:
         foreign = self._structure.opaque | self._structure.quoted
         return "".join("\n" if number in foreign else text for number, (_, text) in enumerate(self._lines))
 
-    def table(self, title: str | None = None) -> Table | None:
+    def table(self, title: str | None = None) -> MarkdownTable | None:
         """The first pipe table in a section's own text."""
         block: list[tuple[int, int, str]] = []
         for line, start, text in self._open_lines(title):
@@ -229,9 +231,9 @@ class Sections:
         if rows and _RULE_ROW.fullmatch(rows[0][2].strip()):
             rows = rows[1:]
         last = block[-1]
-        return Table(
+        return MarkdownTable(
             _cells(head[2]),
-            tuple(Row(_cells(text), line, start, start + len(text)) for line, start, text in rows),
+            tuple(TableRow(_cells(text), line, start, start + len(text)) for line, start, text in rows),
             last[1] + len(last[2]),
         )
 
@@ -249,7 +251,7 @@ class Sections:
                 return Sections(self.text[: row.start] + new + self.text[row.end :], self.path)
         return self.append_row(cells, title)
 
-    def _table(self, cells: Sequence[str], title: str | None) -> Table:
+    def _table(self, cells: Sequence[str], title: str | None) -> MarkdownTable:
         table = self.table(title)
         if table is None:
             raise DocumentInvalid(f"{self.path}: no table in {title or 'the text'}", path=self.path)
@@ -313,7 +315,7 @@ class Sections:
 
     @cached_property
     def _structure(self) -> _Structure:
-        return _structure(self.text)
+        return _known_structure(self.text) if len(self.text) <= SHORT else _structure(self.text)
 
     def _offset(self, line: int) -> int:
         return self._lines[line][0] if line < len(self._lines) else len(self.text)
@@ -376,6 +378,11 @@ class _Structure:
     """Lines (from 0) of code and comments, which are never read as anything else."""
     quoted: frozenset[int]
     """Lines (from 0) of block quotes."""
+
+
+@lru_cache(maxsize=1024)
+def _known_structure(text: str) -> _Structure:
+    return _structure(text)
 
 
 def _structure(text: str) -> _Structure:

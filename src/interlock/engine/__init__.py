@@ -1,7 +1,7 @@
 """The engine: verbs, journal, replay, and the simulated twin.
 
-What a playbook needs is here; the rest is between the engine and the doors.  Names are loaded when they are first
-used, because `interlock runs` must not wait for everything.
+What a playbook needs is here, and what its tests need in `interlock.testing`; the rest is between the engine and the
+doors.  Names are loaded when they are first used, because `interlock runs` must not wait for everything.
 """
 
 from __future__ import annotations
@@ -13,24 +13,12 @@ from interlock.lazy import lazily
 if TYPE_CHECKING:
     from interlock.agents.runner import AgentRequest
     from interlock.engine.asking import CHECK, Asked, Asking, Option
-    from interlock.engine.brief import fenced, named, quoted
-    from interlock.engine.checks import UNCOMPARED, Checks, Named, Proof, named_commands
+    from interlock.engine.brief import fence, fenced, named, quoted
+    from interlock.engine.checks import UNCOMPARED, Checks, NamedCommand, Proof, named_commands, require_agents
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
     from interlock.engine.dispatch import failure_context
+    from interlock.engine.document_verbs import Edit
     from interlock.engine.examination import BYPRODUCTS
-    from interlock.engine.excerpts import Edit
-    from interlock.engine.exploration import (
-        ALWAYS,
-        CRASH,
-        ENDS,
-        LIARS,
-        STANDARD,
-        Deviation,
-        Invariant,
-        Played,
-        Rehearsal,
-        explore,
-    )
     from interlock.engine.journal import Line
     from interlock.engine.model import (
         APPROVE,
@@ -54,12 +42,11 @@ if TYPE_CHECKING:
     )
     from interlock.engine.options import Options
     from interlock.engine.prompts import Prompt
-    from interlock.engine.run import Run
-    from interlock.engine.simulation import Act, SimulatedWorld, Simulation, best
+    from interlock.engine.run import Run, within_time
     from interlock.engine.tables import Table
     from interlock.engine.toolchains import NONE, PROJECT_FILES, Command, Commands, find_commands
     from interlock.engine.world import CommandCall, Documents
-    from interlock.workspace import Done, Scope, Standing
+    from interlock.workspace import Done, RepositoryStanding, Scope, listing_digest
 
 __getattr__ = lazily(
     __name__,
@@ -68,44 +55,36 @@ __getattr__ = lazily(
             "APPROVE DEADLINE REJECT SESSION TIMEOUT Changed Choice CommandResult Delegation Dispatch Ending "
             "GateDecision Kind Quoted Report Retries Status Stop"
         ),
-        "brief": "fenced named quoted",
-        "checks": "UNCOMPARED Checks Named Proof named_commands",
+        "brief": "fence fenced named quoted",
+        "checks": "UNCOMPARED Checks NamedCommand Proof named_commands require_agents",
         "asking": "CHECK Asked Asking Option",
         "definition": "AfterComplete Past Playbook playbook",
         "dispatch": "failure_context",
-        "excerpts": "Edit",
+        "document_verbs": "Edit",
         "journal": "Line",
         "prompts": "Prompt",
-        "run": "Run",
-        "simulation": "Act SimulatedWorld Simulation best",
-        "exploration": "ALWAYS CRASH ENDS LIARS STANDARD Deviation Invariant Played Rehearsal explore",
+        "run": "Run within_time",
         "examination": "BYPRODUCTS",
         "options": "Options",
         "tables": "Table",
         "toolchains": "NONE PROJECT_FILES Command Commands find_commands",
         "world": "CommandCall Documents",
-        "interlock.workspace": "Done Scope Standing",
+        "interlock.workspace": "Done Scope RepositoryStanding listing_digest",
         "interlock.agents.runner": "AgentRequest",
     },
 )
 
 __all__ = [
-    "ALWAYS",
     "APPROVE",
     "BYPRODUCTS",
     "CHECK",
-    "CRASH",
     "DEADLINE",
-    "ENDS",
-    "LIARS",
     "NONE",
     "PROJECT_FILES",
     "REJECT",
     "SESSION",
-    "STANDARD",
     "TIMEOUT",
     "UNCOMPARED",
-    "Act",
     "AfterComplete",
     "AgentRequest",
     "Asked",
@@ -118,43 +97,39 @@ __all__ = [
     "CommandResult",
     "Commands",
     "Delegation",
-    "Deviation",
     "Dispatch",
     "Documents",
     "Done",
     "Edit",
     "Ending",
     "GateDecision",
-    "Invariant",
     "Kind",
     "Line",
-    "Named",
+    "NamedCommand",
     "Option",
     "Options",
     "Past",
     "Playbook",
-    "Played",
     "Prompt",
     "Proof",
     "Quoted",
-    "Rehearsal",
     "Report",
+    "RepositoryStanding",
     "Retries",
     "Run",
     "Scope",
-    "SimulatedWorld",
-    "Simulation",
-    "Standing",
     "Status",
     "Stop",
     "Table",
-    "best",
-    "explore",
     "failure_context",
+    "fence",
     "fenced",
     "find_commands",
+    "listing_digest",
     "named",
     "named_commands",
     "playbook",
     "quoted",
+    "require_agents",
+    "within_time",
 ]

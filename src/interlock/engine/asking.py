@@ -1,16 +1,21 @@
 """How a person asks for a run: which of a playbook's inputs can be said, and what becomes of what they said.
 
 The inputs of a playbook are a frozen dataclass.  A field whose annotation holds an `Option` is offered at every door,
-with its help; one without is the playbook's own business.  What concerns one call only and not the run (`--once`) is a
+with its help.  One without is offered too, with its docstring as the help, unless the playbook understands words in a
+way of its own: then it is the playbook's own business.  What concerns one call only and not the run (`--once`) is a
 second dataclass of the same kind, and so is what moves a run that has stopped (`resume --from`).  Doors read these
 descriptions; none knows a playbook.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
+from itertools import pairwise
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -57,7 +62,7 @@ class Question:
     field: str
     option: Option
     kind: type
-    """`str`, `int` or `bool`."""
+    """`str`, `int`, `float` or `bool`."""
     many: bool
     """It can be said several times."""
     choices: tuple[str, ...]
@@ -85,20 +90,49 @@ class Question:
 
 
 @cache
-def questions(kind: type) -> tuple[Question, ...]:
-    """What can be said of a dataclass of inputs, in the order of its fields. `TypeError` for a type no door has."""
+def questions(kind: type, *, plain: bool = False) -> tuple[Question, ...]:
+    """What can be said of a dataclass of inputs, in the order of its fields. `TypeError` for a type no door has.
+
+    Args:
+        plain: fields without an `Option` too; one that has a default and a type no door has is left out.
+    """
     hints = get_type_hints(kind, include_extras=True)
+    words = field_docs(kind) if plain else {}
     asked = []
     for one in fields(kind):
         hint = hints[one.name]
         option = next((more for more in get_args(hint)[1:] if isinstance(more, Option)), None)
-        if get_origin(hint) is Annotated and option is not None:
-            default = one.default_factory() if one.default_factory is not MISSING else one.default
-            asked.append(_question(one.name, option, get_args(hint)[0], default))
+        default = one.default_factory() if one.default_factory is not MISSING else one.default
+        bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        if option is not None:
+            asked.append(_question(one.name, option, bare, default))
+        elif plain and one.init and (default is MISSING or _sayable(bare)):
+            asked.append(_question(one.name, Option(words.get(one.name, "")), bare, default))
     return tuple(asked)
 
 
-def _question(name: str, option: Option, hint: Any, default: Any) -> Question:
+def field_docs(kind: type) -> dict[str, str]:
+    """The docstring below each field of a class, on one line; nothing where its source is not at hand."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    return docs_in(tree.body[0].body) if isinstance(tree.body[0], ast.ClassDef) else {}
+
+
+def docs_in(body: Iterable[ast.stmt]) -> dict[str, str]:
+    """The text that stands below each annotated name of a class."""
+    statements = list(body)
+    return {
+        one.target.id: " ".join(below.value.value.split())
+        for one, below in pairwise(statements)
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str)
+    }
+
+
+def _parted(hint: Any) -> tuple[Any, bool, tuple[str, ...]]:
+    """What one value of a type is, whether there may be several, and the choices there are."""
     parts = [part for part in get_args(hint) if part is not NoneType]
     if get_origin(hint) in (Union, UnionType) and len(parts) == 1:
         hint = parts[0]
@@ -106,9 +140,19 @@ def _question(name: str, option: Option, hint: Any, default: Any) -> Question:
     if many:
         hint = get_args(hint)[0]
     choices = get_args(hint) if get_origin(hint) is Literal else ()
-    kind = str if choices else hint
-    if kind not in (str, int, bool):
-        raise TypeError(f"{name}: nobody can say a {hint}; expected str, int, bool, a Literal or a list of these")
+    return str if choices else hint, many, choices
+
+
+def _sayable(hint: Any) -> bool:
+    return _parted(hint)[0] in (str, int, float, bool)
+
+
+def _question(name: str, option: Option, hint: Any, default: Any) -> Question:
+    kind, many, choices = _parted(hint)
+    if not _sayable(hint):
+        raise TypeError(
+            f"{name}: nobody can say a {kind}; expected str, int, float, bool, a Literal or a list of these"
+        )
     return Question(
         field=name,
         option=option,
@@ -145,10 +189,10 @@ class Asked:
     """A new run, although there is one for the same key."""
 
 
-def completed(kind: type, said: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+def completed(asked: Iterable[Question], said: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
     """What a person's words come to; what they did not say the environment may, or the settings, or else the type."""
     given: dict[str, Any] = {}
-    for question in questions(kind):
+    for question in asked:
         option, value = question.option, said.get(question.field)
         if value is None and option.variable:
             value = _truth(option.variable, asking.environ.get(option.variable))
@@ -172,10 +216,10 @@ def _truth(variable: str, value: str | None) -> bool | None:
     return value.strip().lower() == "true"
 
 
-def spoken(kind: type, inputs: Mapping[str, Any]) -> list[str]:
+def spoken(asked: Iterable[Question], inputs: Mapping[str, Any]) -> list[str]:
     """The words that ask for these inputs again; what has its default is left out."""
     words, options = list[str](), list[str]()
-    for question in questions(kind):
+    for question in asked:
         value = inputs.get(question.field)
         option = question.option
         if value is None or (value == question.default and not option.setting and not option.variable):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from interlock.contracts import is_definition, is_test
 from interlock.contracts.failures import failures_in
@@ -21,10 +21,8 @@ from interlock.documents import Document, DocumentState
 from interlock.documents.paths import plain_parts
 from interlock.engine.keys import digest_of
 from interlock.engine.model import CommandResult, Ending, Stop
+from interlock.engine.run import Run, behind
 from interlock.errors import PathRefused
-
-if TYPE_CHECKING:
-    from interlock.engine.run import Run
 
 TAIL = 6000
 """Characters at the end of an output that are evidence."""
@@ -37,7 +35,7 @@ UNCOMPARED = (
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedCommand:
     """A command that a person named."""
 
     name: str
@@ -54,7 +52,7 @@ class Named:
         return f"{self.name}: {self.command}" + (f", from {self.origin}" if self.origin else "")
 
 
-def named_commands(run: Run, asked: Sequence[str], settings: Sequence[str], table: str) -> tuple[Named, ...]:
+def named_commands(run: Run, asked: Sequence[str], settings: Sequence[str], table: str) -> tuple[NamedCommand, ...]:
     """What people name now, the command line before the settings; a replay keeps to what they named then.
 
     Args:
@@ -64,7 +62,9 @@ def named_commands(run: Run, asked: Sequence[str], settings: Sequence[str], tabl
     said = run.settle_once("named-commands", {"commands": list(chosen), "origin": origin})
     commands = [str(command) for command in said["commands"]]
     names = ["check"] if len(commands) == 1 else [f"check-{number}" for number in range(1, len(commands) + 1)]
-    return tuple(Named(name, command, str(said["origin"])) for name, command in zip(names, commands, strict=True))
+    return tuple(
+        NamedCommand(name, command, str(said["origin"])) for name, command in zip(names, commands, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Checks:
     def __init__(
         self,
         run: Run,
-        commands: Sequence[Named],
+        commands: Sequence[NamedCommand],
         *,
         besides: Sequence[str] = (),
         agents: Sequence[str] | None = None,
@@ -138,8 +138,8 @@ class Checks:
         self._known: dict[str, frozenset[str]] = {}
         """What fails in a command and was accepted as failing."""
         self._defined: dict[str, _Defined] = {}
-        self._last: dict[tuple[Named, tuple[str, ...]], tuple[Any, Proof]] = {}
-        self._leaves: set[Named] = set()
+        self._last: dict[tuple[NamedCommand, tuple[str, ...]], tuple[Any, Proof]] = {}
+        self._leaves: set[NamedCommand] = set()
         """Those that leave files which the project does not ignore: they are dropped, and later ones may need them."""
 
     @property
@@ -166,14 +166,14 @@ class Checks:
     def _dry(self) -> bool:
         """Whether this is a dry run, which leaves nothing behind; what is recorded is played all the same."""
         run = self._run
-        return bool(run.options.stop_before_work and run.flags.get("no_preflight") and run.live)
+        return bool(behind(run).options.stop_before_work and run.flags.get("no_preflight") and run.live)
 
     async def start(self) -> None:
         """Work begins: the tree as it is now is the one of before, unless one is known already."""
         if self._dry:
             return
         if self._base is None:
-            self._base = await self._run.snapshot()
+            self._base = await self._run.workspace.snapshot()
         await self._find_definitions(changed=())
 
     async def _find_definitions(self, *, changed: Sequence[str]) -> None:
@@ -187,13 +187,13 @@ class Checks:
             if one.command in self._defined:
                 continue
             places = {name: posixpath.normpath(f"{one.cwd}/{name}") for name in recipe_files(one.command)}
-            looked = {name: await run.look(place, _text) for name, place in places.items()}
+            looked = {name: await run.read(place, _text) for name, place in places.items()}
             texts = {name: text for name, text in looked.items() if isinstance(text, str)}
             found = read_recipes(one.command, texts)
             known = found.known or False in looked.values()
             starts = sorted(path for name in found.starts if (path := _inside(one.cwd, name)))
             self._defined[one.command] = _Defined(
-                tuple([path for path in starts if await run.look(path, _is_there)]),
+                tuple([path for path in starts if await run.read(path, _is_there)]),
                 tuple(place for place in places.values() if place in changed or not known),
             )
 
@@ -201,6 +201,7 @@ class Checks:
         """Look once, before the first agent; `Stop` where the run could only waste what it costs."""
         run = self._run
         if self._dry:
+            run.note("preflight", skipped=True, commands=[one.shown for one in self.commands])
             return
         with run.step("preflight"):
             mode = run.settle_once(
@@ -211,7 +212,7 @@ class Checks:
             if mode["skip"]:
                 run.note("preflight", skipped=True, commands=[one.shown for one in self.commands])
                 return
-            problems = list(await run.unready(self._agents))
+            problems = list(await _unready(run, self._agents))
             proofs = [] if problems else [await self._run_one(one, ()) for one in self.commands]
             red = [proof for proof in proofs if not proof.ok]
             for proof in proofs:
@@ -245,9 +246,9 @@ class Checks:
         run = self._run
         if not self.commands:
             return ()
-        wanted: list[tuple[Named, tuple[str, ...]]] = [(one, ()) for one in self.commands]
+        wanted: list[tuple[NamedCommand, tuple[str, ...]]] = [(one, ()) for one in self.commands]
         if as_before and self.compares:
-            changed = (await run.changes(self._base)).paths
+            changed = (await run.workspace.changes(self._base)).paths
             await self._find_definitions(changed=changed)
             wanted += [(one, found) for one in self.commands if (found := self._definitions(one, changed))]
         proofs: list[Proof] = []
@@ -257,15 +258,15 @@ class Checks:
                 break
         return tuple(proofs)
 
-    def _definitions(self, one: Named, changed: Sequence[str]) -> tuple[str, ...]:
+    def _definitions(self, one: NamedCommand, changed: Sequence[str]) -> tuple[str, ...]:
         """Those of the changed files that say what a command does: by their name, or because a command starts them."""
         started = {path for other in self.commands for path in self._defined[other.command].starts if not is_test(path)}
         new = self._defined[one.command].lacking
         return tuple(path for path in changed if path not in new and (is_definition(path) or path in started))
 
-    async def _run_one(self, one: Named, definitions: tuple[str, ...]) -> Proof:
+    async def _run_one(self, one: NamedCommand, definitions: tuple[str, ...]) -> Proof:
         run = self._run
-        now = await run.snapshot()
+        now = await run.workspace.snapshot()
         then, last = self._last.get((one, definitions), (None, None))
         if last is not None and last.ok and (then == now or await self._is_as_it_was(then)):
             return last
@@ -285,15 +286,15 @@ class Checks:
         return proof
 
     async def _is_as_it_was(self, then: Any) -> bool:
-        return bool(self._besides) and not (await self._run.changes(then, besides=self._besides)).paths
+        return bool(self._besides) and not (await self._run.workspace.changes(then, besides=self._besides)).paths
 
-    def _place(self, one: Named) -> int:
+    def _place(self, one: NamedCommand) -> int:
         return self.commands.index(one)
 
-    def _needs(self, one: Named, other: Named) -> bool:
+    def _needs(self, one: NamedCommand, other: NamedCommand) -> bool:
         return other in self._leaves and other.cwd == one.cwd
 
-    def _proof(self, one: Named, result: CommandResult, tree: str, definitions: tuple[str, ...]) -> Proof:
+    def _proof(self, one: NamedCommand, result: CommandResult, tree: str, definitions: tuple[str, ...]) -> Proof:
         output = "\n".join(filter(None, (result.stdout.strip(), result.stderr.strip())))
         known = self._known.get(one.command)
         failed = failures_in(output) if not result.ok else frozenset()
@@ -314,6 +315,26 @@ class Checks:
             definitions,
             result.timed_out,
         )
+
+
+async def require_agents(run: Run) -> None:
+    """`Stop` where an agent of the playbook cannot be called; not asked with --no-preflight."""
+    if run.settle_once("preflight", {"skip": bool(run.flags.get("no_preflight"))})["skip"]:
+        return
+    if problems := await _unready(run, None):
+        raise Stop(Ending.stopped(_said(problems, ())))
+
+
+async def _unready(run: Run, agents: Sequence[str] | None) -> Sequence[str]:
+    """Why these agents cannot be called (all of the playbook, where none are named), one sentence for each cause;
+    nothing is asked of a model."""
+    recording = behind(run)
+    slot = recording.recall("unready", {})
+    if slot.recorded:
+        return list(slot.value())
+    problems = list(await recording.world.unready(recording.playbook.agents if agents is None else agents))
+    slot.settle("unready", problems)
+    return problems
 
 
 def _text(document: Document) -> str | bool | None:

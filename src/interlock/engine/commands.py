@@ -1,31 +1,65 @@
-"""How a command is carried out, in a layer of its own."""
+"""How a command is carried out: in a layer of its own, or, if it only looks, beside the run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from typing import Any
 
 from interlock.engine.model import CommandResult
 from interlock.engine.plan import layer_name
-from interlock.engine.slot import Slot
+from interlock.engine.recording import Recording, Slot
 from interlock.engine.world import CommandCall, Layer
-
-if TYPE_CHECKING:
-    from interlock.engine.recording import Recording
 
 LISTED = 200
 """Changed files that an event names."""
+AsOf = tuple[Any, Sequence[str]]
+"""A snapshot, and files that are to be as they were then."""
 
 
-async def in_a_layer(
+async def carry_out(run: Recording, call: CommandCall, name: str, *, writes: bool, as_of: AsOf | None) -> CommandResult:
+    """A command that has an effect: recorded, announced before it begins."""
+    # The names of the variables say what was asked; their values may be secrets and stay out of the journal.
+    shown_argv = [run.world.redact(word) for word in call.argv]
+    parts = {
+        "argv": shown_argv,
+        "cwd": call.cwd,
+        "stdin": call.stdin,
+        "env": sorted(call.env),
+        **({"as_of": [as_of[0], list(as_of[1])]} if as_of is not None else {}),
+    }
+    slot = run.recall(name, parts)
+    if slot.recorded:
+        return CommandResult.from_json(slot.value())
+    run.stop_here(slot.key, "command", lambda: call)
+    run.materialize()
+    if slot.intent("command.intent"):
+        run.world.end_leftovers(f"{run.identity.run_id}:{slot.key}:", None, None)
+    result = await _in_a_layer(run, slot, call, shown_argv, writes=writes, as_of=as_of)
+    slot.settle("command", asdict(result), facts={"argv": shown_argv[:20]})
+    return result
+
+
+async def look(run: Recording, call: CommandCall, name: str) -> CommandResult:
+    """What a command says that only looks. It is no effect: the run does not come into being by it, a dry run makes it
+    too, and after a crash it is simply made again."""
+    shown_argv = [run.world.redact(word) for word in call.argv]
+    slot = run.recall(name, {"argv": shown_argv, "cwd": call.cwd, "stdin": call.stdin})
+    if slot.recorded:
+        return CommandResult.from_json(slot.value())
+    result = await run.world.inspect(call, marker=f"{run.identity.run_id}:{slot.key}:inspect")
+    slot.settle("inspect", asdict(result), facts={"argv": shown_argv[:20]})
+    return result
+
+
+async def _in_a_layer(
     run: Recording,
     slot: Slot,
     call: CommandCall,
     shown: Sequence[str],
     *,
     writes: bool,
-    as_of: tuple[Any, Sequence[str]] | None,
+    as_of: AsOf | None,
 ) -> CommandResult:
     """A command over the workspace. It can be made again after a crash: nothing but its import touches the tree."""
     world = run.world
@@ -59,7 +93,7 @@ async def _taken_over(
     if not writes or result.timed_out:
         slot.append("command.dropped", {"why": "it is not declared to write", "paths": list(paths[:LISTED])})
         return replace(result, changed=paths[:LISTED])
-    allowed = [path for path in paths if not guarded(path)]
+    allowed = [path for path in paths if not guarded(path) and run.options.covers(path)]
     imported = await run.world.bring_in(await layer.work(allowed), slot.key)
     if imported.ok:
         return replace(result, changed=tuple(allowed))

@@ -11,34 +11,33 @@ their own, so that a crash in the second try does not pay for the first one agai
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Limited, Observer, Usage
 from interlock.contracts import Outcome, Reason
 from interlock.documents import stamp
 from interlock.engine import brief
 from interlock.engine.budget import Budget, usage_in
+from interlock.engine.clusters import at_once, given_up, in_turn, seated, through
 from interlock.engine.examination import SHOWN_OF_PATCH, Examiner
 from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
 from interlock.engine.model import Dispatch, Kind, Quoted, Report
-from interlock.engine.places import given_up
-from interlock.engine.plan import Plan, Preview, Try, make_plan
+from interlock.engine.plan import DispatchPlan, Preview, Try, make_plan
 from interlock.engine.prompts import worded
+from interlock.engine.recording import Recording, Slot
 from interlock.engine.recovery import Cut, Ground, cut_short, open_ground
-from interlock.engine.retry import Move, Used, delay_s, next_move, wait_s
-from interlock.engine.slot import Slot
-from interlock.engine.turns import at_once, in_turn
+from interlock.engine.retry import AfterTry, Used, delay_s, next_move, wait_s
 from interlock.engine.words import Words, read_words, rendered, unheard
 from interlock.engine.world import Imported, Layer, redacted
 from interlock.workspace import Exit
-
-if TYPE_CHECKING:
-    from interlock.engine.run import Run
 
 NOTICED = "Noticed about the work: weigh it"
 MOST_NOTICED = 40
@@ -64,8 +63,9 @@ class Tried:
 
 
 class Dispatcher:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Recording) -> None:
         self._run = run
+        self._seats: tuple[asyncio.Semaphore, ...] = (asyncio.Semaphore(run.at_once),)
         self._world = run.world
         self.examiner = Examiner(run)
         self._budget = Budget(run.journal.lines, usd=run.options.budget_usd, tokens=run.options.budget_tokens)
@@ -74,7 +74,30 @@ class Dispatcher:
         self._findings = dict[str, tuple[str, ...]]()
         """By key: what was noticed about accepted work that its judges are to know."""
 
-    async def perform(self, spec: Dispatch, slot: Slot) -> Report:
+    def for_called(self, run: Recording) -> Dispatcher:
+        """That of a playbook which is called: one budget, and judges of either are told what was noticed in both."""
+        inner = copy(self)
+        inner._run, inner._world, inner.examiner = run, run.world, Examiner(run)
+        inner._unfinished = {}
+        if run.at_once < self._run.at_once:  # first a seat among its own, so that none of the others is kept idle
+            inner._seats = (asyncio.Semaphore(run.at_once), *self._seats)
+        return inner
+
+    async def dispatch(self, spec: Dispatch) -> Report:
+        """What is proven about one call of one agent, recorded or made now."""
+        slot = self._run.recall(spec.name, spec.parts())
+        if slot.recorded:
+            report = Report.from_json(slot.value(), self._world.records.objects.get)
+            self._remember(report)
+        else:
+            async with AsyncExitStack() as seats:
+                for limit in self._seats:
+                    await seats.enter_async_context(seated(limit))
+                report = await self._perform(spec, slot)
+        through()
+        return report
+
+    async def _perform(self, spec: Dispatch, slot: Slot) -> Report:
         """Call the agent, with the repeats that the playbook allows, and record the one outcome."""
         run = self._run
         run.stop_here(slot.key, "dispatch", lambda: Preview.of(self._plan(spec, slot, "(at the start)")))
@@ -86,13 +109,13 @@ class Dispatcher:
             return await self._import_and_settle(plan, *known)
         return await self._tries(plan)
 
-    def remember(self, report: Report) -> None:
+    def _remember(self, report: Report) -> None:
         """A later attempt of the same agent is told what this one did in vain, and judges what was noticed about it."""
         self._unfinished[report.member] = report.unfinished
         if report.accepted and (noticed := report.noticed):
             self._findings[report.key] = noticed
 
-    async def _tries(self, plan: Plan) -> Report:
+    async def _tries(self, plan: DispatchPlan) -> Report:
         ground = await open_ground(self._run, plan, partial(self._recall, plan))
         try:
             return await self._until_end(plan, ground)
@@ -100,7 +123,7 @@ class Dispatcher:
             await ground.layer.rest()
             raise
 
-    async def _until_end(self, plan: Plan, ground: Ground) -> Report:
+    async def _until_end(self, plan: DispatchPlan, ground: Ground) -> Report:
         """Call until the table of repeats says that it is the end."""
         allowed = plan.spec.retries or self._run.playbook.retries
         past = plan.slot.intents("dispatch.try")
@@ -114,8 +137,8 @@ class Dispatcher:
             cost = self._budget.settle(plan.slot.key, report.usage, exhausted=tried.exhausted)
             report = replace(report, usage=cost) if tried.exhausted else report
             waits = tried.limited is not None or tried.exhausted
-            move = Move.WAIT if waits else next_move(report.outcome, report.reason, used, allowed)
-            if move is Move.END:
+            move = AfterTry.WAIT if waits else next_move(report.outcome, report.reason, used, allowed)
+            if move is AfterTry.END:
                 if past or used.total or waited:
                     report = replace(report, usage=usage.plus(report.usage or Usage()))
                 facts = self._end_facts(tried.trial, report, tried.answer_bytes)
@@ -129,28 +152,36 @@ class Dispatcher:
                 delay = 0.0  # it goes on with its session, as soon as there is a new share for it
             else:
                 failure = failure_context(report)
-                delay = delay_s(used) if move is Move.REPEAT else 0.0
+                delay = delay_s(used) if move is AfterTry.REPEAT else 0.0
             used = used.after(move)
             self._record_try(plan, report, move, used, failure, delay or 0.0, exhausted=tried.exhausted)
             if tried.exhausted:
                 ground.cut = cut_short(self._run, plan, self._last_start(plan))
             if delay is None:
-                self._run.pause(f"{plan.bound.runner}: {report.detail}; resume goes on when its limit has passed")
+                self._run.park(f"{plan.bound.runner}: {report.detail}; resume goes on when its limit has passed")
             self._check_budget()
             if delay:
-                async with given_up():  # the place for an agent is free for others meanwhile
+                async with given_up():  # the seat is free for others meanwhile
                     await self._world.sleep(delay)
 
     def _wait_for(self, limited: Limited, waited: list[float]) -> float | None:
         return wait_s(limited.reset_s, len(waited), sum(waited), self._run.options.rate_limit_wait_s)
 
-    def _last_start(self, plan: Plan) -> Line:
+    def _last_start(self, plan: DispatchPlan) -> Line:
         start = plan.slot.intent("dispatch.start")
         assert start is not None
         return start
 
     def _record_try(
-        self, plan: Plan, report: Report, move: Move, used: Used, failure: str, delay: float, *, exhausted: bool
+        self,
+        plan: DispatchPlan,
+        report: Report,
+        move: AfterTry,
+        used: Used,
+        failure: str,
+        delay: float,
+        *,
+        exhausted: bool,
     ) -> None:
         plan.slot.append(
             "dispatch.try",
@@ -171,14 +202,14 @@ class Dispatcher:
             attempt=report.attempt,
         )
 
-    def _importing(self, plan: Plan) -> tuple[Report, dict[str, Any]] | None:
+    def _importing(self, plan: DispatchPlan) -> tuple[Report, dict[str, Any]] | None:
         """What a process that died while importing had found: the agent's work is done and judged."""
         line, start = plan.slot.intent("dispatch.importing"), plan.slot.intent("dispatch.start")
         if line is None or start is None or line.seq < start.seq:
             return None
         return Report.from_json(line.data["report"], self._world.records.objects.get), line.data["facts"]
 
-    async def _import_and_settle(self, plan: Plan, report: Report, facts: dict[str, Any]) -> Report:
+    async def _import_and_settle(self, plan: DispatchPlan, report: Report, facts: dict[str, Any]) -> Report:
         """Bring in what counts, after the members declared before this one, and record the end."""
         paths = to_import(report)
         if paths or report.ignored:
@@ -188,7 +219,7 @@ class Dispatcher:
             async with in_turn():
                 self._run.effect()
                 report = await self._bring_in(plan, report, paths)
-        self.remember(report)
+        self._remember(report)
         if report.accepted and (noticed := report.noticed):
             plan.slot.append("work.noticed", {"what": list(noticed), "by": report.member}, agent=report.agent)
         value = report.to_json()
@@ -199,7 +230,7 @@ class Dispatcher:
             await layer.close()
         return report
 
-    async def _bring_in(self, plan: Plan, report: Report, paths: tuple[str, ...]) -> Report:
+    async def _bring_in(self, plan: DispatchPlan, report: Report, paths: tuple[str, ...]) -> Report:
         world = self._world
         imported = await world.bring_in(only(report.work, paths), plan.spec.name) if paths else Imported()
         if not imported.ok:
@@ -223,7 +254,7 @@ class Dispatcher:
             plan.slot.append("dispatch.came_along", {"ignored": dict(report.ignored)}, agent=plan.spec.agent)
         return report
 
-    async def _one_try(self, plan: Plan, ground: Ground, used: Used, failure: str) -> Tried:
+    async def _one_try(self, plan: DispatchPlan, ground: Ground, used: Used, failure: str) -> Tried:
         if (cut := ground.taken_cut()) is not None and cut.ended is not None:
             plan.slot.append("dispatch.recalled", {"code": cut.ended.code, "ended": stamp(cut.at)})
             request = self._request(plan, ground.layer, "", cut.attempt, cut.marker, "")
@@ -235,7 +266,7 @@ class Dispatcher:
         exit_ = await self._world.call(plan.bound, trial.request, self._observer(plan))
         return await self._examined(trial, exit_)
 
-    async def _recall(self, plan: Plan, layer: Layer, start: Line, ended: Exit) -> AgentExit | None:
+    async def _recall(self, plan: DispatchPlan, layer: Layer, start: Line, ended: Exit) -> AgentExit | None:
         request = self._request(plan, layer, "", start.attempt or plan.spec.attempt, start.data["marker"], "")
         return await self._world.recall(plan.bound, request, ended)
 
@@ -246,7 +277,7 @@ class Dispatcher:
         limited = exit_.limited if not report.ok else None
         return Tried(trial, report, size, limited, exit_.exhausted and not report.ok)
 
-    def _start(self, plan: Plan, ground: Ground, used: Used, failure: str, cut: Cut | None) -> Try:
+    def _start(self, plan: DispatchPlan, ground: Ground, used: Used, failure: str, cut: Cut | None) -> Try:
         """Record the start; when this returns, the agent may be called."""
         run, world, slot, spec = self._run, self._world, plan.slot, plan.spec
         number = len(slot.intents("dispatch.try")) + 1
@@ -299,7 +330,7 @@ class Dispatcher:
         request = replace(request, timeout_s=timeout_s, allowance=share, resume=session or None)
         return Try(plan, used, ground.layer, ground.baseline, request, started)
 
-    def _words(self, plan: Plan) -> tuple[Words, ...]:
+    def _words(self, plan: DispatchPlan) -> tuple[Words, ...]:
         """What people said that concerns this call: the same for all its tries."""
         if (first := next(iter(plan.slot.intents("dispatch.start")), None)) is not None:
             return read_words(first.data.get("heard", ()))
@@ -312,7 +343,9 @@ class Dispatcher:
         noticed = dict.fromkeys(text for key in sorted(self._findings) for text in self._findings[key])
         return Quoted(NOTICED, "\n".join(list(noticed)[:MOST_NOTICED])) if noticed else None
 
-    def _request(self, plan: Plan, layer: Layer, text: str, attempt: int, marker: str, token: str) -> AgentRequest:
+    def _request(
+        self, plan: DispatchPlan, layer: Layer, text: str, attempt: int, marker: str, token: str
+    ) -> AgentRequest:
         world, spec = self._world, plan.spec
         return AgentRequest(
             run_id=plan.identity.run_id,
@@ -340,7 +373,7 @@ class Dispatcher:
             contract=spec.contract,
         )
 
-    def _observer(self, plan: Plan) -> Observer:
+    def _observer(self, plan: DispatchPlan) -> Observer:
         def observe(news: AgentNews) -> None:
             if event := JOURNALED_NEWS.get(news.kind):
                 plan.slot.append(event, dict(news.data), agent=plan.spec.agent)
@@ -371,7 +404,7 @@ class Dispatcher:
             **usage_facts(report.usage),
         }
 
-    def _plan(self, spec: Dispatch, slot: Slot, session: str) -> Plan:
+    def _plan(self, spec: Dispatch, slot: Slot, session: str) -> DispatchPlan:
         run = self._run
         spec = replace(spec, task=worded(run.playbook, spec.task, self._world.documents))
         return make_plan(spec, slot, self._world.bind(spec.agent), run.identity, run.options, session=session)
@@ -387,8 +420,13 @@ class Dispatcher:
                 return session
 
     def _check_budget(self) -> None:
-        if self._budget.reached:
-            self._run.wait_for_budget(self._budget.reached, self._budget.facts())
+        """Park the run when its money is used up (EN-45)."""
+        if not self._budget.reached:
+            return
+        run, usd = self._run, self._run.options.budget_usd
+        more = f" --budget {2 * usd:g}" if usd is not None else ""
+        advice = f"; go on with: interlock resume {run.identity.run_id}{more}"
+        run.park(self._budget.reached, facts=self._budget.facts(), advice=advice)
 
 
 def failure_context(report: Report) -> str:

@@ -15,13 +15,13 @@ from interlock.engine.journal import Journal, MemoryMedium, stamp_now
 from interlock.engine.keys import sha256
 from interlock.engine.lifecycle import ended_as
 from interlock.engine.playing import Finished, play
-from interlock.engine.run import Run
+from interlock.engine.recording import Recording
 from interlock.engine.runs import Setup
 from interlock.engine.simulation import MemoryDocuments, MemoryRecords, MemoryTree
 from interlock.engine.world import Documents, World
 
 
-class Overlay:
+class OverlaidDocuments:
     """The documents of the workspace, with writes that stay in memory."""
 
     def __init__(self, below: Documents) -> None:
@@ -107,11 +107,11 @@ async def dry_run(root: Path, setup: Setup, playbook: Playbook, inputs: Any) -> 
         medium = MemoryMedium()
         genesis = sha256(identity_bytes(identity))
     world: Any = setup.world(folder, playbook, inputs)
-    world.documents = Overlay(world.documents)
+    world.documents = OverlaidDocuments(world.documents)
     world.records = OverlayRecords(folder)
     journal = Journal(medium, run_id=identity.run_id, genesis=genesis, clock=stamp_now, held=last is None)
     options = replace(setup.options(playbook), stop_before_work=True, flags={"no_preflight": True})
-    finished = await play(Run(playbook, identity, journal, _typed(world), options=options))
+    finished = await play(Recording(playbook, identity, journal, _typed(world), options=options))
     return replace(finished, run_id=last.identity.run_id if last else None)
 
 

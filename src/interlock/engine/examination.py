@@ -24,13 +24,12 @@ from interlock.contracts import (
     why_no_change,
 )
 from interlock.engine.model import Kind, Report
-from interlock.engine.plan import Plan, Try
+from interlock.engine.plan import DispatchPlan, Try
 from interlock.engine.world import redacted
 from interlock.workspace import ChangeKind, Found, Scope
 
 if TYPE_CHECKING:
-    from interlock.engine.run import Run
-    from interlock.engine.slot import Slot
+    from interlock.engine.recording import Recording, Slot
 
 READ_OF_ANSWER = 1_000_000
 """Bytes at the end of an answer in which its verdict is looked for."""
@@ -48,7 +47,7 @@ BYPRODUCTS = Scope(
 
 
 @dataclass(frozen=True)
-class Sorted:
+class SortedChanges:
     """The changes of one dispatch, each in exactly one place (EN-35)."""
 
     mine: tuple[str, ...] = ()
@@ -63,7 +62,9 @@ class Sorted:
     """Caches that the project does not ignore; nobody misses them."""
 
 
-def sort_changes(found: Found, *, covers: Callable[[str], bool], is_state: Callable[[str], bool], kind: Kind) -> Sorted:
+def sort_changes(
+    found: Found, *, covers: Callable[[str], bool], is_state: Callable[[str], bool], kind: Kind
+) -> SortedChanges:
     """Whose is what, in what a layer holds. Pure."""
     mine, foreign, violations, dropped, byproducts = [], [], [], [], []
     for change in found.changes:
@@ -78,7 +79,7 @@ def sort_changes(found: Found, *, covers: Callable[[str], bool], is_state: Calla
             dropped.append(path)
         else:
             violations.append(path)
-    return Sorted(tuple(mine), tuple(foreign), tuple(violations), tuple(dropped), tuple(byproducts))
+    return SortedChanges(tuple(mine), tuple(foreign), tuple(violations), tuple(dropped), tuple(byproducts))
 
 
 def decides_checks(path: str) -> bool:
@@ -95,7 +96,7 @@ class KeptAnswer:
 
 
 class Examiner:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Recording) -> None:
         self._run = run
         self._world = run.world
 
@@ -179,7 +180,7 @@ class Examiner:
         )
         return report, kept.size
 
-    def _answer(self, plan: Plan, exit_: AgentExit, message: str) -> Answer:
+    def _answer(self, plan: DispatchPlan, exit_: AgentExit, message: str) -> Answer:
         """What the agent said, in the form that its contract asks for."""
         return parse_answer(
             plan.spec.contract.answer,
@@ -193,11 +194,11 @@ class Examiner:
             fault=(exit_.fault.reason, self._world.redact(exit_.fault.text)) if exit_.fault else None,
         )
 
-    def _is_planted(self, plan: Plan, path: str) -> bool:
+    def _is_planted(self, plan: DispatchPlan, path: str) -> bool:
         """Whether something that the project ignores is still not to be changed: it steers agents and tools."""
         return plan.writes_code and self._run.guarded(path) and not plan.scope.covers(path.rstrip("/"))
 
-    async def _keep_outside(self, trial: Try, changes: Sorted, violations: Sequence[str], found: Found) -> bytes:
+    async def _keep_outside(self, trial: Try, changes: SortedChanges, violations: Sequence[str], found: Found) -> bytes:
         """Keep what was out of bounds as a patch, take it out of the layer, and say it; returns the patch."""
         slot, layer, by = trial.plan.slot, trial.layer, trial.plan.spec.name
         if found.repository:

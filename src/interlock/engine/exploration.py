@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from interlock.agents.runner import AgentRequest
-from interlock.contracts import Contract, Evidence
-from interlock.engine.journal import verify
+from interlock.contracts import Evidence
+from interlock.engine.deviations import (
+    CRASH,
+    PEOPLES_FILE,
+    PEOPLES_WORDS,
+    STANDARD,
+    AnyDeviation,
+    CommandDeviation,
+    Commanded,
+    Deviation,
+    Gate,
+    GateDeviation,
+    Occasion,
+    contract_of,
+    fits,
+    same,
+)
+from interlock.engine.journal import Line, check_line, read_lines
 from interlock.engine.keys import sha256
-from interlock.engine.model import Status
+from interlock.engine.model import CommandResult, Status
+from interlock.engine.moments import Moment, is_quiet
 from interlock.engine.objects import unpack
 from interlock.engine.options import Options
 from interlock.engine.playing import Finished
-from interlock.engine.simulated_repository import Trouble
+from interlock.engine.recording import Recording
 from interlock.engine.simulation import Act, Agent, Crash, Simulation, best
-
-
-@dataclass(frozen=True)
-class Deviation:
-    """Something other than the best that an agent can do at one call."""
-
-    name: str
-    act: Callable[[AgentRequest, Act], Act]
-    """From the request and the best act to the deviating one."""
-    fits: Callable[[AgentRequest], bool] = lambda _request: True
-
-
-CRASH = Deviation("crash", lambda _request, act: replace(act, crash=True))
+from interlock.engine.world import CommandCall
+from interlock.errors import JournalDamaged
 
 
 @dataclass(frozen=True)
@@ -41,88 +47,12 @@ class Played:
     schedule: Mapping[int, str]
     finished: Finished
     simulation: Simulation
+    occasions: Sequence[Occasion] = ()
+    """What the numbers of a schedule count."""
 
-
-def hung(request: AgentRequest, act: Act) -> Act:
-    return replace(act, seconds=request.timeout_s + request.partial_grace_s + 60)
-
-
-PEOPLES_FILE, PEOPLES_WORDS = "people/notes.txt", "by a person\n"
-
-
-def interfered(request: AgentRequest, act: Act) -> Act:
-    """A person works on meanwhile: on a file of their own, and on one that the agent writes too."""
-    both = dict.fromkeys(list(act.files)[:1], PEOPLES_WORDS)
-    return replace(act, people={**act.people, PEOPLES_FILE: PEOPLES_WORDS, **both})
-
-
-STANDARD: tuple[Deviation, ...] = (
-    Deviation("says nothing", lambda _request, act: replace(act, message="", result=None)),
-    Deviation("dies", lambda _request, act: replace(act, code=-9, message="", files={})),
-    Deviation("hangs", hung),
-    Deviation("cannot be started", lambda _request, act: replace(act, spawn_error="no such program")),
-    Deviation("writes outside", lambda _request, act: replace(act, files={**act.files, "outside.txt": "x"})),
-    Deviation("lies", lambda _request, act: replace(act, files={})),
-    Deviation("a person works on", interfered),
-)
-"""What any agent can do wrong, and what people do meanwhile, whatever the playbook."""
-
-
-def befallen(trouble: Trouble) -> Deviation:
-    return Deviation(trouble.value, lambda _request, act: replace(act, befalls=trouble))
-
-
-TROUBLES: tuple[Deviation, ...] = tuple(map(befallen, Trouble))
-"""What happens to the user's repository while an agent works, for playbooks that use it."""
-
-
-def contract_of(request: AgentRequest) -> Contract:
-    return request.contract or Contract()
-
-
-RED = {"command": "make test", "exit": 1, "summary": "1 failed"}
-WEAKENED_TEST = "tests/test_existing.py"
-
-
-def against_its_evidence(request: AgentRequest, act: Act) -> Act:
-    """The same verdict, and behind it a command that failed: in the answer's data, and in every document."""
-    line = f"\n- `{RED['command']}`: exit {RED['exit']}\n"
-    files = {path: _with_red(path, text, line) for path, text in act.files.items()}
-    message = act.message
-    if (start := message.find("{")) >= 0:
-        data, end = json.JSONDecoder().raw_decode(message, start)
-        evidence = data.get("evidence") if isinstance(data.get("evidence"), dict) else {}
-        message = (
-            message[:start] + json.dumps({**data, "evidence": {**evidence, "verification": [RED]}}) + message[end:]
-        )
-    return replace(act, message=message, files=files)
-
-
-def _with_red(path: str, text: str | bytes | None, line: str) -> str | bytes | None:
-    if not isinstance(text, str) or not path.endswith((".md", ".yaml")):
-        return text
-    return text + (line if path.endswith(".md") else f"checks:\n- {json.dumps(RED)}\n")
-
-
-def only_its_documents(request: AgentRequest, act: Act) -> Act:
-    owed = {artifact.path for artifact in contract_of(request).artifacts}
-    return replace(act, files={path: text for path, text in act.files.items() if path in owed})
-
-
-LIARS: tuple[Deviation, ...] = (
-    Deviation(
-        "passes against its own evidence",
-        against_its_evidence,
-        fits=lambda request: contract_of(request).claim is not None,
-    ),
-    Deviation("changes nothing", only_its_documents, fits=lambda request: contract_of(request).must_change),
-    Deviation(
-        "weakens tests",
-        lambda _request, act: replace(act, files={**act.files, WEAKENED_TEST: "@pytest.mark.skip\n"}),
-        fits=lambda request: contract_of(request).must_change,
-    ),
-)
-"""Agents that want to be believed, whatever the playbook."""
+    @property
+    def crashed(self) -> bool:
+        return CRASH.name in self.schedule.values()
 
 
 @dataclass(frozen=True)
@@ -134,11 +64,20 @@ class Invariant:
     """Why it does not hold there, or None."""
 
 
+# Paths have their beginnings in common.
+_checked = lru_cache(maxsize=4096)(check_line)
+
+
 def chain_is_whole(played: Played) -> str | None:
     medium, identity = played.simulation.medium, played.simulation.world.records.identity
     if identity is None:
         return None
-    return "; ".join(verify(medium.load(), genesis=sha256(identity), name=medium.name)) or None
+    try:
+        for _ in read_lines(medium.load(), genesis=sha256(identity), name=medium.name, check=_checked):
+            pass
+    except JournalDamaged as damage:
+        return damage.what
+    return None
 
 
 def paid_once(played: Played) -> str | None:
@@ -224,12 +163,30 @@ def with_whole_lines(simulation: Simulation) -> Simulation:
     return seen
 
 
+PERSON = "a person"
+"""Who answers at the gates of a rehearsal."""
+
+
+def decided_by_people(played: Played) -> str | None:
+    """A gate is passed by what a person said there, and each answer passes it once."""
+    decided = [line for line in played.simulation.lines if line.event == "gate.decided"]
+    alone = [str(line.key) for line in decided if line.data["who"] != PERSON]
+    asked = sum(isinstance(occasion, Gate) for occasion in played.occasions)
+    if alone:
+        return f"nobody was asked at {alone[0]}"
+    return f"{len(decided)} gates passed, {asked} answers given" if len(decided) > asked else None
+
+
+GATES = Invariant("no gate is passed without a person", decided_by_people)
+"""For a rehearsal in which a person answers at the gates."""
+
+
 @dataclass(frozen=True)
 class Rehearsal:
-    """How a playbook is rehearsed: its setting, what its agents can do wrong, and what must hold all the same."""
+    """How a playbook is rehearsed: its setting, what can go otherwise than well, and what must hold all the same."""
 
     make: Callable[[Agent, Options], Simulation]
-    deviations: tuple[Deviation, ...] = STANDARD
+    deviations: tuple[AnyDeviation, ...] = STANDARD
     invariants: tuple[Invariant, ...] = ALWAYS
     most: int = 2
     """Deviations in one run, up to which every combination is played."""
@@ -237,6 +194,10 @@ class Rehearsal:
     """What an agent does where it does not deviate."""
     longest: int | None = None
     """Calls that no path can need; one that makes more is cut off there, and `ENDS` complains."""
+    answers: bool = False
+    """A person answers at the gates, with the first choice where they do not deviate; else a path ends there."""
+    unreached: Callable[[], Sequence[str]] = lambda: ()
+    """What no path came to so far, of all that some path must come to."""
 
     def paths(
         self, options: Options, *, most: int | None = None, sample_of: Callable[[Mapping[int, str]], bool] | None = None
@@ -249,6 +210,7 @@ class Rehearsal:
             base=self.base,
             sample_of=sample_of,
             longest=self.longest,
+            answers=self.answers,
         )
 
     def broken(self, played: Played) -> list[str]:
@@ -257,37 +219,48 @@ class Rehearsal:
         found = ((invariant.name, invariant.broken(whole)) for invariant in self.invariants)
         return [f"{name}: {why} (deviations: {played.schedule or 'none'})" for name, why in found if why is not None]
 
+    def left_out(self) -> list[str]:
+        """What all paths together should have come to and did not, as sentences; for after the last of them."""
+        return [f"everything is reached: no path came to {place}" for place in self.unreached()]
+
 
 def explore(
     make: Callable[[Agent], Simulation],
-    deviations: Sequence[Deviation],
+    deviations: Sequence[AnyDeviation],
     *,
     most: int,
     crashes: bool = True,
     base: Agent = best,
     sample_of: Callable[[Mapping[int, str]], bool] | None = None,
     longest: int | None = None,
+    answers: bool = False,
 ) -> Iterator[Played]:
     """Every run with at most `most` deviations, each once.
 
-    A schedule says at which call (counted over the whole run) which deviation happens. From each explored run the
-    next ones follow by deviating once more, at a later call that this run really made.
+    A schedule says at which occasion (counted over the whole run) which deviation happens. Calls of agents are
+    occasions; commands and gates are where there is a deviation for them. From each explored run the next ones follow
+    by deviating once more, at a later occasion that this run really came to.
     """
-    pending: list[dict[int, str]] = [{}]
+    pending: list[tuple[dict[int, str], Moment | None, Sequence[Occasion]]] = [({}, None, ())]
     known = (*deviations, CRASH) if crashes else tuple(deviations)
     by_name = {deviation.name: deviation for deviation in known}
     while pending:
-        schedule = pending.pop()
-        played = _play(make, by_name, schedule, base, longest)
+        schedule, moment, before = pending.pop()
+        path = _Path(by_name, schedule, base, longest, answers)
+        played = path.play(make, moment, before, keeps=len(schedule) < most)
         yield played
         if len(schedule) >= most:
             continue
-        calls = played.simulation.world.calls
-        for number in range(max(schedule, default=-1) + 1, len(calls)):
+        moments = [moment, *path.moments]
+        for number in range(max(schedule, default=-1) + 1, len(played.occasions)):
+            while len(moments) > 1 and moments[1] is not None and moments[1].occasions <= number:
+                del moments[0]
             for deviation in known:
                 further = {**schedule, number: deviation.name}
-                if deviation.fits(calls[number]) and (sample_of is None or len(further) < most or sample_of(further)):
-                    pending.append(further)
+                if fits(deviation, played.occasions[number]) and (
+                    sample_of is None or len(further) < most or sample_of(further)
+                ):
+                    pending.append((further, moments[0], played.occasions))
 
 
 POINTS_PER_CALL = 200
@@ -298,28 +271,85 @@ class Endless(Crash):
     """The path has made more calls than it can need."""
 
 
-def _play(
-    make: Callable[[Agent], Simulation],
-    by_name: Mapping[str, Deviation],
-    schedule: Mapping[int, str],
-    base: Agent,
-    longest: int | None,
-) -> Played:
-    def agent(request: AgentRequest) -> Act:
-        name = schedule.get(len(simulation.world.calls) - 1)
-        return by_name[name].act(request, base(request)) if name else base(request)
+class _Path:
+    """One run that deviates where its schedule says."""
 
-    points = itertools.count(1)
+    def __init__(
+        self,
+        by_name: Mapping[str, AnyDeviation],
+        schedule: Mapping[int, str],
+        base: Agent,
+        longest: int | None,
+        answers: bool,
+    ) -> None:
+        self._by_name = by_name
+        self._schedule = schedule
+        self._base = base
+        self._longest = longest
+        self._answers = answers
+        self._lasting = {number for number, name in schedule.items() if by_name[name].lasting}
+        self._occasions: list[Occasion] = []
+        self.moments: list[Moment] = []
+        """Where paths can begin that deviate from this one later."""
 
-    def brake(_point: str) -> None:
-        if longest is not None and (len(simulation.world.calls) > longest or next(points) > longest * POINTS_PER_CALL):
-            raise Endless
+    def play(
+        self, make: Callable[[Agent], Simulation], moment: Moment | None, before: Sequence[Occasion], *, keeps: bool
+    ) -> Played:
+        """Play it, from where an earlier path was at that moment; `before` are the occasions of that one."""
+        simulation = make(self._agent)
+        if moment is not None:
+            moment.goes_on(simulation)
+            self._occasions += before[: moment.occasions]
+        if keeps:
+            simulation.watch = lambda line, recording: self._keep(simulation, line, recording)
+        if any(isinstance(deviation, CommandDeviation) for deviation in self._by_name.values()):
+            simulation.world.result_of = self._command(simulation.world.result_of)
+        points, longest = itertools.count(1), self._longest
 
-    simulation = make(agent)
-    while True:
-        try:
-            return Played(schedule, simulation.go(tripwire=brake), simulation)
-        except Endless:
-            return Played(schedule, Finished(Status.INTERRUPTED, f"no end after {longest} calls"), simulation)
-        except Crash:
-            continue
+        def brake(_point: str) -> None:
+            if longest is not None and (
+                len(simulation.world.calls) > longest or next(points) > longest * POINTS_PER_CALL
+            ):
+                raise Endless
+
+        while True:
+            try:
+                finished = simulation.go(tripwire=brake)
+            except Endless:
+                finished = Finished(Status.INTERRUPTED, f"no end after {longest} calls")
+            except Crash:
+                continue
+            if finished.gate is None or not self._answers:
+                return Played(self._schedule, finished, simulation, self._occasions)
+            simulation.decide(self._answer(finished.gate), who=PERSON)
+
+    def _keep(self, simulation: Simulation, line: Line, recording: Recording) -> None:
+        if is_quiet(line, recording):
+            self.moments.append(Moment.of(simulation, len(self._occasions)))
+
+    def _comes(self, occasion: Occasion) -> AnyDeviation | None:
+        """What happens at the next occasion instead of the best."""
+        number = len(self._occasions)
+        self._occasions.append(occasion)
+        name = self._schedule.get(number)
+        if name is None and self._lasting:
+            before = [one for one in self._lasting if one < number and same(self._occasions[one], occasion)]
+            name = self._schedule[max(before)] if before else None
+        return self._by_name[name] if name is not None else None
+
+    def _agent(self, request: AgentRequest) -> Act:
+        deviation, act = self._comes(request), self._base(request)
+        return deviation.act(request, act) if isinstance(deviation, Deviation) else act
+
+    def _command(self, passing: Callable[[CommandCall], CommandResult]) -> Callable[[CommandCall], CommandResult]:
+        def result_of(call: CommandCall) -> CommandResult:
+            command = Commanded(call, len(self._occasions))
+            deviation, result = self._comes(command), passing(call)
+            return deviation.act(command, result) if isinstance(deviation, CommandDeviation) else result
+
+        return result_of
+
+    def _answer(self, opened: Mapping[str, object]) -> str:
+        gate = Gate.of(opened, len(self._occasions))
+        deviation, first = self._comes(gate), gate.choices[0]
+        return deviation.act(gate, first) if isinstance(deviation, GateDeviation) else first

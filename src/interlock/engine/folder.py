@@ -346,7 +346,7 @@ def unused(path: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownRun:
     """A run that this workspace has."""
 
     folder: RunFolder
@@ -358,12 +358,12 @@ class Known:
         return self.identity.order, self.identity.started_at, self.identity.run_id
 
 
-def known_runs(root: Path) -> list[Known]:
+def known_runs(root: Path) -> list[KnownRun]:
     """All runs of a workspace, oldest first; folders without a readable ``run.json`` are no runs."""
     found = []
     for folder in run_folders(root):
         with suppress(DocumentInvalid, Refused):
-            found.append(Known(folder, folder.identity()))
+            found.append(KnownRun(folder, folder.identity()))
     return sorted(found, key=lambda known: known.place)
 
 
@@ -390,7 +390,7 @@ def run_folders(root: Path) -> list[RunFolder]:
         raise WorkspaceFailed.of(error, "the runs of this workspace cannot be listed", where=str(runs)) from error
 
 
-def last_run(root: Path, playbook: str, key: str) -> Known | None:
+def last_run(root: Path, playbook: str, key: str) -> KnownRun | None:
     """The run of this playbook and key that began last."""
     runs = [k for k in known_runs(root) if k.identity.playbook == playbook and k.identity.key == key]
     return runs[-1] if runs else None
@@ -401,11 +401,11 @@ def next_order(root: Path) -> int:
     return 1 + max((known.identity.order for known in known_runs(root)), default=0)
 
 
-def find_run(root: Path, name: str) -> Known:
+def find_run(root: Path, name: str) -> KnownRun:
     """The run that a person means: its id, an unambiguous beginning of it, or ``latest``."""
     for folder in run_folders(root):
         if folder.run_id == name:
-            return Known(folder, folder.identity())  # or says what is wrong with it
+            return KnownRun(folder, folder.identity())  # or says what is wrong with it
     runs = known_runs(root)
     if not runs:
         raise Refused(

@@ -29,6 +29,8 @@ class Identity:
     nobody counted."""
     before: Sequence[str] = ()
     """All runs that it goes on from, the nearest first."""
+    source: Mapping[str, Any] | None = None
+    """Where the playbook was found, with the digests of its files; not in runs that began when nobody noted it."""
 
     @classmethod
     def of(cls, playbook: Playbook, inputs: Any, *, caps: Mapping[str, int] | None = None, **more: Any) -> Self:
@@ -38,6 +40,7 @@ class Identity:
             key=playbook.key(inputs),
             inputs=playbook.inputs_json(inputs),
             caps=dict(playbook.caps if caps is None else caps),
+            source=asdict(playbook.source) if playbook.source else None,
             **more,
         )
 

@@ -173,7 +173,9 @@ class Journal:
         clock: Callable[[], str],
         held: bool = False,
         tripwire: Tripwire = no_tripwire,
+        known: Sequence[Line] | None = None,
     ) -> None:
+        """`known`: its lines, where whoever opens it has read them, and nobody else can write."""
         self.run_id = run_id
         self.tripwire = tripwire
         self._medium = medium
@@ -183,7 +185,8 @@ class Journal:
         self._genesis = genesis
         raw = medium.load()
         whole, torn = split_torn(raw)
-        self.lines: list[Line] = list(read_lines(whole, genesis=genesis, name=medium.name))
+        read = known if known is not None else read_lines(whole, genesis=genesis, name=medium.name)
+        self.lines: list[Line] = list(read)
         medium.confirm(self.lines, torn)
         self._head = self.lines[-1].hash if self.lines else genesis
         self._settled = Mark(len(self.lines), self._head)
@@ -333,11 +336,13 @@ def is_whole(line: bytes) -> bool:
         return False
 
 
-def read_lines(raw: bytes, *, genesis: str, name: str) -> Iterator[Line]:
+def read_lines(
+    raw: bytes, *, genesis: str, name: str, check: Callable[[bytes, int, str, str], Line] | None = None
+) -> Iterator[Line]:
     """The lines of a journal, each checked against the chain; the first damage raises."""
-    prev = genesis
+    prev, check = genesis, check or check_line
     for number, text in enumerate(raw.removesuffix(b"\n").split(b"\n") if raw else (), start=1):
-        line = check_line(text, number, prev, name)
+        line = check(text, number, prev, name)
         prev = line.hash
         yield line
 

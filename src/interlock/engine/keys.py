@@ -107,11 +107,15 @@ class Keys:
                 found=f"{_size(scope) + _size(name)} bytes",
                 remedy="Give what is named so (a task, an item, an agent) a shorter name.",
             )
-        base = scope if scope and scope.rpartition("/")[2] == name else f"{scope}/{name}" if scope else name
-        count = self._uses.get(base, 0) + 1
-        self._uses[base] = count
-        key = f"{base}#{count}"
+        key = self.coming(scope, name)
+        base, _, count = key.rpartition("#")
+        self._uses[base] = int(count)
         if key in self._issued:
             raise EngineFault(f"key {key!r} was given out twice", where=key)
         self._issued.add(key)
         return key
+
+    def coming(self, scope: str, name: str) -> str:
+        """The key that `next` would give."""
+        base = scope if scope and scope.rpartition("/")[2] == name else f"{scope}/{name}" if scope else name
+        return f"{base}#{self._uses.get(base, 0) + 1}"

@@ -168,22 +168,32 @@ def _is_unicode(text: str) -> bool:
 
 def unpack(value: Any, objects: Objects) -> Any:
     """The value again; objects are read only here."""
-    match value:
-        case {"$json": digest, **rest} if not rest:
-            return unpack(json.loads(objects.get(digest)), objects)
-        case {"$text": digest, **rest} if not rest:
-            return objects.get(digest).decode("utf-8", "surrogateescape")  # which earlier versions stored so
-        case {"$loose": digest, **rest} if not rest:
-            return objects.get(digest).decode("utf-8", "surrogatepass")
-        case {"$bytes": digest, **rest} if not rest:
-            return objects.get(digest)
-        case {"$base64": text, **rest} if not rest:
-            return base64.b64decode(text)
-        case {"$dict": packed, **rest} if not rest:
-            return {key: unpack(item, objects) for key, item in packed.items()}
-        case dict():
-            return {key: unpack(item, objects) for key, item in value.items()}
-        case list():
-            return [unpack(item, objects) for item in value]
+    kind = type(value)
+    if kind is dict:
+        if len(value) == 1 and (mark := next(iter(value)))[:1] == "$":
+            return _unpack_marked(mark, value, objects)
+        return {key: unpack(item, objects) if item and type(item) in _DEEP else item for key, item in value.items()}
+    if kind is list:
+        return [unpack(item, objects) for item in value]
+    return value
+
+
+_DEEP = (dict, list)
+
+
+def _unpack_marked(mark: str, value: dict[str, Any], objects: Objects) -> Any:
+    match mark:
+        case "$json":
+            return unpack(json.loads(objects.get(value[mark])), objects)
+        case "$text":
+            return objects.get(value[mark]).decode("utf-8", "surrogateescape")  # which earlier versions stored so
+        case "$loose":
+            return objects.get(value[mark]).decode("utf-8", "surrogatepass")
+        case "$bytes":
+            return objects.get(value[mark])
+        case "$base64":
+            return base64.b64decode(value[mark])
+        case "$dict":
+            return {key: unpack(item, objects) for key, item in value[mark].items()}
         case _:
-            return value
+            return {mark: unpack(value[mark], objects)}

@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from interlock.engine.folder import Known, RunFolder
+from interlock.engine.folder import KnownRun, RunFolder
 from interlock.engine.journal import Journal, Line, stamp_now
 from interlock.engine.lifecycle import ended_as
 from interlock.engine.model import Ending, GateDecision
 from interlock.engine.nesting import is_nested, only_people
 from interlock.engine.objects import Objects, pack
 from interlock.errors import Locked, Refused
-from interlock.telemetry import Waiting, standing, waiting_gate
+from interlock.telemetry import WaitingGate, standing, waiting_gate
 
 if TYPE_CHECKING:
     from interlock.engine.runs import Runs
@@ -36,7 +36,7 @@ def person() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
-async def decide(runs: Runs, name: str, choice: str, *, note: str = "", who: str | None = None) -> Waiting:
+async def decide(runs: Runs, name: str, choice: str, *, note: str = "", who: str | None = None) -> WaitingGate:
     """Record a person's decision where the run waits, or hand it to the process that works on the run.
 
     The state documents are brought up to date at once: the playbook is played up to its next piece of work.
@@ -89,7 +89,7 @@ async def cancel(runs: Runs, name: str, *, patience_s: float = PATIENCE_S) -> No
     raise Locked(f"run {identity.run_id} was asked to stop, but its process still works on it")
 
 
-def reopen_gate(runs: Runs, known: Known) -> Waiting | None:
+def reopen_gate(runs: Runs, known: KnownRun) -> WaitingGate | None:
     """The gate at which the run waits; opened anew when what it shows has changed (EN-29)."""
     waiting = waiting_gate(known.folder.lines())
     if waiting is None or all(runs.digest(path) == seen for path, seen in waiting.digests.items()):
@@ -139,7 +139,7 @@ def take_messages(folder: RunFolder, journal: Journal, digest_now: Callable[[str
 
 def check_decision(
     lines: Sequence[Line], choice: str, digest_now: Callable[[str], str], *, gate: str | None = None, run_id: str
-) -> Waiting:
+) -> WaitingGate:
     """The gate that this choice decides; `Refused` when it decides nothing."""
     waiting = waiting_gate(lines)
     if waiting is None or (gate is not None and waiting.key != gate):
@@ -168,7 +168,7 @@ def check_decision(
     return waiting
 
 
-def record_decision(journal: Journal, waiting: Waiting, decision: GateDecision, objects: Objects) -> Line:
+def record_decision(journal: Journal, waiting: WaitingGate, decision: GateDecision, objects: Objects) -> Line:
     """The line that lets the run leave its gate."""
     opened = next(line for line in reversed(journal.lines) if line.event == "gate.opened" and line.key == waiting.key)
     return journal.append(

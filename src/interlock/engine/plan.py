@@ -21,7 +21,7 @@ from interlock.workspace import Scope
 
 if TYPE_CHECKING:
     from interlock.engine.identity import Identity
-    from interlock.engine.slot import Slot
+    from interlock.engine.recording import Slot
 
 DEFAULT_TIMEOUT_S = 1800.0
 DOCUMENTS = (".md", ".rst", ".adoc")
@@ -35,7 +35,7 @@ def is_for_documents(pattern: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DispatchPlan:
     """What all tries of one dispatch share."""
 
     spec: Dispatch
@@ -85,19 +85,21 @@ class Plan:
         return brief.render(self.spec, heading, instructions=self.instructions, failure=failure, words=words, told=told)
 
 
-def make_plan(spec: Dispatch, slot: Slot, bound: Bound, identity: Identity, options: Options, *, session: str) -> Plan:
+def make_plan(
+    spec: Dispatch, slot: Slot, bound: Bound, identity: Identity, options: Options, *, session: str
+) -> DispatchPlan:
     """Settings go over the role, the role over the playbook; an outer dispatch bounds the scope (EN-39)."""
     role = bound.role
     if (writes := bound.writes if bound.writes is not None else role.writes if role else None) is not None:
         spec = replace(spec, writes=writes)
     owed = tuple(artifact.path for artifact in spec.contract.artifacts)
     scope = Scope(spec.scope, named=owed, protected=options.protected)
-    if options.parent_scope is not None:
-        scope = scope.within(Scope(options.parent_scope))
+    for patterns in options.bounds:
+        scope = scope.within(Scope(patterns))
     limit = spec.timeout_s or DEFAULT_TIMEOUT_S
     if not spec.timeout_fixed:
         limit = bound.timeout_s or (role.timeout_s if role else None) or limit
-    return Plan(
+    return DispatchPlan(
         spec=spec,
         slot=slot,
         identity=identity,
@@ -129,7 +131,7 @@ class Preview:
     brief: str
 
     @classmethod
-    def of(cls, plan: Plan) -> Preview:
+    def of(cls, plan: DispatchPlan) -> Preview:
         spec = plan.spec
         text = plan.brief(attempt=spec.attempt, deadline="(at the start)")
         return cls(spec.agent, spec.name, plan.step, plan.bound.runner, plan.timeout_s, plan.scope.patterns, text)
@@ -158,7 +160,7 @@ class Baseline:
 class Try:
     """One call of the agent within a dispatch."""
 
-    plan: Plan
+    plan: DispatchPlan
     used: Used
     layer: Layer
     baseline: Baseline

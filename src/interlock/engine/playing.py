@@ -8,10 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from interlock.engine import scopes
 from interlock.engine.journal import Line
 from interlock.engine.model import Ending, Status, Stop
 from interlock.engine.objects import pack
 from interlock.engine.options import Before, Halted
+from interlock.engine.recording import RESUME, Recording
 from interlock.engine.run import Run
 from interlock.errors import AgentFailed, BadInput, Diverged, InterlockError, WorkspaceFailed
 
@@ -40,11 +42,17 @@ class Finished:
         return self.status.exit_code
 
 
-async def play(run: Run, *, resume: int = 0) -> Finished:
-    """Call the playbook until it ends, waits or is stopped. `resume`: which resume this is, 0 for a first start."""
-    run.adopt()
+async def play(run: Recording, *, resume: int = 0, begun: bool = False) -> Finished:
+    """Call the playbook until it ends, waits or is stopped.
+
+    Args:
+        resume: which resume this is, 0 for a first start.
+        begun: what a resume begins with has happened.
+    """
+    scopes.begin()
+    run.resumed = resume
     try:
-        ending = await _playbook(run, resume)
+        ending = await _playbook(run, 0 if begun else resume)
     except Halted as halt:
         return _finished(run, halt.status, halt.reason, gate=halt.gate, before=halt.before)
     except Diverged:
@@ -67,26 +75,28 @@ async def play(run: Run, *, resume: int = 0) -> Finished:
     return _end(run, ending, None)
 
 
-async def _playbook(run: Run, resume: int) -> Ending:
-    if resume and run.playbook.on_resume is not None:
-        with run.step(f"resume-{resume}"):
-            await run.playbook.on_resume(run, resume)
+async def _playbook(run: Recording, resume: int) -> Ending:
+    playbook, face = run.playbook, Run(run)
+    inputs = playbook.parse_inputs(run.identity.inputs)
+    if resume and playbook.on_resume is not None:
+        with face.step(f"{RESUME}{resume}"):
+            await playbook.on_resume(face, inputs, resume)
     try:
-        ending = await run.playbook.function(run, run.playbook.parse_inputs(run.identity.inputs))
+        ending = await playbook.function(face, inputs)
     except Stop as stop:
         ending = stop.ending
     run.check_consumed()
     return ending
 
 
-def _end(run: Run, ending: Ending, error: InterlockError | None) -> Finished:
+def _end(run: Recording, ending: Ending, error: InterlockError | None) -> Finished:
     if not run.journal.held:
         facts = {name: pack(value, run.world.records.objects) for name, value in ending.to_json().items()}
         run.journal.append("run.end", data=facts)
     return _finished(run, ending.status, ending.reason, output=ending.output, error=error)
 
 
-def _finished(run: Run, status: Status, reason: str, **more: Any) -> Finished:
+def _finished(run: Recording, status: Status, reason: str, **more: Any) -> Finished:
     identity, journal = run.identity, run.journal
     return Finished(
         status,
@@ -101,13 +111,13 @@ def _finished(run: Run, status: Status, reason: str, **more: Any) -> Finished:
     )
 
 
-def _fault(run: Run, error: InterlockError) -> InterlockError:
+def _fault(run: Recording, error: InterlockError) -> InterlockError:
     """The run stays open: what failed is not its work, and `resume` goes on when it is mended."""
     _note(run, "run.fault", {"what": error.what})
     return error
 
 
-def _note(run: Run, event: str, data: Mapping[str, Any]) -> None:
+def _note(run: Recording, event: str, data: Mapping[str, Any]) -> None:
     """Say in the journal why this process stops, if it still takes a line: the disk may be full."""
     if not run.journal.held:
         with suppress(InterlockError, OSError):

@@ -57,7 +57,7 @@ def filled(text: str, values: Mapping[str, Any], where: str) -> str:
     from jinja2 import TemplateError
 
     try:
-        return _environment().from_string(text).render(dict(values)).strip()
+        return environment().from_string(text).render(dict(values)).strip()
     except TemplateError as problem:
         raise _invalid(problem, where, values) from None
 
@@ -79,10 +79,10 @@ def check(playbook: Playbook, documents: Documents) -> None:
                 found=name,
                 remedy=f"Did you mean {near[0]}?" if near else None,
             )
-        environment = _environment()
-        values = dict.fromkeys(meta.find_undeclared_variables(environment.parse(shipped(playbook, name))), "")
+        parse = environment().parse
+        values = dict.fromkeys(meta.find_undeclared_variables(parse(shipped(playbook, name))), "")
         try:
-            asked = meta.find_undeclared_variables(environment.parse(documents.read(path).require("Prompt").text))
+            asked = meta.find_undeclared_variables(parse(documents.read(path).require("Prompt").text))
         except TemplateError as problem:
             raise _invalid(problem, path, values) from None
         if unknown := sorted(asked - values.keys()):
@@ -103,7 +103,8 @@ def shipped(playbook: Playbook, name: str) -> str:
 
 
 @cache
-def _environment() -> SandboxedEnvironment:
+def environment() -> SandboxedEnvironment:
+    """How texts are read and filled in, here and in playbooks that are declared."""
     # Loaded only where something is filled in: commands that look at runs need not wait for it.
     from jinja2 import StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment

@@ -14,6 +14,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     from interlock.engine.definition import Playbook
 
 FILES = (
@@ -58,12 +60,14 @@ INSTEAD: Mapping[str, str] = {
 }
 """Names that reach around the verbs, each with what to use instead."""
 
-PUBLIC = tuple(f"interlock.{room}" for room in ("engine", "contracts", "documents", "errors", "settings", "testing"))
+PUBLIC = tuple(
+    f"interlock.{room}" for room in ("engine", "contracts", "documents", "errors", "flows", "settings", "testing")
+)
 """What a playbook may import of interlock, by the names that each has in `__all__`."""
 WHOLE_FOLDER = "playbook.py"
 """A playbook whose process stands in a file of this name is a folder (OW-01)."""
-INNER = frozenset({"world", "journal", "record", "options"})
-"""What a run is made of; none of a playbook's business."""
+INNER = frozenset({"world", "journal", "recording", "options"})
+"""What stands behind a run, as are its private names; none of a playbook's business."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +89,20 @@ def touches(playbook: Playbook) -> list[Touch]:
     module = sys.modules[playbook.function.__module__]
     package = module.__package__ or ""
     own = PurePath(str(module.__file__)).name
-    sources = [file for file in playbook.folder.iterdir() if file.name.endswith(".py")]
+    sources = list(_sources(playbook.folder))
     if own != WHOLE_FOLDER:
-        sources = [file for file in sources if file.name == own]
-    found = (in_text(file.read_text(encoding="utf-8"), file.name, package) for file in sources)
+        sources = [(path, file) for path, file in sources if path == own]
+    found = (in_text(file.read_text(encoding="utf-8"), path, package) for path, file in sources)
     return sorted((one for some in found for one in some), key=lambda one: (one.file, one.line, one.what))
+
+
+def _sources(folder: Traversable, above: str = "") -> Iterator[tuple[str, Traversable]]:
+    """The Python files below a folder, each with its path there."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _sources(entry, f"{above}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            yield f"{above}{entry.name}", entry
 
 
 def in_text(text: str, file: str, package: str = "") -> list[Touch]:
@@ -106,7 +119,7 @@ def in_text(text: str, file: str, package: str = "") -> list[Touch]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Attribute) and (full := _full(node, aliases)) in INSTEAD:
             found.add(Touch(file, node.lineno, f"uses {full}", INSTEAD[full]))
-        if isinstance(node, ast.Attribute) and node.attr in INNER and _is_run(node.value):
+        if isinstance(node, ast.Attribute) and (node.attr in INNER or node.attr[0] == "_") and _is_run(node.value):
             found.add(Touch(file, node.lineno, f"reaches run.{node.attr}", "a run is its verbs"))
     return sorted(found, key=lambda one: (one.line, one.what))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import json
 import os
 import secrets
@@ -23,6 +24,7 @@ from interlock.agents.process import run_process
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Launched, Observer, Runner
 from interlock.documents import FileFacts, Store
 from interlock.documents.files import open_plain
+from interlock.engine.definition import Playbook
 from interlock.engine.folder import RunFolder
 from interlock.engine.model import CommandResult
 from interlock.engine.world import CommandCall, Imported, Layer
@@ -30,19 +32,19 @@ from interlock.workspace import (
     Base,
     Change,
     Confinement,
+    DiskLayer,
     Exit,
     Found,
+    KeptWork,
     Mode,
     Snapshot,
     UsersRepository,
-    Work,
     Workspace,
     bring_in,
     open_layers,
     work_of,
     work_patch,
 )
-from interlock.workspace import Layer as DiskLayer
 
 T = TypeVar("T")
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -138,7 +140,7 @@ class RealLayer:
         self._layer.show(path, content)
 
     async def start_from(self, work: Any) -> None:
-        await self._layer.start_from(Work.from_json(work))
+        await self._layer.start_from(KeptWork.from_json(work))
 
     async def revert(self, paths: Sequence[str]) -> None:
         if paths:
@@ -172,6 +174,7 @@ class RealWorld:
         workspace: Workspace,
         agents: AgentBook,
         *,
+        book_of: Callable[[Playbook], AgentBook] | None = None,
         environ: Mapping[str, str],
         confine: Callable[[Runner | None], Confinement] = lambda _runner: Confinement(),
         redaction: Redaction | None = None,
@@ -183,6 +186,7 @@ class RealWorld:
         self.repository = UsersRepository(root, agent_environment(environ, {}, {}))
         self._workspace = workspace
         self._agents = agents
+        self._book_of = book_of or (lambda _called: agents)
         self._environ = environ
         self._redaction = redaction or Redaction(environ)
         self._layers = open_layers(workspace, environ=environ)
@@ -240,6 +244,12 @@ class RealWorld:
 
     def bind(self, agent: str) -> Bound:
         return self._agents.bind(agent)
+
+    def for_called(self, playbook: Playbook, inputs: Any) -> RealWorld:
+        self._workspace.want((*playbook.documents(inputs), *playbook.state(inputs)))
+        world = copy.copy(self)
+        world._agents = self._book_of(playbook)
+        return world
 
     async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit:
         layer = request.within
@@ -299,15 +309,15 @@ class RealWorld:
             return self._confine(None)
         runner = self._agents.runner(binding)
         # What is let in must be in no record: the runner's own keys, and the tokens of its login files.
-        self._redaction = self._redaction.with_values(runner.needs().secrets)
+        self._redaction.learn(runner.needs().secrets)
         return self._confine(runner)
 
     async def bring_in(self, work: Any, label: str) -> Imported:
-        done = await bring_in(self._workspace, Work.from_json(work), label=label)
+        done = await bring_in(self._workspace, KeptWork.from_json(work), label=label)
         return Imported(done.paths, done.conflicts)
 
     async def patch_of(self, work: Any) -> bytes:
-        return await work_patch(self._workspace, Work.from_json(work))
+        return await work_patch(self._workspace, KeptWork.from_json(work))
 
     async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer | None) -> CommandResult:
         folder = self.records.path / "commands" / key

@@ -1,4 +1,4 @@
-"""Keys, scopes and replay: what every verb of a run stands on.
+"""What every verb of a run stands on: its key, what is recorded there, and leave to really happen.
 
 Theory of operation.  Each verb computes its key and the digest of its inputs.  If the journal has the outcome for
 that key, the verb returns it at once (*replay*); a different digest stops the run as diverged.  If not, the verb
@@ -6,37 +6,85 @@ really happens: whatever has an effect outside the run folder journals its inten
 the outcome, and only then does the playbook see it.  A verb may really happen only when every recorded outcome
 has been consumed, those of open sibling members excepted (EN-06).
 
-Scopes (`step`, `loop`, cluster members) live in a context variable, so that concurrent members each see their
-own.  A scope belongs to one task: verbs used concurrently outside of a cluster are a fault, because their keys
-would depend on time.
+A playbook sees none of this: it has a `Run`, and the parts of the engine behind that have a `Recording`.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from copy import copy
+from dataclasses import replace
+from typing import Any, NoReturn
 
 from interlock.agents.runner import AgentNews
+from interlock.engine import scopes
+from interlock.engine.calling import Chain, lowered
 from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line
 from interlock.engine.keys import Keys, checked_name, difference, digest_of, shown
-from interlock.engine.model import Delegation
+from interlock.engine.model import Status, plain
+from interlock.engine.objects import pack, pack_texts, unpack
 from interlock.engine.options import Before, Halted, Options
-from interlock.engine.replay import RESUME, Replay
-from interlock.engine.scopes import Scope, current
-from interlock.engine.slot import Slot
+from interlock.engine.scopes import OpenScope, under
 from interlock.engine.world import World
-from interlock.errors import Diverged, EngineFault
-from interlock.workspace import Scope as PathScope
+from interlock.errors import Diverged
+from interlock.workspace import Scope
 
 CODE_CHANGED = "The playbook's code changed since this run was recorded: install the version that run.json names."
+RESUME = "resume-"
+"""Scope of what happens outside of replay: `on_resume` at each resume (EN-09), and what an option asks for (EN-21)."""
+
+
+class Replay:
+    """Outcomes that replay will consume, and the traces that unfinished verbs left, by key."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self._outcomes: dict[str, Line] = {}
+        self._traces: dict[str, list[Line]] = {}
+        for line in lines:
+            self.add(line)
+
+    def add(self, line: Line) -> None:
+        if line.event == "run.reopened":
+            self._forget(set(line.data["forgotten"]))
+        elif line.key is None:
+            return
+        elif line.settles:
+            if not line.key.startswith(RESUME):
+                self._outcomes[line.key] = line
+        else:
+            self._traces.setdefault(line.key, []).append(line)
+
+    def _forget(self, keys: set[str]) -> None:
+        for key in keys:
+            self._outcomes.pop(key, None)
+            self._traces.pop(key, None)
+
+    def holds(self, key: str) -> bool:
+        """Whether the outcome of this verb is recorded and not asked for yet."""
+        return key in self._outcomes
+
+    def consume(self, key: str) -> Line | None:
+        return self._outcomes.pop(key, None)
+
+    def first_unconsumed(self, excused: Callable[[str], bool]) -> str | None:
+        return next((key for key in self._outcomes if not excused(key)), None)
+
+    def last(self, key: str, event: str) -> Line | None:
+        return next((line for line in reversed(self._traces.get(key, ())) if line.event == event), None)
+
+    def all(self, key: str, event: str) -> list[Line]:
+        return [line for line in self._traces.get(key, ()) if line.event == event]
+
+    @property
+    def replayed(self) -> bool:
+        return not self._outcomes
 
 
 class Recording:
-    """A run as its verbs see it: where the playbook is, what is recorded, what may happen."""
+    """A run as the parts of the engine see it: what it is, what is recorded, what may happen."""
 
     def __init__(
         self,
@@ -48,105 +96,87 @@ class Recording:
         options: Options | None = None,
         say: Callable[[str | bytes], None] = lambda _text: None,
     ) -> None:
-        self.identity = identity
+        self.identity = self._begun_as = identity
         self.playbook = playbook
         self.options = options = options or Options()
         self.world = world
         self.journal = journal
-        self.record = Replay(journal.lines)
-        self._keys = Keys()
-        self._say = say
-        self._open_members: set[str] = set()
-        self.state_scope = PathScope(playbook.state(playbook.parse_inputs(identity.inputs)))
-        self._unguarded = PathScope(("**",), protected=options.protected)
+        self.replay = Replay(journal.lines)
+        self.resumed = 0
+        """Which resume this process is, 0 for a first start."""
+        self.say = say
+        """Shows what the playbook itself says."""
+        self.open_members: set[str] = set()
+        """The members of clusters that are at work, by their paths."""
+        self.state_scope = Scope(playbook.state(playbook.parse_inputs(identity.inputs)))
         self.on_live: Callable[[], None] = lambda: None
         """Called before a verb really happens; delivers what people sent meanwhile."""
         self.on_news: Callable[[str, AgentNews], None] = lambda _key, _news: None
         """Called with what a running agent does; for live views, not recorded."""
-
-    # -- what a playbook knows of itself
-
-    @property
-    def settings(self) -> Any:
-        """The playbook's own table, as people have it now."""
-        return self.playbook.settings() if self.options.settings is None else self.options.settings
-
-    def place(self, path: str) -> str:
-        """The absolute path of a file of the workspace: for messages to people, never for a digest."""
-        return str(self.world.tree.root / path)
-
-    @property
-    def flags(self) -> Mapping[str, Any]:
-        """Options of this process, such as a bounded stop; never part of a digest."""
-        return self.options.flags
+        self._keys = Keys()
+        self.chain: Chain = ((playbook.name, dict(identity.inputs)),)
+        """The playbooks that called each other, down to the one that is played."""
+        self._unguarded = Scope(("**",), protected=options.protected)
 
     @property
     def live(self) -> bool:
-        """Whether all that is recorded has been replayed: the next verb will really happen. For bounded stops only
-        (EN-21); nothing that is recorded may depend on it."""
-        return self.record.replayed
+        """Whether all that is recorded has been replayed: the next verb will really happen."""
+        return self.replay.replayed
+
+    @property
+    def at_once(self) -> int:
+        """How many agents may work side by side."""
+        return self.options.max_parallel or self.playbook.max_parallel
+
+    def cap_of(self, loop: str, declared: int) -> int:
+        """The cap of a loop: as it was when the run began, and never more than declared."""
+        return min(declared, self.identity.caps.get(loop, declared))
 
     def guarded(self, path: str) -> bool:
         """Whether a path is one that no program may change unless its scope names it (LY-33)."""
         return not self._unguarded.covers(path.rstrip("/"))
 
-    @property
-    def parent(self) -> Delegation | None:
-        return self.options.parent
+    # -- where it is
 
-    # -- scopes
-
-    def adopt(self) -> None:
-        """Make the current task the one that runs the playbook."""
-        current.set(Scope("", None, asyncio.current_task()))
-
-    @property
-    def scope(self) -> Scope:
-        scope = current.get()
-        if scope.task is not asyncio.current_task():
-            raise EngineFault(
-                f"a verb was used in {scope.path or 'the playbook'!r} from a task that is not its own",
-                where=scope.path,
-                remedy="Run things side by side as named members of run.cluster(...).",
-            )
-        return scope
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """A named part of the process; the verbs inside have its name in their keys."""
-        outer = self.scope
-        current.set(outer.child(checked_name(name), step=name))
-        try:
-            yield
-        finally:
-            current.set(outer)
-
-    @contextmanager
-    def outside_replay(self, name: str) -> Iterator[None]:
-        """Verbs in here are recorded and never replayed: for what an option of this process asks for (EN-21)."""
-        outer = self.scope
+    def step(self, name: str, *, replayed: bool = True) -> AbstractContextManager[None]:
+        outer, checked = scopes.here(), checked_name(name)
+        if replayed:
+            return scopes.within(outer.child(checked, step=name))
         processes = sum(line.event == "run.resumed" for line in self.journal.lines)
-        current.set(Scope(f"{RESUME}{processes}/{checked_name(name)}", outer, outer.task, step=name))
-        try:
-            yield
-        finally:
-            current.set(outer)
+        return scopes.within(OpenScope(f"{RESUME}{processes}/{checked}", outer, outer.task, step=name))
 
-    def loop(self, name: str, cap: int | None = None) -> Turns:
-        """Turns 1, 2, ... up to the cap; `break` leaves early. Settings may lower a cap, never raise it."""
-        declared = self.playbook.caps.get(name) if cap is None else cap
-        if declared is None:
-            raise EngineFault(f"loop {name!r} has no cap", where=self.scope.path)
-        return Turns(self, checked_name(name), min(declared, self.identity.caps.get(name, declared)))
+    def for_called(
+        self, other: Playbook, inputs: Any, chain: Chain, caps: Mapping[str, int], writes: tuple[str, ...] | None
+    ) -> Recording:
+        """The same run for a playbook that is called: one journal, and its own name and rules, which are no wider."""
+        inner = copy(self)
+        inner.chain = chain
+        inner.playbook = other
+        inner.identity = replace(
+            self.identity,
+            playbook=other.name,
+            key=other.key(inputs),
+            inputs=chain[-1][1],
+            caps=lowered(other.caps, self.identity.caps, self.playbook.caps, caps),
+        )
+        at_once = min(self.at_once, other.max_parallel)
+        inner.options = self.options.for_called(other, at_once=at_once, writes=writes)
+        inner.world = self.world.for_called(other, inputs)
+        inner.state_scope = Scope((*self.state_scope.patterns, *other.state(inputs)))
+        return inner
 
-    # -- the record
+    # -- what is recorded
+
+    def is_recorded(self, name: str) -> bool:
+        """Whether the next use of this verb here has its outcome in the journal."""
+        return self.replay.holds(self._keys.coming(scopes.here().path, name))
 
     def recall(self, name: str, parts: Mapping[str, Any]) -> Slot:
         """The key of the verb that is being used, with its recorded outcome or leave to really happen."""
-        scope = self.scope
+        scope = scopes.here()
         key = self._keys.next(scope.path, name)
         digest = digest_of(parts)
-        line = self.record.consume(key)
+        line = self.replay.consume(key)
         if line is None:
             self._may_happen(key)
             return Slot(self, key, digest, parts, None, scope)
@@ -170,7 +200,7 @@ class Recording:
     def _may_happen(self, key: str) -> None:
         if key.startswith(RESUME):
             return
-        other = self.record.first_unconsumed(lambda recorded: self._excused(recorded, key))
+        other = self.replay.first_unconsumed(lambda recorded: self._excused(recorded, key))
         if other is not None:
             raise Diverged(
                 f"the playbook wants to do {key}, but {other} was already recorded and has not been asked for",
@@ -181,11 +211,11 @@ class Recording:
         self.on_live()
 
     def _excused(self, recorded: str, key: str) -> bool:
-        return any(under(recorded, member) and not under(key, member) for member in self._open_members)
+        return any(under(recorded, member) and not under(key, member) for member in self.open_members)
 
     def check_consumed(self) -> None:
         """At the playbook's end: nothing recorded may be left over."""
-        other = self.record.first_unconsumed(lambda _key: False)
+        other = self.replay.first_unconsumed(lambda _key: False)
         if other is not None:
             raise Diverged(
                 f"the playbook ended, but {other} was recorded and has not been asked for",
@@ -194,55 +224,124 @@ class Recording:
                 remedy=CODE_CHANGED,
             )
 
+    def note(self, event: str, **facts: Any) -> None:
+        """Record an event of the playbook."""
+        slot = self.recall("note", {"event": event, "facts": plain(facts)})
+        if not slot.recorded:
+            slot.settle(event, None, facts=plain(facts))
+
+    # -- what happens
+
     def materialize(self) -> None:
         """The run comes into being with its first effect (EN-24)."""
         if self.journal.held:
-            self.world.records.create(identity_bytes(self.identity))
+            self.world.records.create(identity_bytes(self._begun_as))
             self.journal.release()
 
     def effect(self) -> None:
         self.journal.tripwire("effect")
 
     def stop_here(self, key: str, verb: str, detail: Callable[[], Any]) -> None:
+        """Where this process was to stop before the first piece of work, it does."""
         if self.options.stop_before_work:
             raise Halted(f"stopped before {key}", before=Before(key, verb, detail()))
 
+    def park(
+        self,
+        reason: str,
+        *,
+        facts: Mapping[str, Any] | None = None,
+        advice: str = "",
+        status: Status = Status.WAITING,
+    ) -> NoReturn:
+        """This process ends here; the run stays open and goes on with the next resume."""
+        self.materialize()
+        self.journal.append("run.paused", data={"reason": reason, **(facts or {})})
+        raise Halted(reason + advice, status=status)
 
-def under(key: str, member: str) -> bool:
-    return key.startswith(member) and key[len(member) : len(member) + 1] in ("/", "#")
 
+class Slot:
+    """The place of one verb in the journal."""
 
-class Turns:
-    """The turns of a loop, each in a scope of its own (``fix-1``, ``fix-2`` ...), counted in the journal."""
+    def __init__(
+        self,
+        recording: Recording,
+        key: str,
+        digest: str,
+        parts: Mapping[str, Any],
+        line: Line | None,
+        scope: OpenScope,
+    ) -> None:
+        self.key = key
+        self.scope = scope
+        self.digest = digest
+        self._recording = recording
+        self._objects = recording.world.records.objects
+        self._parts = parts
+        self._line = line
 
-    def __init__(self, run: Recording, name: str, cap: int) -> None:
-        self._run = run
-        self._name = name
-        self._cap = cap
-        self._turn = 0
-        self._outer = run.scope
-        self._inner: Scope | None = None
+    @property
+    def recorded(self) -> bool:
+        return self._line is not None
 
-    def __aiter__(self) -> Turns:
-        return self
+    def value(self) -> Any:
+        assert self._line is not None
+        return unpack(self._line.data["out"], self._objects)
 
-    async def __anext__(self) -> int:
-        self._leave()
-        if self._turn >= self._cap:
-            raise StopAsyncIteration
-        self._turn += 1
-        self._inner = self._outer.child(f"{self._name}-{self._turn}", iteration=self._turn)
-        current.set(self._inner)
-        slot = self._run.recall("loop", {"loop": self._name, "turn": self._turn})
-        if not slot.recorded:
-            slot.settle("loop", self._turn, facts={"loop": self._name, "turn": self._turn, "cap": self._cap})
-        return self._turn
+    def diverged(self, what: str) -> Diverged:
+        """The error of a verb that now comes to something else than what is recorded."""
+        return Diverged(what, key=self.key, remedy=CODE_CHANGED)
 
-    def _leave(self) -> None:
-        if self._inner is not None and (now := current.get(None)) is not None and now.inside(self._inner):
-            current.set(self._outer)
-        self._inner = None
+    def intent(self, event: str) -> Line | None:
+        """The last line of this kind that an earlier process left for this verb."""
+        line = self._recording.replay.last(self.key, event)
+        return self._whole(line) if line else None
 
-    def __del__(self) -> None:
-        # `break` drops the iterator at once (CPython counts references): that is how a loop's scope ends early.
-        self._leave()
+    def intents(self, event: str) -> list[Line]:
+        return [self._whole(line) for line in self._recording.replay.all(self.key, event)]
+
+    def _whole(self, line: Line) -> Line:
+        return line._replace(data=unpack(line.data, self._objects))
+
+    def append(
+        self, event: str, data: Mapping[str, Any], *, agent: str | None = None, attempt: int | None = None
+    ) -> Line:
+        line = self._recording.journal.append(
+            event,
+            key=self.key,
+            agent=agent,
+            attempt=attempt,
+            iteration=self.scope.iteration,
+            data=data,
+            shrink=self._shrink,
+        )
+        self._recording.replay.add(line)
+        return line
+
+    def settle(
+        self,
+        event: str,
+        value: Any,
+        *,
+        facts: Mapping[str, Any] | None = None,
+        agent: str | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        """Record the outcome; only then may the playbook see it."""
+        self._recording.journal.append(
+            event,
+            key=self.key,
+            agent=agent,
+            attempt=attempt,
+            iteration=self.scope.iteration,
+            digest=self.digest,
+            data={
+                "in": shown(self._parts, self._recording.world.redact),
+                **(facts or {}),
+                "out": pack_texts(value, self._objects),
+            },
+            shrink=self._shrink,
+        )
+
+    def _shrink(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {name: pack(value, self._objects) for name, value in data.items()}

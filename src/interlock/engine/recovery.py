@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from interlock.agents.runner import AgentExit
 from interlock.engine.folder import HOME
 from interlock.engine.journal import Line
-from interlock.engine.plan import Baseline, Plan
+from interlock.engine.plan import Baseline, DispatchPlan
 from interlock.engine.world import Layer, redacted
 from interlock.workspace import Exit
 
 if TYPE_CHECKING:
-    from interlock.engine.run import Run
+    from interlock.engine.recording import Recording
 
 SHORTEST_S = 60.0
 """What a call that goes on gets at least, if its time limit was that long at all."""
@@ -60,7 +60,7 @@ Recall = Callable[[Layer, Line, Exit], Awaitable[AgentExit | None]]
 """What a call came to, from its start, its layer and the exit of its program."""
 
 
-async def open_ground(run: Run, plan: Plan, recall: Recall) -> Ground:
+async def open_ground(run: Recording, plan: DispatchPlan, recall: Recall) -> Ground:
     """The dispatch's layer, with what there is to know of an unfinished try in it."""
     slot = plan.slot
     starts = slot.intents("dispatch.start")
@@ -89,8 +89,8 @@ async def open_ground(run: Run, plan: Plan, recall: Recall) -> Ground:
 
 
 async def _taken_up(
-    run: Run,
-    plan: Plan,
+    run: Recording,
+    plan: DispatchPlan,
     start: Line,
     layer: Layer | None,
     baseline: Baseline,
@@ -113,7 +113,7 @@ async def _taken_up(
     return await fresh_ground(run, plan)
 
 
-def _cut(run: Run, plan: Plan, start: Line, *, session: str) -> Cut:
+def _cut(run: Recording, plan: DispatchPlan, start: Line, *, session: str) -> Cut:
     started, limit = datetime.fromisoformat(start.ts), float(start.data["timeout_s"])
     heard = max(started, run.world.records.last_sign(plan.slot.key) or started)
     return Cut(
@@ -127,7 +127,7 @@ def _cut(run: Run, plan: Plan, start: Line, *, session: str) -> Cut:
     )
 
 
-async def fresh_ground(run: Run, plan: Plan) -> Ground:
+async def fresh_ground(run: Recording, plan: DispatchPlan) -> Ground:
     layer = await run.world.layer(plan.layer, plan.bound, outer=outer_facts(plan))
     for path in plan.spec.inputs:
         if path.startswith(f"{HOME}/") and (content := run.world.documents.facts(path).content) is not None:
@@ -137,7 +137,7 @@ async def fresh_ground(run: Run, plan: Plan) -> Ground:
     return Ground(layer, Baseline.of(layer, plan.spec.contract))
 
 
-async def _kept(run: Run, plan: Plan, start: Line, layer: Layer) -> dict[str, Any]:
+async def _kept(run: Recording, plan: DispatchPlan, start: Line, layer: Layer) -> dict[str, Any]:
     """What an unfinished try did, as a patch among the dispatch's records."""
     found = await layer.found()
     paths = [change.path for change in found.changes if change.path not in found.refused]
@@ -148,7 +148,7 @@ async def _kept(run: Run, plan: Plan, start: Line, layer: Layer) -> dict[str, An
     return {"how": "it starts anew; what it had done is kept as a patch", "paths": paths[:200], "patch": kept}
 
 
-def outer_facts(plan: Plan) -> dict[str, Any]:
+def outer_facts(plan: DispatchPlan) -> dict[str, Any]:
     """What a run that the agent starts inside its layer is told of where it is (EN-39)."""
     return {
         "run": plan.identity.run_id,
@@ -161,18 +161,18 @@ def outer_facts(plan: Plan) -> dict[str, Any]:
     }
 
 
-def cut_short(run: Run, plan: Plan, start: Line) -> Cut | None:
+def cut_short(run: Recording, plan: DispatchPlan, start: Line) -> Cut | None:
     """A call that was ended because its share of the budget was used up: it goes on with its session, if it can."""
     session = _session(run, plan, start)
     return _cut(run, plan, start, session=session) if session else None
 
 
-def _session(run: Run, plan: Plan, start: Line) -> str:
+def _session(run: Recording, plan: DispatchPlan, start: Line) -> str:
     """The agent's own session of this call, if the agent can go on with one."""
     told = later(plan, start, "dispatch.session")
     return str(told.data["session"]) if told is not None and run.world.can_go_on(plan.bound) else ""
 
 
-def later(plan: Plan, start: Line, event: str) -> Line | None:
+def later(plan: DispatchPlan, start: Line, event: str) -> Line | None:
     line = plan.slot.intent(event)
     return line if line is not None and line.seq > start.seq else None

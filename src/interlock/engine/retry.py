@@ -17,7 +17,7 @@ SHORTEST_WAIT_S, LONGEST_WAIT_S = 2.0, 300.0
 """Waits for a model service that does not say when its limit passes: doubled each time, within these."""
 
 
-class Move(StrEnum):
+class AfterTry(StrEnum):
     END = "end"
     WAIT = "wait"
     """The agent's service takes no more requests for now: the same call later, at the cost of no repeat (EN-45)."""
@@ -38,29 +38,29 @@ class Used:
     def total(self) -> int:
         return self.transient + self.contract + self.error
 
-    def after(self, move: Move) -> Used:
+    def after(self, move: AfterTry) -> Used:
         match move:
-            case Move.REPEAT:
+            case AfterTry.REPEAT:
                 return Used(self.transient + 1, self.contract, self.error)
-            case Move.REPAIR:
+            case AfterTry.REPAIR:
                 return Used(self.transient, self.contract + 1, self.error)
-            case Move.RETRY:
+            case AfterTry.RETRY:
                 return Used(self.transient, self.contract, self.error + 1)
-            case Move.END | Move.WAIT:
+            case AfterTry.END | AfterTry.WAIT:
                 return self
 
 
-def next_move(outcome: Outcome, reason: Reason | None, used: Used, allowed: Retries) -> Move:
+def next_move(outcome: Outcome, reason: Reason | None, used: Used, allowed: Retries) -> AfterTry:
     """What follows a try that ended so."""
     if outcome is not Outcome.FAIL or reason is None or reason is Reason.CANCELLED:
-        return Move.END
+        return AfterTry.END
     if reason in TRANSIENT:
-        return Move.REPEAT if used.transient < allowed.transient else Move.END
+        return AfterTry.REPEAT if used.transient < allowed.transient else AfterTry.END
     if allowed.shared and used.contract + used.error >= max(allowed.contract, allowed.error):
-        return Move.END
+        return AfterTry.END
     if reason in UNUSABLE:
-        return Move.REPAIR if used.contract < allowed.contract else Move.END
-    return Move.RETRY if used.error < allowed.error else Move.END
+        return AfterTry.REPAIR if used.contract < allowed.contract else AfterTry.END
+    return AfterTry.RETRY if used.error < allowed.error else AfterTry.END
 
 
 def delay_s(used: Used) -> float:

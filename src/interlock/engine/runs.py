@@ -19,7 +19,7 @@ from interlock import __version__
 from interlock.agents import AgentNews, end_leftovers, kill_everything
 from interlock.documents import Store
 from interlock.engine.definition import Playbook
-from interlock.engine.folder import HOME, Known, RunFolder, find_run, last_run, next_order
+from interlock.engine.folder import HOME, KnownRun, RunFolder, find_run, last_run, next_order
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, Tripwire, no_tripwire, stamp_now
 from interlock.engine.keys import sha256
@@ -40,18 +40,18 @@ from interlock.engine.nesting import Parent, starting_parent
 from interlock.engine.options import Options
 from interlock.engine.people import CANCELLED, POLL_S, take_messages
 from interlock.engine.playing import Finished, play
-from interlock.engine.run import Run
+from interlock.engine.recording import Recording
 from interlock.engine.world import World
 from interlock.errors import BadInput, ConfigInvalid, InterlockError, Locked, Refused
 from interlock.telemetry import decided_gates, is_cancelled, write_report
 from interlock.workspace import Workspace, open_layers
 
-Again = Callable[[str, Mapping[str, Any]], str]
+Again = Callable[[Playbook, Mapping[str, Any]], str]
 """The command that asks for a playbook with these inputs, as a person types it at the door they came through."""
 
 
-def plainly_again(playbook: str, _inputs: Mapping[str, Any]) -> str:
-    return f"interlock run {playbook}"
+def plainly_again(playbook: Playbook, _inputs: Mapping[str, Any]) -> str:
+    return f"interlock run {playbook.name}"
 
 
 class View(Protocol):
@@ -100,9 +100,9 @@ class Setup(ABC):
     @abstractmethod
     def options(self, playbook: Playbook) -> Options: ...
 
-    def playbook(self, name: str) -> Playbook:
-        """The playbook of this name."""
-        raise ConfigInvalid(f"there is no playbook {name!r} here")
+    def playbook(self, identity: Identity) -> Playbook:
+        """The playbook of a run."""
+        raise ConfigInvalid(f"there is no playbook {identity.playbook!r} here")
 
     def remarks(self) -> Iterable[str]:
         """What people should know before agents are called."""
@@ -161,12 +161,12 @@ class Runs:
         self._tripwire = tripwire
         self._cancelled = False
 
-    def find(self, name: str) -> Known:
+    def find(self, name: str) -> KnownRun:
         """The run that a person means."""
         return find_run(self.root, name)
 
-    def playbook_of(self, known: Known) -> Playbook:
-        return self.setup.playbook(known.identity.playbook)
+    def playbook_of(self, known: KnownRun) -> Playbook:
+        return self.setup.playbook(known.identity)
 
     @cached_property
     def documents(self) -> Store:
@@ -202,7 +202,7 @@ class Runs:
             how = "was cancelled, and that is final"
             if not is_cancelled(lines):
                 how = f"is {status}: nobody works on it any more who could hear the note"
-            anew = self._again(playbook.name, known.identity.inputs)
+            anew = self._again(playbook, known.identity.inputs)
             raise Refused(f"run {known.identity.run_id} {how}", remedy=f"Start anew: {anew} --new-run")
         if over:
             return self._already_ended(known)
@@ -265,7 +265,7 @@ class Runs:
                     playbook.complete(inputs)
                     if playbook.complete
                     else f"{playbook.name} {key} is complete (run {last.identity.run_id})",
-                    remedy=f"To run it again: {self._again(playbook.name, playbook.inputs_json(inputs))} --new-run",
+                    remedy=f"To run it again: {self._again(playbook, playbook.inputs_json(inputs))} --new-run",
                 )
             case _ if last:
                 raise Refused(
@@ -293,7 +293,7 @@ class Runs:
             order=next_order(self.root),
             before=(continues.run_id, *continues.before) if continues else (),
         )
-        known = Known(RunFolder(self.root, identity.run_id), identity)
+        known = KnownRun(RunFolder(self.root, identity.run_id), identity)
         lock = run_lock(self.root / HOME, identity.playbook, identity.key)
 
         def take_lock() -> None:
@@ -321,7 +321,7 @@ class Runs:
             lock.release()
 
     async def _continue(
-        self, known: Known, playbook: Playbook, call: Call, parent: Parent | None, *, reopen: bool = False
+        self, known: KnownRun, playbook: Playbook, call: Call, parent: Parent | None, *, reopen: bool = False
     ) -> Finished:
         identity = known.identity
         with self._locked(identity, take_over=call.take_over) as holder:
@@ -353,7 +353,7 @@ class Runs:
             return None
         return playbook.edited(playbook.parse_inputs(identity.inputs), past_of(journal.lines), self.documents)
 
-    def _already_ended(self, known: Known) -> Finished:
+    def _already_ended(self, known: KnownRun) -> Finished:
         identity, lines = known.identity, known.folder.lines()
         ending = ending_of(lines, known.folder.objects)
         assert ending is not None
@@ -374,7 +374,7 @@ class Runs:
 
     async def _process(
         self,
-        known: Known,
+        known: KnownRun,
         journal: Journal,
         playbook: Playbook,
         call: Call,
@@ -389,7 +389,7 @@ class Runs:
             self.setup.options(playbook),
             accept_recorded=call.accept_recorded,
             parent=parent.delegation if parent else None,
-            parent_scope=parent.writes if nested and parent else None,
+            bounds=(parent.writes,) if nested and parent else (),
             flags=call.flags,
         )
         if call.budget_usd is not None:
@@ -397,12 +397,14 @@ class Runs:
         self.view.begin(identity, journal.lines, resumed=resume > 0)
         journal.listen(self.view.line)
         if resume:
-            journal.append("run.resumed", data={"n": resume, "version": __version__, **call.said})
+            changed = playbook.source.changes(identity.source) if playbook.source and identity.source else ()
+            facts = {"playbook_changed": list(changed)} if changed else {}
+            journal.append("run.resumed", data={"n": resume, "version": __version__, **facts, **call.said})
             if call.accept_recorded:
                 journal.append("divergence.accepted", data={})
         try:
             while True:
-                run = Run(playbook, identity, journal, world, options=options, say=self.view.say)
+                run = Recording(playbook, identity, journal, world, options=options, say=self.view.say)
                 run.on_news = self.view.news
                 finished = await self._watched(run, folder, resume)
                 if finished.status is Status.WAITING and finished.gate is not None:
@@ -416,7 +418,7 @@ class Runs:
                 if ended_as(journal.lines) is not None:
                     await self.clear_up(identity.run_id)
 
-    async def _watched(self, run: Run, folder: RunFolder, resume: int) -> Finished:
+    async def _watched(self, run: Recording, folder: RunFolder, resume: int) -> Finished:
         """Play the run, and meanwhile listen to signals and to the inbox."""
         work = asyncio.ensure_future(play(run, resume=resume))
         run.on_live = lambda: None if run.journal.held else self._hear(folder, run.journal)
@@ -434,7 +436,7 @@ class Runs:
             return replace(finished, status=Status.STOPPED, reason="cancelled", gate=None)
         return finished
 
-    async def _listen(self, folder: RunFolder, run: Run, work: asyncio.Task[Finished]) -> None:
+    async def _listen(self, folder: RunFolder, run: Recording, work: asyncio.Task[Finished]) -> None:
         while True:
             await asyncio.sleep(POLL_S)
             if run.journal.held:
@@ -451,11 +453,11 @@ class Runs:
     def _hear(self, folder: RunFolder, journal: Journal) -> None:
         self._cancelled |= take_messages(folder, journal, self.digest)
 
-    async def bring_up_to_date(self, known: Known, playbook: Playbook, journal: Journal) -> None:
+    async def bring_up_to_date(self, known: KnownRun, playbook: Playbook, journal: Journal) -> None:
         """Play a run up to its next piece of work, so that its state documents say what was just decided."""
         world = self.setup.world(known.folder, playbook, playbook.parse_inputs(known.identity.inputs))
         options = replace(self.setup.options(playbook), stop_before_work=True)
-        await play(Run(playbook, known.identity, journal, world, options=options, say=self.view.say))
+        await play(Recording(playbook, known.identity, journal, world, options=options, say=self.view.say))
 
     async def clear_up(self, run_id: str) -> None:
         """End what a process that died left running, and drop its layers: nobody will take this run up again."""
@@ -465,7 +467,7 @@ class Runs:
     # -- the lock
 
     @contextmanager
-    def holding(self, known: Known) -> Iterator[Journal]:
+    def holding(self, known: KnownRun) -> Iterator[Journal]:
         """The journal of a run on which nobody works, for one who has something to say to it; else `Locked`."""
         with self._locked(known.identity):
             journal = known.folder.journal(stamp_now, tripwire=self._tripwire)

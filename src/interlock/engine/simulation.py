@@ -12,7 +12,9 @@ from __future__ import annotations
 import asyncio
 import random
 import selectors
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -33,7 +35,7 @@ from interlock.engine.objects import MemoryObjects, Objects
 from interlock.engine.options import Options
 from interlock.engine.people import record_decision
 from interlock.engine.playing import Finished, play
-from interlock.engine.run import Run
+from interlock.engine.recording import Recording
 from interlock.engine.simulated_repository import SimulatedRepository, Trouble
 from interlock.engine.world import CommandCall, Imported, Layer
 from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault, Refused
@@ -359,8 +361,10 @@ class SimulatedWorld:
         self._at_once = 0
         self._within: MemoryLayer | None = None
         self._command = command
+        self.result_of = command
+        """What a command comes to that is run; one that only looks is not asked here."""
         self._bound = bound
-        self._random = random.Random(seed)
+        self.chance = random.Random(seed)
         self._sessions: set[str] = set()
 
     def now(self) -> datetime:
@@ -373,7 +377,7 @@ class SimulatedWorld:
         return look()
 
     def draw(self, length: int) -> str:
-        return f"{self._random.getrandbits(4 * length):0{length}x}"
+        return f"{self.chance.getrandbits(4 * length):0{length}x}"
 
     def claim_session(self, session: str, run_id: str) -> bool:
         fresh = session not in self._sessions
@@ -387,6 +391,9 @@ class SimulatedWorld:
         if not self._bound(agent):
             raise ConfigInvalid(f"agent {agent} is not bound")
         return Bound(agent, "simulated")
+
+    def for_called(self, playbook: Playbook, inputs: Any) -> SimulatedWorld:
+        return self
 
     async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit:
         self.calls.append(request)
@@ -462,7 +469,7 @@ class SimulatedWorld:
         await asyncio.sleep(1.0)
         assert within is None or isinstance(within, MemoryLayer)
         self._within = within
-        return self._command(call)
+        return self.result_of(call)
 
     @property
     def seen(self) -> dict[str, bytes]:
@@ -547,7 +554,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self.virtual
 
 
-_loop: VirtualTimeLoop | None = None
+_here = threading.local()
+"""One loop for each thread serves thousands of simulated runs; making one costs more than a run."""
 
 
 def instantly(work: Coroutine[Any, Any, T]) -> T:
@@ -556,10 +564,23 @@ def instantly(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _virtual_loop() -> VirtualTimeLoop:
-    global _loop  # noqa: PLW0603 - one loop serves thousands of simulated runs; making one costs more than a run
-    if _loop is None or _loop.is_closed():
-        _loop = VirtualTimeLoop()
-    return _loop
+    loop: VirtualTimeLoop | None = getattr(_here, "loop", None)
+    if loop is None or loop.is_closed():
+        loop = _here.loop = VirtualTimeLoop()
+    return loop
+
+
+def aside(work: Callable[[], T]) -> T:
+    """What simulations come to, for somebody inside a running loop; it waits meanwhile."""
+
+    def worked() -> T:
+        try:
+            return work()
+        finally:
+            _virtual_loop().close()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(worked).result()
 
 
 # -- one run
@@ -580,6 +601,10 @@ class Simulation:
     processes: int = 0
     clock: float = 0.0
     """Seconds since `EPOCH` in this simulation: equal runs have equal times, whatever was simulated before."""
+    midway: Sequence[Line] | None = None
+    """The journal, where this is a run that another began: its process goes on, and none begins (`moments`)."""
+    watch: Callable[[Line, Recording], None] | None = None
+    """Is told each line as it is written."""
 
     def go(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Finished:
         """Run, or resume what is there, until the process ends; `Crash` raised by the tripwire passes through."""
@@ -602,21 +627,28 @@ class Simulation:
         journal = Journal(
             self.medium,
             run_id=identity.run_id,
-            genesis=sha256(identity_bytes(identity)),
+            genesis=sha256(self.world.records.identity or identity_bytes(identity)),
             clock=virtual_stamp,
             held=self.world.records.identity is None,
             tripwire=tripwire,
+            known=self.midway,
         )
         self.lines = journal.lines
-        run = Run(self.playbook, identity, journal, self.world, options=options or self.options, say=self.said.append)
-        resume = 0
-        if journal.lines:
+        recording = Recording(
+            self.playbook, identity, journal, self.world, options=options or self.options, say=self.said.append
+        )
+        if (watch := self.watch) is not None:
+            journal.listen(lambda line: watch(line, recording))
+        resume, begun = 0, self.midway is not None
+        if begun:
+            self.midway, resume = None, resumes(journal.lines)
+        elif journal.lines:
             resume = 1 + resumes(journal.lines)
             journal.append("run.resumed", data={"n": resume})
         else:
             journal.append("run.start", data={"playbook": identity.playbook, "key": identity.key})
-        self.processes += 1
-        return await play(run, resume=resume)
+        self.processes += not begun
+        return await play(recording, resume=resume, begun=begun)
 
     def decide(self, choice: str, *, who: str = "somebody", note: str = "") -> None:
         """What a person says at the gate at which the run waits; the next `go` hears it."""

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interlock.engine.document_verbs import DocumentVerbs
+    from interlock.engine.run import Run
 
 NONE = "none"
 """Declares that there is nothing to build, or nothing to test."""
@@ -78,7 +78,7 @@ _Pair = tuple[str | None, str | None]
 """How to build and how to test, as far as a file says it."""
 
 
-async def find_commands(run: DocumentVerbs) -> Commands:
+async def find_commands(run: Run) -> Commands:
     """How the project in this workspace is built and tested, as its files say."""
     names = await run.list(".", "*")
     return detect_commands(names, {name: (await run.read(name)).text for name in READ_FOR_COMMANDS if name in names})

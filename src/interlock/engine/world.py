@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from interlock.agents.book import Bound
 from interlock.agents.runner import AgentExit, AgentRequest, Launched, Observer
@@ -18,6 +18,9 @@ from interlock.documents import Document, FileFacts, Written
 from interlock.engine.model import CommandResult
 from interlock.engine.objects import Objects
 from interlock.workspace import Change, Exit, Found, Repository
+
+if TYPE_CHECKING:
+    from interlock.engine.definition import Playbook
 
 T = TypeVar("T")
 SnapshotToken = Any
@@ -214,6 +217,10 @@ class World(Protocol):
 
     def bind(self, agent: str) -> Bound:
         """How this agent is called; ConfigInvalid when nothing is bound to the name."""
+        ...
+
+    def for_called(self, playbook: Playbook, inputs: Any) -> World:
+        """The same world for a playbook that is called: its agents are bound, its documents are seen."""
         ...
 
     async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit: ...

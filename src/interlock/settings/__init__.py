@@ -18,16 +18,17 @@ from interlock.settings.location import FILE_NAME, find_workspace
 
 if TYPE_CHECKING:
     from interlock.settings.inventory import Setting, catalogue, json_schema, reference
-    from interlock.settings.loading import Problem, SettingsInvalid, load_settings
+    from interlock.settings.loading import SettingProblem, SettingsInvalid, load_settings
     from interlock.settings.models import (
         READY_RUNNERS,
         AcpAgent,
         AgentSettings,
+        AnyProgram,
         CodingAgent,
-        Command,
         Globs,
         Limits,
         Name,
+        NotifySettings,
         RunnerSandbox,
         RunnerSettings,
         SandboxSettings,
@@ -47,18 +48,19 @@ __all__ = [
     "READY_RUNNERS",
     "AcpAgent",
     "AgentSettings",
+    "AnyProgram",
     "CodingAgent",
-    "Command",
     "Globs",
     "Limits",
     "Name",
-    "Problem",
+    "NotifySettings",
     "RunnerSandbox",
     "RunnerSettings",
     "SandboxSettings",
     "Scripted",
     "Seconds",
     "Setting",
+    "SettingProblem",
     "Settings",
     "SettingsInvalid",
     "Table",
@@ -76,10 +78,11 @@ __getattr__ = lazily(
     __name__,
     {
         "inventory": "Setting catalogue json_schema reference",
-        "loading": "Problem SettingsInvalid load_settings",
+        "loading": "SettingProblem SettingsInvalid load_settings",
         "models": (
-            "READY_RUNNERS AcpAgent AgentSettings CodingAgent Command Globs Limits Name RunnerSandbox RunnerSettings "
-            "SandboxSettings Scripted Seconds Settings Table WorkspaceSettings template with_tables"
+            "READY_RUNNERS AcpAgent AgentSettings AnyProgram CodingAgent Globs Limits Name NotifySettings "
+            "RunnerSandbox RunnerSettings SandboxSettings Scripted Seconds Settings Table WorkspaceSettings template "
+            "with_tables"
         ),
         "sources": "PROTOCOL_VARIABLES",
     },

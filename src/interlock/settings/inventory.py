@@ -69,6 +69,8 @@ def _walk(schema: Mapping[str, Any], models: Mapping[str, Any], above: tuple[str
     """The settings of a table's JSON Schema, tables inside it included."""
     for name, given in schema["properties"].items():
         key, field = (*above, name), _resolved(given, models)
+        if field.get("additionalProperties") is True:  # a table that is not known yet
+            continue
         if "properties" in field:
             yield from _walk(field, models, key)
         elif "discriminator" in (rows := field.get("additionalProperties") or {}):
@@ -105,7 +107,11 @@ def _setting(key: tuple[str, ...], field: Mapping[str, Any], *, required: bool) 
     default = field.get("default", [] if field.get("type") == "array" else {})
     text = "unset" if default is None else f"`{_toml(default)}`"
     return Setting(
-        key, _kind(field), "required" if required else text, field["description"], is_text=field.get("type") == "string"
+        key,
+        _kind(field),
+        "required" if required else text,
+        field.get("description", ""),
+        is_text=field.get("type") == "string",
     )
 
 

@@ -19,7 +19,7 @@ from interlock.settings.sources import Places, environment, merged_over, nested,
 
 
 @dataclass(frozen=True)
-class Problem:
+class SettingProblem:
     """One thing that is wrong with the settings."""
 
     what: str
@@ -40,7 +40,7 @@ class Problem:
 class SettingsInvalid(ConfigInvalid):
     """Everything that is wrong with the settings, at once."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[SettingProblem]) -> None:
         first, *others = problems
         if others:
             listing = "".join(f"\n  {problem}" for problem in problems)
@@ -67,7 +67,7 @@ def load_settings(
     text = read(workspace / FILE_NAME)
     in_file = parse(text)
     from_variables, strays = environment(environ, model)
-    problems = [Problem(what, "environment", remedy=remedy) for what, remedy in strays.items()]
+    problems = [SettingProblem(what, "environment", remedy=remedy) for what, remedy in strays.items()]
     from_options = nested({key: value for key, value in overrides.items() if value is not None})
     places = Places(text, from_variables, from_options)
     merged = merged_over(merged_over(in_file, from_variables), from_options)
@@ -82,7 +82,9 @@ def load_settings(
     return settings
 
 
-def _problem(detail: dict[str, Any], merged: Mapping[str, Any], places: Places, model: type[Settings]) -> Problem:
+def _problem(
+    detail: dict[str, Any], merged: Mapping[str, Any], places: Places, model: type[Settings]
+) -> SettingProblem:
     """One complaint of pydantic in the words of the file."""
     path = tuple(str(part) for part in detail["loc"])
     kind = ""
@@ -93,22 +95,22 @@ def _problem(detail: dict[str, Any], merged: Mapping[str, Any], places: Places, 
     where, dotted = places.of(path), ".".join(quoted(part) for part in path)
     match detail["type"]:
         case "extra_forbidden" if path in REMOVED:
-            return Problem(f"{dotted} is no setting any more", where, remedy=REMOVED[path])
+            return SettingProblem(f"{dotted} is no setting any more", where, remedy=REMOVED[path])
         case "extra_forbidden":
-            return Problem(f"unknown setting {dotted}", where, remedy=_advice(path, kind, model))
+            return SettingProblem(f"unknown setting {dotted}", where, remedy=_advice(path, kind, model))
         case "missing" | "union_tag_not_found":
             lacking = path if detail["type"] == "missing" else (*path, "type")
             name = ".".join(quoted(part) for part in lacking)
-            return Problem(f"{name} is missing", where, expected=_expected(lacking, model))
+            return SettingProblem(f"{name} is missing", where, expected=_expected(lacking, model))
         case "union_tag_invalid":
             found = _shown((*path, "type"), detail["input"].get("type"))
             place = places.of((*path, "type"))
-            return Problem(
+            return SettingProblem(
                 f"{dotted}.type cannot be used", place, expected=_expected((*path, "type"), model), found=found
             )
         case "value_error":
-            return Problem(f"{dotted}: {detail['ctx']['error']}", where, found=_shown(path, detail["input"]))
-    return Problem(
+            return SettingProblem(f"{dotted}: {detail['ctx']['error']}", where, found=_shown(path, detail["input"]))
+    return SettingProblem(
         f"{dotted} cannot be used",
         where,
         expected=_expected(path, model),
@@ -116,7 +118,7 @@ def _problem(detail: dict[str, Any], merged: Mapping[str, Any], places: Places, 
     )
 
 
-def _unknown_runners(settings: Settings, places: Places) -> list[Problem]:
+def _unknown_runners(settings: Settings, places: Places) -> list[SettingProblem]:
     problems = []
     named: list[tuple[tuple[str, ...], str | None]] = [(("runner",), settings.runner)]
     named += [(("agents", name, "runner"), agent.runner) for name, agent in settings.agents.items()]
@@ -125,7 +127,7 @@ def _unknown_runners(settings: Settings, places: Places) -> list[Problem]:
             if name is not None:
                 settings.runner_named(name)
         except ConfigInvalid as error:
-            problems.append(Problem(error.what, places.of(path), error.expected, error.found, error.remedy))
+            problems.append(SettingProblem(error.what, places.of(path), error.expected, error.found, error.remedy))
     return problems
 
 

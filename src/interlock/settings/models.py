@@ -173,7 +173,7 @@ class AcpAgent(Table):
     sandbox: RunnerSandbox = Field(default_factory=RunnerSandbox, description=_SANDBOX)
 
 
-class Command(Table):
+class AnyProgram(Table):
     """Any program that speaks the plain protocol: brief on standard input, answer on standard output."""
 
     type: Literal["command"] = Field(description="Kind of runner.")
@@ -194,7 +194,7 @@ class Scripted(Table):
     sandbox: RunnerSandbox = Field(default_factory=RunnerSandbox, description=_SANDBOX)
 
 
-RunnerSettings = CodingAgent | AcpAgent | Command | Scripted
+RunnerSettings = CodingAgent | AcpAgent | AnyProgram | Scripted
 Runners = Annotated[
     Mapping[Name, Annotated[RunnerSettings, Field(discriminator="type")]],
     AfterValidator(MappingProxyType),
@@ -249,12 +249,19 @@ class WorkspaceSettings(Table):
 
 
 class NotifySettings(Table):
-    """How a person who is elsewhere learns that a run waits."""
+    """How a person who is elsewhere learns of a run."""
 
-    command: Name | None = Field(
+    on: Annotated[tuple[Literal["gate", "end", "trouble"], ...], Strict(False)] = Field(
+        default=("gate", "end", "trouble"),
+        description="What they are told: that a run waits for a decision, has ended, or that something went wrong.",
+    )
+    command: Annotated[Texts, AfterValidator(_argv)] | None = Field(
         default=None,
-        description="Run by a shell when a run waits for a person: what `--json` prints comes on its standard input, "
-        "a sentence in `$NOTICE`.",
+        description="Program and arguments: the facts come as JSON on its standard input, a sentence in `$NOTICE`.",
+    )
+    urls: Texts = Field(
+        default=(),
+        description="Where apprise sends the sentence, such as `ntfy://my-topic`; needs `interlock[notify]`.",
     )
 
 
@@ -299,14 +306,24 @@ class Settings(Table):
         )
 
 
-def with_tables(tables: Mapping[str, type[Table]]) -> type[Settings]:
-    """The settings of interlock with a table for each of these playbooks, by their names."""
+OpenTable = dict[str, Any]
+"""A table of a playbook that is not loaded: it may hold anything."""
+
+
+def with_tables(tables: Mapping[str, type[Table] | None]) -> type[Settings]:
+    """The settings of interlock with a table for each of these playbooks, by their names.
+
+    What a table without a type holds is not looked at: its playbook says what may stand there when it is loaded.
+    """
     return _with_tables(tuple(tables.items()))
 
 
 @cache
-def _with_tables(tables: tuple[tuple[str, type[Table]], ...]) -> type[Settings]:
-    fields: dict[str, Any] = {name: (table, Field(default_factory=table)) for name, table in tables}
+def _with_tables(tables: tuple[tuple[str, type[Table] | None], ...]) -> type[Settings]:
+    fields: dict[str, Any] = {
+        name: (table, Field(default_factory=table)) if table is not None else (OpenTable, Field(default={}))
+        for name, table in tables
+    }
     return create_model("Settings", __base__=Settings, __doc__="Settings of interlock.", **fields)
 
 

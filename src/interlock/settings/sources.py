@@ -13,7 +13,7 @@ from typing import Any, Final
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.settings.inventory import ANY_NAME, Setting, catalogue, variable_of
 from interlock.settings.location import FILE_NAME
-from interlock.settings.models import REMOVED, Settings
+from interlock.settings.models import REMOVED, OpenTable, Settings
 
 LARGEST_FILE: Final = 10_000_000
 NOT_THE_FILES_FAULT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
@@ -85,6 +85,9 @@ def environment(environ: Mapping[str, str], model: type[Settings]) -> tuple[dict
     """
     known = {setting.variable: setting for setting in catalogue(model)}
     removed = {variable_of(key): remedy for key, remedy in REMOVED.items()}
+    unknown = tuple(
+        f"{variable_of((name,))}_" for name, one in model.model_fields.items() if one.annotation == OpenTable
+    )
     tree: dict[str, Any] = {}
     strays: dict[str, str] = {}
     for name in sorted(name for name in environ if name.startswith("INTERLOCK_") and environ[name]):
@@ -94,7 +97,9 @@ def environment(environ: Mapping[str, str], model: type[Settings]) -> tuple[dict
             tree = merged_over(tree, nested({setting.key[0] if by_name else setting.dotted: value}))
         elif name in removed:
             strays[f"{name} is no setting any more"] = removed[name]
-        elif name not in PROTOCOL_VARIABLES and (near := _nearest_variable(name, known)):
+        elif (
+            name not in PROTOCOL_VARIABLES and not name.startswith(unknown) and (near := _nearest_variable(name, known))
+        ):
             strays[f"unknown setting {name}"] = f"Did you mean {near}?"
     return tree, strays
 

@@ -2,7 +2,7 @@
 
 from interlock.telemetry.facts import Totals, dispatch_rows, totals
 from interlock.telemetry.lines import (
-    Told,
+    Telling,
     Weight,
     clock,
     complaint,
@@ -25,7 +25,7 @@ from interlock.telemetry.report import (
     REPORT,
     UNKNOWN,
     Dispatched,
-    Report,
+    ReportContent,
     cost_line,
     counted,
     markdown,
@@ -34,8 +34,16 @@ from interlock.telemetry.report import (
     spent,
     write_report,
 )
-from interlock.telemetry.schedule import Path, Scheduled, Span, critical_path, dispatch_spans, most_at_once, schedules
-from interlock.telemetry.standing import Standing, State, Waiting, decided_gates, is_cancelled, standing, waiting_gate
+from interlock.telemetry.schedule import Path, Period, Scheduled, critical_path, dispatch_spans, most_at_once, schedules
+from interlock.telemetry.standing import (
+    Standing,
+    State,
+    WaitingGate,
+    decided_gates,
+    is_cancelled,
+    standing,
+    waiting_gate,
+)
 
 __all__ = [
     "INDENT",
@@ -44,14 +52,14 @@ __all__ = [
     "Dispatched",
     "Narrator",
     "Path",
-    "Report",
+    "Period",
+    "ReportContent",
     "Scheduled",
-    "Span",
     "Standing",
     "State",
-    "Told",
+    "Telling",
     "Totals",
-    "Waiting",
+    "WaitingGate",
     "Weight",
     "clock",
     "complaint",

@@ -39,7 +39,7 @@ class Weight(StrEnum):
 
 
 @dataclass(frozen=True)
-class Told:
+class Telling:
     """What a journal line says."""
 
     text: str
@@ -105,13 +105,13 @@ def in_words(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02} min"
 
 
-def tell(line: LineLike) -> Told:
+def tell(line: LineLike) -> Telling:
     """What happened, in the words for people."""
     try:
         told = _TELL.get(line.event, _own_event)(line, line.data)
     except (LookupError, TypeError, ValueError, AttributeError):
         told = _own_event(line, line.data)  # a playbook's event of a name that is ours too, or another version's line
-    return Told(lined(told.text), told.weight)
+    return Telling(lined(told.text), told.weight)
 
 
 # -- dispatches
@@ -128,21 +128,21 @@ _CODE = re.compile(r"[A-Z][\d.]+")
 """A step that a process only numbers, such as O4.5."""
 
 
-def started(line: LineLike, *, runner: bool) -> Told:
+def started(line: LineLike, *, runner: bool) -> Telling:
     """A call of an agent, with the runner that makes it where that is asked for."""
     again = "" if line.data["try"] == 1 else f", try {line.data['try']}"
     by = f"; runner {printable(line.data['runner'])}" if runner else ""
-    return Told(f"{who(line)}  started (attempt {line.attempt}{again}{by})")
+    return Telling(f"{who(line)}  started (attempt {line.attempt}{again}{by})")
 
 
-def _end(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _end(line: LineLike, data: Mapping[str, Any]) -> Telling:
     parts = [f"{who(line)}  {verdict_word(data)} in {in_words(data['seconds'])}"]
     if data["changes"]:
         parts.append(f"{data['changes']} {'file' if data['changes'] == 1 else 'files'} changed")
     if data["cost_usd"] is not None:
         parts.append(f"{data['cost_usd']:.2f} USD")
     why = "" if is_good(data) else complaint(data)
-    return Told(", ".join(parts) + (f": {why}" if why else ""), Weight.GOOD if is_good(data) else Weight.BAD)
+    return Telling(", ".join(parts) + (f": {why}" if why else ""), Weight.GOOD if is_good(data) else Weight.BAD)
 
 
 def is_good(data: Mapping[str, Any]) -> bool:
@@ -172,32 +172,32 @@ def complaint(data: Mapping[str, Any]) -> str:
     return lined(data["detail"]) if isinstance(data.get("detail"), str) else ""
 
 
-def _try(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _try(line: LineLike, data: Mapping[str, Any]) -> Telling:
     delay = in_words(data["delay_s"]) if data["delay_s"] else ""
     reason = outcome_word(data["outcome"], data["reason"])
     said = f": {why}" if (why := complaint(data)) else ""
     if data.get("exhausted"):
-        return Told(f"{_at(line)}: {line.agent} was ended: its share of the budget is used up", Weight.ATTENTION)
+        return Telling(f"{_at(line)}: {line.agent} was ended: its share of the budget is used up", Weight.ATTENTION)
     if data["move"] == "wait":
         what = f"waiting {delay} for it" if delay else "it lasts longer than may be waited"
-        return Told(f"{_at(line)}: the limit of {line.agent}'s service is reached{said}; {what}", Weight.ATTENTION)
+        return Telling(f"{_at(line)}: the limit of {line.agent}'s service is reached{said}; {what}", Weight.ATTENTION)
     after = f" after {delay}" if delay else ""
     again = {"repeat": "called again", "repair": "asked to mend it", "retry": "asked again"}.get(data["move"], "again")
-    return Told(f"{line.agent} {reason}{said}; {again}{after}", Weight.ATTENTION)
+    return Telling(f"{line.agent} {reason}{said}; {again}{after}", Weight.ATTENTION)
 
 
-def _recovered(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _recovered(line: LineLike, data: Mapping[str, Any]) -> Telling:
     how = data.get("how") or f"{len(data.get('restored', ()))} changes put back"  # as older runs said it
-    return Told(f"{_at(line)}: the try that was cut off: {how}{_kept(data)}", Weight.ATTENTION)
+    return Telling(f"{_at(line)}: the try that was cut off: {how}{_kept(data)}", Weight.ATTENTION)
 
 
-def _scope(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _scope(line: LineLike, data: Mapping[str, Any]) -> Telling:
     text = f"{data['by']} changed what it may not; not taken over: {_listing(data['paths'])}{_kept(data)}"
-    return Told(text, Weight.BAD)
+    return Telling(text, Weight.BAD)
 
 
-def _cleaned(line: LineLike, data: Mapping[str, Any]) -> Told:
-    return Told(
+def _cleaned(line: LineLike, data: Mapping[str, Any]) -> Telling:
+    return Telling(
         f"by-products of {data['by']} were not taken over: {_listing(data['paths'])}{_kept(data)}", Weight.DETAIL
     )
 
@@ -207,44 +207,44 @@ def _kept(data: Mapping[str, Any]) -> str:
     return f" (kept in {data['patch']})" if data.get("patch") else ""
 
 
-def _foreign(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _foreign(line: LineLike, data: Mapping[str, Any]) -> Telling:
     paths = _listing(data["paths"])
-    return Told(f"{data['by']} changed a document of the engine; not taken over: {paths}{_kept(data)}", Weight.BAD)
+    return Telling(f"{data['by']} changed a document of the engine; not taken over: {paths}{_kept(data)}", Weight.BAD)
 
 
-def _conflict(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _conflict(line: LineLike, data: Mapping[str, Any]) -> Telling:
     paths = _listing(data["paths"])
-    return Told(
+    return Telling(
         f"{_at(line)}: both it and somebody else changed {paths}; nothing was taken over{_kept(data)}", Weight.BAD
     )
 
 
-def _came_along(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _came_along(line: LineLike, data: Mapping[str, Any]) -> Telling:
     folders = [f"{path} ({count})" for path, count in data["ignored"].items()]
-    return Told(f"{_at(line)}: came along, ignored by the project: {_listing(folders)}")
+    return Telling(f"{_at(line)}: came along, ignored by the project: {_listing(folders)}")
 
 
-def _repository(line: LineLike, data: Mapping[str, Any]) -> Told:
-    return Told(f"{data['by']} used git in its layer; the repository is as it was: {_listing(data['what'])}")
+def _repository(line: LineLike, data: Mapping[str, Any]) -> Telling:
+    return Telling(f"{data['by']} used git in its layer; the repository is as it was: {_listing(data['what'])}")
 
 
-def _dropped(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _dropped(line: LineLike, data: Mapping[str, Any]) -> Telling:
     text = f"{_at(line)}: what the command changed was not taken over ({data['why']}): {_listing(data['paths'])}"
-    return Told(text, Weight.ATTENTION)
+    return Telling(text, Weight.ATTENTION)
 
 
 # -- decisions and people
 
 
-def _decide(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _decide(line: LineLike, data: Mapping[str, Any]) -> Telling:
     made = decision(data)
     if made.inputs and not made.repeats:
-        return Told(f"decision {made.rule}: {made.inputs} -> {made.result}")
-    return Told(f"decision {made.rule} -> {made.result}", Weight.DETAIL)  # without its inputs it explains nothing
+        return Telling(f"decision {made.rule}: {made.inputs} -> {made.result}")
+    return Telling(f"decision {made.rule} -> {made.result}", Weight.DETAIL)  # without its inputs it explains nothing
 
 
 @dataclass(frozen=True)
-class Decision:
+class ShownDecision:
     """A decision as people read it."""
 
     rule: str
@@ -266,18 +266,18 @@ class Decision:
         return len(self.short) == 1 and self.short[0].rpartition(" ")[2] == self.result
 
 
-def decision(data: Mapping[str, Any]) -> Decision:
+def decision(data: Mapping[str, Any]) -> ShownDecision:
     """Rule, named inputs and result of a decision; inputs of older journals by the table's row."""
     out, given = data["out"], data.get("in")
     if not isinstance(out, Mapping) or "rule" not in out:
-        return Decision(str(given.get("rule", "?")) if isinstance(given, Mapping) else "?", (), "(long)")
+        return ShownDecision(str(given.get("rule", "?")) if isinstance(given, Mapping) else "?", (), "(long)")
     told = data.get("named")
     rule, result = str(out["rule"]), compact(out["result"])
     if not isinstance(told, Mapping):
         row = _row_of_table(str(out["row"]))
-        return Decision(rule, row, result, row)
+        return ShownDecision(rule, row, result, row)
     words = {name: value for name, value in told.items() if not _is_prose(value)}
-    return Decision(rule, tuple(_named(told)), result, tuple(_named(words)))
+    return ShownDecision(rule, tuple(_named(told)), result, tuple(_named(words)))
 
 
 def _is_prose(value: object) -> bool:
@@ -329,34 +329,43 @@ def compact(value: object) -> str:
     return printable(value, 100)
 
 
-def _gate(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _gate(line: LineLike, data: Mapping[str, Any]) -> Telling:
     again = "" if data["opening"] == 1 else " (opened anew: what it shows has changed)"
-    return Told(f"gate {printable(data['gate'])}: {lined(data['question'])}{again}", Weight.ATTENTION)
+    return Telling(f"gate {printable(data['gate'])}: {lined(data['question'])}{again}", Weight.ATTENTION)
 
 
-def _decided(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _decided(line: LineLike, data: Mapping[str, Any]) -> Telling:
     note = f": {lined(data['note'])}" if data["note"] else ""
     choice, person = printable(data["choice"]), printable(data["who"])
-    return Told(f"gate {printable(data['gate'])}: {choice} by {person}{note}", Weight.ATTENTION)
+    return Telling(f"gate {printable(data['gate'])}: {choice} by {person}{note}", Weight.ATTENTION)
 
 
-def _resumed(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _called(line: LineLike, data: Mapping[str, Any]) -> Telling:
+    reason = f": {lined(data['reason'])}" if data["reason"] else ""
+    weight = Weight.PLAIN if data["status"] == "complete" else Weight.ATTENTION
+    return Telling(f"{printable(data['playbook'])} ended {printable(data['status'])}{reason}", weight)
+
+
+def _resumed(line: LineLike, data: Mapping[str, Any]) -> Telling:
     note = f", {printable(data['who'])} says: {lined(data['note'])}" if data.get("note") else ""
-    return Told(f"run resumed ({data['n']}){note}")
+    if not (changed := [printable(one) for one in data.get("playbook_changed", ())]):
+        return Telling(f"run resumed ({data['n']}){note}")
+    since = f"; the playbook changed since the run began: {', '.join(changed)}"
+    return Telling(f"run resumed ({data['n']}){note}{since}", Weight.ATTENTION)
 
 
-def _warning(line: LineLike, data: Mapping[str, Any]) -> Told:
-    return Told(f"warning: {lined(data['text'])}", Weight.ATTENTION)
+def _warning(line: LineLike, data: Mapping[str, Any]) -> Telling:
+    return Telling(f"warning: {lined(data['text'])}", Weight.ATTENTION)
 
 
 # -- evidence
 
 
-def _preflight(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _preflight(line: LineLike, data: Mapping[str, Any]) -> Telling:
     return preflight(data, ())
 
 
-def preflight(data: Mapping[str, Any], known: Collection[str]) -> Told:
+def preflight(data: Mapping[str, Any], known: Collection[str]) -> Telling:
     """What the look before the first agent came to, with the commands that will be used.
 
     Args:
@@ -364,18 +373,18 @@ def preflight(data: Mapping[str, Any], known: Collection[str]) -> Told:
     """
     commands = _texts(data["commands"])
     if data.get("skipped"):
-        return Told("\n".join(["not looked at before the first agent, as asked:", *commands]), Weight.ATTENTION)
+        return Telling("\n".join(["not looked at before the first agent, as asked:", *commands]), Weight.ATTENTION)
     bad = [*_texts(data.get("problems", ())), *_texts(data.get("red", ()))]
     if bad:  # each command has told it already, and so does the end of the run
-        return Told("\n".join(["before the first agent, this is wrong:", *bad]), Weight.DETAIL)
+        return Telling("\n".join(["before the first agent, this is wrong:", *bad]), Weight.DETAIL)
     if not commands:
-        return Told("before the first agent: agents can be called; no command is named", Weight.DETAIL)
+        return Telling("before the first agent: agents can be called; no command is named", Weight.DETAIL)
     if all(command in known for command in commands):
-        return Told("before the first agent, all is well", Weight.DETAIL)
+        return Telling("before the first agent, all is well", Weight.DETAIL)
     origins = {_origin(command, known) for command in commands}
     if len(origins) == 1 and (origin := origins.pop()):
-        return Told(f"before the first agent, all is well; what will decide is {origin}", Weight.GOOD)
-    return Told("\n".join(["before the first agent, all is well; these will decide:", *commands]), Weight.GOOD)
+        return Telling(f"before the first agent, all is well; what will decide is {origin}", Weight.GOOD)
+    return Telling("\n".join(["before the first agent, all is well; these will decide:", *commands]), Weight.GOOD)
 
 
 def _origin(command: str, known: Collection[str]) -> str:
@@ -389,26 +398,26 @@ def named_as(data: Mapping[str, Any]) -> str:
     return f"{printable(data['name'])}: {printable(data['command'])}"
 
 
-def _proof(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _proof(line: LineLike, data: Mapping[str, Any]) -> Telling:
     return proof(data, known=False)
 
 
-def proof(data: Mapping[str, Any], *, known: bool) -> Told:
+def proof(data: Mapping[str, Any], *, known: bool) -> Telling:
     """How a command that a person named ended when the engine ran it; one that is known by what it is for."""
     old = f" (with {_listing(data['definitions'])} as before the work)" if data.get("definitions") else ""
     said = f"{printable(data['name']) if known else named_as(data)}{old}"
     took = f"in {in_words(data['seconds'])}"
     if not data["problem"]:
         before = f", but for {len(data['known'])} that failed before" if data.get("known") else ""
-        return Told(f"{said} passes {took}{before}", Weight.GOOD)
+        return Telling(f"{said} passes {took}{before}", Weight.GOOD)
     # Without failures of before, all are new, and what was put out shows them.
     new = f"; new: {_listing(data['new'])}" if data.get("new") and data.get("known") else ""
     tail = "\n".join(lined(data["tail"], 4000).splitlines()[-4:])
-    return Told(f"{said} {printable(data['problem'])}, {took}{new}" + (f"\n{tail}" if tail else ""), Weight.BAD)
+    return Telling(f"{said} {printable(data['problem'])}, {took}{new}" + (f"\n{tail}" if tail else ""), Weight.BAD)
 
 
-def _noticed(line: LineLike, data: Mapping[str, Any]) -> Told:
-    return Told("\n".join(["noticed, and told to the judges:", *_texts(data["what"])]), Weight.ATTENTION)
+def _noticed(line: LineLike, data: Mapping[str, Any]) -> Telling:
+    return Telling("\n".join(["noticed, and told to the judges:", *_texts(data["what"])]), Weight.ATTENTION)
 
 
 def _texts(value: Any) -> list[str]:
@@ -417,37 +426,37 @@ def _texts(value: Any) -> list[str]:
     return [lined(one) for one in value]
 
 
-def _option(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _option(line: LineLike, data: Mapping[str, Any]) -> Telling:
     """What a process was told by its options and the run keeps to."""
     told = [name for name, value in data.items() if value and name not in ("in", "out")]
     asked = any(value is True for value in data.values())
-    return Told(f"settled for this run: {_at(line)}: {_listing(told)}", Weight.PLAIN if asked else Weight.DETAIL)
+    return Telling(f"settled for this run: {_at(line)}: {_listing(told)}", Weight.PLAIN if asked else Weight.DETAIL)
 
 
-def _own_event(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _own_event(line: LineLike, data: Mapping[str, Any]) -> Telling:
     """An event that the playbook itself recorded, or one that this version does not know."""
     facts = {name: value for name, value in data.items() if name not in ("in", "out")}
     shown = ", ".join(f"{name}={printable(value, 60)}" for name, value in facts.items())
-    return Told(f"{line.event}  {shown}".rstrip(), Weight.DETAIL)
+    return Telling(f"{line.event}  {shown}".rstrip(), Weight.DETAIL)
 
 
 # -- the run
 
 
-def _run_end(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _run_end(line: LineLike, data: Mapping[str, Any]) -> Telling:
     status, reason = str(data["status"]), data.get("reason")
     weight = {"complete": Weight.GOOD, "degraded": Weight.ATTENTION}.get(status, Weight.BAD)
-    return Told(f"run {status}" + (f": {lined(reason)}" if reason else ""), weight)
+    return Telling(f"run {status}" + (f": {lined(reason)}" if reason else ""), weight)
 
 
-def _command(line: LineLike, data: Mapping[str, Any]) -> Told:
+def _command(line: LineLike, data: Mapping[str, Any]) -> Telling:
     out = data["out"]
     code = out.get("exit") if isinstance(out, Mapping) else None
     took = f" in {in_words(out['seconds'])}" if isinstance(out, Mapping) and "seconds" in out else ""
     said = "ok" if code == 0 else f"exit {code}"
     proven = str(line.key).rpartition("/")[2].startswith("check-")  # how that ended is told as a proof
     weight = Weight.DETAIL if code == 0 or proven else Weight.BAD
-    return Told(f"command {said}{took}: {printable(spoken_command(data), 100)}", weight)
+    return Telling(f"command {said}{took}: {printable(spoken_command(data), 100)}", weight)
 
 
 def spoken_command(data: Mapping[str, Any]) -> str:
@@ -472,12 +481,12 @@ def _listing(names: Any, most: int = 3) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
-def _said(text: str, weight: Weight = Weight.PLAIN) -> Callable[[LineLike, Mapping[str, Any]], Told]:
+def _said(text: str, weight: Weight = Weight.PLAIN) -> Callable[[LineLike, Mapping[str, Any]], Telling]:
     """A fixed sentence, with the facts and key of the line filled in."""
 
-    def told(line: LineLike, data: Mapping[str, Any]) -> Told:
+    def told(line: LineLike, data: Mapping[str, Any]) -> Telling:
         facts = {name: lined(value) for name, value in data.items()}
-        return Told(text.format_map(_Gaps(facts, at=line.key)), weight)
+        return Telling(text.format_map(_Gaps(facts, at=line.key)), weight)
 
     return told
 
@@ -492,10 +501,10 @@ class _Gaps(dict[str, Any]):
         return "?"
 
 
-_TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
+_TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Telling]] = {
     "run.start": _said("run started: {playbook} {key}"),
     "run.resumed": _resumed,
-    "run.reopened": lambda _line, data: Told(
+    "run.reopened": lambda _line, data: Telling(
         f"run opened again: {data.get('because') or 'what failed will be done again'}", Weight.ATTENTION
     ),
     "run.end": _run_end,
@@ -510,7 +519,7 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
         Weight.ATTENTION,
     ),
     "dispatch.start": lambda line, _data: started(line, runner=True),
-    "dispatch.running": lambda line, data: Told(
+    "dispatch.running": lambda line, data: Telling(
         f"{_at(line)}: running" + (f" as process {data['pid']}" if "pid" in data else ""), Weight.DETAIL
     ),
     "dispatch.try": _try,
@@ -529,7 +538,7 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "repository.touched": _repository,
     "command.dropped": _dropped,
     "dispatch.spent": _said("{at}: what it has cost so far", Weight.DETAIL),
-    "network.refused": lambda line, data: Told(
+    "network.refused": lambda line, data: Telling(
         f"{_at(line)}: not let through to {_listing(list(data['hosts']))}", Weight.ATTENTION
     ),
     "decide": _decide,
@@ -542,27 +551,31 @@ _TELL: Mapping[str, Callable[[LineLike, Mapping[str, Any]], Told]] = {
     "command.intent": _said("{at}: command about to run", Weight.DETAIL),
     "command": _command,
     "loop": _said("{loop}: turn {turn} of at most {cap}", Weight.DETAIL),
-    "cluster.end": lambda line, data: Told(f"side by side, all through: {_listing(data['members'], 8)}", Weight.DETAIL),
+    "cluster.end": lambda line, data: Telling(
+        f"side by side, all through: {_listing(data['members'], 8)}", Weight.DETAIL
+    ),
+    "call": _said("{playbook} begins: {key}"),
+    "called": _called,
     "preflight": _preflight,
     "proof": _proof,
     "work.noticed": _noticed,
     "option": _option,
     "snapshot": _said("{at}: snapshot taken", Weight.DETAIL),
     "unready": _said("{at}: agents looked at", Weight.DETAIL),
-    "schedule": lambda line, data: Told(
+    "schedule": lambda line, data: Telling(
         f"{data['part']}: {len(data['needs'])} to be done, at most {data['at_once']} at once"
     ),
     "say": _said("{at}: output", Weight.DETAIL),
     "now": _said("{at}: clock read", Weight.DETAIL),
     "new_id": _said("{at}: id drawn", Weight.DETAIL),
     "telemetry": _said("{at}: facts so far", Weight.DETAIL),
-    "list": lambda line, data: Told(f"listed {_input(data, 'folder')}", Weight.DETAIL),
-    "read": lambda line, data: Told(f"read {_input(data, 'path')}", Weight.DETAIL),
+    "list": lambda line, data: Telling(f"listed {_input(data, 'folder')}", Weight.DETAIL),
+    "read": lambda line, data: Telling(f"read {_input(data, 'path')}", Weight.DETAIL),
     "write.intent": _said("{at}: writing {path}", Weight.DETAIL),
-    "write": lambda line, data: Told(f"wrote {_input(data, 'path')}", Weight.DETAIL),
-    "project": lambda line, data: Told(f"log {_input(data, 'path')} brought up to date", Weight.DETAIL),
+    "write": lambda line, data: Telling(f"wrote {_input(data, 'path')}", Weight.DETAIL),
+    "project": lambda line, data: Telling(f"log {_input(data, 'path')} brought up to date", Weight.DETAIL),
     "set_aside.intent": _said("{at}: setting {path} aside", Weight.DETAIL),
-    "set_aside": lambda line, data: Told(f"set {_input(data, 'path')} aside (kept in the attic)"),
+    "set_aside": lambda line, data: Telling(f"set {_input(data, 'path')} aside (kept in the attic)"),
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from interlock.telemetry.facts import LineLike
 from interlock.telemetry.lines import (
-    Told,
+    Telling,
     Weight,
     clock,
     complaint,
@@ -49,7 +49,7 @@ class Narrator:
         self._commands: set[str] = set()
         self._progress: dict[tuple[str, str], str] = {}
 
-    def tell(self, line: LineLike) -> Told:
+    def tell(self, line: LineLike) -> Telling:
         """What happened, with what it is about and, where something is done again, why."""
         told = tell(line)
         match line.event:
@@ -83,7 +83,7 @@ class Narrator:
         given = line.data.get("in")
         return isinstance(given, Mapping) and "event" in given
 
-    def _own(self, line: LineLike, told: Told) -> Told:
+    def _own(self, line: LineLike, told: Telling) -> Telling:
         """An event of the playbook: it may say what its surroundings are about, and how that ended."""
         data, scope = line.data, next(_scopes(line.key), "")
         subject = next((str(data[name]) for name in SUBJECT if isinstance(data.get(name), str)), "")
@@ -91,19 +91,19 @@ class Narrator:
             return told
         if isinstance(title := data.get("title"), str):
             self._about[scope] = printable(subject, 40)
-            return Told(f"{printable(subject)}: {printable(title)}")
+            return Telling(f"{printable(subject)}: {printable(title)}")
         if line.event.endswith(".blocked"):
-            return Told(f"{printable(subject)} is blocked{_because(data)}", Weight.BAD)
+            return Telling(f"{printable(subject)} is blocked{_because(data)}", Weight.BAD)
         if line.event.endswith(".done"):
-            return Told(f"{printable(subject)} is done", Weight.GOOD)
+            return Telling(f"{printable(subject)} is done", Weight.GOOD)
         return told
 
-    def _start(self, line: LineLike, told: Told) -> Told:
+    def _start(self, line: LineLike, told: Telling) -> Telling:
         runner, self._runner = self._runner, str(line.data.get("runner", ""))
         # Whoever is called all the time is named once.
         return told if runner != self._runner or "try" not in line.data else started(line, runner=False)
 
-    def _ended(self, line: LineLike, told: Told) -> Told:
+    def _ended(self, line: LineLike, told: Telling) -> Telling:
         data = line.data
         self._ends += 1
         for scope in _scopes(line.key):
@@ -112,7 +112,7 @@ class Narrator:
                 self._bad[scope] = f"{data.get('member')} {verdict_word(data)}{why}"
         return told
 
-    def _decide(self, line: LineLike, told: Told) -> Told:
+    def _decide(self, line: LineLike, told: Telling) -> Telling:
         """A function's word is told when it is another one than the last time; a table's after every dispatch."""
         if "out" not in line.data or told.weight is Weight.DETAIL:
             return told
@@ -121,7 +121,7 @@ class Narrator:
         last, self._decided[made.rule] = self._decided.get(made.rule), news
         return told if last != news else replace(told, weight=Weight.DETAIL)
 
-    def _proof(self, line: LineLike, told: Told) -> Told:
+    def _proof(self, line: LineLike, told: Telling) -> Telling:
         """A command is told in full once."""
         if told.weight is Weight.DETAIL:  # somebody else's event of this name
             return told
@@ -131,10 +131,10 @@ class Narrator:
         self._commands.add(name)
         return told
 
-    def _preflight(self, line: LineLike, told: Told) -> Told:
+    def _preflight(self, line: LineLike, told: Telling) -> Telling:
         return preflight(line.data, self._commands) if told.weight is Weight.GOOD else told
 
-    def _progressed(self, line: LineLike, told: Told) -> Told:
+    def _progressed(self, line: LineLike, told: Telling) -> Telling:
         """What is the same as before in its part of the run is no progress. A command may be told here, with where it
         is from."""
         subject = (str(line.key).partition("/")[0], told.text.partition(":")[0])
@@ -143,7 +143,7 @@ class Narrator:
             self._commands |= {command, told.text}
         return told if told.text != last else replace(told, weight=Weight.DETAIL)
 
-    def _turn(self, line: LineLike, told: Told) -> Told:
+    def _turn(self, line: LineLike, told: Telling) -> Telling:
         """Another turn of a loop, where the one before it went wrong: why it is done again."""
         data = line.data
         name, turn, cap = data.get("loop"), data.get("turn"), data.get("cap")
@@ -154,10 +154,10 @@ class Narrator:
         if (why := self._bad.get(before)) is None:
             return told
         about = f"{subject}, " if (subject := self.about(line)) else ""
-        return Told(f"{about}{name} {turn} of at most {cap}, because {why}", Weight.ATTENTION)
+        return Telling(f"{about}{name} {turn} of at most {cap}, because {why}", Weight.ATTENTION)
 
 
-def dated(line: LineLike, told: Told) -> str:
+def dated(line: LineLike, told: Telling) -> str:
     """The line as it stands in a log: time, then what happened; its further lines below that."""
     return f"{clock(line.ts)}  {indented(told.text, INDENT)}"
 

@@ -11,7 +11,7 @@ from interlock.telemetry.narrator import INDENT, Narrator
 from interlock.telemetry.report import (
     SCHEDULE_COLUMNS,
     SCHEDULE_NOTE,
-    Report,
+    ReportContent,
     cost_line,
     counted,
     schedule_rows,
@@ -35,7 +35,7 @@ class Bar:
     width: float
 
 
-def html(report: Report) -> str:
+def html(report: ReportContent) -> str:
     """The report as a page that can be mailed or kept: everything is inside."""
     from importlib import resources
 
@@ -66,7 +66,7 @@ def _shown(value: object) -> object:
     return harmless(value) if isinstance(value, str) else value
 
 
-def _bars(report: Report) -> Iterator[Bar]:
+def _bars(report: ReportContent) -> Iterator[Bar]:
     start, whole = report.identity.started_at, max(report.seconds, 0.001)
     spans = [
         (
@@ -88,7 +88,7 @@ def _bars(report: Report) -> Iterator[Bar]:
         yield Bar(name, kind, title, round(place, 1), number * ROW, round(max(2.0, seconds * scale), 1))
 
 
-def _waits(report: Report) -> Iterator[tuple[LineLike, float, float]]:
+def _waits(report: ReportContent) -> Iterator[tuple[LineLike, float, float]]:
     """Each gate with the seconds after the start at which it was opened and decided."""
     opened: dict[str | None, LineLike] = {}
     start = report.identity.started_at

@@ -98,7 +98,7 @@ class Dispatched:
 
 
 @dataclass(frozen=True)
-class Decided:
+class DecisionRow:
     """One decision of the playbook or of a person."""
 
     at: str
@@ -109,7 +109,7 @@ class Decided:
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportContent:
     """Everything a report says, before it is written as Markdown or HTML."""
 
     identity: IdentityLike
@@ -119,7 +119,7 @@ class Report:
     ended_at: str
     totals: Totals
     dispatches: tuple[Dispatched, ...]
-    decisions: tuple[Decided, ...]
+    decisions: tuple[DecisionRow, ...]
     incidents: tuple[LineLike, ...]
     """Warnings, retries, violations, recoveries."""
     schedules: tuple[Scheduled, ...] = ()
@@ -133,11 +133,11 @@ class Report:
         return in_words(self.seconds)
 
 
-def read_report(record: RunRecord) -> Report:
+def read_report(record: RunRecord) -> ReportContent:
     """What there is to say about a run now."""
     lines, identity = record.lines(), record.identity()
     status, reason = _how_it_stands(lines)
-    return Report(
+    return ReportContent(
         identity=identity,
         lines=lines,
         status=status,
@@ -164,12 +164,12 @@ def write_report(record: RunRecord) -> Path:
     return place
 
 
-def markdown(report: Report) -> str:
+def markdown(report: ReportContent) -> str:
     """The report as a Markdown page, which a terminal can show as it is."""
     return harmless("\n".join(_page(report)) + "\n")
 
 
-def _page(report: Report) -> list[str]:
+def _page(report: ReportContent) -> list[str]:
     identity, sums = report.identity, report.totals
     page = [
         f"# {identity.playbook} {_cell(identity.key)}",
@@ -306,16 +306,18 @@ def _dispatched(row: Mapping[str, Any], folder: Path, about: str) -> Dispatched:
     return Dispatched(row, changes, violations, complaints, about)
 
 
-def _decided(line: LineLike) -> Decided | None:
+def _decided(line: LineLike) -> DecisionRow | None:
     match line.event:
         case "decide":
             made, given = decision(line.data), line.data.get("inputs")
             inputs = "; ".join(compact(part) for part in given) if isinstance(given, list) else "(long)"
-            return Decided(line.ts, str(line.key), made.rule, made.inputs or inputs, made.result)
+            return DecisionRow(line.ts, str(line.key), made.rule, made.inputs or inputs, made.result)
         case "gate.decided":
             data = line.data
             note = f": {printable(data['note'])}" if data["note"] else ""
-            return Decided(line.ts, str(line.key), f"gate {data['gate']}", str(data["who"]), f"{data['choice']}{note}")
+            return DecisionRow(
+                line.ts, str(line.key), f"gate {data['gate']}", str(data["who"]), f"{data['choice']}{note}"
+            )
     return None
 
 
@@ -352,10 +354,10 @@ __all__ = [
     "SCHEDULE_COLUMNS",
     "SCHEDULE_NOTE",
     "UNKNOWN",
-    "Decided",
+    "DecisionRow",
     "Dispatched",
     "IdentityLike",
-    "Report",
+    "ReportContent",
     "RunRecord",
     "cost_line",
     "counted",

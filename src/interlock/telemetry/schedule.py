@@ -25,7 +25,7 @@ Needs = Mapping[str, Collection[str]]
 
 
 @dataclass(frozen=True)
-class Span:
+class Period:
     """From one moment to another, in seconds since the epoch."""
 
     start: float
@@ -51,7 +51,7 @@ class Scheduled:
     name: str
     policy: str
     at_once: int
-    spans: Mapping[str, Span]
+    spans: Mapping[str, Period]
     """When each member was at work, in the order in which they started."""
     critical: Path
     """The chain of dependencies that took longest: with any number of places the work takes at least as long."""
@@ -89,7 +89,7 @@ def schedules(lines: Sequence[LineLike]) -> tuple[Scheduled, ...]:
     return tuple(one for one in found if one is not None)
 
 
-def _scheduled(place: str, parts: Sequence[Mapping[str, Any]], spans: Mapping[str, Span]) -> Scheduled | None:
+def _scheduled(place: str, parts: Sequence[Mapping[str, Any]], spans: Mapping[str, Period]) -> Scheduled | None:
     prefix = f"{place}/" if place else ""
     mine = {_member(key): span for key, span in spans.items() if key.startswith(prefix)}
     named: dict[str, list[Mapping[str, Any]]] = {}  # a part with much work is told in several lines
@@ -102,7 +102,7 @@ def _scheduled(place: str, parts: Sequence[Mapping[str, Any]], spans: Mapping[st
     return Scheduled(whole.name, whole.policy, whole.at_once, whole.spans, whole.critical, tuple(each))
 
 
-def _part(name: str, parts: Sequence[Mapping[str, Any]], spans: Mapping[str, Span]) -> Scheduled | None:
+def _part(name: str, parts: Sequence[Mapping[str, Any]], spans: Mapping[str, Period]) -> Scheduled | None:
     needs: dict[str, Collection[str]] = {}
     for part in parts:
         needs |= part["needs"]
@@ -126,7 +126,7 @@ def critical_path(seconds: Mapping[str, float], needs: Needs) -> Path:
     return max(longest.values(), key=lambda path: path.seconds, default=Path())
 
 
-def dispatch_spans(lines: Iterable[LineLike]) -> dict[str, Span]:
+def dispatch_spans(lines: Iterable[LineLike]) -> dict[str, Period]:
     """When each finished dispatch was under way, by its key: from the start of its first try to the agent's end.
 
     A dispatch that a person had done again counts as it was done last, and one whose process died from its recovery
@@ -134,7 +134,7 @@ def dispatch_spans(lines: Iterable[LineLike]) -> dict[str, Span]:
     """
     started: dict[str, float] = {}
     judged: dict[str, float] = {}
-    spans: dict[str, Span] = {}
+    spans: dict[str, Period] = {}
     for line in lines:
         key = str(line.key)
         if line.event == "dispatch.start":
@@ -145,11 +145,11 @@ def dispatch_spans(lines: Iterable[LineLike]) -> dict[str, Span]:
             judged[key] = _seconds(line.ts)
         elif line.event == "dispatch.end" and key in started:
             spans.pop(key, None)
-            spans[key] = Span(started.pop(key), judged.pop(key, _seconds(line.ts)))
+            spans[key] = Period(started.pop(key), judged.pop(key, _seconds(line.ts)))
     return dict(sorted(spans.items(), key=lambda item: item[1].start))
 
 
-def most_at_once(spans: Iterable[Span]) -> int:
+def most_at_once(spans: Iterable[Period]) -> int:
     """The greatest number of spans that overlap; one that ends when another starts does not overlap it."""
     changes = sorted(change for span in spans for change in ((span.end, -1), (span.start, 1)))
     most = now = 0

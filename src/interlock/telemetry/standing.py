@@ -68,7 +68,7 @@ def standing(lines: Sequence[LineLike]) -> Standing:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingGate:
     """A gate that waits for its answer, as last opened."""
 
     key: str
@@ -96,7 +96,7 @@ def decided_gates(lines: Sequence[LineLike]) -> set[str | None]:
     return decided
 
 
-def waiting_gate(lines: Sequence[LineLike]) -> Waiting | None:
+def waiting_gate(lines: Sequence[LineLike]) -> WaitingGate | None:
     """The gate at which a run is parked."""
     decided = decided_gates(lines)
     for line in reversed(lines):
@@ -104,7 +104,7 @@ def waiting_gate(lines: Sequence[LineLike]) -> Waiting | None:
             return None
         if line.event == "gate.opened" and line.key not in decided:
             data = line.data
-            return Waiting(
+            return WaitingGate(
                 str(line.key),
                 data["gate"],
                 data["question"],

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
         UNPROMISED,
         Bounds,
         Confinement,
+        DiskLayer,
         Entry,
         Exit,
         Found,
-        Layer,
+        KeptWork,
         Layers,
         Mode,
         Network,
         Probe,
-        Work,
         open_layers,
     )
     from interlock.workspace.patches import work_of, work_patch
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         Done,
         Effect,
         Repository,
-        Standing,
+        RepositoryStanding,
         Stash,
         Unstash,
         Where,
@@ -52,14 +52,16 @@ __getattr__ = lazily(
     {
         "bases": "Base",
         "bringing_in": "BroughtIn bring_in",
-        "layers": "UNPROMISED Bounds Confinement Entry Exit Found Layer Layers Mode Network Probe Work open_layers",
+        "layers": (
+            "UNPROMISED Bounds Confinement DiskLayer Entry Exit Found KeptWork Layers Mode Network Probe open_layers"
+        ),
         "patches": "work_of work_patch",
         "scope": "DEFAULT_PROTECTED Scope protected_names",
         "snapshots": "Change ChangeKind Snapshot Workspace",
         "users_git": "UsersRepository",
         "users_repository": (
-            "Checkout Commit Done Effect Repository Standing Stash Unstash Where commit_message listing_digest "
-            "stash_message"
+            "Checkout Commit Done Effect Repository RepositoryStanding Stash Unstash Where commit_message "
+            "listing_digest stash_message"
         ),
     },
 )
@@ -76,25 +78,25 @@ __all__ = [
     "Checkout",
     "Commit",
     "Confinement",
+    "DiskLayer",
     "Done",
     "Effect",
     "Entry",
     "Exit",
     "Found",
-    "Layer",
+    "KeptWork",
     "Layers",
     "Mode",
     "Network",
     "Probe",
     "Repository",
+    "RepositoryStanding",
     "Scope",
     "Snapshot",
-    "Standing",
     "Stash",
     "Unstash",
     "UsersRepository",
     "Where",
-    "Work",
     "Workspace",
     "bring_in",
     "commit_message",

@@ -36,7 +36,7 @@ _STARTING_S = 0.05
 
 
 @dataclass(frozen=True)
-class Start:
+class ProgramStart:
     """What was known of the tree when a program was about to start."""
 
     earlier: Snapshot
@@ -53,7 +53,7 @@ class Start:
 class Base:
     """The base of one layer's work, in a file for whoever opens the layer again."""
 
-    def __init__(self, workspace: Workspace, place: Path, known: Snapshot | None, start: Start | None) -> None:
+    def __init__(self, workspace: Workspace, place: Path, known: Snapshot | None, start: ProgramStart | None) -> None:
         self._workspace = workspace
         self._place = place
         self._known = known
@@ -72,7 +72,7 @@ class Base:
         place.parent.mkdir(parents=True, exist_ok=True)
         if live and workspace.latest is not None and (since := _now_on(place.parent, workspace.root)) is not None:
             on_disk = os.major(workspace.root.stat().st_dev) != 0  # 0: of servers, and of other file systems
-            return cls(workspace, place, None, Start(workspace.latest, since, on_disk))
+            return cls(workspace, place, None, ProgramStart(workspace.latest, since, on_disk))
         taken = await workspace.snapshot()
         base = cls(workspace, place, taken, None)
         base._keep(taken)
@@ -119,12 +119,12 @@ class Base:
     def forget(self) -> None:
         self._place.unlink(missing_ok=True)
 
-    def _begin(self, start: Start) -> asyncio.Task[Snapshot]:
+    def _begin(self, start: ProgramStart) -> asyncio.Task[Snapshot]:
         self._coming = asyncio.create_task(self._take(start))
         self._coming.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._coming
 
-    async def _take(self, start: Start) -> Snapshot:
+    async def _take(self, start: ProgramStart) -> Snapshot:
         with suppress(TimeoutError):  # The start of a program is not to wait for processors.
             await asyncio.wait_for(self._wanted.wait(), _STARTING_S)
         settled = await _settled(self._workspace, start, await self._workspace.snapshot())
@@ -148,7 +148,7 @@ def _now_on(folder: Path, root: Path) -> int | None:
         return None
 
 
-async def _settled(workspace: Workspace, start: Start, later: Snapshot) -> Snapshot:
+async def _settled(workspace: Workspace, start: ProgramStart, later: Snapshot) -> Snapshot:
     """The later snapshot, with those files from the earlier one that may have changed in between the wrong way."""
     if start.earlier == later:
         return later

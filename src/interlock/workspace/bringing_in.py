@@ -24,11 +24,11 @@ from interlock.errors import PathRefused, WorkspaceFailed
 from interlock.workspace.clone import remove_folder
 from interlock.workspace.files import place_file, remove_file, status_of
 from interlock.workspace.git import seen_through
-from interlock.workspace.layers.seam import Entry, Work
-from interlock.workspace.objects import Objects, copy_out, reading
+from interlock.workspace.layers.seam import Entry, KeptWork
+from interlock.workspace.objects import GitObjects, copy_out, reading
 from interlock.workspace.paths import file_parts
 from interlock.workspace.snapshots import Workspace
-from interlock.workspace.three_ways import Now, Step, ThreeWays
+from interlock.workspace.three_ways import Now, PathStep, ThreeWays
 from interlock.workspace.turns import turn
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class _ChangedMeanwhile(Exception):
     """A person wrote a file between the decision about it and its writing."""
 
 
-async def bring_in(workspace: Workspace, work: Work, *, label: str) -> BroughtIn:
+async def bring_in(workspace: Workspace, work: KeptWork, *, label: str) -> BroughtIn:
     """Bring changed files into the tree, merged with what is there. Again after a crash, it finishes.
 
     Args:
@@ -67,7 +67,7 @@ async def bring_in(workspace: Workspace, work: Work, *, label: str) -> BroughtIn
 
 
 class _Import:
-    def __init__(self, workspace: Workspace, objects: Objects, work: Work, label: str) -> None:
+    def __init__(self, workspace: Workspace, objects: GitObjects, work: KeptWork, label: str) -> None:
         self._workspace = workspace
         self._root = workspace.root
         self._objects = objects
@@ -96,7 +96,7 @@ class _Import:
             remedy="Stop what writes to them, then resume.",
         )
 
-    async def _carry_out(self, steps: Iterable[Step], note: Collection[Step] = ()) -> None:
+    async def _carry_out(self, steps: Iterable[PathStep], note: Collection[PathStep] = ()) -> None:
         """Write what is not yet as it should be: what goes first, then what comes.
 
         Args:
@@ -107,7 +107,7 @@ class _Import:
         coming = [(step, Path(f"{stage}.{number}")) for number, step in enumerate(ordered) if step.blob]
         going = [step for step in ordered if not step.blob]
 
-        def copy_and_write() -> list[tuple[Step, Path]]:
+        def copy_and_write() -> list[tuple[PathStep, Path]]:
             if note:
                 _write_note(self._note, note)
             if not (left := self._not_copied(coming)):
@@ -129,7 +129,7 @@ class _Import:
                 remedy="Make the folder writable and see that the disk has room, then resume.",
             ) from error
 
-    def _not_copied(self, coming: Iterable[tuple[Step, Path]]) -> list[tuple[Step, Path]]:
+    def _not_copied(self, coming: Iterable[tuple[PathStep, Path]]) -> list[tuple[PathStep, Path]]:
         """Make files for what is to come; what is left are links, and what only git can read."""
         shadow = self._workspace.shadow
         return [
@@ -138,16 +138,16 @@ class _Import:
             if not stat.S_ISREG(step.mode) or not copy_out(shadow, step.blob, place)
         ]
 
-    async def _make(self, step: Step, place: Path) -> None:
+    async def _make(self, step: PathStep, place: Path) -> None:
         if stat.S_ISLNK(step.mode):
             target = os.fsdecode(await self._objects.blob(step.blob))
             await asyncio.to_thread(place.symlink_to, target)
         else:
             await self._objects.write_out(step.blob, place)
 
-    async def _take_back(self, noted: Iterable[Step]) -> None:
+    async def _take_back(self, noted: Iterable[PathStep]) -> None:
         """Undo what an earlier try wrote, where nobody has changed it since."""
-        back = [Step(step.path, step.was_mode, step.was, step.mode, step.blob) for step in noted]
+        back = [PathStep(step.path, step.was_mode, step.was, step.mode, step.blob) for step in noted]
         await self._carry_out([step for step in back if await asyncio.to_thread(_is_undone, self._root, step)])
 
 
@@ -159,7 +159,7 @@ async def _whole(work: Callable[[], T]) -> T:
     return done.result()
 
 
-def _write(workspace: Workspace, going: Iterable[Step], coming: Iterable[tuple[Step, Path]]) -> None:
+def _write(workspace: Workspace, going: Iterable[PathStep], coming: Iterable[tuple[PathStep, Path]]) -> None:
     root = workspace.root
     for step in sorted(going, key=lambda step: step.path, reverse=True):
         _still_there(root, step)
@@ -192,7 +192,7 @@ def _clear_folder(workspace: Workspace, path: str) -> None:
         remove_folder(workspace.root / path)
 
 
-def _still_there(root: Path, step: Step) -> tuple[os.stat_result | None, Now]:
+def _still_there(root: Path, step: PathStep) -> tuple[os.stat_result | None, Now]:
     """What stands there: what did when it was decided, or what should."""
     status = status_of(root, step.path)
     now = Now.of(root / step.path, status)
@@ -201,17 +201,17 @@ def _still_there(root: Path, step: Step) -> tuple[os.stat_result | None, Now]:
     return status, now
 
 
-def _is_undone(root: Path, step: Step) -> bool:
+def _is_undone(root: Path, step: PathStep) -> bool:
     """Whether a step back can be taken: what was written is still there."""
     return Now.at(root, step.path).blob == step.was != step.blob
 
 
-def _since_first(step: Step, noted: Mapping[str, Step]) -> Step:
+def _since_first(step: PathStep, noted: Mapping[str, PathStep]) -> PathStep:
     """A step that remembers what was there before the first try wrote."""
     before = noted.get(step.path)
     if before is None or step.was != before.blob:
         return step
-    return Step(step.path, step.mode, step.blob, before.was_mode, before.was)
+    return PathStep(step.path, step.mode, step.blob, before.was_mode, before.was)
 
 
 def _check(entry: Entry) -> None:
@@ -225,15 +225,15 @@ def _check(entry: Entry) -> None:
         raise PathRefused(entry.path, "it has a set-uid or set-gid bit")
 
 
-def _write_note(note: Path, steps: Iterable[Step]) -> None:
+def _write_note(note: Path, steps: Iterable[PathStep]) -> None:
     fresh = note.with_name(f"{note.name}.{uuid4().hex}")
     with fresh.open("w", encoding="ascii") as file:
         json.dump([[step.path, step.mode, step.blob, step.was_mode, step.was] for step in steps], file)
     fresh.replace(note)
 
 
-def _noted(note: Path) -> dict[str, Step]:
+def _noted(note: Path) -> dict[str, PathStep]:
     try:
-        return {step.path: step for step in (Step(*parts) for parts in json.loads(note.read_text("ascii")))}
+        return {step.path: step for step in (PathStep(*parts) for parts in json.loads(note.read_text("ascii")))}
     except (OSError, ValueError, TypeError):
         return {}

@@ -158,7 +158,7 @@ class Git:
 
 
 @dataclass(frozen=True)
-class Said:
+class GitReply:
     """How a command of git ended."""
 
     code: int
@@ -210,7 +210,7 @@ class UsersGit:
         folder: Path | None = None,
         index: Path | None = None,
         marker: str = "",
-    ) -> Said:
+    ) -> GitReply:
         """How the command ended; whether that is a failure is the caller's to say.
 
         Args:
@@ -228,7 +228,7 @@ class UsersGit:
         }
         settings = [] if hooks else [word for setting in _QUIET for word in ("-c", setting)]
         child = _Child(args, folder or self.folder, environment, before=settings)
-        return Said(*await child.answers(stdin))
+        return GitReply(*await child.answers(stdin))
 
 
 class _Child:

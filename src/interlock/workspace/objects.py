@@ -69,7 +69,7 @@ class Trees:
         self.known[name] = entries
 
 
-class Objects:
+class GitObjects:
     """Reads objects; git is started when the first one is neither known nor a file of its own."""
 
     def __init__(self, shadow: Shadow, trees: Trees) -> None:
@@ -143,8 +143,8 @@ class Objects:
 
 
 @asynccontextmanager
-async def reading(shadow: Shadow, trees: Trees) -> AsyncIterator[Objects]:
-    objects = Objects(shadow, trees)
+async def reading(shadow: Shadow, trees: Trees) -> AsyncIterator[GitObjects]:
+    objects = GitObjects(shadow, trees)
     try:
         yield objects
     finally:

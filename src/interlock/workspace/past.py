@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from interlock.workspace.objects import Objects, Stored
+from interlock.workspace.objects import GitObjects, Stored
 from interlock.workspace.snapshots import Snapshot
 
 
-class Past:
+class PastTree:
     """What a snapshot held, nested repositories in their places."""
 
-    def __init__(self, snapshot: Snapshot, objects: Objects) -> None:
+    def __init__(self, snapshot: Snapshot, objects: GitObjects) -> None:
         self._objects = objects
         self._roots = dict(snapshot.trees)
 

@@ -63,7 +63,7 @@ class Scope:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "patterns", tuple(_normal_pattern(pattern) for pattern in self.patterns))
-        object.__setattr__(self, "protected", frozenset(name.casefold() for name in self.protected))
+        object.__setattr__(self, "protected", _casefolded(self.protected))
 
     def covers(self, path: str) -> bool:
         """Whether the file `path` may be changed; never for a path that leaves the workspace."""
@@ -103,6 +103,11 @@ class Scope:
         included = tuple(pattern for pattern in self.patterns if not pattern.startswith("!"))
         excluded = tuple(pattern[1:] for pattern in self.patterns if pattern.startswith("!"))
         return _any_of(included), _any_of(excluded)
+
+
+@lru_cache(maxsize=64)
+def _casefolded(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(name.casefold() for name in names)
 
 
 _MARK: Final = "\0"

@@ -34,7 +34,7 @@ from interlock.workspace.repository import UserRepository, repository_around, re
 from interlock.workspace.scan import Folder, FolderIndex, rerooted
 from interlock.workspace.shadow import Shadow
 from interlock.workspace.turns import turn
-from interlock.workspace.waiting import Waiting
+from interlock.workspace.waiting import WaitingGit
 
 SETTINGS_FILE = "interlock.toml"
 ROOT_INDEX = "root"
@@ -131,8 +131,8 @@ class Workspace:
         """Patterns of files that count even when the project ignores them."""
         self.trees = Trees()
         """Trees of snapshots that were looked at."""
-        self.ignoring = Waiting()
-        self.differing = Waiting()
+        self.ignoring = WaitingGit()
+        self.differing = WaitingGit()
         """Git for questions about the work of a program that is still running."""
         self.latest: Snapshot | None = None
         """The last one that was taken."""
@@ -143,6 +143,13 @@ class Workspace:
         self._repository: UserRepository | None = None
         self._known_repository = False
         self._excludes: tuple[Path, ...] | None = None
+
+    def want(self, documents: Sequence[str]) -> None:
+        """From now on these documents are seen too, even where the project ignores them."""
+        wider = tuple(dict.fromkeys((*self.wanted, *map(normal, documents))))
+        if wider != self.wanted:
+            self.wanted = wider
+            self._folders.clear()
 
     async def snapshot(self) -> Snapshot:
         """What the tree holds now.
@@ -176,10 +183,10 @@ class Workspace:
 
     async def read(self, snapshot: Snapshot, path: str) -> bytes | None:
         """The bytes of a file (the target of a link) in the snapshot, or None when it is not there."""
-        from interlock.workspace.past import Past  # it knows snapshots too
+        from interlock.workspace.past import PastTree  # it knows snapshots too
 
         async with reading(self.shadow, self.trees) as objects:
-            found = await Past(snapshot, objects).file(normal(path))
+            found = await PastTree(snapshot, objects).file(normal(path))
             return await objects.blob(found.name) if found is not None else None
 
     async def whole(self, snapshot: Snapshot) -> str:

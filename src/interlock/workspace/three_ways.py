@@ -20,9 +20,9 @@ from interlock.errors import WorkspaceFailed
 from interlock.workspace.clone import remove_folder
 from interlock.workspace.files import status_of
 from interlock.workspace.layers.ignoring import sort_out
-from interlock.workspace.layers.seam import Entry, Work
-from interlock.workspace.objects import Objects, Stored, file_name, open_plain, store_bytes, store_file
-from interlock.workspace.past import Past
+from interlock.workspace.layers.seam import Entry, KeptWork
+from interlock.workspace.objects import GitObjects, Stored, file_name, open_plain, store_bytes, store_file
+from interlock.workspace.past import PastTree
 from interlock.workspace.snapshots import Workspace
 
 CONFLICT_BYTES = 20_000
@@ -55,7 +55,7 @@ class Now:
 
 
 @dataclass(frozen=True)
-class Step:
+class PathStep:
     """What is to become of one path."""
 
     path: str
@@ -86,22 +86,22 @@ class ThreeWays:
         label: names their side where both sides are shown.
     """
 
-    def __init__(self, workspace: Workspace, objects: Objects, work: Work, label: str) -> None:
+    def __init__(self, workspace: Workspace, objects: GitObjects, work: KeptWork, label: str) -> None:
         self._workspace = workspace
         self._root = workspace.root
-        self._past = Past(work.base, objects)
+        self._past = PastTree(work.base, objects)
         self._objects = objects
         self._entries = work.entries
         self._label = "".join(letter if letter.isprintable() else "?" for letter in label) or "the agent"
         self._leaving = {entry.path for entry in work.entries if not entry.blob}
 
-    async def decide(self, noted: Mapping[str, Step]) -> tuple[list[Step], dict[str, str]]:
+    async def decide(self, noted: Mapping[str, PathStep]) -> tuple[list[PathStep], dict[str, str]]:
         """A step for each file, and the conflicts by path.
 
         Args:
             noted: steps that were decided before, and hold as long as nobody else has changed the file.
         """
-        steps: list[Step] = []
+        steps: list[PathStep] = []
         conflicts: dict[str, str] = {}
         for entry, now in zip(self._entries, await asyncio.to_thread(self._look), strict=True):
             try:
@@ -156,7 +156,7 @@ class ThreeWays:
             inside = min(found.counting)
             raise Conflict(f"CONFLICT (folder/file): {folder} is a folder in {_OURS}, with {inside} in it\n")
 
-    async def _decided(self, entry: Entry, now: Now) -> Step:
+    async def _decided(self, entry: Entry, now: Now) -> PathStep:
         base = await self._past.file(entry.path)
         if stat.S_ISDIR(now.mode):
             if entry.blob:
@@ -173,7 +173,7 @@ class ThreeWays:
             # A person's version is kept before it is replaced.
             place = self._root / entry.path
             await asyncio.to_thread(store_file, self._workspace.shadow, place, place.lstat())
-        return Step(entry.path, _mode(base, now, entry), blob, now.mode if now.blob else 0, now.blob)
+        return PathStep(entry.path, _mode(base, now, entry), blob, now.mode if now.blob else 0, now.blob)
 
     async def _merged(self, entry: Entry, now: Now, base: Stored | None) -> str:
         """The blob of both sides' changes; a conflict when they cannot be had together."""

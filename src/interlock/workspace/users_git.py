@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from interlock.errors import WorkspaceFailed
-from interlock.workspace.git import Said, UsersGit
+from interlock.workspace.git import GitReply, UsersGit
 from interlock.workspace.repository import UserRepository, repository_around
 from interlock.workspace.users_repository import (
     Checkout,
@@ -49,7 +49,7 @@ class UsersRepository(Repository):
     async def aside(self, work: Callable[[], T]) -> T:
         return await asyncio.to_thread(work)
 
-    async def _ask(self, *args: str, ok: Sequence[int] = (0,)) -> Said:
+    async def _ask(self, *args: str, ok: Sequence[int] = (0,)) -> GitReply:
         said = await self._git.run(*args, reads=True)
         if said.code not in ok:
             raise WorkspaceFailed(f"git {' '.join(args[:2])} failed", where=str(self._folder), found=shown(said))
@@ -150,7 +150,7 @@ class UsersRepository(Repository):
 
     async def _over(
         self, paths: Sequence[str], *args: str, folder: Path | None = None, index: Path | None = None
-    ) -> Said:
+    ) -> GitReply:
         """A command on these paths, however many."""
         listed = "".join(f"{path}\0" for path in paths)
         options = ("--pathspec-from-file=-", "--pathspec-file-nul")
@@ -258,7 +258,7 @@ def from_top(path: str, prefix: str) -> str:
     return path[len(up) :] if up and path.startswith(up) else prefix + path
 
 
-def shown(said: Said, *, fine: str | None = None) -> str:
+def shown(said: GitReply, *, fine: str | None = None) -> str:
     """What git said when it failed, in a line."""
     if fine is not None and said.code == 0:
         return fine

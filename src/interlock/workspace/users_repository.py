@@ -42,7 +42,7 @@ class Where:
 
 
 @dataclass(frozen=True)
-class Standing:
+class RepositoryStanding:
     """Where the repository stands, and what is not committed in it."""
 
     branch: str
@@ -190,12 +190,12 @@ class Repository(ABC):
         unmerged = any("U" in letters or letters in ("AA", "DD") for letters, _ in await self.status())
         return [*await self.unfinished(), *(["unmerged-files"] if unmerged else [])]
 
-    async def standing(self, besides: Sequence[str] = ()) -> Standing:
+    async def standing(self, besides: Sequence[str] = ()) -> RepositoryStanding:
         """Where it stands; files below these prefixes are not counted as changed."""
         where = await self.where()
         changed = [path for path in await self.changed() if not path.startswith(tuple(besides))]
         contents = await self.aside(partial(self._digest, changed)) if changed else ""
-        return Standing(where.branch, where.head, tuple(await self.busy()), tuple(changed), contents)
+        return RepositoryStanding(where.branch, where.head, tuple(await self.busy()), tuple(changed), contents)
 
     def _digest(self, paths: Sequence[str]) -> str:
         whole = hashlib.sha256()

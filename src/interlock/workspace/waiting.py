@@ -18,7 +18,7 @@ from interlock.workspace.git import Git, Talk
 
 
 @dataclass(frozen=True)
-class Call:
+class GitQuestion:
     """A git that answers questions."""
 
     git: Git
@@ -33,14 +33,14 @@ class Call:
         return await self.git.begin(*self.words, globs=self.globs)
 
 
-class Waiting:
+class WaitingGit:
     """The place of one git that waits; it ends with its place."""
 
     def __init__(self) -> None:
-        self._there: tuple[Call, Talk] | None = None
+        self._there: tuple[GitQuestion, Talk] | None = None
         self._last_rites = weakref.finalize(self, lambda: None)
 
-    async def prepare(self, call: Call) -> None:
+    async def prepare(self, call: GitQuestion) -> None:
         """Start one, unless one is there."""
         if self._there is not None:
             return
@@ -59,7 +59,7 @@ class Waiting:
             talk.end()
 
     @asynccontextmanager
-    async def talk(self, call: Call) -> AsyncIterator[Talk]:
+    async def talk(self, call: GitQuestion) -> AsyncIterator[Talk]:
         """The one that waits, or a new one; it is ended afterwards."""
         talk = self._taken(call) or await call.begin()
         try:
@@ -67,7 +67,7 @@ class Waiting:
         finally:
             talk.end()
 
-    def _taken(self, call: Call) -> Talk | None:
+    def _taken(self, call: GitQuestion) -> Talk | None:
         if self._there is None:
             return None
         (known, talk), self._there = self._there, None

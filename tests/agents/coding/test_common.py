@@ -18,7 +18,7 @@ from interlock.agents.coding.dialect import Conclusion
 from interlock.agents.coding.events import Event, Planned, SessionBegan, Spent, Spoke, Thought, ToolUsed, Waits, Warned
 from interlock.agents.coding.settling import settle
 from interlock.agents.coding.stream import JsonLines
-from interlock.agents.coding.trouble import Cause, Trouble, reset_in, trouble
+from interlock.agents.coding.trouble import CallTrouble, Cause, reset_in, trouble
 from interlock.agents.runner import AgentRequest, Usage
 from interlock.contracts import Reason
 
@@ -116,9 +116,9 @@ def test_an_error_of_the_service_means_one_thing(text: str, status: int | None, 
 
 def test_only_what_may_pass_by_itself_is_worth_another_try() -> None:
     """A limit and a failure of the service are transient; a wrong key or a refused request is not."""
-    reasons = {cause: Trouble(cause, "x").fault.reason for cause in Cause}
+    reasons = {cause: CallTrouble(cause, "x").fault.reason for cause in Cause}
     assert {cause for cause, reason in reasons.items() if reason is Reason.CRASHED} == {Cause.LIMITED, Cause.SERVICE}
-    assert [cause for cause in Cause if Trouble(cause, "x").limited] == [Cause.LIMITED]
+    assert [cause for cause in Cause if CallTrouble(cause, "x").limited] == [Cause.LIMITED]
 
 
 @pytest.mark.parametrize(
@@ -168,8 +168,8 @@ SAID = Conclusion(text="OK: done", finished=True)
         (Conclusion(text="OK: done"), 0, Reason.CRASHED),
         (Conclusion(), -15, Reason.CRASHED),
         (Conclusion(finished=True, text=" \n"), 0, Reason.NO_VERDICT),
-        (Conclusion("OK: done", finished=True, trouble=Trouble(Cause.SERVICE, "500")), 0, Reason.CRASHED),
-        (Conclusion("OK: done", finished=True, trouble=Trouble(Cause.ROLE, "other")), 0, Reason.AGENT_ERROR),
+        (Conclusion("OK: done", finished=True, trouble=CallTrouble(Cause.SERVICE, "500")), 0, Reason.CRASHED),
+        (Conclusion("OK: done", finished=True, trouble=CallTrouble(Cause.ROLE, "other")), 0, Reason.AGENT_ERROR),
     ],
 )
 def test_exit_status_and_text_are_never_enough(said: Conclusion, code: int, reason: Reason | None) -> None:

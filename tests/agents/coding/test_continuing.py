@@ -16,7 +16,7 @@ from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.catalogue import make_runner
 from interlock.agents.coding.dialect import Conclusion
 from interlock.agents.coding.settling import forgot_session
-from interlock.agents.coding.trouble import Cause, Trouble
+from interlock.agents.coding.trouble import CallTrouble, Cause
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Allowance, Usage
 from interlock.contracts import Reason
 from tests.agents.conftest import Wrapped
@@ -122,7 +122,7 @@ async def test_a_session_that_is_not_known_begins_anew_in_the_same_call(agent: A
 def test_every_agent_has_its_words_for_a_session_that_it_does_not_know(words: str) -> None:
     """As the real ones say it, on standard error or as an error; not once they have begun to work."""
     assert forgot_session(Conclusion(), words)
-    assert forgot_session(Conclusion(trouble=Trouble(Cause.SERVICE, words)), "")
+    assert forgot_session(Conclusion(trouble=CallTrouble(Cause.SERVICE, words)), "")
     assert not forgot_session(Conclusion(acted=True), words)
     assert not forgot_session(Conclusion(usage=Usage(1)), words)
 
@@ -130,7 +130,7 @@ def test_every_agent_has_its_words_for_a_session_that_it_does_not_know(words: st
 @pytest.mark.parametrize("words", ["", "429 too many requests", "invalid api key", "no such option: --resume"])
 def test_other_troubles_are_no_lost_session(words: str) -> None:
     """The session stays the one to go on with."""
-    assert not forgot_session(Conclusion(trouble=Trouble(Cause.SERVICE, words)), words)
+    assert not forgot_session(Conclusion(trouble=CallTrouble(Cause.SERVICE, words)), words)
 
 
 # -- an allowance

@@ -10,7 +10,7 @@ from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.dialect import Ask, Conclusion, Invocation
 from interlock.agents.coding.events import Event
 from interlock.agents.coding.headless import HeadlessRunner
-from interlock.agents.coding.trouble import Cause, Trouble
+from interlock.agents.coding.trouble import CallTrouble, Cause
 from interlock.agents.runner import AgentRequest
 
 
@@ -25,7 +25,7 @@ class Reader:
         self.seen = last_words, left
 
     def conclude(self) -> Conclusion:
-        return Conclusion("x", finished=True, trouble=Trouble(Cause.ROLE, "other role") if self.seen else None)
+        return Conclusion("x", finished=True, trouble=CallTrouble(Cause.ROLE, "other role") if self.seen else None)
 
 
 class Talkative:

@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from interlock.engine import Options, Simulation, Status
+from interlock.engine import Options, Status
 from interlock.engine.simulation import Crash
 from interlock.playbooks.feature import rehearsal
-from interlock.testing import both, lasting, writes
+from interlock.testing import Simulation, both, lasting, writes
 
 from .conftest import AT, Bench, plans
 from .site import MARK, Site

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from interlock.playbooks.feature.decisions import (
     AfterReview,
+    ClusterResult,
     Concern,
     Concluded,
     Decided,
     Judged,
     Onward,
-    Result,
     Said,
     Stand,
     Tier,
@@ -167,7 +167,11 @@ def test_the_verifiers_decide_over_every_combination(size: int) -> None:
         assert v_cluster(given, strict=True) is strict
         known = Decided.NEEDS_REVISION if expected.passed else expected
         assert v_cluster(given, False, ["x"]) is v_cluster(given, True, ["x"]) is known
-    assert [one.result for one in Decided] == [*[Result.DONE] * 2, Result.NEEDS_REVISION, *[Result.ERROR] * 3]
+    assert [one.result for one in Decided] == [
+        *[ClusterResult.DONE] * 2,
+        ClusterResult.NEEDS_REVISION,
+        *[ClusterResult.ERROR] * 3,
+    ]
 
 
 @pytest.mark.req("FT-90", "FT-91", "FT-92", "FT-93", "FT-95", "FT-96", "FT-97", "FT-98", "FT-106", "CM-17", "OW-10")

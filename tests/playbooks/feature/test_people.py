@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from interlock.agents.runner import AgentRequest
-from interlock.engine import Act
 from interlock.engine.simulation import Crash
 from interlock.playbooks.feature import shared_memory
-from interlock.testing import Change, both, lasting, writes
+from interlock.testing import Act, Change, both, lasting, writes
 from tests.playbooks.person import person
 
 from .conftest import AT, ERROR, Bench, plans, remembers

@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from interlock.agents.runner import AgentRequest
-from interlock.engine import Act
 from interlock.playbooks.feature import feature
 from interlock.telemetry.lines import tell
-from interlock.testing import both, leaves_out, says, writes
+from interlock.testing import Act, both, leaves_out, says, writes
 
 from .conftest import AGENTS, AT, CRITICS, ERROR, RESEARCHERS, REVIEWERS, SILENT, VERIFIERS, Bench, plans, remembers
 

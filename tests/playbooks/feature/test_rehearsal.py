@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from interlock.agents.runner import AgentRequest
-from interlock.engine import CRASH, Act, Ending, Options, Playbook, Played, Rehearsal
+from interlock.engine import Ending, Options, Playbook
 from interlock.engine.simulation import Crash, Simulation
 from interlock.playbooks.feature import decisions, rehearsal
 from interlock.playbooks.feature.briefs import Brief, Briefs
@@ -24,6 +24,7 @@ from interlock.playbooks.feature.members import POST_MORTEM, Blocks
 from interlock.playbooks.feature.rehearsing import REMARK
 from interlock.playbooks.feature.shared_memory import LESSONS, Edit, edited
 from interlock.playbooks.feature.work import Work
+from interlock.testing import CRASH, Act, Played, Rehearsal
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice, never_ends
 
 OPTIONS = Options()

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from interlock.agents.runner import AgentRequest
-from interlock.engine import Act
 from interlock.playbooks.feature.members import MEMBERS
-from interlock.testing import both, leaves_out, says, writes
+from interlock.testing import Act, both, leaves_out, says, writes
 
 from .conftest import AT, ERROR, REVIEWERS, VERIFIERS, Bench, plans, remembers
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.agents.runner import AgentRequest
-from interlock.engine import Act
 from interlock.playbooks.feature.tasks import AT_ONCE, in_pieces
 from interlock.playbooks.feature.work import BARRIER, EAGER
 from interlock.telemetry import Scheduled, dispatch_spans, most_at_once, schedules
+from interlock.testing import Act
 
 from .conftest import Bench, plans, remembers
 from .site import Site

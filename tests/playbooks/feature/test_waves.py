@@ -8,8 +8,7 @@ from itertools import pairwise
 import pytest
 
 from interlock.agents.runner import AgentRequest
-from interlock.engine import Act
-from interlock.testing import Change, both, lasting, says, writes
+from interlock.testing import Act, Change, both, lasting, says, writes
 
 from .conftest import AT, ERROR, SILENT, Bench, plans, remembers, task
 

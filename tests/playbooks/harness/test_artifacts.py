@@ -22,7 +22,7 @@ from interlock.documents import Document, DocumentState
 from interlock.playbooks.harness import artifacts
 from interlock.playbooks.harness.artifacts import Findings, claim_in, good_judgement, inspect, marked, structure_of
 from interlock.playbooks.harness.briefs import ANSWER
-from interlock.playbooks.harness.decisions import Move, after_verdict
+from interlock.playbooks.harness.decisions import AfterVerdict, after_verdict
 from interlock.playbooks.harness.stages import LIFECYCLE, PLANNING, QA, Stage, StageContract
 from tests.playbooks.harness.conftest import NEGATIVE, qa
 
@@ -38,7 +38,7 @@ def judged(text: str) -> Judgement:
 
 
 def is_positive(text: str) -> bool:
-    return after_verdict(bool(judged(text).passed), False, True) is Move.ADVANCE
+    return after_verdict(bool(judged(text).passed), False, True) is AfterVerdict.ADVANCE
 
 
 def qa_problem(text: str, criteria: tuple[str, ...] = ()) -> str | None:

@@ -10,9 +10,9 @@ from interlock.contracts import ArtifactClass, Outcome, Reason
 from interlock.engine import Status
 from interlock.playbooks.harness.decisions import (
     AFTER_FAILURE,
-    Failure,
-    Move,
+    AfterVerdict,
     Position,
+    StageFailure,
     after_verdict,
     failure_of,
     position,
@@ -40,7 +40,13 @@ def test_where_a_task_stands(status: TaskStatus, works: bool, expected: Position
 def test_where_a_verdict_leads() -> None:
     """Only a pass beside which nothing is red goes on; anything else goes back while that is allowed, then blocks."""
     for passes, red, left in itertools.product((True, False), repeat=3):
-        wanted = Move.ADVANCE if (passes, red) == (True, False) else Move.RETURN if left else Move.BLOCK
+        wanted = (
+            AfterVerdict.ADVANCE
+            if (passes, red) == (True, False)
+            else AfterVerdict.RETURN
+            if left
+            else AfterVerdict.BLOCK
+        )
         assert after_verdict(passes, red, left) is wanted
 
 
@@ -51,7 +57,7 @@ def test_how_a_dispatch_counts_is_total() -> None:
         Outcome, (None, *Reason), ArtifactClass, *[(False, True)] * 3
     ):
         failure = failure_of(outcome, reason, cls, *trespassed)
-        if failure is Failure.NONE:
+        if failure is StageFailure.NONE:
             assert cls is ArtifactClass.OK
             assert outcome in (Outcome.OK, Outcome.REVISE)
             assert not any(trespassed)
@@ -63,10 +69,10 @@ def test_how_a_dispatch_counts_is_total() -> None:
 def test_what_was_trespassed_counts_before_what_was_said() -> None:
     """Workflow state first, then the scope, then a conflict with somebody else's work."""
     facts = (Outcome.BLOCKED, None, ArtifactClass.OK)
-    assert failure_of(*facts, scope=True, governance=True, conflict=True) is Failure.GOVERNANCE
-    assert failure_of(*facts, scope=True, governance=False, conflict=True) is Failure.SCOPE
-    assert failure_of(*facts, scope=False, governance=False, conflict=True) is Failure.CONFLICT
-    assert failure_of(*facts, scope=False, governance=False, conflict=False) is Failure.BLOCKED
+    assert failure_of(*facts, scope=True, governance=True, conflict=True) is StageFailure.GOVERNANCE
+    assert failure_of(*facts, scope=True, governance=False, conflict=True) is StageFailure.SCOPE
+    assert failure_of(*facts, scope=False, governance=False, conflict=True) is StageFailure.CONFLICT
+    assert failure_of(*facts, scope=False, governance=False, conflict=False) is StageFailure.BLOCKED
 
 
 @pytest.mark.req("HN-15")
@@ -77,24 +83,24 @@ def test_why_a_call_failed_decides_how_it_counts() -> None:
         for reason in (None, *Reason)
     }
     assert counts == {
-        None: Failure.NO_ANSWER,
-        Reason.AGENT_ERROR: Failure.ERROR,
-        Reason.SPAWN_FAILED: Failure.NOT_STARTED,
-        Reason.TIMEOUT: Failure.NO_ANSWER,
-        Reason.CRASHED: Failure.NO_ANSWER,
-        Reason.CANCELLED: Failure.NO_ANSWER,
-        Reason.NO_VERDICT: Failure.ARTIFACT,
-        Reason.CONTRACT_VIOLATION: Failure.ARTIFACT,
-        Reason.BAD_FORMAT: Failure.NO_ANSWER,
-        Reason.SESSION_MISMATCH: Failure.NO_ANSWER,
-        Reason.SCOPE_VIOLATION: Failure.SCOPE,
-        Reason.NO_CHANGE: Failure.NO_CHANGE,
-        Reason.CONTRADICTED: Failure.ARTIFACT,
+        None: StageFailure.NO_ANSWER,
+        Reason.AGENT_ERROR: StageFailure.ERROR,
+        Reason.SPAWN_FAILED: StageFailure.NOT_STARTED,
+        Reason.TIMEOUT: StageFailure.NO_ANSWER,
+        Reason.CRASHED: StageFailure.NO_ANSWER,
+        Reason.CANCELLED: StageFailure.NO_ANSWER,
+        Reason.NO_VERDICT: StageFailure.ARTIFACT,
+        Reason.CONTRACT_VIOLATION: StageFailure.ARTIFACT,
+        Reason.BAD_FORMAT: StageFailure.NO_ANSWER,
+        Reason.SESSION_MISMATCH: StageFailure.NO_ANSWER,
+        Reason.SCOPE_VIOLATION: StageFailure.SCOPE,
+        Reason.NO_CHANGE: StageFailure.NO_CHANGE,
+        Reason.CONTRADICTED: StageFailure.ARTIFACT,
     }
     for outcome in (Outcome.OK, Outcome.REVISE):
         for artifact in ArtifactClass:
             found = failure_of(outcome, None, artifact, scope=False, governance=False, conflict=False)
-            assert found is (Failure.NONE if artifact is ArtifactClass.OK else Failure.ARTIFACT)
+            assert found is (StageFailure.NONE if artifact is ArtifactClass.OK else StageFailure.ARTIFACT)
 
 
 @pytest.mark.req("HN-22")
@@ -103,17 +109,17 @@ def test_what_a_failure_means_for_the_run_and_for_the_history() -> None:
     strayed = "Scope violation by {agent}: {strayed}"
     rows = {failure: (row.status, row.outcome, row.reason) for failure, row in AFTER_FAILURE.items()}
     assert rows == {
-        Failure.GOVERNANCE: (Status.STOPPED, StageOutcome.BLOCKED, strayed),
-        Failure.SCOPE: (Status.STOPPED, StageOutcome.BLOCKED, strayed),
-        Failure.NOT_STARTED: (Status.FAILED, StageOutcome.FAILED, "{who} cannot be dispatched: {detail}"),
-        Failure.CONFLICT: (
+        StageFailure.GOVERNANCE: (Status.STOPPED, StageOutcome.BLOCKED, strayed),
+        StageFailure.SCOPE: (Status.STOPPED, StageOutcome.BLOCKED, strayed),
+        StageFailure.NOT_STARTED: (Status.FAILED, StageOutcome.FAILED, "{who} cannot be dispatched: {detail}"),
+        StageFailure.CONFLICT: (
             Status.STOPPED,
             StageOutcome.BLOCKED,
             "{conflicts}: edited while {agent} worked; its own version is kept in {patch}",
         ),
-        Failure.ERROR: (Status.STOPPED, StageOutcome.FAILED, "{who} failed: {words}"),
-        Failure.BLOCKED: (Status.STOPPED, StageOutcome.BLOCKED, "{who} is blocked: {words}"),
-        Failure.ARTIFACT: (Status.FAILED, StageOutcome.FAILED, "{flaw}"),
-        Failure.NO_CHANGE: (Status.FAILED, StageOutcome.FAILED, "{who} changed no file and does not say why"),
-        Failure.NO_ANSWER: (Status.FAILED, StageOutcome.FAILED, "{who} did not finish: {detail}"),
+        StageFailure.ERROR: (Status.STOPPED, StageOutcome.FAILED, "{who} failed: {words}"),
+        StageFailure.BLOCKED: (Status.STOPPED, StageOutcome.BLOCKED, "{who} is blocked: {words}"),
+        StageFailure.ARTIFACT: (Status.FAILED, StageOutcome.FAILED, "{flaw}"),
+        StageFailure.NO_CHANGE: (Status.FAILED, StageOutcome.FAILED, "{who} changed no file and does not say why"),
+        StageFailure.NO_ANSWER: (Status.FAILED, StageOutcome.FAILED, "{who} did not finish: {detail}"),
     }

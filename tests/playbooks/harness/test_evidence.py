@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import Act, CommandResult, Status
+from interlock.engine import CommandResult, Status
 from interlock.engine.checks import UNCOMPARED
 from interlock.engine.runs import Call
 from interlock.engine.world import CommandCall
 from interlock.playbooks.harness import HarnessInputs, harness
 from interlock.playbooks.harness.run_report import Log
+from interlock.testing import Act
 from tests.playbooks.harness.conftest import (
     ALL_MET,
     CODE,

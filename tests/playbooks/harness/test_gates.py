@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import Act, Status, best
+from interlock.engine import Status
 from interlock.playbooks.harness import HarnessInputs
 from interlock.playbooks.harness.run_report import Log
+from interlock.testing import Act, best
 from tests.playbooks.harness.conftest import (
     ARTIFACTS,
     NEGATIVE,

@@ -24,9 +24,9 @@ from interlock.playbooks.harness.stages import (
     SPECIFICATION,
     Judging,
     Lifecycle,
-    Mark,
     Stage,
     StageContract,
+    VerdictMark,
 )
 from interlock.playbooks.harness.standards import CONTRACTS, LIFECYCLE, WORKFLOW
 from tests.playbooks.harness.conftest import ARTIFACTS, GOOD, NEGATIVE, TASK, TASK_FILE, Bench, agents, qa, writing
@@ -42,7 +42,7 @@ SECURITY = Stage(
     reach=QA.reach,
     contract=StageContract(required=("task_file", "artifact:Design", "artifact:Build")),
     artifact="security-review.md",
-    judging=Judging(marks=(Mark("Security Result", "Clear", "Findings"),), returns_to="Build"),
+    judging=Judging(marks=(VerdictMark("Security Result", "Clear", "Findings"),), returns_to="Build"),
     optional=True,
 )
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import Act
 from interlock.engine.simulation import Crash
 from interlock.playbooks.harness import harness
 from interlock.playbooks.harness.run_report import Log
+from interlock.testing import Act
 from tests.playbooks.harness.conftest import (
     ARTIFACTS,
     REPORT,

@@ -16,7 +16,7 @@ from interlock.engine import APPROVE, Dispatch, Ending, GateDecision, Options, R
 from interlock.playbooks.harness import rehearsal, templates
 from interlock.playbooks.harness.artifacts import claim_in
 from interlock.playbooks.harness.briefs import stage_dispatch
-from interlock.playbooks.harness.decisions import AFTER_FAILURE, Failure, Move
+from interlock.playbooks.harness.decisions import AFTER_FAILURE, AfterVerdict, StageFailure
 from interlock.playbooks.harness.gates import record_approval
 from interlock.playbooks.harness.ledger import Ledger
 from interlock.playbooks.harness.run_state import RunState
@@ -24,7 +24,7 @@ from interlock.playbooks.harness.settings import HarnessSettings
 from interlock.playbooks.harness.stages import DESIGN, PLANNING, Judging, StageContract, TaskStatus
 from interlock.playbooks.harness.stint import Stint
 from interlock.playbooks.harness.task_file import Task
-from interlock.playbooks.harness.work import Done, dispatched, open_artifact
+from interlock.playbooks.harness.work import StageExecution, dispatched, open_artifact
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice
 from tests.playbooks.harness.conftest import GOOD
 
@@ -56,18 +56,18 @@ def test_every_invariant_holds_on_every_path() -> None:
 # -- deliberately broken copies
 
 
-async def dispatches_for_ever(run: Run, ledger: Ledger, contract: StageContract, *given: Any) -> Done:
+async def dispatches_for_ever(run: Run, ledger: Ledger, contract: StageContract, *given: Any) -> StageExecution:
     while True:
         await dispatched(run, ledger, contract, *given)
 
 
-async def designs_alone(run: Run, ledger: Ledger, contract: StageContract, *given: Any) -> Done:
+async def designs_alone(run: Run, ledger: Ledger, contract: StageContract, *given: Any) -> StageExecution:
     """Nobody is asked for the design: the engine writes one."""
     if ledger.state.row is not DESIGN:
         return await dispatched(run, ledger, contract, *given)
     await run.write(ledger.state.artifact, GOOD[DESIGN.agent])
     document, found = await open_artifact(run, ledger, contract)
-    return Done(DESIGN.agent, found, document.text)
+    return StageExecution(DESIGN.agent, found, document.text)
 
 
 def by_the_planner(task: Task, state: RunState, *given: Any) -> Dispatch:
@@ -120,11 +120,14 @@ def blocks_without_a_word(state: RunState, _reason: str) -> RunState:
 
 
 GATED = RunState.gated
-ERROR_IS_SUCCESS = {**AFTER_FAILURE, Failure.ERROR: replace(AFTER_FAILURE[Failure.ERROR], status=Status.COMPLETE)}
+ERROR_IS_SUCCESS = {
+    **AFTER_FAILURE,
+    StageFailure.ERROR: replace(AFTER_FAILURE[StageFailure.ERROR], status=Status.COMPLETE),
+}
 
 
-def negative_goes_on(passes: bool, red: bool, left: bool) -> Move:
-    return Move.ADVANCE if left else Move.BLOCK
+def negative_goes_on(passes: bool, red: bool, left: bool) -> AfterVerdict:
+    return AfterVerdict.ADVANCE if left else AfterVerdict.BLOCK
 
 
 ENDS = "every path comes to an end"
@@ -149,7 +152,7 @@ BROKEN: Mapping[str, tuple[str, Fault]] = {
     "the engine approves": (ASKED, Fault({"gates.ask": approves_itself})),
     "every dispatch is a success": (
         PROVEN,
-        Fault({"decisions.failure_of": lambda *_facts: Failure.NONE}, most=1, by=("says error",)),
+        Fault({"decisions.failure_of": lambda *_facts: StageFailure.NONE}, most=1, by=("says error",)),
     ),
     "QA is believed against its own evidence": (
         EVIDENCE,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import Act, best
 from interlock.engine.simulation import Crash
 from interlock.playbooks.harness.run_report import Log
 from interlock.playbooks.harness.run_state import parse_text
 from interlock.playbooks.harness.stages import LIFECYCLE
+from interlock.testing import Act, best
 from tests.playbooks.harness.conftest import NEGATIVE, QA_REPORT, RUN_STATE, Bench, agents, instead, qa, writing
 
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from interlock.documents import Document, DocumentState, one_line
 from interlock.playbooks.harness import run_report, templates
 from interlock.playbooks.harness.escalation import Escalation
-from interlock.playbooks.harness.run_report import COLUMNS, Entry, Log, grown, parse_text
+from interlock.playbooks.harness.run_report import COLUMNS, Log, ReportRow, grown, parse_text
 from tests.playbooks.harness.conftest import REPORT, TASK, Bench
 from tests.playbooks.harness.test_run_state import PLAIN
 
 FIRST = templates.first_report(templates.built_in(templates.RUN_REPORT), PLAIN, "Title")
 
 entries = st.sampled_from(Log).flatmap(
-    lambda log: st.builds(Entry, st.just(log), st.tuples(*[st.text(max_size=30) for _ in COLUMNS[log]]))
+    lambda log: st.builds(ReportRow, st.just(log), st.tuples(*[st.text(max_size=30) for _ in COLUMNS[log]]))
 )
 
 
@@ -27,7 +27,7 @@ def rows(text: str) -> dict[Log, tuple[tuple[str, ...], ...]]:
 
 
 @given(st.lists(entries, max_size=6), st.lists(entries, max_size=3))
-def test_what_was_added_is_there_in_its_order(first: list[Entry], second: list[Entry]) -> None:
+def test_what_was_added_is_there_in_its_order(first: list[ReportRow], second: list[ReportRow]) -> None:
     """Rows are read back as they were written, one line each, in two steps as in one; earlier ones do not change."""
     text = grown(FIRST, PLAIN, "Title", first)
     later = grown(text, PLAIN.blocked("why"), "Title", second)
@@ -42,7 +42,7 @@ def test_what_was_added_is_there_in_its_order(first: list[Entry], second: list[E
 
 @pytest.mark.req("HN-92")
 @given(st.lists(entries, min_size=2, max_size=5), st.data())
-def test_a_row_that_is_changed_or_gone_shows(added: list[Entry], data: st.DataObject) -> None:
+def test_a_row_that_is_changed_or_gone_shows(added: list[ReportRow], data: st.DataObject) -> None:
     """Changing any cell, or removing any row but the last of its table, breaks the chain."""
     text = grown(FIRST, PLAIN, "Title", added)
     lines = text.splitlines(keepends=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from interlock.documents import Document, DocumentState
-from interlock.engine import Act, Status, best
+from interlock.engine import Status
 from interlock.errors import EngineFault, WorkspaceFailed
 from interlock.playbooks.harness import HarnessInputs, example_files
 from interlock.playbooks.harness.ledger import MISSING, Ledger
@@ -19,6 +19,7 @@ from interlock.playbooks.harness.run_report import Log
 from interlock.playbooks.harness.stages import LIFECYCLE
 from interlock.playbooks.harness.standards import CONTRACTS
 from interlock.playbooks.harness.task_file import GOVERNED, is_governed
+from interlock.testing import Act, best
 from tests.playbooks.harness.conftest import (
     ARTIFACTS,
     CODE,

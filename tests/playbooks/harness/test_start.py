@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from interlock.documents import Document
-from interlock.engine import Status, best
+from interlock.engine import Status
 from interlock.errors import InterlockError
 from interlock.playbooks.harness import HarnessInputs
 from interlock.playbooks.harness.run_report import Log, archive_path
+from interlock.testing import best
 from tests.playbooks.harness.conftest import (
     ARTIFACTS,
     REPORT,

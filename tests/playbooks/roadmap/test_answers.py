@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from interlock.contracts import Check, Evidence, Outcome, Reason, judge, parse_answer, sample
 from interlock.playbooks.roadmap.answers import (
-    Answer,
-    Decision,
+    ArchitectsDecision,
     FileNote,
+    StepAnswer,
     Verdict,
     answer_format,
     complaint,
@@ -47,7 +47,7 @@ WHOLE = {
 @pytest.mark.req("RM-79", "RM-80", "RM-81", "RM-82")
 def test_every_part_of_an_answer_is_extracted() -> None:
     """The object of the specification, field by field."""
-    assert read_answer(WHOLE) == Answer(
+    assert read_answer(WHOLE) == StepAnswer(
         verdict=Verdict.PASS,
         files=(FileNote("src/a.ts", "created", "one line"), FileNote("src/b.ts")),
         evidence=Evidence(
@@ -58,7 +58,7 @@ def test_every_part_of_an_answer_is_extracted() -> None:
             marks={"lint": "pass", "typecheck": "pass", "build": "fail", "quality": "skipped"},
         ),
         issues=("i1", "src/c.ts: i2"),
-        decision=Decision("docs/adr/0007.md", ("f(): void",), ("src only",)),
+        decision=ArchitectsDecision("docs/adr/0007.md", ("f(): void",), ("src only",)),
         findings=("l1",),
         next_steps=("n1",),
     )
@@ -81,7 +81,7 @@ anything = st.recursive(
 @given(st.dictionaries(st.sampled_from([*WHOLE]), anything), st.sampled_from([*Step]))
 def test_any_data_can_be_read_and_complained_about(data: dict[str, Any], step: Step) -> None:
     """Reading never fails; the contract always has an answer."""
-    assert isinstance(read_answer(data), Answer)
+    assert isinstance(read_answer(data), StepAnswer)
     assert complaint(step, {**data, "status": "success"}) is None or isinstance(complaint(step, data), str | None)
 
 
@@ -310,13 +310,15 @@ def test_the_verdict_of_testing_may_be_its_word_on_the_tests() -> None:
 def test_a_design_in_words() -> None:
     """ADR, interfaces and boundaries have labels of their own."""
     spoken = "Status: success\nADR: `docs/adr/1.md`\nInterfaces:\n- f(x: int) -> str\nBoundaries:\n- src only\n"
-    assert read_answer(data_of_text(spoken)).decision == Decision("docs/adr/1.md", ("f(x: int) -> str",), ("src only",))
+    assert read_answer(data_of_text(spoken)).decision == ArchitectsDecision(
+        "docs/adr/1.md", ("f(x: int) -> str",), ("src only",)
+    )
 
 
 @given(st.text(alphabet=st.sampled_from("StatusEvidnc:*-#\n `./ab1")))
 def test_any_text_can_be_converted(text: str) -> None:
     """Words never make the reader fail."""
-    assert isinstance(read_answer(data_of_text(text)), Answer)
+    assert isinstance(read_answer(data_of_text(text)), StepAnswer)
 
 
 # -- compression

@@ -14,13 +14,14 @@ import pytest
 
 from interlock.agents import AgentExit, AgentNews, AgentRequest, MemoryOutput, Observer
 from interlock.contracts import sample
-from interlock.engine import Act, Playbook
+from interlock.engine import Playbook
 from interlock.engine.folder import known_runs
 from interlock.engine.options import Options
 from interlock.engine.runs import Quiet, Runs
 from interlock.engine.simulation import Crash
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
 from interlock.playbooks.roadmap.settings import RoadmapSettings
+from interlock.testing import Act
 from tests.acting import write_within
 from tests.crash.process import InProcess, TestSetup, documents
 from tests.crash.test_cut import copied

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from interlock.contracts import Evidence, Outcome, Reason
 from interlock.engine import Proof
-from interlock.playbooks.roadmap.answers import Answer, Verdict, read_answer
+from interlock.playbooks.roadmap.answers import StepAnswer, Verdict, read_answer
 from interlock.playbooks.roadmap.decisions import (
     AFTER_ATTEMPT,
     AGENT_OF,
@@ -23,14 +23,14 @@ from interlock.playbooks.roadmap.decisions import (
     RESEARCH,
     RETRY_PIPELINES,
     REVIEWED,
+    AfterAttempt,
     AfterCall,
-    Budget,
-    Choice,
-    Gate,
+    AttemptResult,
     Knowledge,
-    Move,
+    Pick,
+    QualityGate,
     Research,
-    Result,
+    RetryBudget,
     Ruling,
     Source,
     Step,
@@ -74,7 +74,7 @@ def test_the_tables_are_total() -> None:
 def test_only_ready_items_that_have_not_passed_are_candidates(state: dict[str, Any]) -> None:
     """Done and blocked items are never chosen, whatever their priority."""
     found = select(items(item(1, priority=0, **state), item(2)))
-    assert (found.choice, found.item.id) == (Choice.SELECTED, "2")  # type: ignore[union-attr]
+    assert (found.choice, found.item.id) == (Pick.SELECTED, "2")  # type: ignore[union-attr]
 
 
 @pytest.mark.req("RM-14")
@@ -120,7 +120,7 @@ def test_an_item_waits_until_its_dependencies_are_done(status: str) -> None:
 def test_an_item_in_progress_comes_first_and_alone() -> None:
     """It is resumed before anything new is selected."""
     found = select(items(item(1, priority=0), item(2, priority=9, status="in_progress")))
-    assert (found.choice, found.item.id) == (Choice.RESUMED, "2")  # type: ignore[union-attr]
+    assert (found.choice, found.item.id) == (Pick.RESUMED, "2")  # type: ignore[union-attr]
 
 
 @pytest.mark.req("RM-93")
@@ -200,27 +200,34 @@ def test_the_changed_fields_of_the_scope_are_named() -> None:
 CHECKED = dict.fromkeys(["lint", "typecheck", "build", "quality"], "pass")
 
 
-def reviewed(verdict: Verdict, issues: tuple[str, ...] = (), **marks: str) -> Answer:
-    return Answer(verdict, evidence=Evidence(marks={**CHECKED, **marks}), issues=issues)
+def reviewed(verdict: Verdict, issues: tuple[str, ...] = (), **marks: str) -> StepAnswer:
+    return StepAnswer(verdict, evidence=Evidence(marks={**CHECKED, **marks}), issues=issues)
 
 
 @pytest.mark.req("RM-59", "RM-84", "EV-01")
 @pytest.mark.parametrize(
     ("answer", "outcome", "against", "said"),
     [
-        (Answer(Verdict.PASS), Outcome.OK, (), None),
-        (Answer(Verdict.FAIL, evidence=Evidence(failures=("t: boom",))), Outcome.OK, (), "tests: verdict fail"),
-        (Answer(), Outcome.OK, (), "tests: verdict missing"),
-        (Answer(Verdict.ALIGNED), Outcome.OK, (), "tests: verdict aligned"),
-        (Answer(Verdict.PASS), Outcome.REVISE, ("says pass, but: 1 tests failed",), "says pass, but: 1 tests failed"),
-        (Answer(Verdict.PASS), Outcome.REVISE, (), "tests: needs revision"),
-        (Answer(), Outcome.REVISE, (), "tests: needs revision"),
+        (StepAnswer(Verdict.PASS), Outcome.OK, (), None),
+        (StepAnswer(Verdict.FAIL, evidence=Evidence(failures=("t: boom",))), Outcome.OK, (), "tests: verdict fail"),
+        (StepAnswer(), Outcome.OK, (), "tests: verdict missing"),
+        (StepAnswer(Verdict.ALIGNED), Outcome.OK, (), "tests: verdict aligned"),
+        (
+            StepAnswer(Verdict.PASS),
+            Outcome.REVISE,
+            ("says pass, but: 1 tests failed",),
+            "says pass, but: 1 tests failed",
+        ),
+        (StepAnswer(Verdict.PASS), Outcome.REVISE, (), "tests: needs revision"),
+        (StepAnswer(), Outcome.REVISE, (), "tests: needs revision"),
     ],
 )
-def test_the_verdict_on_the_tests(answer: Answer, outcome: Outcome, against: tuple[str, ...], said: str | None) -> None:
+def test_the_verdict_on_the_tests(
+    answer: StepAnswer, outcome: Outcome, against: tuple[str, ...], said: str | None
+) -> None:
     """Pass needs the word, and that nothing speaks against it; everything else is a named failure of Testing."""
     ruling = judge(Step.TESTING, answer, outcome, against)
-    assert ruling.gates == {Gate.TESTS: said is None}
+    assert ruling.gates == {QualityGate.TESTS: said is None}
     assert ruling.passed == (said is None)
     assert [failure.source for failure in ruling.failures] == [Source.TESTING] * len(ruling.failures)
     assert [failure.reason for failure in ruling.failures] == ([said, *answer.evidence.failures] if said else [])
@@ -243,19 +250,19 @@ def test_the_verdicts_of_review() -> None:
     assert [failure.reason for failure in unfinished.failures] == ["quality: needs revision"]
     torn = judge(Step.REVIEW, reviewed(Verdict.PASS, build="fail"), Outcome.REVISE, ("says pass, but: build: fail",))
     assert [failure.reason for failure in torn.failures] == ["says pass, but: build: fail"]
-    assert torn.gates[Gate.BUILD] is False
+    assert torn.gates[QualityGate.BUILD] is False
 
 
 @pytest.mark.req("RM-39", "RM-40", "RM-41")
 def test_the_verdict_on_the_design() -> None:
     """Aligned passes; drift fails with its issues."""
-    assert judge(Step.VALIDATION, Answer(Verdict.ALIGNED), Outcome.OK).passed
-    drift = judge(Step.VALIDATION, Answer(Verdict.DRIFT, issues=("a.ts: x", "b.ts: y")), Outcome.OK)
+    assert judge(Step.VALIDATION, StepAnswer(Verdict.ALIGNED), Outcome.OK).passed
+    drift = judge(Step.VALIDATION, StepAnswer(Verdict.DRIFT, issues=("a.ts: x", "b.ts: y")), Outcome.OK)
     assert [(one.source, one.reason) for one in drift.failures] == [
         (Source.VALIDATION, "a.ts: x"),
         (Source.VALIDATION, "b.ts: y"),
     ]
-    asked = judge(Step.VALIDATION, Answer(Verdict.ALIGNED), Outcome.REVISE)
+    asked = judge(Step.VALIDATION, StepAnswer(Verdict.ALIGNED), Outcome.REVISE)
     assert [one.reason for one in asked.failures] == ["validation: needs revision"]
 
 
@@ -264,9 +271,9 @@ def test_what_the_engines_own_proofs_say() -> None:
     """A red command fails the attempt with how it ended and the end of its output; none red, none fails."""
     green = Proof("verification-1", "make", 0, 1.0, "ok", "t")
     red = replace(green, exit=1, problem="ended with exit status 1", tail="\n".join(f"line {n}" for n in range(40)))
-    assert judge_proofs([green]) == Ruling({Gate.VERIFICATION: True})
+    assert judge_proofs([green]) == Ruling({QualityGate.VERIFICATION: True})
     ruling = judge_proofs([green, red])
-    assert ruling.gates == {Gate.VERIFICATION: False}
+    assert ruling.gates == {QualityGate.VERIFICATION: False}
     (failure,) = ruling.failures
     assert failure.source == "Engine"
     assert failure.reason.splitlines()[0] == "verification-1: make: ended with exit status 1"
@@ -288,11 +295,11 @@ def test_verdicts_are_total_and_silence_never_passes(data: dict[str, Any], outco
 @pytest.mark.req("RM-62", "RM-63")
 def test_what_follows_an_attempt() -> None:
     """A failure is retried while retryCount is below 2, and blocks from then on."""
-    assert [budget(retries) for retries in (0, 1, 2)] == [Budget.LEFT, Budget.LEFT, Budget.USED]
-    assert AFTER_ATTEMPT(Result.FAILED, Budget.LEFT) is Move.RETRY
-    assert AFTER_ATTEMPT(Result.FAILED, Budget.USED) is Move.BLOCK
-    assert {AFTER_ATTEMPT(Result.PASSED, left) for left in Budget} == {Move.FINISH}
-    assert {AFTER_ATTEMPT(Result.STOPPED, left) for left in Budget} == {Move.BLOCK}
+    assert [budget(retries) for retries in (0, 1, 2)] == [RetryBudget.LEFT, RetryBudget.LEFT, RetryBudget.USED]
+    assert AFTER_ATTEMPT(AttemptResult.FAILED, RetryBudget.LEFT) is AfterAttempt.RETRY
+    assert AFTER_ATTEMPT(AttemptResult.FAILED, RetryBudget.USED) is AfterAttempt.BLOCK
+    assert {AFTER_ATTEMPT(AttemptResult.PASSED, left) for left in RetryBudget} == {AfterAttempt.FINISH}
+    assert {AFTER_ATTEMPT(AttemptResult.STOPPED, left) for left in RetryBudget} == {AfterAttempt.BLOCK}
 
 
 @pytest.mark.req("RM-83", "RM-84", "EV-25")

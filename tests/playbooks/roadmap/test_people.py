@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import Act
 from interlock.engine.folder import known_runs
 from interlock.engine.simulation import Crash
+from interlock.testing import Act
 from tests.playbooks.person import WAITS, person
 
 from .conftest import FILE, Bench, good, item, spelled

@@ -22,10 +22,10 @@ from interlock.playbooks.roadmap.decisions import (
     AFTER_ATTEMPT,
     AGENT_OF,
     PIPELINES,
+    AfterAttempt,
     AfterCall,
-    Budget,
-    Move,
-    Result,
+    AttemptResult,
+    RetryBudget,
     Ruling,
     Step,
     after_call,
@@ -128,7 +128,9 @@ def pipelines(*steps: Step) -> Mapping[Complexity, tuple[Step, ...]]:
 
 SKIPS_REVIEW = pipelines(Step.RESEARCH, Step.DESIGN, Step.IMPLEMENT, Step.VALIDATION, Step.TESTING)
 TESTS_FIRST = pipelines(Step.RESEARCH, Step.DESIGN, Step.IMPLEMENT, Step.TESTING, Step.VALIDATION, Step.REVIEW)
-BLOCKED_IS_DONE = Table("after_attempt", {**AFTER_ATTEMPT.rows, (Result.STOPPED, Budget.LEFT): Move.FINISH})
+BLOCKED_IS_DONE = Table(
+    "after_attempt", {**AFTER_ATTEMPT.rows, (AttemptResult.STOPPED, RetryBudget.LEFT): AfterAttempt.FINISH}
+)
 
 ENDS = "every path comes to an end"
 ONLY_STATE = "only state fields change"

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import Act, CommandResult, Status
+from interlock.engine import CommandResult, Status
 from interlock.engine.checks import UNCOMPARED
 from interlock.engine.playing import Finished
 from interlock.engine.simulation import Crash
 from interlock.engine.world import CommandCall
 from interlock.errors import WorkspaceFailed
 from interlock.playbooks.roadmap.decisions import AGENTS
+from interlock.testing import Act
 
 from .conftest import DRIFT, FILE, REVIEW_FAILS, TESTS_FAIL, Bench, good, item, spelled, with_data
 

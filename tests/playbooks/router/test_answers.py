@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from interlock.contracts import Reason
 from interlock.engine.model import Status
 from interlock.engine.simulation import Act
-from interlock.playbooks.router.answers import ENDING, STATUSES, Answer, Return, judge_return
+from interlock.playbooks.router.answers import ENDING, STATUSES, Return, ReturnFacts, judge_return
 from interlock.playbooks.router.documents import Returns
 
 JSON_PLAN = "---\nreturns: json\ntimeout: 100\nrouting:\n  default: planner\n---\n"
@@ -262,12 +262,14 @@ def test_nothing_usable_after_the_deadline_fails(bench: Any) -> None:
 def test_what_a_cut_off_agent_had_written_is_shown() -> None:
     """The end of it stands in the reason, made printable, with the place of the rest."""
     said = judge_return(
-        Answer("a", Returns.TEXT, b"x" * 5000 + b"\nlast\x1b line\n", "out.md", reason=Reason.TIMEOUT, timeout_s=1.5)
+        ReturnFacts(
+            "a", Returns.TEXT, b"x" * 5000 + b"\nlast\x1b line\n", "out.md", reason=Reason.TIMEOUT, timeout_s=1.5
+        )
     ).reason
     assert said.startswith("Error: a timed out after 1.5 s and gave no partial result in time. Raw answer: out.md\n")
     assert said.endswith("\nlast\\x1b line")
     assert len(said) < 2300
-    silent = judge_return(Answer("a", Returns.TEXT, b"", reason=Reason.TIMEOUT, timeout_s=9))
+    silent = judge_return(ReturnFacts("a", Returns.TEXT, b"", reason=Reason.TIMEOUT, timeout_s=9))
     assert silent.reason.endswith("It had written nothing.")
 
 
@@ -288,7 +290,7 @@ def test_changes_outside_the_scope_fail_the_run(bench: Any) -> None:
 
 
 ANSWERS = st.builds(
-    Answer,
+    ReturnFacts,
     agent=st.just("a"),
     returns=st.sampled_from(Returns),
     content=st.one_of(
@@ -304,7 +306,7 @@ ANSWERS = st.builds(
 
 
 @given(ANSWERS)
-def test_every_return_is_judged_and_leads_to_an_end(answer: Answer) -> None:
+def test_every_return_is_judged_and_leads_to_an_end(answer: ReturnFacts) -> None:
     """No combination of facts is left out, and nothing the engine found wrong is ever complete."""
     returned = judge_return(answer)
     if answer.reason is not None:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from interlock.contracts import parse_answer
 from interlock.documents import Document, DocumentState
-from interlock.engine import SimulatedWorld
 from interlock.engine.brief import SAID_TO_BE_DATA, Heading, render
 from interlock.engine.model import DEADLINE, SESSION, TIMEOUT, Delegation
 from interlock.engine.prompts import worded
@@ -32,6 +31,7 @@ from interlock.playbooks.router.handover import (
     handover,
 )
 from interlock.playbooks.router.problems import TASK_LIST, Problem
+from interlock.testing import SimulatedWorld
 
 GUIDE = ".opencode/context/core/system/routing-guide.md"
 RULES = ".opencode/context/core/system/validation-rules.md"

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from interlock.app import open_runs
-from interlock.engine import Act
 from interlock.engine.runs import Quiet
 from interlock.playbooks.router import RouterInputs, example_files, router
 from interlock.playbooks.router.problems import TASK_LIST
+from interlock.testing import Act
 from tests.playbooks.person import WAITS, person
 
 LIST = example_files()[TASK_LIST]

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.engine import Ending, Options, Played
+from interlock.engine import Ending, Options
 from interlock.playbooks.router import example_files, rehearsal, rehearsing
 from interlock.playbooks.router.settings import RouterSettings
+from interlock.testing import Played
 
 OPTIONS = Options(settings=RouterSettings())
 

@@ -11,7 +11,7 @@ from interlock.engine.model import Delegation
 from interlock.playbooks.router.decisions import (
     TIMEOUTS_S,
     WORK_OF,
-    Work,
+    TaskKind,
     about_language,
     check_cycle,
     check_depth,
@@ -191,8 +191,8 @@ def test_the_time_limit_is_the_commands_or_its_kinds(command: str, seconds: int)
     assert time_limit(command, None, None) == seconds
     assert time_limit(command, 90, 3600) == 90
     assert time_limit(command, None, 3600) == 3600
-    assert set(TIMEOUTS_S) == set(Work)
-    assert "revise" not in WORK_OF and WORK_OF["plan"] is Work.PLANNING
+    assert set(TIMEOUTS_S) == set(TaskKind)
+    assert "revise" not in WORK_OF and WORK_OF["plan"] is TaskKind.PLANNING
 
 
 @pytest.mark.req("RT-62", "RT-64")

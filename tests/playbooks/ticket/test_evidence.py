@@ -11,13 +11,14 @@ import pytest
 from interlock.agents.runner import AgentRequest
 from interlock.contracts import Evidence
 from interlock.documents import load_yaml, render_yaml
-from interlock.engine import Act, CommandResult, Options, Status
+from interlock.engine import CommandResult, Options, Status
 from interlock.engine.simulation import Crash, MemoryLayer
 from interlock.engine.world import CommandCall
 from interlock.playbooks.ticket.artifacts import review_claim
 from interlock.playbooks.ticket.rehearsing import ACCEPTS, BRANCH, HOME, Files, graph, task
 from interlock.playbooks.ticket.settings import TicketSettings
 from interlock.telemetry import Narrator, Weight
+from interlock.testing import Act
 from tests.playbooks.ticket.conftest import (
     Bench,
     Change,

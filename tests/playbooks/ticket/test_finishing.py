@@ -9,7 +9,7 @@ import pytest
 
 from interlock.documents import render_yaml
 from interlock.engine import CommandResult, Status
-from interlock.playbooks.ticket.finishing import VERDICT, Evidence, Said
+from interlock.playbooks.ticket.finishing import VERDICT, BuildAndTests, ReviewerSaid
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, PROJECT, graph, task
 from interlock.testing import Trouble
 from tests.playbooks.ticket.conftest import Bench, answers, at_attempts, in_order, nothing, only, writes
@@ -20,9 +20,9 @@ REPORT = f"{HOME}/iteration_0/review_report.yaml"
 def test_the_verdict_is_decided_for_every_case() -> None:
     """Only a word of acceptance with green evidence is an acceptance."""
     assert not list(VERDICT.missing())
-    for said, evidence in itertools.product(Said, Evidence):
-        accepted = said is Said.ACCEPTED and evidence is Evidence.GREEN
-        assert VERDICT(said, evidence) is (Said.ACCEPTED if accepted else Said.REJECTED)
+    for said, evidence in itertools.product(ReviewerSaid, BuildAndTests):
+        accepted = said is ReviewerSaid.ACCEPTED and evidence is BuildAndTests.GREEN
+        assert VERDICT(said, evidence) is (ReviewerSaid.ACCEPTED if accepted else ReviewerSaid.REJECTED)
 
 
 @pytest.mark.req("TK-148", "TK-149", "TK-150", "TK-151", "TK-152", "TK-117", "TK-162")

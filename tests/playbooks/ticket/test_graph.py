@@ -17,7 +17,7 @@ from interlock.playbooks.ticket.artifacts import graph_problem
 from interlock.playbooks.ticket.graph import (
     BaselineScope,
     Graph,
-    Limits,
+    GraphLimits,
     Policy,
     batches,
     blamed,
@@ -247,7 +247,7 @@ def test_in_a_sequential_group_tasks_wait_for_those_before_them() -> None:
 )
 def test_no_graph_of_an_agent_opens_up_more_than_files_of_its_own(field: str, path: str, why: str | None) -> None:
     """Patterns only where the user lets them be, nothing anywhere, nothing protected, nothing of another repository."""
-    limits = Limits(closed=lambda path: path == "CLAUDE.md", submodules=("lib",), drift=("notes/*",))
+    limits = GraphLimits(closed=lambda path: path == "CLAUDE.md", submodules=("lib",), drift=("notes/*",))
     data = data_of(THREE)
     data["tasks"][1][field] = [path]
     said = None if why is None else f'task T2: {field} "{path}"{why}'
@@ -261,13 +261,13 @@ def test_the_common_allow_list_has_the_same_limits() -> None:
     data = data_of(THREE)
     data["validation_policy"]["baseline_allowlist"] = ["docs/?.md"]
     said = 'validation_policy.baseline_allowlist "docs/?.md": an allow-list names files one by one'
-    assert problem_of(data, new=True, limits=Limits()) == said
-    assert problem_of(data, new=True, limits=Limits(drift=("docs/?.md",))) is None
-    assert Limits().problem("../a") == "path leaves the repository"
-    assert Limits().problem("a") is None
+    assert problem_of(data, new=True, limits=GraphLimits()) == said
+    assert problem_of(data, new=True, limits=GraphLimits(drift=("docs/?.md",))) is None
+    assert GraphLimits().problem("../a") == "path leaves the repository"
+    assert GraphLimits().problem("a") is None
     data = data_of(THREE)
     data["tasks"][0]["files_to_modify"] = ["*.py"]
-    assert problem_of(data, new=True, limits=Limits()) is None
+    assert problem_of(data, new=True, limits=GraphLimits()) is None
 
 
 def test_a_cycle_is_named() -> None:
@@ -480,12 +480,11 @@ def test_what_a_graph_says_when_it_says_nothing() -> None:
 
 
 def test_how_far_a_graph_is() -> None:
-    """By accepted tasks, and by groups of which all are."""
+    """By its accepted tasks."""
     data = data_of(THREE)
     data["tasks"][0]["status"] = data["tasks"][2]["status"] = "ACCEPTED"
     found = read_graph(data)
     assert [one.id for one in found.accepted] == ["T1", "T3"]
-    assert found.groups_completed == 1
 
 
 @pytest.mark.parametrize(

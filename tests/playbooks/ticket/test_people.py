@@ -10,11 +10,12 @@ import pytest
 
 from interlock.agents.runner import AgentRequest
 from interlock.documents import load_yaml
-from interlock.engine import Act, Status
+from interlock.engine import Status
 from interlock.engine.model import CommandResult
 from interlock.engine.simulation import MemoryLayer
 from interlock.engine.world import CommandCall
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, PROJECT, Files, checks, graph, task
+from interlock.testing import Act
 from tests.playbooks.person import person
 from tests.playbooks.ticket.conftest import Bench, Change, in_order
 from tests.playbooks.ticket.place import Place, events

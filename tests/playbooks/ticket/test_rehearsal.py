@@ -12,17 +12,18 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import Ending, Options, Scope, Table, explore
+from interlock.engine import Ending, Options, Scope, Table
 from interlock.playbooks.ticket import rehearsal
 from interlock.playbooks.ticket.documents import log_entry
-from interlock.playbooks.ticket.finishing import VERDICT, Content, Said, accepted_work, commit
-from interlock.playbooks.ticket.gate import Crossing, stash_files, switch
-from interlock.playbooks.ticket.graph import Limits, Strategy
+from interlock.playbooks.ticket.finishing import VERDICT, ReviewerSaid, accepted_work, commit
+from interlock.playbooks.ticket.gate import Crossing, switch
+from interlock.playbooks.ticket.graph import GraphLimits, Strategy
 from interlock.playbooks.ticket.ledger import Ledger
 from interlock.playbooks.ticket.planning import settle_tasks, split
 from interlock.playbooks.ticket.rehearsing import PROJECT, TWO, graph, make, task, with_trusted_docs, working
 from interlock.playbooks.ticket.settings import TicketSettings
-from interlock.playbooks.ticket.validation import Check
+from interlock.playbooks.ticket.validation import Red
+from interlock.testing import explore
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice
 
 PAGE = Path(__file__).parents[3] / "docs" / "playbooks" / "ticket.md"
@@ -83,12 +84,12 @@ def test_other_tickets_hold_with_one_fault(name: str) -> None:
 # -- deliberately broken copies
 
 
-def red(*_asked: Any) -> Awaitable[Check]:
-    return answered(Check(False, "src/t1.txt and src/t2.txt: red"))
+def red(*_asked: Any) -> Awaitable[Red]:
+    return answered(Red("src/t1.txt and src/t2.txt: red"))
 
 
-def green(*_asked: Any) -> Awaitable[Check]:
-    return answered(Check(True))
+def green(*_asked: Any) -> Awaitable[None]:
+    return answered()
 
 
 async def answered(what: Any = None) -> Any:
@@ -106,9 +107,9 @@ async def takes_everything(ledger: Ledger, _hooks: str) -> None:
     ledger.log("iteration.accepted")
 
 
-async def takes_src(ledger: Ledger) -> tuple[list[str], Content]:
-    names, content = await accepted_work(ledger)
-    return names, replace(content, patterns=Scope(("src/**",)))
+async def takes_src(ledger: Ledger) -> tuple[list[str], Scope]:
+    names, scope = await accepted_work(ledger)
+    return names, replace(scope, patterns=("src/**",))
 
 
 async def works_at_once(ledger: Ledger) -> None:
@@ -121,14 +122,14 @@ async def works_at_once(ledger: Ledger) -> None:
 
 
 async def only_stashes(ledger: Ledger, crossing: Crossing) -> None:
-    await stash_files(ledger, crossing.along, "for later")
+    await ledger.run.repository.stash(crossing.along, "for later")
     await switch(ledger, crossing)
 
 
 async def splits_for_ever(ledger: Ledger) -> None:
     """No graph is good enough."""
     while True:
-        await split(ledger, Limits(), "not good enough")
+        await split(ledger, GraphLimits(), "not good enough")
 
 
 async def ends_only(ledger: Ledger, ending: Ending) -> Ending:
@@ -142,8 +143,8 @@ def without_groups(ticket: str) -> Any:
     return lambda line: None if line.event == "orchestrator.group.start" else render(line)
 
 
-ALL_REJECTED = Table("verdict", dict.fromkeys(VERDICT.rows, Said.REJECTED))
-ALL_ACCEPTED = Table("verdict", dict.fromkeys(VERDICT.rows, Said.ACCEPTED))
+ALL_REJECTED = Table("verdict", dict.fromkeys(VERDICT.rows, ReviewerSaid.REJECTED))
+ALL_ACCEPTED = Table("verdict", dict.fromkeys(VERDICT.rows, ReviewerSaid.ACCEPTED))
 
 SUCCESS = "success means one commit, all tasks accepted, build and tests green"
 REVIEWED = "nothing is committed that no review accepted"
@@ -167,7 +168,7 @@ BROKEN: Mapping[str, tuple[str, Fault]] = {
         Fault({"validation.validate": green, "validation.prove_for_good": green}, most=1, by=("breaks the build",)),
     ),
     "a rejection is an acceptance": (REVIEWED, Fault({"finishing.VERDICT": ALL_ACCEPTED}, most=1, by=("rejects",))),
-    "nobody reviews": (REVIEWED, Fault({"finishing.review": lambda *_asked: answered(Said.ACCEPTED)})),
+    "nobody reviews": (REVIEWED, Fault({"finishing.review": lambda *_asked: answered(ReviewerSaid.ACCEPTED)})),
     "code comes before the branch": (GATE, Fault({"planning.settle_tasks": works_at_once})),
     "every file is in scope": (SCOPE, Fault({"graph.Policy.drift": lambda *_task: ("**",)}, most=1, by=OUTSIDE)),
     "every file is committed": (

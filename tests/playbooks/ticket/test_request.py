@@ -9,17 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.playbooks.ticket.request import (
-    Agent,
     Clarity,
+    TicketAgent,
     TicketError,
-    Work,
+    WorkKind,
     clarity,
     find_ticket,
     needs_runtime,
-    refined,
+    reading,
     slug,
     stated_criteria,
-    success_criteria,
     tool_mandates,
     work_type,
 )
@@ -64,12 +63,12 @@ def test_two_tickets_are_refused_unless_one_is_named() -> None:
 @pytest.mark.parametrize(
     ("words", "work"),
     [
-        ("fix bug defect fixes fixed fixing", Work.FIX),
-        ("feature add implement create adding created", Work.FEATURE),
-        ("refactor cleanup chore update improve updating", Work.CHORE),
+        ("fix bug defect fixes fixed fixing", WorkKind.FIX),
+        ("feature add implement create adding created", WorkKind.FEATURE),
+        ("refactor cleanup chore update improve updating", WorkKind.CHORE),
     ],
 )
-def test_keywords_say_the_kind_of_work(words: str, work: Work) -> None:
+def test_keywords_say_the_kind_of_work(words: str, work: WorkKind) -> None:
     """Each keyword and its inflected forms."""
     assert {work_type(f"please {word} the thing") for word in words.split()} == {work}
 
@@ -77,8 +76,8 @@ def test_keywords_say_the_kind_of_work(words: str, work: Work) -> None:
 def test_the_first_keyword_wins_and_only_whole_words_count() -> None:
     """`address` is no `add`, and what comes first in the text decides."""
     assert work_type("the address prefix suffix") is None
-    assert work_type("Add a fix") is Work.FEATURE
-    assert work_type("FIX the create page") is Work.FIX
+    assert work_type("Add a fix") is WorkKind.FEATURE
+    assert work_type("FIX the create page") is WorkKind.FIX
 
 
 @pytest.mark.req("TK-47", "TK-49")
@@ -106,21 +105,25 @@ def test_success_criteria_come_from_demands_items_or_the_request_itself() -> Non
         "When locked then say so.",
     ]
     assert stated_criteria("ABC-1 add export:\n- as CSV\n- as JSON") == ["as CSV", "as JSON"]
-    assert success_criteria("ABC-1 fix the login error") == ["fix the login error", "build passes", "tests pass"]
+    assert reading("ABC-1", "ABC-1 fix the login error")["success_criteria"] == [
+        "fix the login error",
+        "build passes",
+        "tests pass",
+    ]
 
 
 @pytest.mark.req("TK-51")
-@given(st.text(), st.sampled_from(Work))
-def test_a_slug_is_always_three_words(text: str, work: Work) -> None:
+@given(st.text(), st.sampled_from(WorkKind))
+def test_a_slug_is_always_three_words(text: str, work: WorkKind) -> None:
     """Whatever the request, the slug has its form."""
     assert re.fullmatch(r"[a-z0-9]+_[a-z0-9]+_[a-z0-9]+", slug(text, work))
 
 
 def test_a_slug_has_the_first_significant_words() -> None:
     """Ticket id and stop words are left out; what is missing is filled up."""
-    assert slug("ABC-12 add the login page for users", Work.FEATURE) == "add_login_page"
-    assert slug("ABC-12 fix it", Work.FIX) == "fix_fix_task"
-    assert slug("ABC-12", Work.CHORE) == "chore_task_task"
+    assert slug("ABC-12 add the login page for users", WorkKind.FEATURE) == "add_login_page"
+    assert slug("ABC-12 fix it", WorkKind.FIX) == "fix_fix_task"
+    assert slug("ABC-12", WorkKind.CHORE) == "chore_task_task"
 
 
 @pytest.mark.req("TK-12", "TK-52")
@@ -138,13 +141,13 @@ def test_tool_mandates_are_found_by_their_wording() -> None:
 @pytest.mark.parametrize(
     ("text", "agent"),
     [
-        ("MUST use Playwright to inspect the page", Agent.PLANNER),
-        ("MUST use Playwright to build it", Agent.DEVELOPER),
-        ("investigate the crash using `strace`", Agent.PLANNER),
-        ("MUST use Redis", Agent.DEVELOPER),
+        ("MUST use Playwright to inspect the page", TicketAgent.PLANNER),
+        ("MUST use Playwright to build it", TicketAgent.DEVELOPER),
+        ("investigate the crash using `strace`", TicketAgent.PLANNER),
+        ("MUST use Redis", TicketAgent.DEVELOPER),
     ],
 )
-def test_a_mandate_is_for_whoever_its_wording_is_about(text: str, agent: Agent) -> None:
+def test_a_mandate_is_for_whoever_its_wording_is_about(text: str, agent: TicketAgent) -> None:
     """Looking into things is the planner's, making them the developer's, and so is everything else."""
     assert [one.assigned_agent for one in tool_mandates(text)] == [agent]
 
@@ -161,9 +164,7 @@ def test_a_mandate_is_a_part_of_the_request_as_it_stands(request_: str) -> None:
 def test_rules_are_total(text: str) -> None:
     """No text makes them fail."""
     clarity(text)
-    refined(text)
-    tool_mandates(text)
-    success_criteria(text)
+    reading("ABC-1", f"fix {text}")
 
 
 def test_some_mandates_can_only_be_met_at_runtime() -> None:

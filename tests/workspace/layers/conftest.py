@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workspace import BroughtIn, Confinement, Found, Layer, Snapshot, Workspace, bring_in, open_layers
+from interlock.workspace import BroughtIn, Confinement, DiskLayer, Found, Snapshot, Workspace, bring_in, open_layers
 from interlock.workspace.layers.making import AllLayers
 
 MAKERS = ("namespaces", "bubblewrap", "copy")
@@ -59,35 +59,35 @@ class Bench:
     workspace: Workspace
     env: dict[str, str]
     confinement: Confinement
-    made: list[Layer] = field(default_factory=list)
+    made: list[DiskLayer] = field(default_factory=list)
 
-    async def layer(self, name: str = "run-1", confinement: Confinement | None = None) -> Layer:
+    async def layer(self, name: str = "run-1", confinement: Confinement | None = None) -> DiskLayer:
         layer = await self.layers.make(name, confinement or self.confinement)
         self.made.append(layer)
         return layer
 
-    def run(self, layer: Layer, argv: Sequence[str], *, cwd: Path | None = None, stdin: bytes = b"") -> Done:
+    def run(self, layer: DiskLayer, argv: Sequence[str], *, cwd: Path | None = None, stdin: bytes = b"") -> Done:
         """Run a program in a layer to its end."""
         words = layer.command_line(argv, cwd=cwd or layer.root, env=self.env)
         done = subprocess.run(words, env=self.env, cwd=self.root, input=stdin, capture_output=True, check=False)
         return Done(done.returncode, os.fsdecode(done.stdout), os.fsdecode(done.stderr))
 
-    def sh(self, layer: Layer, script: str, *words: str, check: bool = True) -> str:
+    def sh(self, layer: DiskLayer, script: str, *words: str, check: bool = True) -> str:
         """What a shell script in a layer printed; it runs in the workspace."""
         done = self.run(layer, ["sh", "-ec", script, "sh", *words])
         assert not check or done.code == 0, f"exit {done.code}: {done.out}{done.err}"
         return done.out
 
-    def python(self, layer: Layer, code: str, *words: str) -> str:
+    def python(self, layer: DiskLayer, code: str, *words: str) -> str:
         done = self.run(layer, [sys.executable, "-I", "-S", "-c", code, *words])
         assert done.code == 0, f"exit {done.code}: {done.out}{done.err}"
         return done.out
 
-    async def found(self, layer: Layer, base: Snapshot) -> dict[str, str]:
+    async def found(self, layer: DiskLayer, base: Snapshot) -> dict[str, str]:
         """Path to kind of each change."""
         return {change.path: change.kind.value for change in (await layer.found(base)).changes}
 
-    async def bring(self, layer: Layer, base: Snapshot, found: Found | None = None) -> BroughtIn:
+    async def bring(self, layer: DiskLayer, base: Snapshot, found: Found | None = None) -> BroughtIn:
         """Bring all of a layer's changes in."""
         found = found or await layer.found(base)
         work = await layer.work(base, [change.path for change in found.changes])

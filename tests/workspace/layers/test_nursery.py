@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from interlock.agents import process_tree, run_process
-from interlock.workspace import Layer
+from interlock.workspace import DiskLayer
 from interlock.workspace.layers import nursery
 from interlock.workspace.layers.launcher import telling
 from interlock.workspace.layers.nursery import Forked, Nursery
@@ -50,7 +50,7 @@ def process_of(nursery: Nursery) -> psutil.Process:
     return psutil.Process(nursery._pid)
 
 
-def forked(layer: Layer, argv: list[str], env: dict[str, str], stdin: int = subprocess.DEVNULL) -> Forked:
+def forked(layer: DiskLayer, argv: list[str], env: dict[str, str], stdin: int = subprocess.DEVNULL) -> Forked:
     started = layer.fork(layer.command_line(argv, cwd=layer.root, env=env), env=env, stdin=stdin)
     assert started is not None
     return started

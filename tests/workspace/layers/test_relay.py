@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from interlock.errors import ConfigInvalid, WorkspaceFailed
-from interlock.workspace.layers.relay import Address, AllowList, Bound, forwarder_command, forwarder_needs, relay
+from interlock.workspace.layers.relay import Address, AllowList, RelayBounds, forwarder_command, forwarder_needs, relay
 
 NAMESPACE = ("unshare", "--map-root-user", "--net")
 HAS_NAMESPACES = shutil.which("unshare") and not subprocess.run([*NAMESPACE, "true"], check=False).returncode
@@ -269,14 +269,14 @@ async def test_a_host_that_does_not_answer_is_an_answer(tmp_path: Path) -> None:
 
 async def test_a_head_has_a_bound_in_bytes(tmp_path: Path) -> None:
     """431, whether or not it ends."""
-    async with relay(["a"], tmp_path / "s", bound=Bound(head=4096)):
+    async with relay(["a"], tmp_path / "s", bound=RelayBounds(head=4096)):
         for end in (b"", b"\r\n\r\n"):
             assert status(await ask(tmp_path / "s", b"CONNECT a:443 HTTP/1.1\r\nX: " + b"x" * 20_000 + end)) == 431
 
 
 async def test_a_head_has_a_bound_in_time(tmp_path: Path) -> None:
     """408 for one that never ends; one that is given up is none."""
-    async with relay(["a"], tmp_path / "s", bound=Bound(head_s=0.05)):
+    async with relay(["a"], tmp_path / "s", bound=RelayBounds(head_s=0.05)):
         assert status(await ask(tmp_path / "s", b"CONNECT a:443 HTTP/1.1\r\nX: ")) == 408
     async with relay(["a"], tmp_path / "s"):
         assert await ask(tmp_path / "s", b"CONNECT a:443 HTT", end=True) == b""
@@ -284,7 +284,7 @@ async def test_a_head_has_a_bound_in_time(tmp_path: Path) -> None:
 
 async def test_connections_have_a_bound(tmp_path: Path) -> None:
     """One too many is told so; when another has gone there is room again."""
-    async with relay([], tmp_path / "s", bound=Bound(connections=1)):
+    async with relay([], tmp_path / "s", bound=RelayBounds(connections=1)):
         reader, writer = await asyncio.open_unix_connection(tmp_path / "s")
         writer.write(b"CONNECT ")
         assert status(await ask(tmp_path / "s", connect("a:443"))) == 503
@@ -304,7 +304,7 @@ async def test_a_program_that_has_sent_all_still_gets_its_answer(model: Model, t
 async def test_a_connection_that_is_half_open_and_silent_is_ended(model: Model, tmp_path: Path) -> None:
     """The program has sent all, the host says nothing and stays: the program is not left waiting."""
     model.answers = False
-    async with relay([model.host], tmp_path / "s", bound=Bound(quiet_s=0.05)):
+    async with relay([model.host], tmp_path / "s", bound=RelayBounds(quiet_s=0.05)):
         said = await ask(tmp_path / "s", f"GET http://{model.host}/ HTTP/1.1\r\n\r\n".encode(), end=True)
         assert said == b""
         await asyncio.wait_for(model.gone.wait(), 120)

@@ -16,7 +16,7 @@ from interlock.agents.coding.acp_stream import AcpReader
 from interlock.agents.coding.asking import Configured, ask_of, at_hand
 from interlock.agents.coding.calls import CodingCall, reread
 from interlock.agents.coding.dialect import Ask
-from interlock.agents.coding.trouble import Trouble
+from interlock.agents.coding.trouble import CallTrouble
 from interlock.agents.environment import agent_environment
 from interlock.agents.process import ProcessExit, run_process
 from interlock.agents.runner import AgentExit, AgentRequest, Health, Needs, Observer
@@ -89,7 +89,7 @@ class AcpRunner:
         why = met.text if met is not None else "it ends without an answer"
         return Health(False, f"{found}: {why}", f"Run it by hand: {program}")
 
-    async def _meet(self, program: str, env: Mapping[str, str]) -> Met | Trouble | None:
+    async def _meet(self, program: str, env: Mapping[str, str]) -> Met | CallTrouble | None:
         introduction = Introduction()
         with tempfile.TemporaryDirectory(prefix="interlock-greeting-") as place:
             folder = Path(place)

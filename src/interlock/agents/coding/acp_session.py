@@ -14,7 +14,7 @@ from interlock.agents.coding.acp_stream import AcpStream
 from interlock.agents.coding.acp_transport import PipeTransport
 from interlock.agents.coding.dialect import Ask, Conclusion, list_of, mapping_of, text_of
 from interlock.agents.coding.events import Event, Warned
-from interlock.agents.coding.trouble import Cause, Trouble
+from interlock.agents.coding.trouble import CallTrouble, Cause
 
 if TYPE_CHECKING:
     from acp.connection import Connection
@@ -99,7 +99,7 @@ class AcpSession:
 
         try:
             met = await greet(connection)
-            if isinstance(met, Trouble):
+            if isinstance(met, CallTrouble):
                 self.stream.trouble = met
             else:
                 await self._open_session(connection, met.abilities)
@@ -164,7 +164,7 @@ class AcpSession:
             if value not in known or not await _switch(connection, session, offer, what, value):
                 cause = Cause.ROLE if what == "mode" and self._opening.role_given else Cause.REQUEST
                 text = f"the agent does not take the {what} {value!r}; it offers: {', '.join(known) or 'none'}"
-                self.stream.trouble = Trouble(cause, text)
+                self.stream.trouble = CallTrouble(cause, text)
                 return False
         return True
 
@@ -182,7 +182,7 @@ class Introduction:
     """A greeting and nothing more, which asks nothing of a model; a `Dialogue` of `run_process`."""
 
     def __init__(self) -> None:
-        self.met: Met | Trouble | None = None
+        self.met: Met | CallTrouble | None = None
         """None: the program ended without an answer."""
         self.transport = PipeTransport()
 
@@ -209,7 +209,7 @@ class Introduction:
                 self.met = await greet(connection)
 
 
-async def greet(connection: Connection) -> Met | Trouble:
+async def greet(connection: Connection) -> Met | CallTrouble:
     """Introduces us, and says whom we met, or why it cannot be spoken with."""
     from acp import PROTOCOL_VERSION, RequestError
     from acp.schema import ClientCapabilities, FileSystemCapabilities, Implementation, InitializeRequest
@@ -227,15 +227,15 @@ async def greet(connection: Connection) -> Met | Trouble:
         async with asyncio.timeout(GREETING_S):
             answer = mapping_of(await connection.send_request("initialize", _json(greeting)))
     except TimeoutError:
-        return Trouble(
+        return CallTrouble(
             Cause.REQUEST, f"no answer in {GREETING_S:g} seconds: it does not speak the Agent Client Protocol"
         )
     except RequestError as error:
-        return Trouble(Cause.REQUEST, f"the agent does not return the greeting: {error}")
+        return CallTrouble(Cause.REQUEST, f"the agent does not return the greeting: {error}")
     version = answer.get("protocolVersion")
     if version != PROTOCOL_VERSION:
         text = f"the agent speaks version {version} of the Agent Client Protocol, not {PROTOCOL_VERSION}"
-        return Trouble(Cause.REQUEST, text)
+        return CallTrouble(Cause.REQUEST, text)
     about = mapping_of(answer.get("agentInfo"))
     named = text_of(about.get("title")) or text_of(about.get("name"))
     return Met(named, text_of(about.get("version")), mapping_of(answer.get("agentCapabilities")))

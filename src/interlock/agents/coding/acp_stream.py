@@ -25,7 +25,7 @@ from interlock.agents.coding.events import (
     ToolUsed,
     Warned,
 )
-from interlock.agents.coding.trouble import Cause, Trouble, trouble, used_up
+from interlock.agents.coding.trouble import CallTrouble, Cause, trouble, used_up
 from interlock.agents.records import count_of, usage_from
 from interlock.agents.runner import Usage
 
@@ -88,7 +88,7 @@ class AcpStream:
     acted: bool = False
     calls: dict[str, ToolCall] = field(default_factory=dict)
     stop_reason: str | None = None
-    trouble: Trouble | None = None
+    trouble: CallTrouble | None = None
     _message: list[str] = field(default_factory=list)
     _message_size: int = 0
     _message_id: str = ""
@@ -183,17 +183,17 @@ class AcpStream:
         """What was said and not yet reported."""
         return list(self._end_message())
 
-    def _false_end(self, text: str) -> Trouble | None:
+    def _false_end(self, text: str) -> CallTrouble | None:
         """Why the end of the turn does not mean that the agent has done its part."""
         reason = self.stop_reason or ""
         if self._refused:
-            return Trouble(Cause.REQUEST, f"the agent gave up when it was refused {self._refused}")
+            return CallTrouble(Cause.REQUEST, f"the agent gave up when it was refused {self._refused}")
         if self._failure:
             return trouble(self._failure)
         if reason in _BROKEN_OFF:
-            return Trouble(Cause.REQUEST, f"{_BROKEN_OFF[reason]} ({reason})")
+            return CallTrouble(Cause.REQUEST, f"{_BROKEN_OFF[reason]} ({reason})")
         if reason != "end_turn":
-            return Trouble(Cause.SERVICE, f"the agent ended its turn without bringing it to its end ({reason})")
+            return CallTrouble(Cause.SERVICE, f"the agent ended its turn without bringing it to its end ({reason})")
         if self.profile.counts_tokens and self._counted is None and text.strip():
             return trouble(text)
         return None

@@ -31,7 +31,7 @@ from interlock.agents.coding.events import (
     ToolState,
     Waits,
 )
-from interlock.agents.coding.trouble import Cause, Trouble, trouble
+from interlock.agents.coding.trouble import CallTrouble, Cause, trouble
 from interlock.agents.records import count_of, number_of, usage_from
 from interlock.agents.runner import Usage
 
@@ -114,7 +114,7 @@ class ClaudeStream(Reading):
     role: str | None = None
     reset_s: float | None = None
     result: Mapping[str, Any] = field(default_factory=dict)
-    wrong_role: Trouble | None = None
+    wrong_role: CallTrouble | None = None
     changes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """What it is about to change in its list of tasks, by call."""
     tasks: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -140,14 +140,16 @@ class ClaudeStream(Reading):
                 return self._end(line)
         return []
 
-    def trouble(self) -> Trouble | None:
+    def trouble(self) -> CallTrouble | None:
         return self.wrong_role or self._stopped()
 
     def _init(self, line: Mapping[str, Any]) -> Iterator[Event]:
         self.session = text_of(line.get("session_id")) or None
         known = line.get("agents")
         if self.role is not None and isinstance(known, list) and self.role not in known:
-            self.wrong_role = Trouble(Cause.ROLE, f"the agent does not know the role {self.role!r} that it was given")
+            self.wrong_role = CallTrouble(
+                Cause.ROLE, f"the agent does not know the role {self.role!r} that it was given"
+            )
         if self.session:
             yield SessionBegan(self.session, text_of(line.get("model")) or None)
 
@@ -221,14 +223,14 @@ class ClaudeStream(Reading):
         if self.usage is not None:
             yield Spent(self.usage)
 
-    def _stopped(self) -> Trouble | None:
+    def _stopped(self) -> CallTrouble | None:
         stopped = text_of(self.result.get("subtype"))
         if not self.result.get("is_error") and not stopped.startswith("error"):
             return None
         status = count_of(self.result.get("api_error_status"))
         said = "; ".join(map(str, list_of(self.result.get("errors")))) or self.text
         if status is None and stopped.startswith("error_max"):
-            return Trouble(Cause.REQUEST, f"the agent stopped by itself ({stopped}): {said}".rstrip(": "))
+            return CallTrouble(Cause.REQUEST, f"the agent stopped by itself ({stopped}): {said}".rstrip(": "))
         return trouble(said or stopped, status=status, reset_s=self.reset_s)
 
 

@@ -37,7 +37,7 @@ from interlock.agents.coding.events import (
     Warned,
 )
 from interlock.agents.coding.toml_text import inline_table, toml_string
-from interlock.agents.coding.trouble import Trouble, trouble, used_up
+from interlock.agents.coding.trouble import CallTrouble, trouble, used_up
 from interlock.agents.records import count_of
 
 _SETTINGS: Final = (
@@ -137,7 +137,7 @@ class CodexStream(Reading):
                 self.exhausted = used_up(self.failure)
         return []
 
-    def trouble(self) -> Trouble | None:
+    def trouble(self) -> CallTrouble | None:
         return service_trouble(self.failure, datetime.now().astimezone()) if self.failure else None
 
     def _completed(self, said: Mapping[str, Any]) -> Iterator[Event]:
@@ -197,7 +197,7 @@ def _subject(item: Mapping[str, Any]) -> str:
     return " ".join(changed) or text_of(item.get("command")) or text_of(item.get("query"))
 
 
-def service_trouble(message: str, now: datetime) -> Trouble:
+def service_trouble(message: str, now: datetime) -> CallTrouble:
     """What codex says of its model service; where it names a time of day for the next try, the seconds until then."""
     said = _plain(message)
     return trouble(said, reset_s=_reset(said, now), now=now)

@@ -32,7 +32,7 @@ from interlock.agents.coding.events import (
     Waits,
     Warned,
 )
-from interlock.agents.coding.trouble import Cause, Trouble, trouble
+from interlock.agents.coding.trouble import CallTrouble, Cause, trouble
 from interlock.agents.records import count_of
 from interlock.agents.runner import Usage
 
@@ -83,7 +83,7 @@ class CopilotStream(Reading):
     """The session's name, as it was told to it."""
     error: Mapping[str, Any] | None = None
     """The last one after which the agent has done nothing more."""
-    complaint: Trouble | None = None
+    complaint: CallTrouble | None = None
 
     def take(self, line: Mapping[str, Any]) -> Iterable[Event]:
         data = mapping_of(line.get("data"))
@@ -118,9 +118,9 @@ class CopilotStream(Reading):
         # What keeps it from beginning at all is said on standard error alone.
         for words, cause in ((_NO_SUCH_AGENT, Cause.ROLE), (_NO_SIGN_IN, Cause.ACCESS)):
             if found := words.search(last_words):
-                self.complaint = Trouble(cause, found[0])
+                self.complaint = CallTrouble(cause, found[0])
 
-    def trouble(self) -> Trouble | None:
+    def trouble(self) -> CallTrouble | None:
         return self.complaint or (_trouble(self.error) if self.error is not None else None)
 
     def _message(self, text: str) -> Iterator[Event]:
@@ -164,12 +164,12 @@ def _state(data: Mapping[str, Any]) -> ToolState:
     return ToolState.REFUSED if refused else ToolState.FAILED
 
 
-def _trouble(error: Mapping[str, Any]) -> Trouble:
+def _trouble(error: Mapping[str, Any]) -> CallTrouble:
     # It also says how long it waited itself, which is not when the service will be back.
     said = _LAST_ERROR.sub("", text_of(error.get("message"))) or text_of(error.get("errorType"))
     found = trouble(said, status=count_of(error.get("statusCode")))
     cause = _CAUSES.get(text_of(error.get("errorType")), found.cause)
-    return found if cause is found.cause else Trouble(cause, found.text)
+    return found if cause is found.cause else CallTrouble(cause, found.text)
 
 
 def usage_in(text: str) -> Usage | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
 from interlock.agents.coding.events import Event, Planned, ToolState, ToolUsed
-from interlock.agents.coding.trouble import Trouble
+from interlock.agents.coding.trouble import CallTrouble
 from interlock.agents.runner import Allowance, Usage
 
 
@@ -95,7 +95,7 @@ class Conclusion:
     """It used at least one tool."""
     session: str | None = None
     usage: Usage | None = None
-    trouble: Trouble | None = None
+    trouble: CallTrouble | None = None
     waiting: str = ""
     """Why it waits for its model service, where that is the last that is known of it."""
     exhausted: bool = False
@@ -128,7 +128,7 @@ class Reading:
     tools: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Those that are at work, by call: name and subject."""
 
-    def trouble(self) -> Trouble | None:
+    def trouble(self) -> CallTrouble | None:
         """What went wrong, as far as the stream says it."""
         return None
 

@@ -25,7 +25,7 @@ from interlock.agents.coding.dialect import (
     tokens_of,
 )
 from interlock.agents.coding.events import Event, SessionBegan, Spent, Spoke, ToolState, Warned
-from interlock.agents.coding.trouble import Cause, Trouble, trouble
+from interlock.agents.coding.trouble import CallTrouble, Cause, trouble
 from interlock.agents.records import count_of
 
 _ENVIRONMENT: Final = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
@@ -144,13 +144,13 @@ class GeminiStream(Reading):
         why = text_of(mapping_of(line.get("error")).get("message"))
         return self.tool_ended(text_of(line.get("tool_id")), _state(line), why)
 
-    def trouble(self) -> Trouble | None:
+    def trouble(self) -> CallTrouble | None:
         if not self.finished:
             return None
         if self.result.get("status") != "success":
             return service_trouble(text_of(mapping_of(self.result.get("error")).get("message")) or self.stopped or "")
         # A loop that it found, or its limit of turns: it stops, and calls that a success.
-        return Trouble(Cause.REQUEST, f"the agent stopped by itself: {self.stopped}") if self.stopped else None
+        return CallTrouble(Cause.REQUEST, f"the agent stopped by itself: {self.stopped}") if self.stopped else None
 
 
 def _state(line: Mapping[str, Any]) -> ToolState:
@@ -163,7 +163,7 @@ def _state(line: Mapping[str, Any]) -> ToolState:
 _API_ERROR: Final = re.compile(r"\[API Error: (?P<said>.*?)\](?P<advice>\n.*)?\Z", re.DOTALL)
 
 
-def service_trouble(message: str) -> Trouble:
+def service_trouble(message: str) -> CallTrouble:
     """What gemini says of a failed request: its own words around those of the service, which may be JSON."""
     found = _API_ERROR.search(message)
     if found is None:

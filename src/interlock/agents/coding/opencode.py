@@ -25,7 +25,7 @@ from interlock.agents.coding.events import (
     ToolState,
     ToolUsed,
 )
-from interlock.agents.coding.trouble import Cause, Trouble, trouble
+from interlock.agents.coding.trouble import CallTrouble, Cause, trouble
 from interlock.agents.records import count_of, usage_from
 from interlock.agents.runner import Usage
 
@@ -91,7 +91,7 @@ class OpencodeStream(Reading):
     error: Mapping[str, Any] | None = None
     """The last one after which the agent has done nothing more."""
     steps: list[Mapping[str, Any]] = field(default_factory=list)
-    complaint: Trouble | None = None
+    complaint: CallTrouble | None = None
     causes: dict[str, str] = field(default_factory=dict)
     """What its log says of errors that the stream only numbers."""
     heard_ms: int = 0
@@ -108,11 +108,11 @@ class OpencodeStream(Reading):
         for failed in _FAILED_REQUEST.finditer(words):
             self.waiting = failed["cause"] if _milliseconds(failed["moment"]) >= self.heard_ms else ""
         if found := _FALLBACK.search(words):
-            self.complaint = Trouble(Cause.ROLE, found[0])
+            self.complaint = CallTrouble(Cause.ROLE, found[0])
         elif found := _BAD_SETTINGS.search(words):
-            self.complaint = Trouble(Cause.REQUEST, " ".join(found[0].split()))
+            self.complaint = CallTrouble(Cause.REQUEST, " ".join(found[0].split()))
 
-    def trouble(self) -> Trouble | None:
+    def trouble(self) -> CallTrouble | None:
         return self.complaint or (self._failure(self.error) if self.error is not None else None)
 
     def _begin(self, line: Mapping[str, Any]) -> Iterator[Event]:
@@ -151,11 +151,11 @@ class OpencodeStream(Reading):
         else:
             yield ToolUsed(call, name, subject_of(given), _state(state), why=text_of(state.get("error")))
 
-    def _failure(self, error: Mapping[str, Any]) -> Trouble:
+    def _failure(self, error: Mapping[str, Any]) -> CallTrouble:
         name, data = text_of(error.get("name")), mapping_of(error.get("data"))
         said = self.causes.get(text_of(data.get("ref"))) or text_of(data.get("message")) or name
         if name in _CAUSES:
-            return Trouble(_CAUSES[name], said)
+            return CallTrouble(_CAUSES[name], said)
         return trouble(said, status=count_of(data.get("statusCode")), reset_s=_reset(data))
 
     def _counted(self) -> Usage | None:

@@ -30,7 +30,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True)
-class Trouble:
+class CallTrouble:
     """Why a call does not count, whatever its exit status and text say."""
 
     cause: Cause
@@ -93,13 +93,13 @@ _ISO: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d
 
 def trouble(
     text: str, *, status: int | None = None, reset_s: float | None = None, now: datetime | None = None
-) -> Trouble:
+) -> CallTrouble:
     """What a failed request to the model service means; total, whatever was said."""
     said = " ".join(text.split()) or (f"the model service answered {status}" if status else "the model service failed")
     cause = cause_of(status, said) if status is not None else _cause_by_words(said)
     if cause is Cause.LIMITED and reset_s is None:
         reset_s = reset_in(said, now or datetime.now(UTC))
-    return Trouble(cause, said, reset_s)
+    return CallTrouble(cause, said, reset_s)
 
 
 def used_up(text: str) -> bool:

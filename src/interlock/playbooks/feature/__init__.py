@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from interlock.lazy import lazily
 
 if TYPE_CHECKING:
-    from interlock.engine import Rehearsal
     from interlock.playbooks.feature.playbook import feature
     from interlock.playbooks.feature.work import FeatureInputs
+    from interlock.testing import Rehearsal
 
 __getattr__ = lazily(__name__, {"playbook": "feature", "work": "FeatureInputs"})
 

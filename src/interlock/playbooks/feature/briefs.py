@@ -79,7 +79,7 @@ def does_a_task(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Known:
+class JudgesFacts:
     """What the engine tells judges of the work, as far as their rows say that they read it."""
 
     tasks: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class Known:
     changed: Changed = field(default_factory=Changed)
 
 
-NOTHING = Known()
+NOTHING = JudgesFacts()
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Briefs:
     available: Collection[str]
     memory_works: bool = True
 
-    def member(self, row: Member, known: Known = NOTHING, *, step: str = "") -> Brief:
+    def member(self, row: Member, known: JudgesFacts = NOTHING, *, step: str = "") -> Brief:
         """The brief that follows from a row."""
         at = self.at
         paths: list[str] = []
@@ -178,7 +178,7 @@ class Briefs:
         first_id: str,
         wave: int,
         judges: Sequence[str],
-        known: Known,
+        known: JudgesFacts,
         *,
         why: Sequence[str],
         patches: Sequence[str],

@@ -14,7 +14,7 @@ from interlock.playbooks.feature.decisions import Concluded, Decided, conclusion
 from interlock.playbooks.feature.findings import findings
 from interlock.playbooks.feature.layout import FEATURES
 from interlock.playbooks.feature.members import CT, V
-from interlock.playbooks.feature.plan import Progress
+from interlock.playbooks.feature.plan import TaskProgress
 from interlock.playbooks.feature.work import Work
 
 NONE = "—"
@@ -46,7 +46,7 @@ def unreviewed(work: Work, panel: Panel) -> tuple[list[str], tuple[str, ...]]:
     """What the reviewers want and whose work that is; where they are content, the failed tasks are done again, or else
     the last verification is."""
     if panel.reviewed is Decided.DONE:
-        failed = [work.tasks.listed[one].member for one in work.tasks.of(Progress.FAILED)]
+        failed = [work.tasks.listed[one].member for one in work.tasks.of(TaskProgress.FAILED)]
         last = {one.agent: one.key for one in work.calls.returns}
         return [], tuple(last[member] for member in failed or work.members.names(V)[:1])
     reviews = {name: panel.reviews[name] for name in work.members.weighed_reviewers}
@@ -60,7 +60,7 @@ async def still_against(work: Work) -> tuple[str, ...]:
     """What the engine itself knows against the result; commands run again if something else than the feature's own
     documents changed since they did."""
     if work.proofs:
-        changed = await work.run.changes(work.proven_at, besides=(f"{FEATURES}/**",))
+        changed = await work.run.workspace.changes(work.proven_at, besides=(f"{FEATURES}/**",))
         if changed.paths:
             with work.run.step("proof"):
                 await work.prove()
@@ -146,13 +146,13 @@ async def telemetry_of(work: Work) -> Telemetry:
     run, at, calls = work.run, work.at, work.calls
     taken = [*await run.list(at.at("agent-metrics"), "*.md"), *await run.list(at.at("post-mortems"), "*.md")]
     run_date = free_date(run.now().date().isoformat(), taken)
-    return Telemetry(at.slug, run_date, calls.returns, calls.clusters, run.telemetry())
+    return Telemetry(at.slug, run_date, calls.returns, calls.clusters, run.history.dispatches())
 
 
 async def keep_run_log(work: Work, telemetry: Telemetry, ending: Ending) -> None:
     """The engine's own run log, where no agent wrote one."""
     text = telemetry.log(Concluded.ERROR if ending.status is Status.FAILED else Concluded.DONE)
-    await work.run.write_anew(work.at.run_log(telemetry.run_date), text)
+    await work.run.write(work.at.run_log(telemetry.run_date), text, anew=True)
 
 
 def free_date(day: str, taken: Collection[str]) -> str:

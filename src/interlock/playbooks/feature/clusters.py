@@ -9,12 +9,12 @@ from functools import partial
 
 from interlock.documents import Document
 from interlock.engine import Changed
-from interlock.playbooks.feature.briefs import Known
+from interlock.playbooks.feature.briefs import JudgesFacts
 from interlock.playbooks.feature.calls import Heard, failed_keys, reasons
 from interlock.playbooks.feature.decisions import (
+    ClusterResult,
     Decided,
     Judged,
-    Result,
     Said,
     Stand,
     Tier,
@@ -58,7 +58,7 @@ async def assess(work: Work, rows: Sequence[Member], heard: Mapping[str, Heard])
     return Round(heard, memories, found)
 
 
-async def settle(work: Work, cluster: Cluster, rnd: Round, shown: str, result: Result, *more: str) -> None:
+async def settle(work: Work, cluster: Cluster, rnd: Round, shown: str, result: ClusterResult, *more: str) -> None:
     """Log a decision with its number, and merge the memories that it was made from."""
     work.calls.decided[cluster.name] += 1
     number = work.calls.decided[cluster.name]
@@ -76,20 +76,20 @@ async def settle(work: Work, cluster: Cluster, rnd: Round, shown: str, result: R
 # -- CT
 
 
-async def critics(work: Work) -> Result:
+async def critics(work: Work) -> ClusterResult:
     """One round of the CT cluster, decided from the critics' memories."""
     run, rows = work.run, work.members.of(CT)
     with run.step("3b"):
         heard = await work.calls.together("ct", map(work.briefs.member, rows), "A", work.calls.decided[CT.name] + 1)
         rnd = await assess(work, rows, heard)
         decided = run.decide(ct_cluster, rnd.votes, named=severities(rnd))
-        if decided.result is Result.ERROR:
+        if decided.result is ClusterResult.ERROR:
             await run.wait(1.0)
             rnd = await assess(work, rows, heard)
             decided = run.decide(ct_cluster, rnd.votes, named=severities(rnd))
         values = ", ".join(severities(rnd).values())
         await settle(work, CT, rnd, f"severity values [{values}]", decided.result)
-        if decided.result is Result.ERROR:
+        if decided.result is ClusterResult.ERROR:
             usable = sum(one.usable for one in rnd.judged.values())
             said = f"CT cluster: {usable} of {len(rows)} usable; at least {ENOUGH} required ({reasons(heard)})"
             raise halt(said, failed_keys(heard))
@@ -157,7 +157,7 @@ class Panel:
 async def reviewers(work: Work) -> Panel:
     """One round of the whole R cluster, at the depth that the change deserves."""
     run, at, rows = work.run, work.at, work.members.of(R)
-    changed = await run.changes(work.tasks.base, besides=(f"{FEATURES}/**",), only=work.tasks.changed)
+    changed = await run.workspace.changes(work.tasks.base, besides=(f"{FEATURES}/**",), only=work.tasks.changed)
     tier = run.decide(review_tier, changed.paths, changed.lines)
     run.note("review.tier", tier=tier, files=len(changed.paths), lines=changed.lines)
     growing = {at.at(path): (await run.read(at.at(path))).text for row in rows for path in row.grows}
@@ -170,7 +170,7 @@ async def reviewers(work: Work) -> Panel:
 async def ask(
     work: Work, name: str, rows: Sequence[Member], tier: Tier, changed: Changed, step: str = ""
 ) -> dict[str, Heard]:
-    known = Known(tier=tier, changed=changed)
+    known = JudgesFacts(tier=tier, changed=changed)
     briefs = [work.briefs.member(row, known, step=step) for row in rows]
     return await work.calls.together(name, briefs, "A", work.calls.decided[R.name] + 1)
 

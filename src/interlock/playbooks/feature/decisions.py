@@ -33,7 +33,7 @@ class Said(StrEnum):
         return self in (Said.DONE, Said.NEEDS_REVISION)
 
 
-class Result(StrEnum):
+class ClusterResult(StrEnum):
     """What a cluster comes to."""
 
     DONE = "DONE"
@@ -147,10 +147,10 @@ class Decided(StrEnum):
         return self in (Decided.DONE, Decided.DEGRADED)
 
     @property
-    def result(self) -> Result:
+    def result(self) -> ClusterResult:
         if self.passed:
-            return Result.DONE
-        return Result.NEEDS_REVISION if self is Decided.NEEDS_REVISION else Result.ERROR
+            return ClusterResult.DONE
+        return ClusterResult.NEEDS_REVISION if self is Decided.NEEDS_REVISION else ClusterResult.ERROR
 
 
 def side_by_side(votes: Sequence[Vote], most_lost: int | None = None, against: Sequence[str] = ()) -> Decided:

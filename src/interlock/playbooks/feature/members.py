@@ -53,7 +53,7 @@ class Blocks(StrEnum):
 
 
 @dataclass(frozen=True)
-class Words:
+class SeverityWords:
     """What may stand below `## Highest Severity`, worst first."""
 
     all: tuple[str, ...]
@@ -85,10 +85,10 @@ class Words:
 
 
 ALONE, WITH_OTHERS, NEVER = Blocks
-NO_WORDS = Words(("N/A",), ("N/A",))
-SEVERITY = Words(("Critical", "High", "Medium", "Low"), ("Low",), revision="Medium")
-PROOF = Words(("FAIL", "PASS"), ("PASS",))
-GRADE = Words(("Blocker", "Major", "Minor", "None"), ("Minor", "None"), foreign="Critical")
+NO_WORDS = SeverityWords(("N/A",), ("N/A",))
+SEVERITY = SeverityWords(("Critical", "High", "Medium", "Low"), ("Low",), revision="Medium")
+PROOF = SeverityWords(("FAIL", "PASS"), ("PASS",))
+GRADE = SeverityWords(("Blocker", "Major", "Minor", "None"), ("Minor", "None"), foreign="Critical")
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Member:
     grows: tuple[str, ...] = ()
     """Documents beside its own that it only adds to; people write in them too, and they live on across runs."""
     answers: AnswerFormat
-    words: Words
+    words: SeverityWords
     """Of its verdict; `NO_WORDS` for those who judge nothing."""
     asks: tuple[str, ...] = ()
     """Sections that its private memory has beside those of everybody's."""
@@ -371,7 +371,7 @@ MEMBERS = Members(
             reads=(),
             grows=(SUGGESTIONS, DECISIONS),
             answers=BY_SEVERITY,
-            words=Words(GRADE.all[1:], GRADE.content),
+            words=SeverityWords(GRADE.all[1:], GRADE.content),
             asks=(),
             blocks=NEVER,
             optional=True,

@@ -219,7 +219,7 @@ def next_id(tasks: Collection[str]) -> str:
 # -- how the tasks stand
 
 
-class Progress(StrEnum):
+class TaskProgress(StrEnum):
     PENDING = "pending"
     DONE = "done"
     FAILED = "failed"
@@ -227,7 +227,7 @@ class Progress(StrEnum):
 
 @dataclass(frozen=True)
 class TaskState:
-    progress: Progress = Progress.PENDING
+    progress: TaskProgress = TaskProgress.PENDING
     why: str = ""
     """Why it failed, in one line."""
     conflict: str = ""
@@ -255,17 +255,17 @@ class Tasks:
     """The workspace before the first of them."""
     rounds: int = 0
 
-    def of(self, progress: Progress) -> list[str]:
+    def of(self, progress: TaskProgress) -> list[str]:
         return [one for one, state in self.states.items() if state.progress is progress]
 
     @property
     def done(self) -> set[str]:
-        return set(self.of(Progress.DONE))
+        return set(self.of(TaskProgress.DONE))
 
     @property
     def unfinished(self) -> tuple[str, ...]:
         """The tasks that are not done, each with how it stands."""
-        waiting = [(one, state) for one, state in self.states.items() if state.progress is not Progress.DONE]
+        waiting = [(one, state) for one, state in self.states.items() if state.progress is not TaskProgress.DONE]
         return tuple(f"task {one} {state.shown if state.why else 'was not begun'}" for one, state in waiting)
 
     @property
@@ -276,11 +276,11 @@ class Tasks:
     @property
     def left_behind(self) -> dict[str, str]:
         """By failed task: the patch with what it had changed, none of which is in the tree."""
-        return {one: self.patches[one] for one in self.of(Progress.FAILED) if one in self.patches}
+        return {one: self.patches[one] for one in self.of(TaskProgress.FAILED) if one in self.patches}
 
     def adopt(self, plan: Plan) -> None:
         """Make this the plan: its tasks are to be done; of earlier ones only those that are done remain."""
         done, new = self.done, {task.id: task for task in plan.tasks}
         self.listed = {one: task for one, task in self.listed.items() if one in done and one not in new} | new
-        self.states = {one: TaskState() if one in new else TaskState(Progress.DONE) for one in self.listed}
+        self.states = {one: TaskState() if one in new else TaskState(TaskProgress.DONE) for one in self.listed}
         self.plan = plan

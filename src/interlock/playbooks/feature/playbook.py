@@ -12,7 +12,7 @@ from interlock.playbooks.feature.briefs import RETRIES, Brief
 from interlock.playbooks.feature.calls import Heard, failed_keys, reasons
 from interlock.playbooks.feature.closing import conclude, keep_run_log, report, telemetry_of
 from interlock.playbooks.feature.clusters import Panel, confirm, critics, reviewers, verification
-from interlock.playbooks.feature.decisions import AfterReview, Decided, Result, Said, after_review, valid_slug
+from interlock.playbooks.feature.decisions import AfterReview, ClusterResult, Decided, Said, after_review, valid_slug
 from interlock.playbooks.feature.findings import of_severity
 from interlock.playbooks.feature.members import CT, ENOUGH, MEMBERS, RESEARCH, SEVERITY, Members, R, V
 from interlock.playbooks.feature.settings import FeatureSettings
@@ -106,9 +106,12 @@ async def setup(work: Work) -> None:
         text = f"# Initial Request\n\n{request}" + ("" if request.endswith("\n") else "\n")
         document = await run.read(at.request)
         if document.state is not DocumentState.OK or document.text != text:
-            await run.write_anew(at.request, text)
+            await run.write(at.request, text, anew=True)
         await work.memory.begin()
-        if work.inputs.git and not (await run.inspect(["git", "rev-parse", "--git-dir"])).ok:
+        if (
+            work.inputs.git
+            and not (await run.command(["git", "rev-parse", "--git-dir"], timeout_s=300.0, looks=True)).ok
+        ):
             run.warn(
                 "git diff context not available: the workspace is not a git repository; snapshots are used instead"
             )
@@ -118,7 +121,7 @@ async def setup(work: Work) -> None:
 
 
 @dataclass(frozen=True)
-class Gate:
+class ApprovalGate:
     """Where a person approves what agents made: asked as often as its loop has turns, and heard each time."""
 
     loop: str
@@ -148,8 +151,8 @@ class Gate:
         return decision
 
 
-OF_RESEARCH = Gate("research-gate", "approve-research", "the researchers work again, with what you say")
-OF_PLAN = Gate("plan-gate", "approve-plan", "the planner plans again, with what you say")
+OF_RESEARCH = ApprovalGate("research-gate", "approve-research", "the researchers work again, with what you say")
+OF_PLAN = ApprovalGate("plan-gate", "approve-plan", "the planner plans again, with what you say")
 
 
 # -- 1. Research
@@ -176,7 +179,7 @@ async def explore(work: Work, turn: int = 1) -> dict[str, Heard]:
     heard = await work.calls.together(RESEARCH.name, briefs, "A", turn)
     usable = {name: one for name, one in heard.items() if one.done}
     enough = len(usable) >= ENOUGH
-    work.calls.summarize(RESEARCH.called, RESEARCH.name, heard, Result.DONE if enough else Result.ERROR)
+    work.calls.summarize(RESEARCH.called, RESEARCH.name, heard, ClusterResult.DONE if enough else ClusterResult.ERROR)
     if not enough:
         said = f"research: {len(usable)} of {len(rows)} researchers usable; at least {ENOUGH} required"
         raise halt(f"{said} ({reasons(heard)})", failed_keys(heard))
@@ -216,14 +219,14 @@ async def criticise(work: Work) -> None:
     """Critics; their findings go back to the designer once, then to the planner as constraints."""
     run, names = work.run, work.members.names(CT)
     result = await critics(work)
-    if result is Result.NEEDS_REVISION:
+    if result is ClusterResult.NEEDS_REVISION:
         async for _ in run.loop("ct"):
             with run.step("3"):
                 await work.memory.invalidate((*names, "designer"), "design is being revised")
                 brief = work.briefs.designer(work.members.names(RESEARCH), names)
                 await produce(work, replace(brief, round=2), revises=True)
             result = await critics(work)
-    if result is Result.DONE:
+    if result is ClusterResult.DONE:
         return
     run.warn("the critics' findings are not settled; they go to the planner as constraints")
     parts = [await run.read(path) for path in map(work.at.output, names) if path in work.calls.available]
@@ -318,7 +321,7 @@ async def implement(work: Work) -> None:
     run, tasks = work.run, work.tasks
     with run.step("5"):
         if tasks.base is None:
-            tasks.base = await run.snapshot()
+            tasks.base = await run.workspace.snapshot()
         run.note("waves", waves={str(wave.number): [task.id for task in wave.tasks] for wave in tasks.plan.waves})
         for task in tasks.plan.tasks:
             if task.agent_unknown:
@@ -392,7 +395,7 @@ async def post_mortem(work: Work, ending: Ending) -> None:
         outcome = str(ending.output).partition("\n")[0]
         one = await calls.alone(work.briefs.post_mortem(known.run_date, known.told, outcome))
         if at.run_log(known.run_date) not in one.report.artifacts:
-            await keep_run_log(work, replace(known, returns=calls.returns, facts=run.telemetry()), ending)
+            await keep_run_log(work, replace(known, returns=calls.returns, facts=run.history.dispatches()), ending)
         status = Said.DONE if one.done else Said.ERROR
         said = f"PostMortem dispatch: {status}. {(one.report.detail or one.why).rstrip('.')}."
         memories = await calls.memories({one.member: one}) if one.done else {}

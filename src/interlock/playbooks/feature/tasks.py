@@ -8,14 +8,14 @@ from dataclasses import replace
 from interlock.engine import Scope
 from interlock.playbooks.feature.briefs import Brief
 from interlock.playbooks.feature.clusters import Panel
-from interlock.playbooks.feature.decisions import Concern, Onward, Result, affected_tasks, after_group, groups
+from interlock.playbooks.feature.decisions import ClusterResult, Concern, Onward, affected_tasks, after_group, groups
 from interlock.playbooks.feature.findings import Finding, findings, joined
 from interlock.playbooks.feature.members import CT, RESEARCH, TaskAgent
 from interlock.playbooks.feature.memory_file import MemoryFile, parse_memory
 from interlock.playbooks.feature.plan import (
     PlanInvalid,
-    Progress,
     Task,
+    TaskProgress,
     TaskState,
     Wave,
     next_id,
@@ -99,9 +99,9 @@ async def carry_out(work: Work, wave: Wave) -> bool:
     for number, part in enumerate(parts, start=1):
         name = f"wave-{wave.number}" + (f"-{number}" if len(parts) > 1 else "")
         memories |= await do_tasks(work, "5", name, part, work.briefs.worker)
-        lost = tasks.of(Progress.FAILED)
+        lost = tasks.of(TaskProgress.FAILED)
         implementer = any(one in lost and tasks.listed[one].worker is TaskAgent.IMPLEMENTER for one in part)
-        pending = {one: tasks.listed[one].depends_on for one in tasks.of(Progress.PENDING)}
+        pending = {one: tasks.listed[one].depends_on for one in tasks.of(TaskProgress.PENDING)}
         if stop := run.decide(after_group, implementer, lost, pending) is Onward.VERIFY:
             break
     await work.memory.merge(memories, lessons=True)
@@ -133,12 +133,12 @@ async def do_tasks(work: Work, step: str, name: str, ids: Sequence[str], brief: 
         one = heard[task.member]
         path = work.at.mem(task.member)
         memories[task.member] = parse_memory(one.report.text(path)) if path in one.report.artifacts else None
-        state = TaskState(Progress.DONE) if one.done else TaskState(Progress.FAILED, one.why)
+        state = TaskState(TaskProgress.DONE) if one.done else TaskState(TaskProgress.FAILED, one.why)
         if conflicts := one.report.conflicts:
             paths = ", ".join(conflicts)
             run.note("task.conflict", task=task.id, paths=list(conflicts))
             shown = "\n".join(conflicts.values())[:CONFLICT_SHOWN]
-            state = TaskState(Progress.FAILED, f"merge conflict in {paths}", shown)
+            state = TaskState(TaskProgress.FAILED, f"merge conflict in {paths}", shown)
             work.calls.lasting.append(f"{task.member}: merge conflict in {paths}")
         if one.report.accepted:
             known.changed |= set(one.report.changes)
@@ -146,7 +146,7 @@ async def do_tasks(work: Work, step: str, name: str, ids: Sequence[str], brief: 
             known.patches[task.id] = one.report.patch
         known.states[task.id] = state
         run.note("task", task=task.id, state=state.shown)
-    work.calls.summarize(step, name, heard, Result.DONE if known.done.issuperset(ids) else Result.ERROR)
+    work.calls.summarize(step, name, heard, ClusterResult.DONE if known.done.issuperset(ids) else ClusterResult.ERROR)
     return memories
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from interlock.engine import CHECK, Checks, Ending, Option, Proof, Run, Stop, named_commands
-from interlock.playbooks.feature.briefs import Briefs, Known
+from interlock.playbooks.feature.briefs import Briefs, JudgesFacts
 from interlock.playbooks.feature.calls import Calls
 from interlock.playbooks.feature.decisions import Decided, slug_of, valid_slug
 from interlock.playbooks.feature.layout import Layout
@@ -95,9 +95,9 @@ class Work:
         return Briefs(self.at, frozenset(self.calls.available), self.memory.works)
 
     @property
-    def known(self) -> Known:
+    def known(self) -> JudgesFacts:
         """What judges are told of the work."""
-        return Known(tuple(self.tasks.listed), self.tasks.shown, self.proofs)
+        return JudgesFacts(tuple(self.tasks.listed), self.tasks.shown, self.proofs)
 
     def name_commands(self) -> None:
         """The commands that a person names: what they mend in the settings counts from then on."""
@@ -109,7 +109,7 @@ class Work:
         """Run the commands that a person named on the tree as it is."""
         self.name_commands()
         self.proofs = await self.checks.prove()
-        self.proven_at = await self.run.snapshot()
+        self.proven_at = await self.run.workspace.snapshot()
 
     @property
     def against(self) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from interlock.lazy import lazily
 
 if TYPE_CHECKING:
-    from interlock.engine import Rehearsal
     from interlock.playbooks.harness.inputs import HarnessInputs
     from interlock.playbooks.harness.playbook import harness, harness_of
     from interlock.playbooks.harness.stages import STAGES, Stage
     from interlock.playbooks.harness.templates import example_files
+    from interlock.testing import Rehearsal
 
 __getattr__ = lazily(
     __name__,

@@ -47,7 +47,7 @@ def position(status: TaskStatus, works: bool) -> Position:
 # -- a dispatch
 
 
-class Failure(StrEnum):
+class StageFailure(StrEnum):
     """Why a stage did not finish, worst first: the first that applies counts."""
 
     GOVERNANCE = "changed workflow state or governance"
@@ -72,59 +72,61 @@ class Consequence:
 
 
 STRAYED = "Scope violation by {agent}: {strayed}"
-AFTER_FAILURE: Mapping[Failure, Consequence] = {
-    Failure.GOVERNANCE: Consequence(Status.STOPPED, StageOutcome.BLOCKED, STRAYED),
-    Failure.SCOPE: Consequence(Status.STOPPED, StageOutcome.BLOCKED, STRAYED),
-    Failure.NOT_STARTED: Consequence(Status.FAILED, StageOutcome.FAILED, "{who} cannot be dispatched: {detail}"),
-    Failure.CONFLICT: Consequence(
+AFTER_FAILURE: Mapping[StageFailure, Consequence] = {
+    StageFailure.GOVERNANCE: Consequence(Status.STOPPED, StageOutcome.BLOCKED, STRAYED),
+    StageFailure.SCOPE: Consequence(Status.STOPPED, StageOutcome.BLOCKED, STRAYED),
+    StageFailure.NOT_STARTED: Consequence(Status.FAILED, StageOutcome.FAILED, "{who} cannot be dispatched: {detail}"),
+    StageFailure.CONFLICT: Consequence(
         Status.STOPPED,
         StageOutcome.BLOCKED,
         "{conflicts}: edited while {agent} worked; its own version is kept in {patch}",
     ),
-    Failure.ERROR: Consequence(Status.STOPPED, StageOutcome.FAILED, "{who} failed: {words}"),
-    Failure.BLOCKED: Consequence(Status.STOPPED, StageOutcome.BLOCKED, "{who} is blocked: {words}"),
-    Failure.ARTIFACT: Consequence(Status.FAILED, StageOutcome.FAILED, "{flaw}"),
-    Failure.NO_CHANGE: Consequence(Status.FAILED, StageOutcome.FAILED, "{who} changed no file and does not say why"),
-    Failure.NO_ANSWER: Consequence(Status.FAILED, StageOutcome.FAILED, "{who} did not finish: {detail}"),
+    StageFailure.ERROR: Consequence(Status.STOPPED, StageOutcome.FAILED, "{who} failed: {words}"),
+    StageFailure.BLOCKED: Consequence(Status.STOPPED, StageOutcome.BLOCKED, "{who} is blocked: {words}"),
+    StageFailure.ARTIFACT: Consequence(Status.FAILED, StageOutcome.FAILED, "{flaw}"),
+    StageFailure.NO_CHANGE: Consequence(
+        Status.FAILED, StageOutcome.FAILED, "{who} changed no file and does not say why"
+    ),
+    StageFailure.NO_ANSWER: Consequence(Status.FAILED, StageOutcome.FAILED, "{who} did not finish: {detail}"),
 }
 
-_BY_REASON: Mapping[Reason, Failure] = {
-    Reason.AGENT_ERROR: Failure.ERROR,
-    Reason.SPAWN_FAILED: Failure.NOT_STARTED,
-    Reason.TIMEOUT: Failure.NO_ANSWER,
-    Reason.CRASHED: Failure.NO_ANSWER,
-    Reason.CANCELLED: Failure.NO_ANSWER,
-    Reason.NO_VERDICT: Failure.ARTIFACT,
-    Reason.CONTRACT_VIOLATION: Failure.ARTIFACT,
-    Reason.BAD_FORMAT: Failure.NO_ANSWER,
-    Reason.SESSION_MISMATCH: Failure.NO_ANSWER,
-    Reason.SCOPE_VIOLATION: Failure.SCOPE,
-    Reason.NO_CHANGE: Failure.NO_CHANGE,
-    Reason.CONTRADICTED: Failure.ARTIFACT,
+_BY_REASON: Mapping[Reason, StageFailure] = {
+    Reason.AGENT_ERROR: StageFailure.ERROR,
+    Reason.SPAWN_FAILED: StageFailure.NOT_STARTED,
+    Reason.TIMEOUT: StageFailure.NO_ANSWER,
+    Reason.CRASHED: StageFailure.NO_ANSWER,
+    Reason.CANCELLED: StageFailure.NO_ANSWER,
+    Reason.NO_VERDICT: StageFailure.ARTIFACT,
+    Reason.CONTRACT_VIOLATION: StageFailure.ARTIFACT,
+    Reason.BAD_FORMAT: StageFailure.NO_ANSWER,
+    Reason.SESSION_MISMATCH: StageFailure.NO_ANSWER,
+    Reason.SCOPE_VIOLATION: StageFailure.SCOPE,
+    Reason.NO_CHANGE: StageFailure.NO_CHANGE,
+    Reason.CONTRADICTED: StageFailure.ARTIFACT,
 }
 
 
 def failure_of(
     outcome: Outcome, reason: Reason | None, artifact: ArtifactClass, scope: bool, governance: bool, conflict: bool
-) -> Failure:
+) -> StageFailure:
     """How a dispatch counts. Its word is enough for a failure, and never for success."""
     if governance:
-        return Failure.GOVERNANCE
+        return StageFailure.GOVERNANCE
     if scope:
-        return Failure.SCOPE
+        return StageFailure.SCOPE
     if conflict:
-        return Failure.CONFLICT
+        return StageFailure.CONFLICT
     if outcome is Outcome.BLOCKED:
-        return Failure.BLOCKED
+        return StageFailure.BLOCKED
     if outcome is Outcome.FAIL:
-        return _BY_REASON[reason] if reason is not None else Failure.NO_ANSWER
-    return Failure.NONE if artifact is ArtifactClass.OK else Failure.ARTIFACT
+        return _BY_REASON[reason] if reason is not None else StageFailure.NO_ANSWER
+    return StageFailure.NONE if artifact is ArtifactClass.OK else StageFailure.ARTIFACT
 
 
 # -- a verdict
 
 
-class Move(StrEnum):
+class AfterVerdict(StrEnum):
     """Where a judge's verdict leads."""
 
     ADVANCE = "go on"
@@ -132,7 +134,7 @@ class Move(StrEnum):
     BLOCK = "halt for a person"
 
 
-def after_verdict(passes: bool, red: bool, remediations_left: bool) -> Move:
+def after_verdict(passes: bool, red: bool, remediations_left: bool) -> AfterVerdict:
     """A report passes by one rule for all playbooks (`interlock.contracts.judge`): any negative mark of its own, a
     failed command in its text or an open criterion is enough against it. What the engine ran itself counts beside it.
 
@@ -140,5 +142,5 @@ def after_verdict(passes: bool, red: bool, remediations_left: bool) -> Move:
         red: a command that people named does not pass.
     """
     if passes and not red:
-        return Move.ADVANCE
-    return Move.RETURN if remediations_left else Move.BLOCK
+        return AfterVerdict.ADVANCE
+    return AfterVerdict.RETURN if remediations_left else AfterVerdict.BLOCK

@@ -27,7 +27,7 @@ def text_of(document: Document, cure: str = "Make it a plain UTF-8 file.") -> st
     return document.text
 
 
-class Problems:
+class FoundProblems:
     """What is found on the way through several checks, so that all of it is said at once (EV-28)."""
 
     def __init__(self) -> None:

@@ -7,9 +7,9 @@ from interlock.engine import APPROVE, Choice, Ending, GateDecision, Run
 from interlock.playbooks.harness.escalation import sentence
 from interlock.playbooks.harness.ledger import Ledger
 from interlock.playbooks.harness.proofs import prove, red
-from interlock.playbooks.harness.run_report import Entry, Fact, StageOutcome, executed
+from interlock.playbooks.harness.run_report import Fact, ReportRow, StageOutcome, executed
 from interlock.playbooks.harness.run_state import Approval
-from interlock.playbooks.harness.stages import REJECTIONS, Gate, TaskStatus
+from interlock.playbooks.harness.stages import REJECTIONS, StageGate, TaskStatus
 from interlock.playbooks.harness.stint import Stint
 
 RECORD = Choice("record", "approved, and the task file says by whom")
@@ -45,7 +45,7 @@ async def still_red(run: Run, ledger: Ledger, stint: Stint) -> Ending | None:
 
 
 async def send_back(
-    run: Run, ledger: Ledger, stint: Stint, decision: GateDecision, gate: Gate, shown: str
+    run: Run, ledger: Ledger, stint: Stint, decision: GateDecision, gate: StageGate, shown: str
 ) -> Ending | None:
     """A rejection revises (EV-21): whoever made what was shown is called again, with what the person said."""
     state, said = ledger.state, one_line(decision.note) or "no reason given"
@@ -62,7 +62,7 @@ async def send_back(
     return None
 
 
-def decided(ledger: Ledger, decision: GateDecision, result: str, shown: str) -> Entry:
+def decided(ledger: Ledger, decision: GateDecision, result: str, shown: str) -> ReportRow:
     """The row of a person's decision, with the digest of what they decided on."""
     return executed(
         ledger.state, who(decision), result, decision.at, decision.at, shown, decision.digests.get(shown, "")
@@ -73,7 +73,7 @@ def who(decision: GateDecision) -> str:
     return one_line(decision.who) or "a person"
 
 
-async def record_approval(ledger: Ledger, gate: Gate, decision: GateDecision, shown: str) -> None:
+async def record_approval(ledger: Ledger, gate: StageGate, decision: GateDecision, shown: str) -> None:
     """Both documents say at once that the gate is open, and by whom."""
     state, event = ledger.state, f"{who(decision)} approved {gate.opens}."
     approvals = (*state.approvals, Approval(gate.opens, who(decision), decision.at))

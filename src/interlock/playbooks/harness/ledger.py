@@ -21,7 +21,7 @@ from interlock.engine import Ending, Run, Status, Stop
 from interlock.errors import DocumentInvalid, EngineFault, WorkspaceFailed
 from interlock.playbooks.harness import run_report, run_state, templates
 from interlock.playbooks.harness.artifacts import Inspection, inspect
-from interlock.playbooks.harness.run_report import Entry, Fact, RunReport, evidence, report_path, stop
+from interlock.playbooks.harness.run_report import Fact, ReportRow, RunReport, evidence, report_path, stop
 from interlock.playbooks.harness.run_state import RunState
 from interlock.playbooks.harness.stages import TaskStatus
 from interlock.playbooks.harness.task_file import Task, with_approval
@@ -84,14 +84,14 @@ class Ledger:
 
     # -- writing
 
-    async def commit(self, state: RunState, *entries: Entry, at: str) -> None:
+    async def commit(self, state: RunState, *entries: ReportRow, at: str) -> None:
         """One transition: rows and top of the report, then run-state. A stop that is new gets a row of its own."""
         self._must_be_ours(await self.run.read(run_state.PATH))  # else the report would be ahead of it
         stops = (stop(state, at),) if state.stop_reason else ()
         await self._grow(state, (*entries, *stops), at)
         await self.save(state)
 
-    async def record(self, *entries: Entry, at: str) -> None:
+    async def record(self, *entries: ReportRow, at: str) -> None:
         """Rows of the report about something that leaves the task where it stands."""
         await self._grow(self.state, entries, at)
 
@@ -105,7 +105,7 @@ class Ledger:
         await self._change(run_state.PATH, rewritten, lambda _text: self._says_state(state))
         self.state, self.shown = state, None
 
-    async def _grow(self, state: RunState, entries: tuple[Entry, ...], at: str = "") -> None:
+    async def _grow(self, state: RunState, entries: tuple[ReportRow, ...], at: str = "") -> None:
         async def grown(current: Document) -> str:
             found = await self._usable(current)
             edits = self.evidence(at, Fact.EDITED, *changed_top(self.shown, found.fields))
@@ -202,13 +202,13 @@ class Ledger:
 
     # -- where a run stops, and where a step has brought the task
 
-    async def block(self, reason: str, *entries: Entry, status: Status = Status.STOPPED, at: str = "") -> Ending:
+    async def block(self, reason: str, *entries: ReportRow, status: Status = Status.STOPPED, at: str = "") -> Ending:
         """Both documents say why the run stops where it stands."""
         await self.commit(self.state.blocked(reason), *entries, at=at or self.stamp())
         self.run.note("stage.blocked", stage=self.state.stage, reason=self.state.stop_reason)
         return Ending(status, self.state.stop_reason)
 
-    async def move(self, state: RunState, *entries: Entry, at: str) -> None:
+    async def move(self, state: RunState, *entries: ReportRow, at: str) -> None:
         """A step that brought the task somewhere: to a next stage, an approval stop, or its completion."""
         await self.commit(state, *entries, at=at)
         ways = {TaskStatus.AWAITING_APPROVAL: "stage.approval", TaskStatus.COMPLETE: "stage.complete"}
@@ -216,7 +216,7 @@ class Ledger:
 
     # -- small things
 
-    def evidence(self, at: str, kind: str, *findings: str) -> tuple[Entry, ...]:
+    def evidence(self, at: str, kind: str, *findings: str) -> tuple[ReportRow, ...]:
         """Rows of evidence about the current stage."""
         return tuple(evidence(self.state, at, kind, finding) for finding in findings)
 

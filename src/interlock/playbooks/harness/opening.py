@@ -12,7 +12,7 @@ from interlock.documents import Document, DocumentState, one_line, stamp
 from interlock.engine import UNCOMPARED, Checks, Ending, Run, Stop
 from interlock.playbooks.harness import run_report, run_state, standards, templates
 from interlock.playbooks.harness.decisions import Position, position
-from interlock.playbooks.harness.escalation import Escalation, Problems
+from interlock.playbooks.harness.escalation import Escalation, FoundProblems
 from interlock.playbooks.harness.inputs import HarnessInputs
 from interlock.playbooks.harness.ledger import Ledger
 from interlock.playbooks.harness.proofs import as_row, look_first, uncompared
@@ -24,7 +24,7 @@ from interlock.playbooks.harness.task_file import Task, named_task, parse_task, 
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundState:
     """What run-state says at the start."""
 
     document: Document
@@ -70,7 +70,7 @@ async def open_task(run: Run, lifecycle: Lifecycle, inputs: HarnessInputs) -> tu
 
 async def begin(
     ledger: Ledger,
-    found: Found,
+    found: FoundState,
     references: References,
     going: RunState,
     inputs: HarnessInputs,
@@ -80,7 +80,7 @@ async def begin(
     """The first writes: make room, make what is missing, and record what a person asked for."""
     run, state, rows = ledger.run, ledger.state, list[tuple[Fact, str]]()
     if found.other is not None:
-        await run.write_anew(archive_path(found.other.task_id), found.document.encode(found.document.text))
+        await run.write(archive_path(found.other.task_id), found.document.encode(found.document.text), anew=True)
         if found.other.status is not TaskStatus.COMPLETE:
             rows.append((Fact.PARKED, found.other.task_id))
     elif inputs.start_over and found.document.state is not DocumentState.MISSING:
@@ -127,21 +127,21 @@ def asked_for(named: str, document: Document, lifecycle: Lifecycle) -> str:
     return run_state.parse(document, lifecycle).task_id
 
 
-async def look(run: Run, document: Document, task_id: str, lifecycle: Lifecycle, inputs: HarnessInputs) -> Found:
+async def look(run: Run, document: Document, task_id: str, lifecycle: Lifecycle, inputs: HarnessInputs) -> FoundState:
     """What run-state means for this task; the run stops if that was completed before another one took its place."""
     if document.link:
         raise Escalation(PATH, f"{PATH} is a symlink; refusing to write", "Put a plain file there, or remove the link.")
     if inputs.start_over:
         state = readable_state(document, lifecycle)
-        return Found(document, None, state if state is not None and state.task_id != task_id else None)
+        return FoundState(document, None, state if state is not None and state.task_id != task_id else None)
     state = None if document.state is DocumentState.MISSING else run_state.parse(document, lifecycle)
     if state is not None and state.task_id == task_id:
-        return Found(document, state)
+        return FoundState(document, state)
     parked = await run.read(archive_path(task_id))
     before = readable_state(parked, lifecycle)
     if before is not None and before.status is TaskStatus.COMPLETE:
         raise Stop(already_complete(task_id))
-    return Found(document, before, state, parked if before is not None else None)
+    return FoundState(document, before, state, parked if before is not None else None)
 
 
 def readable_state(document: Document, lifecycle: Lifecycle) -> RunState | None:
@@ -152,7 +152,7 @@ def readable_state(document: Document, lifecycle: Lifecycle) -> RunState | None:
         return None
 
 
-def make_room(run: Run, found: Found, task_id: str) -> None:
+def make_room(run: Run, found: FoundState, task_id: str) -> None:
     """Escalation when run-state belongs to another task that is neither complete nor to be put aside."""
     other = found.other
     if other is None or other.status is TaskStatus.COMPLETE:
@@ -190,7 +190,7 @@ class References:
 
 async def load_everything(run: Run, task_id: str, lifecycle: Lifecycle) -> tuple[Task, References]:
     """The task and what governs it; Escalation names all that is wrong in any of it (EV-28)."""
-    problems = Problems()
+    problems = FoundProblems()
     task, references = None, None
     with problems.noted():
         task = parse_task(await run.read(task_path(task_id)), lifecycle)
@@ -209,7 +209,7 @@ async def load_references(run: Run, lifecycle: Lifecycle) -> References:
     there = {path: document for path, document in documents.items() if path not in missing}
     if run.settings.builtin_templates:
         missing = [path for path in missing if path not in templates.HOLES]
-    problems = Problems()
+    problems = FoundProblems()
     if missing:
         problems.add(
             missing[0],

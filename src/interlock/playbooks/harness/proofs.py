@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from interlock.engine import Checks, Named, Proof, Run, named_commands
+from interlock.engine import Checks, NamedCommand, Proof, Run, named_commands
 from interlock.playbooks.harness.inputs import HarnessInputs
 from interlock.playbooks.harness.run_report import Fact, RunReport, of_kind
 from interlock.playbooks.harness.run_state import RunState
@@ -21,7 +21,7 @@ DOCUMENTS = "harness/**"
 NOTHING_KNOWN: Mapping[str, Any] = {"tree": None, "known": {}, "defined": {}}
 
 
-def named_now(run: Run, inputs: HarnessInputs) -> tuple[Named, ...]:
+def named_now(run: Run, inputs: HarnessInputs) -> tuple[NamedCommand, ...]:
     return named_commands(run, inputs.check, run.settings.check_commands, "harness")
 
 

@@ -76,7 +76,7 @@ class Fact(StrEnum):
 
 
 @dataclass(frozen=True)
-class Entry:
+class ReportRow:
     """A row to be added."""
 
     log: Log
@@ -85,18 +85,18 @@ class Entry:
 
 def executed(
     state: RunState, agent: str, result: str, started: str, ended: str, artifact: str = "", digest: str = ""
-) -> Entry:
+) -> ReportRow:
     """One execution of the current stage."""
-    return Entry(Log.HISTORY, (state.run_id, state.stage, agent, result, started, ended, artifact, digest))
+    return ReportRow(Log.HISTORY, (state.run_id, state.stage, agent, result, started, ended, artifact, digest))
 
 
-def evidence(state: RunState, at: str, kind: str, finding: str) -> Entry:
-    return Entry(Log.EVIDENCE, (at, state.run_id, kind, finding))
+def evidence(state: RunState, at: str, kind: str, finding: str) -> ReportRow:
+    return ReportRow(Log.EVIDENCE, (at, state.run_id, kind, finding))
 
 
-def stop(state: RunState, at: str) -> Entry:
+def stop(state: RunState, at: str) -> ReportRow:
     """That the run stopped in this state, for the reason it gives."""
-    return Entry(Log.STOPS, (at, state.stage, state.stop_reason))
+    return ReportRow(Log.STOPS, (at, state.stage, state.stop_reason))
 
 
 @dataclass(frozen=True)
@@ -137,13 +137,13 @@ def empty_table(log: Log) -> str:
     return f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}"
 
 
-def grown(text: str, state: RunState, title: str, entries: Sequence[Entry]) -> str:
+def grown(text: str, state: RunState, title: str, entries: Sequence[ReportRow]) -> str:
     """The report with its top brought up to date and rows added; all else stays as it was."""
     return _grown(text, tuple(top_values(state, title).items()), artifact_lines(state), tuple(entries))
 
 
 @lru_cache(maxsize=1024)
-def _grown(text: str, top: tuple[tuple[str, str], ...], artifacts: str, entries: tuple[Entry, ...]) -> str:
+def _grown(text: str, top: tuple[tuple[str, str], ...], artifacts: str, entries: tuple[ReportRow, ...]) -> str:
     document = sections_of(text, "run report")
     edits, place = Splices(document), head(document)
     for name, value in top:

@@ -14,7 +14,7 @@ from typing import Any
 from interlock.documents import Document, Sections, one_line
 from interlock.playbooks.harness.escalation import Escalation, sentence, text_of
 from interlock.playbooks.harness.splices import Splices, is_bullet, sections_of
-from interlock.playbooks.harness.stages import REMEDIATIONS, Gate, Lifecycle, Stage, TaskStatus
+from interlock.playbooks.harness.stages import REMEDIATIONS, Lifecycle, Stage, StageGate, TaskStatus
 from interlock.playbooks.harness.task_file import Task, artifact_paths, yes_or_no
 
 PATH = "harness/run-state.md"
@@ -95,7 +95,7 @@ class RunState:
             return self.lifecycle.names[0]
         return self.lifecycle.after(self.completed[-1], self.artifacts)
 
-    def must_ask(self, gate: Gate) -> bool:
+    def must_ask(self, gate: StageGate) -> bool:
         """Whether a person has to open this gate before the task may pass."""
         approved = any(approval.gate == gate.opens for approval in self.approvals)
         return self.asks[gate.opens] and not approved

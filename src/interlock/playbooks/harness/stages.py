@@ -38,7 +38,7 @@ class TaskStatus(StrEnum):
     COMPLETE = "Complete"
 
 
-class Mark(NamedTuple):
+class VerdictMark(NamedTuple):
     """A line of a judge's artifact, and its two words."""
 
     label: str
@@ -50,7 +50,7 @@ class Mark(NamedTuple):
 class Judging:
     """How a stage judges: in marks that a program reads, of which one negative is enough."""
 
-    marks: tuple[Mark, ...]
+    marks: tuple[VerdictMark, ...]
     returns_to: str
     """The stage that mends what was found."""
     issues: str = "## Blocking Issues"
@@ -64,7 +64,7 @@ class Judging:
 
 
 @dataclass(frozen=True)
-class Gate:
+class StageGate:
     """Where people have to decide, before the work of a stage or in its place."""
 
     opens: str
@@ -113,7 +113,7 @@ class Stage:
     artifact: str = ""
     """The name of its artifact, where nobody chose another."""
     judging: Judging | None = None
-    gate: Gate | None = None
+    gate: StageGate | None = None
     optional: bool = False
     timeout_s: int = 1800
 
@@ -295,7 +295,7 @@ BUILD = Stage(
         headings=("## Changes", "## Verification"),
     ),
     artifact="build-report.md",
-    gate=Gate(
+    gate=StageGate(
         opens="Build",
         shows=("Implementation Planning",),
         back_to="Implementation Planning",
@@ -317,8 +317,8 @@ QA = Stage(
     artifact="qa-report.md",
     judging=Judging(
         marks=(
-            Mark("Validation Result", "Passed", "Issues Found"),
-            Mark("Approval Readiness", "Ready", "Back to Build"),
+            VerdictMark("Validation Result", "Passed", "Issues Found"),
+            VerdictMark("Approval Readiness", "Ready", "Back to Build"),
         ),
         criteria="## Acceptance Criteria",
         returns_to="Build",
@@ -328,7 +328,7 @@ QA = Stage(
 APPROVAL = Stage(
     name="Awaiting Approval",
     suffix="APPROVAL",
-    gate=Gate(
+    gate=StageGate(
         opens="Complete",
         shows=("QA", "Build"),
         back_to="Build",

@@ -20,7 +20,7 @@ from interlock.documents import Document, DocumentState, Fence, Sections, load_y
 from interlock.engine import Run, Scope
 from interlock.errors import DocumentInvalid, PathRefused
 from interlock.playbooks.harness import run_state
-from interlock.playbooks.harness.escalation import Escalation, Problems, text_of
+from interlock.playbooks.harness.escalation import Escalation, FoundProblems, text_of
 from interlock.playbooks.harness.stages import (
     ARTIFACT,
     PATH,
@@ -140,7 +140,7 @@ def parse_contracts(document: Document, lifecycle: Lifecycle) -> Mapping[str, St
 
 @lru_cache(maxsize=16)
 def _parse_contracts(text: str, path: str, lifecycle: Lifecycle) -> Mapping[str, StageContract]:
-    problems, found = Problems(), dict[str, StageContract]()
+    problems, found = FoundProblems(), dict[str, StageContract]()
     blocks = _contract_blocks(text, path)
     for block in blocks:
         with problems.noted():
@@ -203,7 +203,7 @@ def _never_there(stage: str, contract: StageContract, lifecycle: Lifecycle) -> I
 
 async def check_contracts(run: Run, document: Document, lifecycle: Lifecycle) -> None:
     """Escalation for contracts that mean nothing, or that ask for files that nobody has or makes."""
-    contracts, problems = parse_contracts(document, lifecycle), Problems()
+    contracts, problems = parse_contracts(document, lifecycle), FoundProblems()
     for stage, contract in contracts.items():
         earlier = [contracts[one] for one in contracts if lifecycle.before(one, stage)]
         before = Scope(tuple(path for one in earlier for path in one.writes))

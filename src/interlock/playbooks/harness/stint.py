@@ -34,7 +34,7 @@ class Stint:
         if after is None or not run.live:
             return
         reason = f"Bounded orchestration test: stopped after {after}"
-        with run.outside_replay("bounded"):
+        with run.step("bounded", replayed=False):
             await ledger.commit(ledger.state.told(f"{reason}.", stop_reason=reason), at=ledger.stamp())
         run.pause(reason)
 

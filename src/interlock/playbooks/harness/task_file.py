@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from interlock.documents import Document, DocumentState, Sections, one_line, plain_parts
 from interlock.engine import Scope
 from interlock.errors import PathRefused
-from interlock.playbooks.harness.escalation import Escalation, Problems, text_of
+from interlock.playbooks.harness.escalation import Escalation, FoundProblems, text_of
 from interlock.playbooks.harness.stages import Lifecycle
 
 FOLDER = "harness/tasks"
@@ -76,7 +76,7 @@ def parse_task(document: Document, lifecycle: Lifecycle) -> Task:
     path = document.path
     if document.state is DocumentState.MISSING:
         raise Escalation(path, f"Task file not found: {path}", f"Write it, or name a task that has a file in {FOLDER}.")
-    text, problems = Sections(text_of(document), path), Problems()
+    text, problems = Sections(text_of(document), path), FoundProblems()
     title = next((section for section in text.sections if section.level == 1 and section.title), None)
     if title is None:
         raise Escalation(*missing(path, "Title", "Begin the file with a line '# <title>'."))
@@ -129,7 +129,7 @@ def artifact_paths(text: Sections, path: str, lifecycle: Lifecycle) -> Mapping[s
     fields = text.fields("## Artifact Paths") if text.find("## Artifact Paths") else {}
     named = {name: field.value.strip("` ") for name, field in fields.items()}
     found = {stage.name: named.get(stage.name, "") for stage in lifecycle.taken(named).working}
-    problems = Problems()
+    problems = FoundProblems()
     for stage, place in found.items():
         if not place:
             cure = f"Add '- {stage}: <path>' under '## Artifact Paths'."

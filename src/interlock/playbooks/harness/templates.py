@@ -103,7 +103,7 @@ def _state_survives(template: str) -> bool:
 def _report_survives(template: str) -> bool:
     first, later = first_report(template, _SAMPLE, "Title"), _SAMPLE.blocked("a reason")
     run_report.parse_text(first, RUN_REPORT)
-    entries = [run_report.Entry(log, run_report.COLUMNS[log]) for log in Log]
+    entries = [run_report.ReportRow(log, run_report.COLUMNS[log]) for log in Log]
     grown = run_report.parse_text(run_report.grown(first, later, "Title", entries), RUN_REPORT)
     return grown.fields["Stop Reason"] == "a reason" and all(len(rows) == 1 for rows in grown.rows.values())
 

@@ -13,12 +13,12 @@ from interlock.errors import DocumentInvalid
 from interlock.playbooks.harness import standards
 from interlock.playbooks.harness.artifacts import Inspection, as_left, findings_of, inspect, structure_of
 from interlock.playbooks.harness.briefs import Told, owed, paths_of, stage_dispatch
-from interlock.playbooks.harness.decisions import AFTER_FAILURE, Failure, Move, after_verdict, failure_of
+from interlock.playbooks.harness.decisions import AFTER_FAILURE, AfterVerdict, StageFailure, after_verdict, failure_of
 from interlock.playbooks.harness.ledger import Ledger
 from interlock.playbooks.harness.proofs import prove, red, uncompared
 from interlock.playbooks.harness.run_report import (
-    Entry,
     Fact,
+    ReportRow,
     StageOutcome,
     executed,
     last_judged,
@@ -74,7 +74,7 @@ async def carry_out(run: Run, ledger: Ledger, stint: Stint) -> Ending | None:
     done = replace(done, started=started, ended=ledger.stamp())
     if live:
         stint.executed, stint.last = stint.executed + 1, row.name
-    if done.failure is not Failure.NONE:
+    if done.failure is not StageFailure.NONE:
         then = AFTER_FAILURE[done.failure]
         return await ledger.block(done.reason, *done.entries(ledger, then.outcome), status=then.status)
     if row.judging is not None:
@@ -83,7 +83,7 @@ async def carry_out(run: Run, ledger: Ledger, stint: Stint) -> Ending | None:
     return None
 
 
-async def advance(ledger: Ledger, done: Done, *besides: Entry) -> None:
+async def advance(ledger: Ledger, done: StageExecution, *besides: ReportRow) -> None:
     state = ledger.state
     moved = state.advanced(done.ended[:10], f"{state.stage} was completed by {done.who}.")
     await ledger.move(moved, *done.entries(ledger, StageOutcome.COMPLETED), *besides, at=done.ended)
@@ -116,13 +116,13 @@ async def load_contract(run: Run, state: RunState) -> StageContract:
 
 
 @dataclass(frozen=True)
-class Done:
+class StageExecution:
     """What is proven about one execution of a stage."""
 
     who: str
     found: Inspection
     text: str
-    failure: Failure = Failure.NONE
+    failure: StageFailure = StageFailure.NONE
     reason: str = ""
     supplied: bool = False
     """A person wrote it."""
@@ -136,10 +136,10 @@ class Done:
     started: str = ""
     ended: str = ""
 
-    def entries(self, ledger: Ledger, outcome: str) -> tuple[Entry, ...]:
+    def entries(self, ledger: Ledger, outcome: str) -> tuple[ReportRow, ...]:
         """The rows of the report about it, when it came out like this."""
         found, at = self.found, self.ended
-        strayed = self.failure in (Failure.GOVERNANCE, Failure.SCOPE)
+        strayed = self.failure in (StageFailure.GOVERNANCE, StageFailure.SCOPE)
         facts = {
             Fact.KEPT: (self.kept,) if self.kept else (),
             Fact.CHECK: (f"{found.path}: verified" if found.ok else found.complaint,),
@@ -158,15 +158,17 @@ async def earlier_work(run: Run, patch: str) -> tuple[Quoted, ...]:
     return (Quoted(EARLIER, text[:SHOWN_OF_PATCH], "diff"),) if text else ()
 
 
-async def dispatched(run: Run, ledger: Ledger, contract: StageContract, inputs: tuple[str, ...], told: Told) -> Done:
+async def dispatched(
+    run: Run, ledger: Ledger, contract: StageContract, inputs: tuple[str, ...], told: Told
+) -> StageExecution:
     """The stage's own agent at work, and what its artifact is when it is opened afterwards."""
     state = ledger.state
     report = await run.dispatch(stage_dispatch(ledger.task, state, contract, inputs, told))
     document, found = await open_artifact(run, ledger, contract, report.flaws)
     trespassed = bool(report.violations), bool(report.foreign), bool(report.conflicts)
     failure = run.decide(failure_of, report.outcome, report.reason, found.cls, *trespassed)
-    counts = failure is Failure.NONE and state.row.builds
-    return Done(
+    counts = failure is StageFailure.NONE and state.row.builds
+    return StageExecution(
         report.agent,
         found,
         document.text,
@@ -175,14 +177,8 @@ async def dispatched(run: Run, ledger: Ledger, contract: StageContract, inputs: 
         kept="" if report.accepted else report.patch,
         judgement=Judgement(report.outcome, report.reason, report.complaints, report.evidence, report.passed),
         changed=tuple(path for path in report.changes if path != state.artifact) if counts else (),
-        noticed=(*report.noticed, *touched(report)),
+        noticed=report.noticed,
     )
-
-
-def touched(report: Report) -> tuple[str, ...]:
-    """What an agent did to git, of which nothing reached the repository (EV-10)."""
-    who = f"{report.agent}, in its copy of the repository, and none of it was taken over"
-    return tuple(f"{who}: {what}" for what in report.repository)
 
 
 async def open_artifact(
@@ -195,13 +191,13 @@ async def open_artifact(
     return document, found
 
 
-def reason_of(failure: Failure, stage: str, report: Report, found: Inspection) -> str:
+def reason_of(failure: StageFailure, stage: str, report: Report, found: Inspection) -> str:
     """The stop reason of a failed stage; empty where it did not fail."""
     who = f"Stage {stage}: agent {report.agent}"
     unusable = f"{who} left no result that counts: {one_line('; '.join(report.complaints))}"
     return (
         ""
-        if failure is Failure.NONE
+        if failure is StageFailure.NONE
         else AFTER_FAILURE[failure].reason.format(
             who=who,
             agent=report.agent,
@@ -226,50 +222,52 @@ def words_of(report: Report) -> str:
 # -- a person in the place of an agent
 
 
-async def supplied(run: Run, ledger: Ledger, contract: StageContract, by: str) -> Done:
+async def supplied(run: Run, ledger: Ledger, contract: StageContract, by: str) -> StageExecution:
     """An artifact that a person wrote: opened, checked and weighed like any other, never made up."""
     state = ledger.state
     document, found = await open_artifact(run, ledger, contract)
     run.note("fallback", stage=state.stage, by=by)
-    reason, failure = found.complaint, Failure.NONE if found.ok else Failure.BLOCKED
+    reason, failure = found.complaint, StageFailure.NONE if found.ok else StageFailure.BLOCKED
     judgement = NOTHING_CLAIMED
     if found.ok:
         judged = last_judged(parse(await run.read(ledger.report)), state.stage)
         good = ArtifactCheck(found.path, ArtifactClass.OK)
         judgement = weigh(owed(ledger.task, state, contract), Answer(Outcome.OK), [good], {found.path: document.text})
         if judged == found.digest:
-            failure, reason = Failure.BLOCKED, f"{found.path}: stale: it is the one that was judged before"
+            failure, reason = StageFailure.BLOCKED, f"{found.path}: stale: it is the one that was judged before"
         elif judgement.outcome is Outcome.FAIL:
-            failure, reason = Failure.BLOCKED, f"{found.path}: {'; '.join(judgement.complaints)}"
+            failure, reason = StageFailure.BLOCKED, f"{found.path}: {'; '.join(judgement.complaints)}"
     who = f"fallback: {one_line(by)}"
-    return Done(who, found, document.text, failure, reason, supplied=True, judgement=judgement)
+    return StageExecution(who, found, document.text, failure, reason, supplied=True, judgement=judgement)
 
 
 # -- a verdict
 
 
-async def pass_judgement(run: Run, ledger: Ledger, stint: Stint, done: Done, judging: Judging) -> Ending | None:
+async def pass_judgement(
+    run: Run, ledger: Ledger, stint: Stint, done: StageExecution, judging: Judging
+) -> Ending | None:
     """What a judge's report comes to, beside what the engine ran itself: go on, back, or halt for a person."""
     state, found, claimed = ledger.state, findings_of(judging, done.text), done.judgement
     proofs = await prove(run, stint.checks, stint.inputs, as_before=bool(claimed.passed))
     stint.red = red(proofs)
     cap = min(REMEDIATIONS, run.identity.caps.get("remediation", REMEDIATIONS))
     move = run.decide(after_verdict, bool(claimed.passed), bool(stint.red), state.remediations < cap)
-    verdict = "positive" if move is Move.ADVANCE else "negative"
+    verdict = "positive" if move is AfterVerdict.ADVANCE else "negative"
     facts = {"issues": found.issues, "unmet": found.unmet, "remediations": state.remediations}
     run.note(f"{state.row.slug}.result", verdict=verdict, **facts)
     entries = [
         *ledger.evidence(done.ended, Fact.PROOF, *(proof.shown for proof in proofs)),
         *ledger.evidence(done.ended, f"{state.stage} result", f"{verdict}: {', '.join(found.words)}"),
     ]
-    if move is Move.ADVANCE:
+    if move is AfterVerdict.ADVANCE:
         await advance(ledger, done, *entries)
         return None
     against = (*found.against, *claimed.complaints, *(proof.shown for proof in stint.red))
     entries += ledger.evidence(done.ended, Fact.REASON, "; ".join(against))
     entries += ledger.evidence(done.ended, Fact.ISSUE, *found.issues)
     entries += ledger.evidence(done.ended, Fact.CRITERION, *found.unmet)
-    if move is Move.BLOCK:
+    if move is AfterVerdict.BLOCK:
         reason = f"{state.stage} remediation retry limit reached"
         return await ledger.block(reason, *done.entries(ledger, StageOutcome.BLOCKED), *entries)
     target, count = judging.returns_to, state.remediations + 1

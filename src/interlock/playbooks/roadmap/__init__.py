@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from interlock.lazy import lazily
 
 if TYPE_CHECKING:
-    from interlock.engine import Rehearsal
     from interlock.playbooks.roadmap.playbook import DEFAULT_FILE, RoadmapInputs, roadmap
     from interlock.playbooks.roadmap.report import TOKEN
     from interlock.playbooks.roadmap.schema import json_schema
+    from interlock.testing import Rehearsal
 
 __getattr__ = lazily(
     __name__,

@@ -51,7 +51,7 @@ class FileNote:
 
 
 @dataclass(frozen=True)
-class Decision:
+class ArchitectsDecision:
     """What the Architect decided."""
 
     adr: str = ""
@@ -60,7 +60,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Answer:
+class StepAnswer:
     """An answer in the only form in which anything else sees it. What is to be dropped has no field here (RM-54)."""
 
     verdict: Verdict | None = None
@@ -68,7 +68,7 @@ class Answer:
     evidence: Evidence = field(default_factory=Evidence)
     """Commands, numbers of tests, failures cut to their first lines, and the words on lint, types, build, quality."""
     issues: tuple[str, ...] = ()
-    decision: Decision | None = None
+    decision: ArchitectsDecision | None = None
     findings: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
     summary: str = ""
@@ -188,13 +188,13 @@ def answer_format(step: str, absent: Sequence[str] = ()) -> AnswerFormat:
 # -- reading
 
 
-def read_answer(data: Mapping[str, Any] | None) -> Answer:
+def read_answer(data: Mapping[str, Any] | None) -> StepAnswer:
     """The usable part of an answer's data; total, whatever it holds."""
     data = data or {}
     evidence = data.get("evidence")
     evidence = evidence if isinstance(evidence, Mapping) else {}
     verdict = data.get("verdict")
-    return Answer(
+    return StepAnswer(
         verdict=Verdict(verdict) if isinstance(verdict, str) and verdict in [*Verdict] else None,
         files=tuple(_files(evidence.get("files"))),
         evidence=_evidence(evidence),
@@ -271,11 +271,11 @@ def _failures(value: Any) -> Iterator[str]:
                 yield from _texts(entry)
 
 
-def _decision(value: Any) -> Decision | None:
+def _decision(value: Any) -> ArchitectsDecision | None:
     if not isinstance(value, Mapping):
-        return Decision(interfaces=texts) if (texts := _texts(value)) else None
+        return ArchitectsDecision(interfaces=texts) if (texts := _texts(value)) else None
     adr = value.get("adr")
-    return Decision(
+    return ArchitectsDecision(
         adr=one_line(adr) if isinstance(adr, str) else "",
         interfaces=tuple(_verbatim(value.get("interfaces"))),
         boundaries=_texts(value.get("boundaries")),

@@ -13,7 +13,7 @@ from typing import Any, Final
 from interlock.documents import plain_parts
 from interlock.engine import UNCOMPARED, Dispatch, Kind, Prompt, Quoted, fenced
 from interlock.errors import EngineFault, PathRefused
-from interlock.playbooks.roadmap.answers import Answer, Decision, contract_of
+from interlock.playbooks.roadmap.answers import ArchitectsDecision, StepAnswer, contract_of
 from interlock.playbooks.roadmap.decisions import AGENT_OF, JUDGES, Failure, Step, is_empty
 from interlock.playbooks.roadmap.documents import Item
 from interlock.playbooks.roadmap.forwarding import indented
@@ -150,12 +150,12 @@ class Known:
     item: Item
     file: str
     """The roadmap, which no agent may touch."""
-    findings: Answer | None = None
+    findings: StepAnswer | None = None
     """What Research answered, if it was asked."""
-    design: Answer | None = None
+    design: StepAnswer | None = None
     changed: Mapping[str, str] = field(default_factory=dict)
     """Path to its line, for all files that any attempt created or changed."""
-    work: Answer = field(default_factory=Answer)
+    work: StepAnswer = field(default_factory=StepAnswer)
     """What Implement answered last."""
     tests: str = ""
     """The verdict of Testing in one line."""
@@ -223,7 +223,7 @@ def _parts(step: Step, known: Known, narrowed: Sequence[str] | None) -> tuple[Qu
         case Step.IMPLEMENT:
             return (*_research(known), *((_decision(known.design),) if known.design else ()))
         case Step.VALIDATION:
-            return (_decision(known.design or Answer()), _changed(known))
+            return (_decision(known.design or StepAnswer()), _changed(known))
         case Step.TESTING:
             return (_changed(known), Quoted(EVIDENCE, implementation_evidence(known.work)))
         case Step.REVIEW:
@@ -254,18 +254,18 @@ def _research(known: Known) -> tuple[Quoted, ...]:
     return _planning(known.item) if known.item.complexity != "simple" else ()
 
 
-def findings_text(answer: Answer) -> str:
+def findings_text(answer: StepAnswer) -> str:
     """Findings and the paths they rest on."""
     lines = [f"- {indented(finding)}" for finding in answer.findings] or ["(Research reported no findings.)"]
     paths = [f"- `{file.path}`" + (f": {file.note}" if file.note else "") for file in answer.files]
     return "\n".join([*lines, *(["", "Files:", *paths] if paths else [])])
 
 
-def _decision(answer: Answer) -> Quoted:
-    return Quoted(DECISION, decision_text(answer.decision or Decision(), answer.findings))
+def _decision(answer: StepAnswer) -> Quoted:
+    return Quoted(DECISION, decision_text(answer.decision or ArchitectsDecision(), answer.findings))
 
 
-def decision_text(decision: Decision, learned: Sequence[str] = ()) -> str:
+def decision_text(decision: ArchitectsDecision, learned: Sequence[str] = ()) -> str:
     """ADR path, interfaces, boundaries: always all three, said to be none where there is none."""
     lines = [f"ADR: {decision.adr or '(none)'}"]
     for title, entries in (("Interfaces", decision.interfaces), ("Boundaries", decision.boundaries)):
@@ -277,7 +277,7 @@ def _changed(known: Known) -> Quoted:
     return Quoted(CHANGED, "\n".join(known.changed.values()) or "(none)")
 
 
-def implementation_evidence(answer: Answer) -> str:
+def implementation_evidence(answer: StepAnswer) -> str:
     """Which checks Implement says it ran, and how they ended; no output of theirs."""
     lines = [
         f"- `{one.command}`: " + ("exit status not reported" if one.exit is None else f"exit status {one.exit}")
@@ -288,7 +288,7 @@ def implementation_evidence(answer: Answer) -> str:
     return "\n".join(lines) or "(Implement reported no checks of its own.)"
 
 
-def tests_counted(answer: Answer) -> str:
+def tests_counted(answer: StepAnswer) -> str:
     passed, failed = answer.evidence.passed, answer.evidence.failed
     return f"{passed} passed, {failed} failed" if passed + failed else ""
 

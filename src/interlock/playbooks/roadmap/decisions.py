@@ -13,14 +13,14 @@ from typing import Final
 
 from interlock.contracts import Outcome, Reason
 from interlock.engine import Proof, Table
-from interlock.playbooks.roadmap.answers import JUDGEMENTS, Answer, Verdict
+from interlock.playbooks.roadmap.answers import JUDGEMENTS, StepAnswer, Verdict
 from interlock.playbooks.roadmap.documents import SCOPE, Item
 from interlock.playbooks.roadmap.schema import MOST_RETRIES, Complexity, ItemStatus
 
 # -- which item
 
 
-class Choice(StrEnum):
+class Pick(StrEnum):
     SELECTED = "selected"
     RESUMED = "resumed"
     """Left in progress by a run whose journal is gone (RM-98, EN-27)."""
@@ -29,7 +29,7 @@ class Choice(StrEnum):
 
 
 @dataclass(frozen=True)
-class Waiting:
+class PassedOver:
     """A candidate that was passed over, and the unfinished items that it waits on."""
 
     item: Item
@@ -40,9 +40,9 @@ class Waiting:
 class Selection:
     """What there is to do in a roadmap."""
 
-    choice: Choice
+    choice: Pick
     item: Item | None = None
-    passed_over: tuple[Waiting, ...] = ()
+    passed_over: tuple[PassedOver, ...] = ()
     """Candidates that come before the selected one, in order."""
 
 
@@ -50,17 +50,17 @@ def select(items: Sequence[Item]) -> Selection:
     """The one item to work on next; the same for the same file, whatever the order of the array."""
     for item in items:
         if item.status is ItemStatus.IN_PROGRESS:
-            return Selection(Choice.RESUMED, item)
+            return Selection(Pick.RESUMED, item)
     if all(item.passes for item in items):
-        return Selection(Choice.COMPLETE)
+        return Selection(Pick.COMPLETE)
     known = {item.id: item for item in items}
-    passed_over: list[Waiting] = []
+    passed_over: list[PassedOver] = []
     for item in sorted((item for item in items if is_candidate(item)), key=lambda item: item.order):
         unmet = waits_on(item, known)
         if not unmet:
-            return Selection(Choice.SELECTED, item, tuple(passed_over))
-        passed_over.append(Waiting(item, unmet))
-    return Selection(Choice.NOTHING, None, tuple(passed_over))
+            return Selection(Pick.SELECTED, item, tuple(passed_over))
+        passed_over.append(PassedOver(item, unmet))
+    return Selection(Pick.NOTHING, None, tuple(passed_over))
 
 
 def is_candidate(item: Item) -> bool:
@@ -177,7 +177,7 @@ def changed_scope(item: Item) -> tuple[str, ...]:
 # -- whether an attempt passed
 
 
-class Gate(StrEnum):
+class QualityGate(StrEnum):
     TESTS = "tests"
     LINT = "lint"
     TYPECHECK = "typecheck"
@@ -188,7 +188,7 @@ class Gate(StrEnum):
     """The item's commands, run by the engine."""
 
 
-REVIEWED: Final = (Gate.LINT, Gate.TYPECHECK, Gate.BUILD, Gate.QUALITY)
+REVIEWED: Final = (QualityGate.LINT, QualityGate.TYPECHECK, QualityGate.BUILD, QualityGate.QUALITY)
 
 
 class Source(StrEnum):
@@ -219,7 +219,7 @@ class Failure:
 class Ruling:
     """What a judge's verdict comes to."""
 
-    gates: Mapping[Gate, bool] = field(default_factory=dict)
+    gates: Mapping[QualityGate, bool] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
 
     @property
@@ -227,7 +227,7 @@ class Ruling:
         return not self.failures and all(self.gates.values())
 
 
-def judge(step: Step, answer: Answer, outcome: Outcome, against: Sequence[str] = ()) -> Ruling:
+def judge(step: Step, answer: StepAnswer, outcome: Outcome, against: Sequence[str] = ()) -> Ruling:
     """The verdict of a judge. `against`: what in its own evidence contradicts it."""
     passed = outcome is Outcome.OK and answer.verdict is JUDGEMENTS[step][0]
     gates = _gates(step, answer, passed)
@@ -242,12 +242,12 @@ def judge(step: Step, answer: Answer, outcome: Outcome, against: Sequence[str] =
     return Ruling(gates, tuple(Failure(SOURCE_OF[step], text) for text in reasons))
 
 
-def _gates(step: Step, answer: Answer, passed: bool) -> Mapping[Gate, bool]:
+def _gates(step: Step, answer: StepAnswer, passed: bool) -> Mapping[QualityGate, bool]:
     if step is not Step.REVIEW:
-        return {Gate.TESTS if step is Step.TESTING else Gate.VALIDATION: passed}
+        return {QualityGate.TESTS if step is Step.TESTING else QualityGate.VALIDATION: passed}
     marks = answer.evidence.marks
     gates = {gate: marks[gate] != Verdict.FAIL for gate in REVIEWED if gate in marks}
-    return gates if passed or not all(gates.values()) else {**gates, Gate.QUALITY: False}
+    return gates if passed or not all(gates.values()) else {**gates, QualityGate.QUALITY: False}
 
 
 PROOF_LINES: Final = 12
@@ -258,13 +258,13 @@ def judge_proofs(proofs: Sequence[Proof]) -> Ruling:
     """What the item's commands say, run by the engine on the tree as it is."""
     red = [proof for proof in proofs if not proof.ok]
     reasons = ("\n".join([proof.shown, *proof.tail.splitlines()[-PROOF_LINES:]]) for proof in red)
-    return Ruling({Gate.VERIFICATION: not red}, tuple(Failure(Source.ENGINE, text) for text in reasons))
+    return Ruling({QualityGate.VERIFICATION: not red}, tuple(Failure(Source.ENGINE, text) for text in reasons))
 
 
 # -- what follows
 
 
-class Result(StrEnum):
+class AttemptResult(StrEnum):
     """How one attempt ended."""
 
     PASSED = "passed"
@@ -273,32 +273,32 @@ class Result(StrEnum):
     """An agent is blocked, or not finished when asked again: repeating cannot help."""
 
 
-class Budget(StrEnum):
+class RetryBudget(StrEnum):
     LEFT = "retries left"
     USED = "retries used up"
 
 
-class Move(StrEnum):
+class AfterAttempt(StrEnum):
     FINISH = "done"
     RETRY = "retry"
     BLOCK = "blocked"
 
 
-AFTER_ATTEMPT: Final[Table[Move]] = Table(
+AFTER_ATTEMPT: Final[Table[AfterAttempt]] = Table(
     "after_attempt",
     {
-        (Result.PASSED, Budget.LEFT): Move.FINISH,
-        (Result.PASSED, Budget.USED): Move.FINISH,
-        (Result.FAILED, Budget.LEFT): Move.RETRY,
-        (Result.FAILED, Budget.USED): Move.BLOCK,
-        (Result.STOPPED, Budget.LEFT): Move.BLOCK,
-        (Result.STOPPED, Budget.USED): Move.BLOCK,
+        (AttemptResult.PASSED, RetryBudget.LEFT): AfterAttempt.FINISH,
+        (AttemptResult.PASSED, RetryBudget.USED): AfterAttempt.FINISH,
+        (AttemptResult.FAILED, RetryBudget.LEFT): AfterAttempt.RETRY,
+        (AttemptResult.FAILED, RetryBudget.USED): AfterAttempt.BLOCK,
+        (AttemptResult.STOPPED, RetryBudget.LEFT): AfterAttempt.BLOCK,
+        (AttemptResult.STOPPED, RetryBudget.USED): AfterAttempt.BLOCK,
     },
 )
 
 
-def budget(retries: int) -> Budget:
-    return Budget.LEFT if retries < MOST_RETRIES else Budget.USED
+def budget(retries: int) -> RetryBudget:
+    return RetryBudget.LEFT if retries < MOST_RETRIES else RetryBudget.USED
 
 
 class AfterCall(StrEnum):

@@ -10,14 +10,34 @@ from typing import Any
 
 from interlock.contracts import TRANSIENT, Outcome, Reason
 from interlock.documents import plain_parts
-from interlock.engine import Checks, Dispatch, Named, Quoted, Report, Run, Status, failure_context, fenced, quoted
+from interlock.engine import (
+    Checks,
+    Dispatch,
+    NamedCommand,
+    Quoted,
+    Report,
+    Run,
+    Status,
+    failure_context,
+    fenced,
+    quoted,
+)
 from interlock.errors import PathRefused, WorkspaceFailed
-from interlock.playbooks.roadmap.answers import Answer, FileNote, read_answer
+from interlock.playbooks.roadmap.answers import FileNote, StepAnswer, read_answer
 from interlock.playbooks.roadmap.briefs import Attempt, Known, Rules, dispatch_of
-from interlock.playbooks.roadmap.decisions import SOURCE_OF, AfterCall, Failure, Gate, Ruling, Source, Step, after_call
+from interlock.playbooks.roadmap.decisions import (
+    SOURCE_OF,
+    AfterCall,
+    Failure,
+    QualityGate,
+    Ruling,
+    Source,
+    Step,
+    after_call,
+)
 from interlock.playbooks.roadmap.documents import Item
 from interlock.playbooks.roadmap.forwarding import one_line
-from interlock.playbooks.roadmap.ledger import Change, fingerprint, standing, transition
+from interlock.playbooks.roadmap.ledger import Persisted, fingerprint, standing, transition
 
 NO_STATUS = "answer has no Status; expected success | blocked | needs_revision"
 
@@ -49,7 +69,7 @@ class Iteration:
     checks: Checks
     """The item's commands, where the engine runs them."""
     rules: Rules = field(default_factory=Rules)
-    gates: dict[Gate, bool] = field(default_factory=dict)
+    gates: dict[QualityGate, bool] = field(default_factory=dict)
     """The verdicts of the present attempt."""
     failures: list[Failure] = field(default_factory=list)
     """What the present attempt failed by."""
@@ -69,7 +89,7 @@ class Iteration:
         self.rules = Rules.from_json(self.run.settle_once("rules", now.to_json()))
         commands = self.item.verification if self.rules.verify == "engine" else ()
         self.checks.commands = tuple(
-            Named(f"verification-{number}", command, f"item {self.item.id} of {self.file}")
+            NamedCommand(f"verification-{number}", command, f"item {self.item.id} of {self.file}")
             for number, command in enumerate(commands, 1)
         )
 
@@ -108,7 +128,7 @@ class Iteration:
         change = partial(transition, place=self.place, item=item, changes=changes)
         what = {"item": item.id, "before": item.state(), "changes": dict(changes)}
         try:
-            done = Change.from_json(await run.edit(self.file, what, change))
+            done = Persisted.from_json(await run.update(self.file, change, what=what))
         except WorkspaceFailed as error:
             raise WorkspaceFailed(
                 f"{error.what}; item {item.id} stays {item.status}", where=error.where, remedy=error.remedy
@@ -226,7 +246,7 @@ def _remark(report: Report) -> str:
 
 def _why(report: Report) -> str:
     """Why a call leads no further, in the words that are stored with the item."""
-    answer: Answer = read_answer(report.data)
+    answer: StepAnswer = read_answer(report.data)
     match report.outcome, report.reason:
         case Outcome.BLOCKED, _:
             return f"blocked: {answer.reason}"

@@ -1,7 +1,8 @@
 """roadmap.json as the playbook keeps it: surveyed anew for each iteration, changed by compare-and-set (EN-23).
 
-Both go through `run.look` and `run.edit`, which record what is found and told here and never the file: it may be
-large, and it is different each time.  So everything that crosses this line is JSON data.
+Both go through `run.read` with a view and `run.update` with a name for the change, which record what is found and told
+here and never the file: it may be large, and it is different each time.  So everything that crosses this line is JSON
+data.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 from interlock.documents import Document
 from interlock.engine import Edit
-from interlock.playbooks.roadmap.decisions import Choice, is_candidate, select, waits_on
+from interlock.playbooks.roadmap.decisions import Pick, is_candidate, select, waits_on
 from interlock.playbooks.roadmap.documents import Item, Roadmap
 from interlock.playbooks.roadmap.schema import ItemStatus
 
@@ -39,7 +40,7 @@ class Remaining:
 class Survey:
     """What an iteration finds in the file."""
 
-    choice: Choice
+    choice: Pick
     items: int
     done: int
     item: Item | None = None
@@ -51,7 +52,7 @@ class Survey:
     def from_json(cls, value: Mapping[str, Any]) -> Survey:
         item = value["item"]
         return cls(
-            choice=Choice(value["choice"]),
+            choice=Pick(value["choice"]),
             items=value["items"],
             done=value["done"],
             item=None if item is None else Item(value["position"], item),
@@ -79,7 +80,7 @@ def survey(document: Document, place: str) -> dict[str, Any]:
             for one in found.passed_over[:SHOWN_PASSED_OVER]
         ],
         "passed_over_in_all": len(found.passed_over),
-        "remaining": [asdict(one) for one in _remaining(items)] if found.choice is Choice.NOTHING else [],
+        "remaining": [asdict(one) for one in _remaining(items)] if found.choice is Pick.NOTHING else [],
     }
 
 
@@ -106,7 +107,7 @@ def _last_reason(item: Item) -> str:
 
 
 @dataclass(frozen=True)
-class Change:
+class Persisted:
     """What became of a change of state."""
 
     edited: str | None
@@ -116,7 +117,7 @@ class Change:
     """The next candidate, as the report shows it."""
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Change:
+    def from_json(cls, value: Mapping[str, Any]) -> Persisted:
         return cls(value["edited"], Item(value["position"], value["item"]), value["next"])
 
 
@@ -149,7 +150,7 @@ def _told(roadmap: Roadmap, item: Item) -> dict[str, Any]:
 def upcoming(items: Sequence[Item]) -> str:
     """The next candidate: id and title, `COMPLETE`, or how many items are in the way."""
     found = select(items)
-    if found.choice is Choice.COMPLETE:
+    if found.choice is Pick.COMPLETE:
         return COMPLETE
     if found.item is not None:
         return found.item.name

@@ -22,7 +22,7 @@ from interlock.engine import (
     Run,
     playbook,
 )
-from interlock.playbooks.roadmap.answers import Answer, read_answer
+from interlock.playbooks.roadmap.answers import StepAnswer, read_answer
 from interlock.playbooks.roadmap.briefs import Known, tests_counted
 from interlock.playbooks.roadmap.decisions import (
     AFTER_ATTEMPT,
@@ -31,11 +31,11 @@ from interlock.playbooks.roadmap.decisions import (
     RESEARCH,
     RETRY_PIPELINES,
     SOURCE_OF,
-    Choice,
+    AfterAttempt,
+    AttemptResult,
     Failure,
-    Move,
+    Pick,
     Research,
-    Result,
     Source,
     Step,
     budget,
@@ -117,10 +117,10 @@ def edited(inputs: RoadmapInputs, past: Past, documents: Documents) -> str | Non
 )
 async def roadmap(run: Run, inputs: RoadmapInputs) -> Ending:
     """Work through a roadmap, one ready item at a time, until all pass, one is blocked, or none can be selected."""
-    place = run.place(inputs.file)
+    place = run.workspace.place(inputs.file)
     async for turn in run.loop("item"):
         found = await load(run, inputs.file, place)
-        if found.choice is Choice.COMPLETE:
+        if found.choice is Pick.COMPLETE:
             return Ending.complete(f"{TOKEN}\n", f"all {found.items} items pass")
         if found.item is None:
             return Ending.stopped(nothing_reason(found.remaining), nothing_text(found.remaining) + "\n")
@@ -137,7 +137,7 @@ async def roadmap(run: Run, inputs: RoadmapInputs) -> Ending:
 
 async def load(run: Run, file: str, place: str) -> Survey:
     """Read and check the file, and find what there is to do in it."""
-    found = Survey.from_json(await run.look(file, partial(survey, place=place)))
+    found = Survey.from_json(await run.read(file, partial(survey, place=place)))
     run.note("roadmap.loaded", items=found.items, done=found.done, choice=found.choice)
     if found.passed_over:
         run.note("item.skipped", items=found.passed_over, in_all=found.passed_over_in_all)
@@ -147,7 +147,7 @@ async def load(run: Run, file: str, place: str) -> Survey:
 def begin(run: Run, file: str, place: str, found: Survey, item: Item) -> Iteration:
     """The iteration of this item, with what the file says of earlier work on it."""
     reasons = tuple(Failure(str(one["source"]), str(one["reason"])) for one in item.blocked_reasons)
-    begun = found.choice is Choice.RESUMED or item.retries > 0 or bool(reasons)
+    begun = found.choice is Pick.RESUMED or item.retries > 0 or bool(reasons)
     known = Known(item, file, begun_before=begun, blocked_by=reasons)
     return Iteration(run, file, place, known, item, Checks(run, (), besides=(file,)))
 
@@ -203,20 +203,20 @@ async def build(work: Iteration) -> bool:
     async for turn in run.loop("attempt"):
         result = await attempt(work, PIPELINES[complexity] if turn == 1 else RETRY_PIPELINES[complexity])
         match run.decide(AFTER_ATTEMPT, result, budget(work.item.retries)):
-            case Move.FINISH:
+            case AfterAttempt.FINISH:
                 return True
-            case Move.RETRY:
+            case AfterAttempt.RETRY:
                 work.end_attempt()
                 work.heed_settings()
                 await work.persist({"retryCount": work.item.retries + 1})
                 run.note("retry", item=work.item.id, retryCount=work.item.retries)
-            case Move.BLOCK:
+            case AfterAttempt.BLOCK:
                 work.end_attempt()
                 break
     return False
 
 
-async def attempt(work: Iteration, pipeline: tuple[Step, ...]) -> Result:
+async def attempt(work: Iteration, pipeline: tuple[Step, ...]) -> AttemptResult:
     """The steps in their order, up to one whose verdict ends the attempt or behind which nothing can follow."""
     work.begin_attempt()
     for step in pipeline:
@@ -226,11 +226,11 @@ async def attempt(work: Iteration, pipeline: tuple[Step, ...]) -> Result:
                     break
             except ItemBlocked as stop:
                 work.failures.append(stop.failure)
-                return Result.STOPPED
+                return AttemptResult.STOPPED
     if not work.failures and work.checks.commands:
         with work.run.step("verify"):
             work.rule(Source.ENGINE, judge_proofs(await work.checks.prove()))
-    return Result.FAILED if work.failures else Result.PASSED
+    return AttemptResult.FAILED if work.failures else AttemptResult.PASSED
 
 
 # -- the steps; each says whether the next one follows
@@ -282,21 +282,21 @@ async def review(work: Iteration) -> bool:
 
 
 @dataclass(frozen=True)
-class Said:
+class JudgeSaid:
     """What a judge said, and whether it lets the item pass."""
 
     report: Report
-    answer: Answer
+    answer: StepAnswer
     passed: bool
 
 
-async def verdict(work: Iteration, step: Step) -> Said:
+async def verdict(work: Iteration, step: Step) -> JudgeSaid:
     """Ask a judge, and take its ruling into the attempt."""
     report = await work.call(step, attempt=work.attempt)
     answer = read_answer(report.data)
     against = report.complaints if report.reason is Reason.CONTRADICTED else ()
     ruling = work.rule(SOURCE_OF[step], judge(step, answer, report.outcome, against))
-    return Said(report, answer, ruling.passed)
+    return JudgeSaid(report, answer, ruling.passed)
 
 
 STEPS: Mapping[Step, Callable[[Iteration], Awaitable[bool]]] = {

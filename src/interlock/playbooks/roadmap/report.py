@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from interlock.playbooks.roadmap.briefs import Attempt
-from interlock.playbooks.roadmap.decisions import Gate
+from interlock.playbooks.roadmap.decisions import QualityGate
 from interlock.playbooks.roadmap.documents import Item
 from interlock.playbooks.roadmap.forwarding import one_line
 from interlock.playbooks.roadmap.ledger import Remaining
@@ -18,9 +18,11 @@ IN_REASON: Final = 10
 """Items that the one-line reason names; the report has all."""
 
 
-def iteration_block(before: Item, after: Item, called: Sequence[str], gates: Mapping[Gate, bool], upcoming: str) -> str:
+def iteration_block(
+    before: Item, after: Item, called: Sequence[str], gates: Mapping[QualityGate, bool], upcoming: str
+) -> str:
     """The block that ends an iteration."""
-    summed_up = ", ".join(f"{gate}={'pass' if gates[gate] else 'fail'}" for gate in Gate if gate in gates)
+    summed_up = ", ".join(f"{gate}={'pass' if gates[gate] else 'fail'}" for gate in QualityGate if gate in gates)
     bullets = {
         "Selected item": before.name,
         "Dispatch": ", ".join(called) or "none",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from interlock.lazy import lazily
 
 if TYPE_CHECKING:
-    from interlock.engine import Rehearsal
     from interlock.playbooks.router.playbook import RouterInputs, router
     from interlock.playbooks.router.problems import RouterError
+    from interlock.testing import Rehearsal
 
 __getattr__ = lazily(
     __name__,

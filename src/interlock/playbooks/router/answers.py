@@ -74,7 +74,7 @@ def ending(kind: Return) -> Status:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReturnFacts:
     """The facts of a return."""
 
     agent: str
@@ -101,7 +101,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Returned:
+class JudgedReturn:
     """A judged return: what it is, and in a sentence why."""
 
     kind: Return
@@ -112,7 +112,7 @@ class Returned:
         return self.kind in RELAYED
 
 
-def judge_return(answer: Answer) -> Returned:
+def judge_return(answer: ReturnFacts) -> JudgedReturn:
     """What the return amounts to, from what the engine found and what the agent said."""
     if answer.conflicts:
         paths = ", ".join(map(escaped, answer.conflicts))
@@ -122,13 +122,15 @@ def judge_return(answer: Answer) -> Returned:
         return _refused(answer, Return.CONFLICT, why)
     match answer.reason:
         case Reason.SPAWN_FAILED:
-            return Returned(Return.NOT_STARTED, f"Error: {answer.agent} could not be started: {escaped(answer.detail)}")
+            return JudgedReturn(
+                Return.NOT_STARTED, f"Error: {answer.agent} could not be started: {escaped(answer.detail)}"
+            )
         case Reason.TIMEOUT:
-            return Returned(Return.TIMED_OUT, _timed_out(answer))
+            return JudgedReturn(Return.TIMED_OUT, _timed_out(answer))
         case Reason.SESSION_MISMATCH:
             found = escaped(str((answer.data or {}).get("session_id", "unknown")))
             said = f"Error: answer belongs to session {found}, expected {answer.session}"
-            return Returned(Return.FOREIGN_SESSION, f"{said}\n\nRaw answer: {answer.path}")
+            return JudgedReturn(Return.FOREIGN_SESSION, f"{said}\n\nRaw answer: {answer.path}")
         case Reason.SCOPE_VIOLATION:
             paths = ", ".join(escaped(path) for path in answer.violations)
             return _refused(
@@ -138,11 +140,11 @@ def judge_return(answer: Answer) -> Returned:
             )
         case Reason.CONTRADICTED:
             why = "; ".join(map(escaped, answer.against))
-            return Returned(Return.FAILED, f"{answer.agent} returned status {answer.token}, but: {why}")
+            return JudgedReturn(Return.FAILED, f"{answer.agent} returned status {answer.token}, but: {why}")
         case None if answer.token in STATUSES:
             return _odd_status(answer) or _said(answer, Return(answer.token))
         case None if answer.returns is Returns.TEXT and answer.exit_code == 0 and answer.content.strip():
-            return _odd_status(answer) or Returned(Return.UNVERIFIED, _unverified(answer.agent))
+            return _odd_status(answer) or JudgedReturn(Return.UNVERIFIED, _unverified(answer.agent))
     if answer.token in STATUSES:
         return _said(answer, Return.FAILED)
     if answer.returns is Returns.JSON:
@@ -154,16 +156,16 @@ def judge_return(answer: Answer) -> Returned:
     return _said(answer, Return.FAILED)
 
 
-def _said(answer: Answer, status: Return) -> Returned:
+def _said(answer: ReturnFacts, status: Return) -> JudgedReturn:
     ended = "" if answer.exit_code in (0, None) else f" (exit {answer.exit_code})"
-    return Returned(status, f"{answer.agent} returned status {status}{ended}")
+    return JudgedReturn(status, f"{answer.agent} returned status {status}{ended}")
 
 
-def _refused(answer: Answer, kind: Return, why: str) -> Returned:
-    return Returned(kind, f"Error: {why}. Raw answer: {answer.path}")
+def _refused(answer: ReturnFacts, kind: Return, why: str) -> JudgedReturn:
+    return JudgedReturn(kind, f"Error: {why}. Raw answer: {answer.path}")
 
 
-def _bad_status(answer: Answer, named: object) -> Returned:
+def _bad_status(answer: ReturnFacts, named: object) -> JudgedReturn:
     shown = "no status" if named is None else f"status {shown_value(named)}"
     *most, last = STATUSES
     return _refused(answer, Return.BAD_STATUS, f"{answer.agent} returned {shown}; expected {', '.join(most)} or {last}")
@@ -174,7 +176,7 @@ def _unverified(agent: str) -> str:
     return f"unverified: {agent} did not say how it ended (Status: {', '.join(most)} or {last}); read its answer"
 
 
-def _odd_status(answer: Answer) -> Returned | None:
+def _odd_status(answer: ReturnFacts) -> JudgedReturn | None:
     """The complaint about a text with a status of its own making: in its result file, or in its last line.
 
     Only that line counts: an agent may well quote ``Status: 404`` from somewhere else.
@@ -189,7 +191,7 @@ def _odd_status(answer: Answer) -> Returned | None:
     return _bad_status(answer, found[1]) if found and found[1].lower() not in STATUSES else None
 
 
-def _unusable_json(answer: Answer) -> Returned:
+def _unusable_json(answer: ReturnFacts) -> JudgedReturn:
     found = _json(answer.content) if answer.data is None else answer.data
     if isinstance(found, _NotJson):
         place = f"line {found.line} column {found.column}"
@@ -220,7 +222,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _timed_out(answer: Answer) -> str:
+def _timed_out(answer: ReturnFacts) -> str:
     said = f"Error: {answer.agent} timed out after {answer.timeout_s:g} s and gave no partial result in time."
     tail = answer.content[-SHOWN_TAIL:].decode("utf-8", "replace").strip()
     if not tail:

@@ -102,7 +102,7 @@ def check_cycle(here: Delegation, agent: str, detect: bool) -> Delegation | Prob
 # -- how long it may take
 
 
-class Work(StrEnum):
+class TaskKind(StrEnum):
     RESEARCH = "research"
     PLANNING = "planning"
     IMPLEMENTATION = "implementation"
@@ -110,26 +110,26 @@ class Work(StrEnum):
     OTHER = "other"
 
 
-WORK_OF: Mapping[str, Work] = {
-    "research": Work.RESEARCH,
-    "plan": Work.PLANNING,
-    "implement": Work.IMPLEMENTATION,
-    "review": Work.REVIEW,
+WORK_OF: Mapping[str, TaskKind] = {
+    "research": TaskKind.RESEARCH,
+    "plan": TaskKind.PLANNING,
+    "implement": TaskKind.IMPLEMENTATION,
+    "review": TaskKind.REVIEW,
 }
-"""What kind of work a command is; all others, `revise` among them, are `Work.OTHER`."""
+"""What kind of work a command is; all others, `revise` among them, are `TaskKind.OTHER`."""
 
-TIMEOUTS_S: Mapping[Work, int] = {
-    Work.RESEARCH: 3600,
-    Work.PLANNING: 1800,
-    Work.IMPLEMENTATION: 7200,
-    Work.REVIEW: 3600,
-    Work.OTHER: 1800,
+TIMEOUTS_S: Mapping[TaskKind, int] = {
+    TaskKind.RESEARCH: 3600,
+    TaskKind.PLANNING: 1800,
+    TaskKind.IMPLEMENTATION: 7200,
+    TaskKind.REVIEW: 3600,
+    TaskKind.OTHER: 1800,
 }
 
 
 def time_limit(command: str, named: int | None, default: int | None) -> int:
     """Seconds for the agent: the command file's number, else the one in settings, else by the kind of work."""
-    return named or default or TIMEOUTS_S[WORK_OF.get(command, Work.OTHER)]
+    return named or default or TIMEOUTS_S[WORK_OF.get(command, TaskKind.OTHER)]
 
 
 SETTLED = frozenset({"completed", "abandoned"})

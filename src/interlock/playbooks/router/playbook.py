@@ -19,9 +19,10 @@ from interlock.engine import (
     Report,
     Run,
     playbook,
+    within_time,
 )
 from interlock.errors import DocumentInvalid
-from interlock.playbooks.router.answers import Answer, ending, judge_return
+from interlock.playbooks.router.answers import ReturnFacts, ending, judge_return
 from interlock.playbooks.router.decisions import (
     ValidatedCommand,
     about_language,
@@ -118,7 +119,7 @@ async def router(run: Run, inputs: RouterInputs) -> Ending:
     What depends on settings is not recorded as a decision: settings may change between a crash and its resume.
     """
     limit_s = run.settings.timeout_s
-    async with run.time_limit(limit_s, f"router timed out after {limit_s:g} s"):
+    async with within_time(limit_s, f"router timed out after {limit_s:g} s"):
         with run.step("stage-1"):
             established = await extract_and_validate(run, inputs.line)
         with run.step("stage-2"):
@@ -214,7 +215,7 @@ async def relay(run: Run, task: ValidatedTask, known: Established, report: Repor
     """Stage 3, after the return: judge it, and pass the answer on byte for byte if it counts."""
     answer = report.answer()
     returned = judge_return(
-        Answer(
+        ReturnFacts(
             agent=task.agent.name,
             returns=task.returns,
             content=answer,

@@ -9,10 +9,10 @@ from interlock.lazy import lazily
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from interlock.engine import Rehearsal
     from interlock.playbooks.ticket.playbook import ticket
     from interlock.playbooks.ticket.request import TicketError
     from interlock.playbooks.ticket.startup import TicketInputs
+    from interlock.testing import Rehearsal
 
 __getattr__ = lazily(
     __name__,

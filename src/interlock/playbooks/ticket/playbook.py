@@ -9,18 +9,10 @@ from typing import Any
 from interlock.engine import AfterComplete, Asked, Documents, Ending, Past, Retries, Run, Stop, playbook
 from interlock.playbooks.ticket.analysis import CACHE, MOST_PARALLEL
 from interlock.playbooks.ticket.briefs import AGENTS
+from interlock.playbooks.ticket.documentation import refresh_docs
 from interlock.playbooks.ticket.documents import ATTEMPTS, ITERATIONS, Phase, home
 from interlock.playbooks.ticket.execution import Execution
-from interlock.playbooks.ticket.finishing import (
-    Said,
-    accept,
-    commit,
-    final_output,
-    refresh_docs,
-    reject,
-    review,
-    settle,
-)
+from interlock.playbooks.ticket.finishing import ReviewerSaid, accept, commit, final_output, reject, review, settle
 from interlock.playbooks.ticket.gate import git_gate, with_reminder
 from interlock.playbooks.ticket.ledger import Ledger
 from interlock.playbooks.ticket.planning import begin_iteration, plan, settle_tasks
@@ -152,7 +144,7 @@ async def iterate(ledger: Ledger, inputs: TicketInputs) -> Ending:
         return await finish(ledger, ledger.head)
     for number in range(ledger.iteration, ITERATIONS):
         with run.step(f"iteration-{number}"):
-            if await one_iteration(ledger, inputs, number, begin_at) is Said.ACCEPTED:
+            if await one_iteration(ledger, inputs, number, begin_at) is ReviewerSaid.ACCEPTED:
                 with run.step("commit"):
                     before = (await run.repository.where()).head
                     await commit(ledger, hooks)
@@ -162,7 +154,7 @@ async def iterate(ledger: Ledger, inputs: TicketInputs) -> Ending:
     raise Stop(Ending.stopped(MOST_ITERATIONS))
 
 
-async def one_iteration(ledger: Ledger, inputs: TicketInputs, number: int, begin_at: Phase) -> Said:
+async def one_iteration(ledger: Ledger, inputs: TicketInputs, number: int, begin_at: Phase) -> ReviewerSaid:
     """O1 to O6, from the phase where the ticket stands."""
     run = ledger.run
     start = ORDER.index(begin_at)
@@ -181,12 +173,12 @@ async def one_iteration(ledger: Ledger, inputs: TicketInputs, number: int, begin
                 await take_stock(ledger, inputs.retry)
     if ledger.awaits_commit:
         await accept(ledger)
-        return Said.ACCEPTED
+        return ReviewerSaid.ACCEPTED
     with run.step("O5"):
         cut_short = start <= ORDER.index(Phase.TASK_EXECUTION) and await Execution(ledger).all_groups()
     with run.step("O6"):
-        verdict = await settle(ledger, Said.ACCEPTED if cut_short else await review(ledger))
-        if verdict is Said.ACCEPTED:
+        verdict = await settle(ledger, ReviewerSaid.ACCEPTED if cut_short else await review(ledger))
+        if verdict is ReviewerSaid.ACCEPTED:
             await accept(ledger)
     return verdict
 

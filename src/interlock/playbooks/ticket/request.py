@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 from interlock.errors import BadInput
 
@@ -52,19 +52,19 @@ def find_ticket(request: str, given: str | None = None) -> str:
 # -- kind of work
 
 
-class Work(StrEnum):
+class WorkKind(StrEnum):
     FIX = "fix"
     FEATURE = "feature"
     CHORE = "chore"
 
 
 _FORMS = {
-    Work.FIX: "fix fixes fixed fixing bug bugs defect defects",
-    Work.FEATURE: (
+    WorkKind.FIX: "fix fixes fixed fixing bug bugs defect defects",
+    WorkKind.FEATURE: (
         "feature features add adds added adding implement implements implemented implementing create creates created "
         "creating"
     ),
-    Work.CHORE: (
+    WorkKind.CHORE: (
         "refactor refactors refactored refactoring cleanup cleanups chore chores update updates updated updating "
         "improve improves improved improving"
     ),
@@ -74,7 +74,7 @@ _WORK = re.compile(rf"\b({'|'.join(_WORK_OF)})\b", re.IGNORECASE)
 _VAGUE = re.compile(r"\b(somewhere|something|maybe|probably)\b", re.IGNORECASE)
 
 
-def work_type(request: str) -> Work | None:
+def work_type(request: str) -> WorkKind | None:
     """The kind of work that the first keyword of the text says."""
     found = _WORK.search(request)
     return _WORK_OF[found[1].lower()] if found else None
@@ -116,7 +116,7 @@ def words(text: str) -> list[str]:
     return _WORD.findall(plain.replace("'", ""))
 
 
-def slug(request: str, work: Work) -> str:
+def slug(request: str, work: WorkKind) -> str:
     """Three words in snake case that name the work."""
     significant = [word for word in words(request) if word not in STOP_WORDS]
     return "_".join([*significant[:3], work.value, "task", "task"][:3])
@@ -144,10 +144,6 @@ def stated_criteria(request: str) -> list[str]:
     return [_tidy(part) for part in sentences(request) if _object_words(part) >= 2][:1]
 
 
-def success_criteria(request: str) -> list[str]:
-    return [*stated_criteria(request), *ALWAYS_CRITERIA]
-
-
 def _object_words(sentence: str) -> int:
     """Significant words behind the first keyword of the sentence."""
     found = _WORK.search(sentence)
@@ -158,15 +154,10 @@ def _tidy(sentence: str) -> str:
     return " ".join(TICKET.sub(" ", sentence).split()).strip(" :,-")
 
 
-def refined(request: str) -> str:
-    """The request in one paragraph, without the ticket id."""
-    return _tidy(request) or request.strip()
-
-
 # -- tools
 
 
-class Agent(StrEnum):
+class TicketAgent(StrEnum):
     PLANNER = "planner"
     DEVELOPER = "developer"
 
@@ -177,10 +168,7 @@ class Mandate:
 
     text: str
     tool: str
-    assigned_agent: Agent
-
-    def to_json(self) -> dict[str, str]:
-        return {"text": self.text, "tool": self.tool, "assigned_agent": self.assigned_agent.value}
+    assigned_agent: TicketAgent
 
 
 _KNOWN_TOOLS = """
@@ -195,8 +183,11 @@ _TOOL = r"(`[^`\n]+`|[A-Za-z][\w.+#/-]*[\w+#]|[A-Za-z])"
 _ALWAYS = re.compile(rf"\b(?:MUST use|leverage|integrate with)\s+{_ARTICLE}{_TOOL}", re.IGNORECASE)
 _SOMETIMES = re.compile(rf"\b(?:use|with|using)\s+{_ARTICLE}{_TOOL}", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[.;!?](?=\s|$)|\n|$")
-_LOOKS_INTO = re.compile(r"\b(?:analy[sz]|inspect|investigat|research|diagnos|see the page)", re.IGNORECASE)
-_MAKES = re.compile(r"\b(?:implement|build|built|fix|creat|deploy)", re.IGNORECASE)
+_WORDINGS = {
+    TicketAgent.PLANNER: r"\b(?:analy[sz]|inspect|investigat|research|diagnos|see the page)",
+    TicketAgent.DEVELOPER: r"\b(?:implement|build|built|fix|creat|deploy)",
+}
+"""About looking into things, and about making them."""
 
 
 def tool_mandates(request: str) -> list[Mandate]:
@@ -224,19 +215,14 @@ def _mandate(request: str, match: re.Match[str]) -> Mandate:
     return Mandate(text, match[1].strip("`"), assigned_agent(text, request[begin : match.start()]))
 
 
-def assigned_agent(text: str, before: str = "") -> Agent:
+def assigned_agent(text: str, before: str = "") -> TicketAgent:
     """Who a mandate is for: the first wording about looking into or making things, the mandate's own words first."""
     for part in (text, before):
-        hits = sorted(_hits(part))
+        found = {agent: re.search(words, part, re.IGNORECASE) for agent, words in _WORDINGS.items()}
+        hits = {match.start(): agent for agent, match in found.items() if match}
         if hits:
-            return hits[0][1]
-    return Agent.DEVELOPER
-
-
-def _hits(text: str) -> Iterator[tuple[int, Agent]]:
-    for pattern, agent in ((_LOOKS_INTO, Agent.PLANNER), (_MAKES, Agent.DEVELOPER)):
-        if match := pattern.search(text):
-            yield match.start(), agent
+            return hits[min(hits)]
+    return TicketAgent.DEVELOPER
 
 
 _AT_RUNTIME = re.compile(
@@ -249,3 +235,21 @@ _AT_RUNTIME = re.compile(
 def needs_runtime(mandate: str) -> bool:
     """Whether a mandate can only be met by looking at the running program."""
     return bool(_AT_RUNTIME.search(mandate))
+
+
+# -- the whole
+
+
+def reading(ticket: str, request: str) -> dict[str, Any]:
+    """What a clear request says: prompt.yaml, but for the moment at which it is written."""
+    work = work_type(request)
+    assert work is not None
+    return {
+        "jira": ticket,
+        "type": work.value,
+        "slug": slug(request, work),
+        "tool_mandates": [asdict(mandate) for mandate in tool_mandates(request)],
+        "original_request": request,
+        "refined_prompt": _tidy(request) or request.strip(),
+        "success_criteria": [*stated_criteria(request), *ALWAYS_CRITERIA],
+    }

@@ -20,7 +20,7 @@ from interlock.workspace.git import Talk
 from interlock.workspace.scan import Folder
 from interlock.workspace.scope import Scope
 from interlock.workspace.snapshots import Workspace
-from interlock.workspace.waiting import Call
+from interlock.workspace.waiting import GitQuestion
 
 _BELOW = "interlock-asks-7d1f0c"
 """A name that no rule is meant for."""
@@ -99,7 +99,7 @@ async def _asking(workspace: Workspace, repository: str) -> AsyncIterator[_Rules
         yield _Rules(talk, folder.root)
 
 
-def _call(workspace: Workspace, folder: Folder) -> Call:
+def _call(workspace: Workspace, folder: Folder) -> GitQuestion:
     """Git that is asked about a folder; ignore files in the tree it reads when it is asked."""
     shadow = workspace.shadow
     git = shadow.git(folder.top, folder=folder.root)
@@ -107,7 +107,9 @@ def _call(workspace: Workspace, folder: Folder) -> Call:
     rules = b"\n".join(file.read_bytes() for file in reversed(folder.exclude_files) if file.is_file())
     private = shadow.path / "tmp" / f"{sha256(rules).hexdigest()[:32]}.exclude"
     asker = replace(git, settings=(f"core.excludesFile={private}",))
-    return Call(asker, ("check-ignore", "--no-index", "-z", "-v", "-n", "--stdin"), globs=True, reads={private: rules})
+    return GitQuestion(
+        asker, ("check-ignore", "--no-index", "-z", "-v", "-n", "--stdin"), globs=True, reads={private: rules}
+    )
 
 
 class _Rules:

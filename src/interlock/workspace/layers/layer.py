@@ -24,7 +24,7 @@ from interlock.workspace.layers.links import resolved
 from interlock.workspace.layers.nursery import LAUNCHER, NURSERY, Forked
 from interlock.workspace.layers.reading import found_in
 from interlock.workspace.layers.relay import SOCKET_NAME, relay
-from interlock.workspace.layers.seam import Confinement, Entry, Exit, Found, Network, Work
+from interlock.workspace.layers.seam import Confinement, Entry, Exit, Found, KeptWork, Network
 from interlock.workspace.objects import reading, store_file
 from interlock.workspace.paths import file_parts, normal
 from interlock.workspace.snapshots import Snapshot, Workspace
@@ -133,7 +133,7 @@ class OneLayer:
     async def found(self, base: Snapshot) -> Found:
         return await found_in(self._holding, self._workspace, base, self._confinement.bounds)
 
-    async def work(self, base: Snapshot, paths: Sequence[str]) -> Work:
+    async def work(self, base: Snapshot, paths: Sequence[str]) -> KeptWork:
         shadow = self._workspace.shadow
         # Checked once: files are stored without a git that would do it.
         _ = shadow.plain
@@ -141,7 +141,7 @@ class OneLayer:
         def store() -> tuple[Entry, ...]:
             return tuple(self._entry(path) for path in dict.fromkeys(paths))
 
-        return Work(base, await self._in_thread(store, "what a layer holds could not be stored"))
+        return KeptWork(base, await self._in_thread(store, "what a layer holds could not be stored"))
 
     def _entry(self, path: str) -> Entry:
         file_parts(path)
@@ -159,7 +159,7 @@ class OneLayer:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
 
-    async def start_from(self, work: Work) -> None:
+    async def start_from(self, work: KeptWork) -> None:
         staged: dict[str, Path] = {}
         stage = self._folder.path / f"stage-{uuid4().hex}"
         stage.mkdir()

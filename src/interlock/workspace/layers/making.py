@@ -18,7 +18,7 @@ from interlock.workspace.layers.launcher.nursery import CONFINED, CUT_OFF, PLAIN
 from interlock.workspace.layers.layer import OneLayer
 from interlock.workspace.layers.nursery import NURSERY
 from interlock.workspace.layers.probe import COPY, MAKERS, NAMESPACES, Probed, probed
-from interlock.workspace.layers.seam import Confinement, Layer, Mode, Network, Probe
+from interlock.workspace.layers.seam import Confinement, DiskLayer, Mode, Network, Probe
 from interlock.workspace.layers.surroundings import Surroundings, look_around
 from interlock.workspace.repository import UserRepository
 from interlock.workspace.snapshots import Workspace
@@ -44,7 +44,7 @@ class AllLayers:
     def _probed(self) -> Probed:
         return probed(self._workspace.root, self._workspace.home, self._environ, self._maker)
 
-    async def make(self, name: str, confinement: Confinement, *, parent: bytes | None = None) -> Layer:
+    async def make(self, name: str, confinement: Confinement, *, parent: bytes | None = None) -> DiskLayer:
         """A new, empty layer; a leftover of that name is dropped first.
 
         Args:
@@ -80,7 +80,7 @@ class AllLayers:
                 remedy="See that the disk has room and that .interlock is writable.",
             ) from error
 
-    async def find(self, name: str, confinement: Confinement, *, parent: bytes | None = None) -> Layer | None:
+    async def find(self, name: str, confinement: Confinement, *, parent: bytes | None = None) -> DiskLayer | None:
         """The layer of that name that an earlier process left; None when there is none, or no whole one."""
         folder = LayerFolder(self._layers, name)
         found = await asyncio.to_thread(self._probed)

@@ -16,7 +16,7 @@ from interlock.workspace.layers.seam import Bounds, Found
 from interlock.workspace.layers.touched import TooMuch, Touched
 from interlock.workspace.layers.users_git import PlainGitDir, sentences, state_of
 from interlock.workspace.objects import Stored, file_name, open_plain, reading
-from interlock.workspace.past import Past
+from interlock.workspace.past import PastTree
 from interlock.workspace.repository import UserRepository, repository_at
 from interlock.workspace.snapshots import Change, ChangeKind, Snapshot, Workspace
 
@@ -31,7 +31,7 @@ async def found_in(holding: Holding, workspace: Workspace, base: Snapshot, bound
     except TooMuch as error:
         return Found(over=str(error))
     async with reading(workspace.shadow, workspace.trees) as objects:
-        past = Past(base, objects)
+        past = PastTree(base, objects)
         looked = _Looked(holding, workspace.root, touched)
         unknown = await looked.compare(past)
         repositories = set(past.repositories)
@@ -70,7 +70,7 @@ class _Looked:
         self.lost: set[str] = set()
         """Paths that only the tree has, and that are gone in the layer."""
 
-    async def compare(self, past: Past) -> list[str]:
+    async def compare(self, past: PastTree) -> list[str]:
         """Compare what the snapshot knows; of what it does not know, the paths that differ from what is in the tree."""
         touched = self._touched
         known: list[tuple[str, Stored]] = []
@@ -140,7 +140,7 @@ class _Looked:
             return True
 
 
-async def _sorted(workspace: Workspace, past: Past, unknown: list[str]) -> tuple[list[str], dict[str, int]]:
+async def _sorted(workspace: Workspace, past: PastTree, unknown: list[str]) -> tuple[list[str], dict[str, int]]:
     by_repository: dict[str, list[str]] = defaultdict(list)
     for path in unknown:
         by_repository[past.repository_of(path)].append(path)

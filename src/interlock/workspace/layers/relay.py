@@ -54,7 +54,7 @@ _OF_THE_HOP: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class Bound:
+class RelayBounds:
     """How much a program may ask of its relay."""
 
     head: int = 65_536
@@ -126,7 +126,7 @@ class Relay:
 
 @asynccontextmanager
 async def relay(
-    hosts: Sequence[str], socket_path: Path, *, environ: Mapping[str, str] = _NOTHING, bound: Bound | None = None
+    hosts: Sequence[str], socket_path: Path, *, environ: Mapping[str, str] = _NOTHING, bound: RelayBounds | None = None
 ) -> AsyncIterator[Relay]:
     """A proxy on a unix socket, for as long as the block lasts; everything that went through it ends with it.
 
@@ -135,7 +135,7 @@ async def relay(
         socket_path: whatever is there already is put aside; may be longer than the system lets sockets' paths be.
         environ: the user's own; where it names a proxy, the relay goes out through that.
     """
-    server = _Server(AllowList(hosts), Relay(socket_path), environ, bound or Bound())
+    server = _Server(AllowList(hosts), Relay(socket_path), environ, bound or RelayBounds())
     try:
         folder = _opened(socket_path.parent)
     except OSError as error:
@@ -244,7 +244,7 @@ def _host_and_port(authority: str) -> tuple[str | None, int | None]:
 class _Server:
     """Serves the connections of one relay."""
 
-    def __init__(self, allowed: AllowList, kept: Relay, environ: Mapping[str, str], bound: Bound) -> None:
+    def __init__(self, allowed: AllowList, kept: Relay, environ: Mapping[str, str], bound: RelayBounds) -> None:
         self.relay = kept
         self.bound = bound
         self._allowed = allowed

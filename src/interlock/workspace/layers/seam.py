@@ -1,8 +1,8 @@
 """The seam between the engine and whatever keeps an agent's writes apart from the user's tree.
 
 Theory of operation.  A program that works for a dispatch or a command never writes into the user's tree.  It sees the
-workspace at `Layer.root` and writes into a *layer*: a folder of its own in ``.interlock/layers/``.  What it changed is
-what its layer holds.  The engine looks at that (`found`), puts what counts into the shadow repository (`work`), and
+workspace at `DiskLayer.root` and writes into a *layer*: a folder of its own in ``.interlock/layers/``.  What it changed
+is what its layer holds.  The engine looks at that (`found`), puts what counts into the shadow repository (`work`), and
 brings it into the tree (`interlock.workspace.bring_in`); the layer is dropped afterwards.
 
 Three makers stand behind it.  Two lay an overlay over the workspace at its usual path, in namespaces of its own, and
@@ -105,7 +105,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Work:
+class KeptWork:
     """Changed files, kept in the shadow repository, with the snapshot they were made from. Independent of any layer."""
 
     base: Snapshot
@@ -118,9 +118,9 @@ class Work:
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         return cls(Snapshot.from_json(value["base"]), tuple(Entry(*entry) for entry in value["entries"]))
 
-    def only(self, paths: Sequence[str]) -> Work:
+    def only(self, paths: Sequence[str]) -> KeptWork:
         wanted = set(paths)
-        return Work(self.base, tuple(entry for entry in self.entries if entry.path in wanted))
+        return KeptWork(self.base, tuple(entry for entry in self.entries if entry.path in wanted))
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Exit:
     """When, as an ISO time."""
 
 
-class Layer(Protocol):
+class DiskLayer(Protocol):
     """A place of its own for one dispatch or command. `root` and `exchange` are paths as the program sees them."""
 
     @property
@@ -196,7 +196,7 @@ class Layer(Protocol):
 
     async def found(self, base: Snapshot) -> Found: ...
 
-    async def work(self, base: Snapshot, paths: Sequence[str]) -> Work:
+    async def work(self, base: Snapshot, paths: Sequence[str]) -> KeptWork:
         """Put what the layer has at these paths into the shadow repository; a path that is not there is a deletion."""
         ...
 
@@ -204,7 +204,7 @@ class Layer(Protocol):
         """Lay a file of the engine's folder (``.interlock/...``) before the program: it does not see the real one."""
         ...
 
-    async def start_from(self, work: Work) -> None:
+    async def start_from(self, work: KeptWork) -> None:
         """Lay files into the layer before its program starts, merged with what the tree has by now. A file that cannot
         be merged is left as the tree has it."""
         ...
@@ -263,7 +263,7 @@ class Layers(Protocol):
 
     def probe(self) -> Probe: ...
 
-    async def make(self, name: str, confinement: Confinement, *, parent: bytes | None = None) -> Layer:
+    async def make(self, name: str, confinement: Confinement, *, parent: bytes | None = None) -> DiskLayer:
         """A new, empty layer; a leftover of that name is dropped first. `ConfigInvalid` when `Mode.STRICT` cannot be.
 
         Args:
@@ -271,7 +271,7 @@ class Layers(Protocol):
         """
         ...
 
-    async def find(self, name: str, confinement: Confinement, *, parent: bytes | None = None) -> Layer | None:
+    async def find(self, name: str, confinement: Confinement, *, parent: bytes | None = None) -> DiskLayer | None:
         """The layer of that name that an earlier process left, with what it holds; None when there is none."""
         ...
 

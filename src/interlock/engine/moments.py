@@ -1,0 +1,63 @@
+"""Where a simulated run stands between two verbs: paths with the same beginning go on from there, and play it once.
+
+A process that finds the disk and the journal of another goes on as if it were that one: replay promises it
+(`recording`).  So a moment is what lies there, and no more; whoever goes on from it gets the rest by replaying.  It is
+taken only where one task is at work, since what several have begun is nowhere but in their memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any
+
+from interlock.engine.journal import Line
+from interlock.engine.recording import Recording
+from interlock.engine.simulation import Simulation
+
+AFTER = frozenset(("dispatch.end", "command", "cluster.end"))
+"""Lines behind which it is worth to go on: what is recorded was work."""
+_PLAIN = (dict, list, set, bytearray, int, float, bool, str, tuple, NoneType)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A simulated run that has just recorded what a verb came to."""
+
+    occasions: int
+    """How much has happened to it that could have gone otherwise."""
+    lines: Sequence[Line]
+    _states: Sequence[Mapping[str, Any]]
+    _chance: Any
+
+    @classmethod
+    def of(cls, simulation: Simulation, occasions: int) -> Moment:
+        states = [_state(part) for part in _parts(simulation)]
+        states[0] |= {"clock": asyncio.get_running_loop().time()}
+        return cls(occasions, list(simulation.lines), states, simulation.world.chance.getstate())
+
+    def goes_on(self, simulation: Simulation) -> None:
+        """Make a run that is yet to begin this one."""
+        for part, state in zip(_parts(simulation), self._states, strict=True):
+            vars(part).update({name: copy(value) for name, value in state.items()})
+        simulation.world.tree.layers = {}  # those of verbs that have ended
+        simulation.world.chance.setstate(self._chance)
+        simulation.midway = self.lines
+
+
+def is_quiet(line: Line, recording: Recording) -> bool:
+    """Whether a moment can be taken behind this line."""
+    return line.event in AFTER and not recording.open_members and not recording.journal.held
+
+
+def _parts(simulation: Simulation) -> Iterator[Any]:
+    world, records = simulation.world, simulation.world.records
+    return iter((simulation, world, world.tree, world.repository, records, records.objects, simulation.medium))
+
+
+def _state(part: Any) -> dict[str, Any]:
+    """What of it changes while it is played: values and collections of values; who it knows stays the same."""
+    return {name: copy(value) for name, value in vars(part).items() if type(value) in _PLAIN}

@@ -1,0 +1,76 @@
+"""A path that goes on from a moment of an earlier one is the path that is played from its beginning."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from interlock.engine import exploration
+from interlock.engine.exploration import Played, Rehearsal
+from interlock.engine.options import Options
+from interlock.playbooks import NAMES
+
+
+def seen(played: Played) -> tuple[Any, ...]:
+    """All that anybody could ask of a path."""
+    simulation = played.simulation
+    world = simulation.world
+    return (
+        played.finished,
+        [(line.ts, line.event, line.key, line.hash) for line in simulation.lines],
+        bytes(simulation.medium.content),
+        world.tree.files,
+        world.people,
+        [(call.dispatch, call.attempt, call.brief) for call in world.calls],
+        [call.argv for call in world.commands],
+        vars(world.repository)["commits"],
+        simulation.said,
+        simulation.processes,
+        simulation.clock,
+    )
+
+
+def paths(rehearsal: Rehearsal, most: int) -> dict[tuple[tuple[int, str], ...], tuple[Any, ...]]:
+    def drawn(schedule: Any) -> bool:
+        return sum(number + len(name) for number, name in schedule.items()) % 17 == 0
+
+    found = rehearsal.paths(Options(), most=most, sample_of=drawn if most > 1 else None)
+    return {tuple(played.schedule.items()): seen(played) for played in found}
+
+
+def rehearsal_of(name: str) -> Rehearsal:
+    made: Rehearsal = import_module(f"interlock.playbooks.{name}").rehearsal()
+    return made
+
+
+QUICK = ("roadmap", "router")
+EACH = [
+    pytest.param(name, most, marks=() if most == 1 and name in QUICK else pytest.mark.long, id=f"{name}-{most}")
+    for name in NAMES
+    for most in (1, 2)
+]
+
+
+@pytest.mark.parametrize(("name", "most"), EACH)
+def test_a_shared_beginning_changes_nothing(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = paths(rehearsal_of(name), most)
+    went_on = 0
+    begin = exploration.Moment.goes_on
+
+    def counted(moment: Any, simulation: Any) -> None:
+        nonlocal went_on
+        went_on += 1
+        begin(moment, simulation)
+
+    monkeypatch.setattr(exploration.Moment, "goes_on", counted)
+    assert paths(rehearsal_of(name), most).keys() == shared.keys()
+    assert went_on or name == "router", "no path went on from a moment"  # it calls one agent, and that is it
+    monkeypatch.setattr(exploration, "is_quiet", lambda _line, _recording: False)
+    went_on = 0
+    afresh = paths(rehearsal_of(name), most)
+    assert went_on == 0
+    assert list(shared) == list(afresh)
+    for schedule, path in afresh.items():
+        assert shared[schedule] == path, schedule
