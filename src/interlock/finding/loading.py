@@ -86,7 +86,9 @@ def loaded(bundle: Bundle, *, only: str = "", where: str, find: Callable[[str], 
     """
     if bundle.is_yaml:
         return _compiled(bundle, only, where, find)
-    parsed(bundle, where)
+    for file, content in bundle.files.items():
+        if file.endswith(".py"):  # one that nothing imports too: it is read for what it touches
+            parsed(content, where.removesuffix(bundle.main) + file)
     finder = Bundled(bundle)
     try:
         module = finder.module(bundle.main)
@@ -174,4 +176,5 @@ def checked(playbook: Playbook, where: str) -> Playbook:
 
 def playbook_in(folder: Path) -> Playbook:
     """The playbook of a folder, for its tests: they are code of that folder themselves, so nobody is asked."""
-    return loaded(read(folder.resolve()), where=str(folder))
+    bundle = read(folder.resolve())
+    return loaded(bundle, where=bundle.path_of(bundle.main))
