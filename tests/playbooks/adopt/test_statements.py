@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from interlock.playbooks.adopt.listing import SHOWN
 from interlock.playbooks.adopt.source import PART_CHARACTERS, PART_LINES, Part, SourceText
-from interlock.playbooks.adopt.statements import StatementKind, StatementsOf, rendered
+from interlock.playbooks.adopt.statements import Statement, StatementKind, StatementsOf, rendered
 
 PROMPTS = sorted((Path(__file__).parent / "prompts").glob("*.md"))
 
@@ -231,6 +231,19 @@ def test_any_text_is_judged_without_a_fault(text: str) -> None:
 def test_any_data_is_judged_without_a_fault(data: Any) -> None:
     assert reading().problems(json.dumps({"statements": data}))
     assert reading().problems(json.dumps({"statements": [{"id": data, "kind": data, "lines": data, "quote": data}]}))
+
+
+@pytest.mark.req("OW-52")
+def test_the_first_six_kinds_are_rules() -> None:
+    """Code can keep these; the others are words for agents and people."""
+    rules = [kind for kind in StatementKind if Statement("S1.1", "x", 1, 1, kind).is_rule]
+    assert rules == ["order", "branch", "limit", "gate", "scope", "output"]
+
+
+@pytest.mark.req("OW-51")
+def test_a_sample_takes_items_of_lists_for_orders() -> None:
+    kinds = [one.kind for one in reading().statements(reading().sample())]
+    assert kinds == ["context", "context", "order", "context", "order", "context"]
 
 
 def test_the_kinds_are_those_of_the_specification() -> None:
