@@ -29,7 +29,7 @@ MAY_IMPORT = {
     **dict.fromkeys(MIDDLE, FLOOR),
     "engine": (*MIDDLE, *FLOOR),
     "testing": ("engine", *MIDDLE, *FLOOR),
-    "playbooks": ("engine", "settings", "testing", *FLOOR),
+    "playbooks": ("flows", "engine", "settings", "testing", *FLOOR),
     "flows": ("engine", "testing", *FLOOR),
     "finding": ("flows", "playbooks", "engine", "settings", "telemetry", *FLOOR),
     "app": ("finding", "playbooks", "engine", "settings", *MIDDLE, *FLOOR),

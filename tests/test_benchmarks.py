@@ -47,6 +47,11 @@ FIGURES = {
         r"rewrite of the last item: # ms",
         r"# ms an iteration",
     ],
+    "flows": [
+        r"200 steps, # lines: read # ms \(max 50\), with compiling # ms; "
+        r"the parser in Python alone # ms, ratio # \(max 1\)",
+        r"10 steps: # paths in # s of one core, # a second",
+    ],
     "ticket": [r"# files: # s \(max 5\), peak # MB"],
     "adr0001_engines": [r"jsonl +# +# +#"],
 }

@@ -1,4 +1,4 @@
-"""The diagrams of the playbooks' pages, made from what their rehearsals go through.
+"""The diagrams of the playbooks' pages, and the figures beside each playbook, made from what their rehearsals do.
 
 python tools/diagrams.py            write them
 python tools/diagrams.py --check    fail if one is stale
@@ -7,30 +7,34 @@ python tools/diagrams.py --check    fail if one is stale
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from importlib import import_module
 from pathlib import Path
 
+from interlock.cli.rehearse import play
 from interlock.engine import Options
+from interlock.engine.outlook import FIGURES
 from interlock.engine.tracing import Trace
 from interlock.playbooks import NAMES, load
 from interlock.testing import Rehearsal
 
-PAGES = Path(__file__).parent.parent / "docs" / "playbooks"
+HERE = Path(__file__).parent.parent
+PAGES, ROOMS = HERE / "docs" / "playbooks", HERE / "src" / "interlock" / "playbooks"
 FAULTS = 1
 """In one run; more of them lead through the same steps."""
 BLOCK = re.compile(r"(<!-- diagram: made by `make docs` from the rehearsal -->\n```mermaid\n).*?(```\n)", re.DOTALL)
 
 
-def diagram(name: str) -> str:
-    """What a playbook does, with every single fault of an agent."""
+def rehearsed(name: str) -> tuple[str, str]:
+    """What a playbook does, with every single fault of an agent: as a picture, and the calls that it took."""
     playbook = load(name)
     rehearsal: Rehearsal = import_module(f"interlock.playbooks.{name}").rehearsal()
     trace = Trace(playbook)
-    for played in rehearsal.paths(Options(max_parallel=playbook.max_parallel), most=FAULTS):
-        trace.take(played.simulation.lines)
-    return trace.mermaid()
+    result = play(rehearsal, Options(max_parallel=playbook.max_parallel), FAULTS, trace=trace)
+    figures = {"faults": FAULTS, "paths": result.paths, "fewest": result.fewest, "most": result.most_calls}
+    return trace.mermaid(), json.dumps(figures) + "\n"
 
 
 def drawn(page: str, picture: str) -> str:
@@ -47,13 +51,13 @@ def main() -> int:
     check = parser.parse_args().check
     stale = []
     for name in NAMES:
-        page = PAGES / f"{name}.md"
-        before = page.read_text(encoding="utf-8")
-        after = drawn(before, diagram(name))
-        if after != before:
-            stale.append(page.name)
-            if not check:
-                page.write_text(after, encoding="utf-8")
+        picture, figures = rehearsed(name)
+        page, counted = PAGES / f"{name}.md", ROOMS / name / FIGURES
+        for file, text in ((page, drawn(page.read_text(encoding="utf-8"), picture)), (counted, figures)):
+            if not file.is_file() or file.read_text(encoding="utf-8") != text:
+                stale.append(f"{name}: {file.name}")
+                if not check:
+                    file.write_text(text, encoding="utf-8")
     if check and stale:
         print(f"stale, run make docs: {', '.join(stale)}", file=sys.stderr)
     return 1 if check and stale else 0

@@ -268,6 +268,10 @@ class FromSettings(Setup):
                 configured = Configured(name, self.program_of(table), table.args, table.model, table.env)
                 return make_runner("acp", configured, self.environ)
 
+    def model_of(self, runner: str) -> str | None:
+        """The model that the settings of a runner name; None: what its program takes by itself."""
+        return getattr(self.settings.runner_named(runner), "model", None)
+
     def program_of(self, table: CodingAgent | AcpAgent) -> str:
         """What is started for a coding agent: a name on PATH, or a path, which counts from the workspace."""
         if isinstance(table, AcpAgent):

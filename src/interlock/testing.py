@@ -46,6 +46,7 @@ from interlock.engine.simulation import (
     Simulation,
     best,
 )
+from interlock.engine.trial import Trial, tried
 from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError
 
@@ -76,6 +77,11 @@ def meanwhile(edits: Mapping[str, str | bytes | None]) -> Change:
 def lasting(seconds: float) -> Change:
     """It takes so long; no time passes for that."""
     return lambda _request, act: replace(act, seconds=seconds)
+
+
+def by(*names: str) -> Callable[[AgentRequest], bool]:
+    """Whether a call is one of these agents' or members', for `Deviation.fits`."""
+    return lambda request: request.agent in names or request.member in names
 
 
 def both(*changes: Change) -> Change:
@@ -352,9 +358,11 @@ __all__ = [
     "SimulatedRepository",
     "SimulatedWorld",
     "Simulation",
+    "Trial",
     "Trouble",
     "best",
     "both",
+    "by",
     "explore",
     "lasting",
     "leaves_out",
@@ -364,5 +372,6 @@ __all__ = [
     "rehearse",
     "says",
     "standard_rehearsal",
+    "tried",
     "writes",
 ]

@@ -39,7 +39,7 @@ def test_a_new_workspace_can_run_after_init(workspace: Any) -> None:
 
 
 @pytest.mark.req("EV-32")
-@pytest.mark.parametrize("playbook", ["feature", "harness", "roadmap", "router", "ticket"])
+@pytest.mark.parametrize("playbook", ["adopt", "feature", "harness", "roadmap", "router", "ticket"])
 def test_init_writes_nothing_that_a_run_would_build(workspace: Any, playbook: str) -> None:
     """Settings and what the playbook needs, no invented task; that comes with --example alone."""
     (workspace.root / "interlock.toml").unlink()

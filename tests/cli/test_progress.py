@@ -52,7 +52,7 @@ def test_exactly_one_step_is_now_once_any_was_seen(passed: list[str | None]) -> 
     assert 0 <= pipeline.share < 1
 
 
-@pytest.mark.parametrize("name", ["roadmap", "harness", "feature", "router", "ticket"])
+@pytest.mark.parametrize("name", ["adopt", "roadmap", "harness", "feature", "router", "ticket"])
 def test_every_playbook_says_what_its_steps_are(name: str) -> None:
     """In order, each with a title that fits into a row."""
     steps = load(name).steps

@@ -102,9 +102,47 @@ def test_prose_is_no_verdict(fmt: AnswerFormat) -> None:
     assert answer.detail
 
 
-def test_a_missing_completion_line_is_named() -> None:
-    """With the tokens that were expected."""
+def test_a_missing_verdict_is_named() -> None:
+    """With the words that were expected, where something was said at all."""
     assert ask(PLAIN, "finished").detail == "no DONE:/NEEDS_REVISION:/ERROR: line"
+    assert ask(ROADMAP, "finished").detail == "no Status: line; expected success, needs_revision or blocked"
+    expected = 'no "status" in the answer; expected completed, partial, failed or blocked'
+    assert ask(ROUTER_JSON, "{}").detail == ask(ROUTER_JSON, result=b"{}").detail == expected
+    assert parse_answer(PLAIN, code=0).detail == ask(ROUTER_JSON, " ").detail == "no answer"
+
+
+def test_what_is_not_said_is_empty() -> None:
+    """Words of the format that is used where a playbook has none; no session, no message, no summary."""
+    assert PLAIN.tokens == {"DONE": Outcome.OK, "NEEDS_REVISION": Outcome.REVISE, "ERROR": Outcome.FAIL}
+    assert ask(AnswerFormat({"YES": Outcome.OK}, "YES"), "YES: x").token == "YES"
+    assert Answer(Outcome.OK).detail == ask(ROADMAP, "Status: success").detail == ""
+    assert ask(ROUTER_JSON, '{"status": "completed", "summary": 5}').detail == ""
+    filed = json.dumps({"status": "completed", "session_id": "any"}).encode()
+    assert parse_answer(ROUTER_JSON, code=0, result=filed).outcome is Outcome.OK
+    assert sample(ROUTER_JSON).startswith('{\n  "status": "completed"')
+
+
+def test_what_the_runner_knows_counts_more_than_what_was_said() -> None:
+    """The agent's service was not to be reached, say."""
+    answer = ask(PLAIN, "DONE: all of it", fault=(Reason.CRASHED, "no credit"))
+    assert answer == Answer(Outcome.FAIL, Reason.CRASHED, detail="no credit")
+
+
+def test_how_a_program_ended_is_told() -> None:
+    """By its exit status or by its signal, with what was wrong in its answer."""
+    assert ask(PLAIN, "DONE: x", code=1).detail == "said DONE but ended with exit status 1"
+    assert ask(PLAIN, "DONE: x", code=-9).detail == "said DONE but ended with signal 9"
+    assert ask(ROUTER_JSON, "[1]", code=2).detail == "ended with exit status 2; JSON that is not an object: [1]"
+
+
+def test_a_result_file_without_a_verdict_adds_its_data_to_the_words() -> None:
+    """And its fault counts only where the message says nothing."""
+    answer = ask(ROADMAP, "Status: success", result=b'{"note": 1}')
+    assert (answer.outcome, answer.data) == (Outcome.OK, {"note": 1})
+    both = ask(ROADMAP, '```json\n{"status": "success"}\n```', result=b'{"note": 1}')
+    assert both.data == {"status": "success"}
+    assert short(ask(PLAIN, "", result=b"[1]")) == (Outcome.FAIL, Reason.BAD_FORMAT)
+    assert ask(PLAIN, "DONE: x", result=b"[1]").outcome is Outcome.OK
 
 
 @EACH_SPOKEN
@@ -240,6 +278,13 @@ def test_an_answer_after_the_request_for_partial_results_is_partial(fmt: AnswerF
     assert ask(fmt, sample(fmt, "failed"), partial=True).reason is Reason.AGENT_ERROR
     assert ask(fmt, "", timed_out=True, partial=True).reason is Reason.TIMEOUT
     assert ask(fmt, "half a sente", code=-15, timed_out=True, partial=True).reason is Reason.TIMEOUT
+    said = ask(fmt, sample(fmt, "partial"), code=-15, timed_out=True, partial=True)
+    assert (said.outcome, said.token) == (Outcome.REVISE, "partial")
+
+
+def test_late_text_without_a_word_is_partial_too() -> None:
+    """Where any text is an answer."""
+    assert ask(ROUTER_TEXT, "half of it", timed_out=True, partial=True).token == "partial"
 
 
 @pytest.mark.req("EN-42")
@@ -383,3 +428,20 @@ def test_an_object_among_other_words_is_found() -> None:
     answer = ask(ROUTER_JSON, 'Here it is: {"note": {"a": "}"}}\n\n{"status": "completed", "summary": "done"} Bye.')
     assert (answer.token, answer.detail) == ("completed", "done")
     assert short(ask(ROUTER_JSON, "{" * 50_000)) == (Outcome.FAIL, Reason.BAD_FORMAT)
+    assert short(ask(ROUTER_JSON, '{"a":' * 2_000)) == (Outcome.FAIL, Reason.BAD_FORMAT)
+    assert ask(ROUTER_JSON, '{"status": "completed"} Bye.').token == "completed"
+    assert ask(ROUTER_JSON, 'So: {{"status": "completed"}').token == "completed"
+
+
+@pytest.mark.req("EV-12")
+def test_an_object_is_looked_for_near_the_end() -> None:
+    """In the last 200,000 characters: whatever an agent prints before, reading its answer takes no time."""
+    said = '{"status": "completed"}'
+    assert ask(ROUTER_JSON, "x " + said + "." * (200_000 - len(said))).token == "completed"
+    assert ask(ROUTER_JSON, "x " + said + "." * (200_001 - len(said))).token is None
+
+
+def test_verdicts_that_agree_are_one() -> None:
+    """Also where only one of them gives a further word."""
+    one, other = '{"status": "success", "verdict": "pass"}', '{"status": "success"}'
+    assert ask(ROADMAP, f"```json\n{one}\n```\n\n```json\n{other}\n```").token == "success"

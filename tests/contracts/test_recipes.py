@@ -62,7 +62,19 @@ TEXTS = {"Makefile": MAKEFILE, PACKAGE: PACKAGE_JSON}
         ("npm t", {"before.sh", "tools/run.js"}),
         ("yarn -s format", {"fmt.sh"}),
         ("pnpm run format -- --x", {"fmt.sh"}),
+        ("npm tst", {"before.sh", "tools/run.js"}),
+        ("npm run -s format", {"fmt.sh"}),
+        ("yarn format src", {"fmt.sh"}),
+        ("yarn format test", {"fmt.sh"}),
         ("npm ci", set()),
+        ("npm ci t", set()),
+        ("600 ./a.sh", set()),
+        ("cd web\n./a.sh", {"a.sh"}),
+        ("./a@2:x.sh", {"a@2:x.sh"}),
+        ("./a.sh 'unclosed; ./b.sh", {"a.sh", "b.sh"}),
+        ("python3 tools/a.py tools/b.py", {"tools/a.py"}),
+        ("python3 -c './a.sh'", set()),
+        ("sh ./a.sh -c ./b.sh", {"a.sh"}),
     ],
 )
 def test_what_a_command_starts(command: str, starts: set[str]) -> None:
@@ -83,6 +95,11 @@ def test_what_a_command_starts(command: str, starts: set[str]) -> None:
         ("npm run e2e", TEXTS, False),
         ("npm test", {PACKAGE: "{}"}, False),
         ("npm test", {PACKAGE: "not json"}, False),
+        ("npm test", {PACKAGE: "[" * 100_000}, False),
+        ("npm test", {PACKAGE: "[]"}, False),
+        ("npm start", TEXTS, False),
+        ("npm start", {PACKAGE: '{"scripts": {"start": "x"}}'}, True),
+        ("make test && npm run e2e", TEXTS, False),
         ("npm ci", {}, True),
         ('make test ARGS="-k slow"', TEXTS, True),
         ("make -C sub test", TEXTS, True),
@@ -98,7 +115,14 @@ def test_whether_something_stands_behind_a_command(command: str, texts: dict[str
 
 def test_which_files_are_to_be_read() -> None:
     assert recipe_files("cd web && make test") == recipe_files("CI=1 npm test") == (*MAKEFILES, PACKAGE)
+    """Also behind a shell that is handed the line."""
+    assert recipe_files("sh -c 'make test'") == (*MAKEFILES, PACKAGE)
     assert recipe_files("pytest && ./make.sh") == ()
+
+
+def test_make_alone_makes_its_first_target() -> None:
+    """And none but that."""
+    assert read_recipes("make", {"Makefile": "a:\n\t./a.sh\nb:\n\t./b.sh\n"}).starts == {"a.sh"}
 
 
 @given(st.text(), st.dictionaries(st.sampled_from((*MAKEFILES, PACKAGE)), st.text()))

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.errors import ConfigInvalid
 from interlock.finding import Library, Origin
-from interlock.finding.places import Places, is_path
+from interlock.finding.places import Whereabouts, is_path
 from tests.finding.planted import FLOW, SHIP, poisoned
 
 
@@ -145,7 +145,7 @@ def test_a_package_that_cannot_be_imported_does_not_keep_others_from_being_liste
 
 def test_a_path_is_named_from_where_the_person_is(root: Path, tmp_path: Path) -> None:
     """And noted from the workspace, where it lies in it; a process stands for its folder."""
-    places = Places(root)
+    places = Whereabouts(root)
     inside = root / "tools"
     assert places.find("./fix.py", inside).place == "tools/fix.py"
     assert places.find("../fix.py:other", inside).place == "fix.py"

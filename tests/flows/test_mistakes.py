@@ -146,6 +146,12 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         "judges, and may write",
         "only",
     ),
+    "a judge that shows nothing": (
+        with_agent("{judges: running}"),
+        "flow.yaml:7:5",
+        "judges by running, and writes down nothing",
+        "produces",
+    ),
     "a path outside": (with_agent("{writes: ../x}"), "flow.yaml:5:20", "path '../x' is refused", "inside"),
     "an absolute product": (
         with_agent("{}", "task: x\n    produces: /etc/passwd"),
@@ -171,7 +177,7 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         with_agent("{}", "task: 'Do {{ range(9) }}.'"),
         "flow.yaml:8:11",
         "a call",
-        "decided by tables",
+        "Tables decide",
     ),
     "a look into a value": (with_agent("{}", "task: 'Do {{ check.x }}.'"), "flow.yaml:8:11", "a dot", "names"),
     "an unknown filter": (with_agent("{}", "task: 'Do {{ 1 | uper }}.'"), "flow.yaml:8:11", "'uper'", "upper"),

@@ -100,6 +100,7 @@ def noticed(setup: Rehearsal, options: Options, fault: Fault) -> Iterator[frozen
             crashes=not fault.by,
             base=copy.base,
             longest=copy.longest,
+            answers=copy.answers,
         ):
             yield complaints(copy, played)
 

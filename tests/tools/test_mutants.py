@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tools.mutants.__main__ import ROOT, TESTS, main, subject_of
+from tools.mutants.__main__ import ROOT, SAME, TESTS, main, notable, subject_of
 from tools.mutants.mutations import mutants_of
 from tools.mutants.trying import Subject
 
@@ -171,8 +171,16 @@ def test_every_pure_module_has_its_tests_and_every_mutant_is_a_program() -> None
     for module in TESTS:
         subject = subject_of(module)
         assert all((subject.root / test).is_file() for test in subject.tests), module
-        for at in range(0, len(subject.mutants()), 7):
-            subject.mutants()[at].compiled(module)
+        for mutant in subject.mutants()[::50]:  # one after the other in one tree: each is a program beside the others
+            mutant.compiled(module)
+
+
+def test_what_cannot_be_noticed_is_there() -> None:
+    """No row about code that has gone."""
+    for module, line, after in SAME:
+        lines = [text.strip() for text in subject_of(module).file.read_text().splitlines()]
+        assert (line, after) in {(lines[one.line - 1], one.after) for one in subject_of(module).mutants()}
+        assert (line, after) not in {(lines[one.line - 1], one.after) for one in notable(module)}
 
 
 def test_a_share_above_the_bound_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

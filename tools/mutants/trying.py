@@ -19,6 +19,7 @@ import functools
 import importlib
 import importlib.abc
 import importlib.util
+import math
 import os
 import pickle
 import resource
@@ -39,8 +40,8 @@ from hypothesis import Phase, settings
 
 from tools.mutants.mutations import Mutant, mutants_of
 
-LEAST_S, SLOWER = 5, 4
-"""Processor time for a mutant: this, and so many times what the unchanged module takes."""
+LEAST_S, SLOWER = 2, 3
+"""Processor time for a mutant: this, and so many times what its tests take with the unchanged module."""
 HANGS_S = 900
 MEMORY = 4 << 30
 OPTIONS = ("-q", "-x", "--assert=plain", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not long", "--capture=no")
@@ -70,8 +71,8 @@ class Subject:
 class _Normal:
     """What the unchanged module does under its tests."""
 
-    callers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """For each function the tests that call it, the shortest first."""
+    callers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """For each function the tests that call it, with their seconds, the shortest first."""
     imported: tuple[str, ...] = ()
     """Modules of others that the tests need."""
     passes: bool = False
@@ -79,8 +80,8 @@ class _Normal:
     said: str = ""
 
 
-def survivors(subject: Subject, chosen: Sequence[Mutant], jobs: int) -> list[Mutant]:
-    """Those of the chosen mutants that no test notices."""
+def survivors(subject: Subject, chosen: Sequence[Mutant], jobs: int) -> Iterator[Mutant]:
+    """Those of the chosen mutants that no test notices, each as soon as it is known."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         room = Path(folder)
         normal = _asked(room, lambda: _in_session(subject, room, _observed))
@@ -89,39 +90,44 @@ def survivors(subject: Subject, chosen: Sequence[Mutant], jobs: int) -> list[Mut
         for name in normal.imported:  # so that no process has to do it again
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
-        limit = LEAST_S + round(SLOWER * normal.cpu_s)
-        alive = _asked(
-            room, lambda: _in_session(subject, room, functools.partial(_in_place, normal, limit, chosen, jobs))
-        )
-        trials = {index: functools.partial(_anew, subject, chosen[index]) for index in alive}
-        return [chosen[index] for index in _surviving(trials, limit, jobs, room)]
+        alive = _asked(room, lambda: _in_session(subject, room, functools.partial(_in_place, normal, chosen, jobs)))
+        trials = {index: Trial(functools.partial(_anew, subject, chosen[index]), normal.cpu_s) for index in alive}
+        yield from (chosen[index] for index in _surviving(trials, jobs, room))
 
 
 # -- processes
 
 
-def _surviving(trials: Mapping[int, Callable[[], int]], limit_s: int, jobs: int, room: Path) -> list[int]:
-    """Run each trial in a process of its own, so many at a time; those that ended with `SURVIVED`, in order."""
+@dataclass(frozen=True)
+class Trial:
+    """What a process does to find out whether a mutant survives."""
+
+    run: Callable[[], int]
+    normal_s: float
+    """Processor time that the unchanged module takes for the same."""
+
+
+def _surviving(trials: Mapping[int, Trial], jobs: int, room: Path) -> Iterator[int]:
+    """Run each trial in a process of its own, so many at a time; those that ended with `SURVIVED`."""
     running: dict[int, int] = {}
     waiting = list(trials)
-    survived = []
     while waiting or running:
         while waiting and len(running) < jobs:
             index = waiting.pop(0)
-            running[_forked(trials[index], limit_s, room)] = index
+            running[_forked(trials[index], room)] = index
         pid, status = os.wait()
         index, code = running.pop(pid), os.waitstatus_to_exitcode(status)
         if code == FAULT:
             raise RuntimeError(f"trial {index} could not be made: {(room / 'fault').read_text()}")
         if code == SURVIVED:
-            survived.append(index)
-    return sorted(survived)
+            yield index
 
 
-def _forked(trial: Callable[[], int], limit_s: int, room: Path) -> int:
+def _forked(trial: Trial, room: Path) -> int:
     if pid := os.fork():
         return pid
     code = FAULT
+    limit_s = LEAST_S + math.ceil(SLOWER * trial.normal_s)
     try:
         os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.mkdtemp(dir=room)  # two processes never share a folder
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -129,7 +135,7 @@ def _forked(trial: Callable[[], int], limit_s: int, room: Path) -> int:
         resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        code = trial()
+        code = trial.run()
     except BaseException:  # noqa: BLE001 - whatever it is, this process ends here
         (room / "fault").write_text(traceback.format_exc())
     os._exit(code)
@@ -219,7 +225,7 @@ def _observed(subject: Subject, room: Path, session: pytest.Session) -> _Normal:
             sys.setprofile(None)
         for name in seen:
             called.setdefault(name, {})[item.nodeid] = time.process_time() - started
-    callers = {name: tuple(sorted(tests, key=tests.__getitem__)) for name, tests in called.items()}
+    callers = {name: dict(sorted(tests.items(), key=lambda test: test[1])) for name, tests in called.items()}
     others = tuple(name for name in sys.modules if not name.startswith((*OURS, "_pytest", "pytest", "xdist")))
     return _Normal(callers, others, passes=True, cpu_s=time.process_time())
 
@@ -229,7 +235,6 @@ def _observed(subject: Subject, room: Path, session: pytest.Session) -> _Normal:
 
 def _in_place(
     normal: _Normal,
-    limit_s: int,
     chosen: Sequence[Mutant],
     jobs: int,
     subject: Subject,
@@ -253,11 +258,11 @@ def _in_place(
         return SURVIVED if _passes(session, [items[name] for name in normal.callers[mutant.function]]) else KILLED
 
     trials = {
-        index: functools.partial(trial, mutant)
+        index: Trial(functools.partial(trial, mutant), sum(normal.callers[mutant.function].values()))
         for index, mutant in enumerate(chosen)
         if mutant.function in functions and mutant.function in normal.callers
     }
-    killed = trials.keys() - set(_surviving(trials, limit_s, jobs, room))
+    killed = trials.keys() - set(_surviving(trials, jobs, room))
     return [index for index in range(len(chosen)) if index not in killed]
 
 

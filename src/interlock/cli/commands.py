@@ -28,6 +28,7 @@ WORKSHOP: Final = "Set up and check"
 HOMES = {
     "run": "run",
     "resume": "run",
+    "plan": "plan",
     "watch": "watch",
     "runs": "runs",
     "logs": "history",
@@ -40,6 +41,7 @@ HOMES = {
     "answer": "gates",
     "cancel": "gates",
     "init": "init",
+    "adopt": "adopt",
     "validate": "init",
     "rehearse": "rehearse",
     "playbooks": "playbooks",

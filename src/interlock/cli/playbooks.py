@@ -14,7 +14,7 @@ from interlock.cli.output import complain
 from interlock.telemetry import printable
 
 if TYPE_CHECKING:
-    from interlock.finding import Asks, Listed
+    from interlock.finding import Asks, Offered
 
 
 @command("playbooks", example="interlock playbooks", panel=RUN)
@@ -25,7 +25,7 @@ def playbooks(door: Door) -> int:
     return 0
 
 
-def _facts(one: Listed) -> dict[str, Any]:
+def _facts(one: Offered) -> dict[str, Any]:
     return {
         "name": one.found.name,
         "origin": one.found.origin.value,
@@ -38,7 +38,7 @@ def _facts(one: Listed) -> dict[str, Any]:
     }
 
 
-def _lines(one: Listed) -> Iterator[str]:
+def _lines(one: Offered) -> Iterator[str]:
     from interlock.finding import UNKNOWN
 
     yield f"{printable(one.found.name)}  {printable(one.purpose)}".rstrip()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
 import typer
 
@@ -29,7 +29,7 @@ from interlock.telemetry import in_words
 
 if TYPE_CHECKING:
     from interlock.engine import Asking, Options, Playbook
-    from interlock.engine.exploration import Played, Rehearsal
+    from interlock.engine.exploration import Rehearsal
     from interlock.engine.tracing import Trace
 
 BROKEN = 2
@@ -103,6 +103,14 @@ def rehearse(
     return BROKEN if result.broken else 0
 
 
+class Brake(Protocol):
+    """Who is told how far a rehearsal is, and may want it to stop."""
+
+    stop: bool
+
+    def __call__(self, paths: int, broken: int, /) -> None: ...
+
+
 class Progress:
     """Says how far a long command is, and hears that somebody wants it to stop.
 
@@ -169,13 +177,15 @@ def play(
     options: Options,
     most: int | None,
     sample: int | None = None,
-    progress: Progress | None = None,
+    progress: Brake | None = None,
     trace: Trace | None = None,
 ) -> Result:
     """Every run with at most so many faults, and one in `sample` of those with one more: how they ended, and where
     something did not hold."""
+    from interlock.engine.trial import CallCount
+
     result = Result(setup.most if most is None else most, sample)
-    completed: list[int] = []
+    calls = CallCount()
     began = time.monotonic()
 
     def drawn(schedule: Mapping[int, str]) -> bool:
@@ -190,7 +200,8 @@ def play(
             result.crashes += played.simulation.processes - 1
             result.endings[played.finished.status.value] += 1
             result.broken += setup.broken(played)
-            _count_calls(result, completed, played)
+            calls.take(played)
+            result.fewest, result.most_calls = calls.fewest, calls.most
             if trace is not None:
                 trace.take(played.simulation.lines)
             if progress is not None:
@@ -204,17 +215,6 @@ def play(
         result.broken.append(f"a path could not be played to its end: {error.what}")
     result.seconds = round(time.monotonic() - began, 3)
     return result
-
-
-def _count_calls(result: Result, completed: list[int], played: Played) -> None:
-    calls = len(played.simulation.world.calls)
-    if not played.schedule:
-        result.fewest = calls
-    if not played.crashed:
-        result.most_calls = max(result.most_calls, calls)
-        if played.finished.status.value == "complete":
-            completed.append(calls)
-            result.fewest = min(completed)
 
 
 def _told(name: str, result: Result) -> list[str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from interlock.engine.asking import Question
     from interlock.engine.playing import Finished
     from interlock.engine.runs import Runs
-    from interlock.finding import Library, Listed
+    from interlock.finding import Library, Offered
 
 
 class Playbooks(TyperGroup):
@@ -42,9 +42,11 @@ class Playbooks(TyperGroup):
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
         listed = next((one for one in _listing(ctx) if one.found.name == cmd_name), None)
-        if listed is None or listed.found.path is not None or listed.problem is not None:
-            return None if listed is None else described(cmd_name, listed.purpose)
-        return command_for(_library(ctx)[0].load(cmd_name), cmd_name)
+        if listed is None:
+            return None
+        if listed.found.origin.needs_trust or listed.problem is not None:
+            return described(cmd_name, listed.purpose)
+        return self.command_of(_library(ctx)[0].load(cmd_name), cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         word, *rest = args
@@ -57,7 +59,11 @@ class Playbooks(TyperGroup):
             if ctx.resilient_parsing:  # a shell that completes has no place to show an error
                 return None, None, rest
             raise
-        return word, command_for(playbook, word), rest
+        return word, self.command_of(playbook, word), rest
+
+    def command_of(self, playbook: Playbook, word: str) -> Any:
+        """What the word stands for that names a playbook."""
+        return command_for(playbook, word)
 
 
 def _library(ctx: typer.Context | None, rest: Sequence[str] = ()) -> tuple[Library, Path]:
@@ -77,10 +83,11 @@ def _library(ctx: typer.Context | None, rest: Sequence[str] = ()) -> tuple[Libra
     return found, root if workspace is not None else Path.cwd()
 
 
-def _listing(ctx: typer.Context) -> Sequence[Listed]:
+def _listing(ctx: typer.Context | None) -> Sequence[Offered]:
     """What there is; nothing of a workspace is loaded for it."""
+    known = ctx.obj.library if ctx is not None and ctx.obj is not None else None
     try:
-        return _library(ctx)[0].listing()
+        return (known or _library(ctx)[0]).listing()
     except (InterlockError, OSError):
         return ()
 
@@ -96,17 +103,30 @@ def described(name: str, purpose: str) -> Any:
     return typer.main.get_command(app)
 
 
-def command_for(playbook: Playbook, word: str) -> Any:
-    """The command that runs a playbook, asked for by this word."""
+def command_for(
+    playbook: Playbook,
+    word: str,
+    *,
+    spoken: str = "run {}",
+    do: Callable[[Door, Playbook, Mapping[str, Any]], int] | None = None,
+    honours: tuple[str, ...] = STARTS,
+    panel: str | None = None,
+) -> Any:
+    """The command that runs a playbook, or does something else with what is asked of it, asked for by this word.
+
+    Args:
+        spoken: what is typed for it, where it has a door of its own.
+    """
     asked = [*playbook.questions(playbook.inputs), *playbook.questions(playbook.flags)]
 
     def run(door: Door, **said: Any) -> int:
-        return start(door, playbook, {one.field: _taken(door, one, said[one.field]) for one in asked})
+        return (do or start)(door, playbook, {one.field: _taken(door, one, said[one.field]) for one in asked})
 
     here = inspect.Parameter("door", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     run.__signature__ = inspect.Signature([here, *parameters(asked)])  # type: ignore[attr-defined]
     run.__doc__ = playbook.summary
-    return command(word, example=f"interlock run {word} {playbook.first}".rstrip(), honours=STARTS)(run)
+    example = f"interlock {spoken.format(word)} {playbook.first}".rstrip()
+    return command(word, example=example, honours=honours, panel=panel)(run)
 
 
 class Moving(TyperCommand):
@@ -154,7 +174,8 @@ def _annotation(question: Question) -> Any:
     if option.metavar:
         how["metavar"] = option.metavar
     if option.argument:
-        return Annotated[list[str] if question.required else list[str] | None, typer.Argument(**how)]
+        words: Any = Path if option.file else list[str]
+        return Annotated[words if question.required else words | None, typer.Argument(**how)]
     kind: Any = Path if option.file else Literal[question.choices] if question.choices else question.kind
     return Annotated[
         (list[kind] if question.many else kind) | None,
@@ -164,32 +185,32 @@ def _annotation(question: Question) -> Any:
 
 def _taken(door: Door, question: Question, value: Any) -> Any:
     """What was typed, as the playbook wants it."""
-    if question.option.argument:
-        return " ".join(value) if value else None
     if question.option.file and value is not None:
         from interlock.documents import relative
 
         return relative(door.root, value if door.workspace is not None else Path.cwd() / value)
+    if question.option.argument:
+        return " ".join(value) if value else None
     if question.denies and value is not None:
         return not value
     return value or None if question.many else value
 
 
-def _group() -> Any:
-    """`run`, with a sub-command for every playbook."""
-    group = typer.Typer(
-        cls=Playbooks,
+def group(kind: type[Playbooks], name: str, help: str, panel: str) -> Any:
+    """A command with a sub-command for every playbook."""
+    made = typer.Typer(
+        cls=kind,
         callback=lambda: None,
-        help="Run a playbook, or go on with the run that is open for the same inputs.",
+        help=help,
         no_args_is_help=True,
         context_settings=HELP,
     )
     above = typer.Typer(add_completion=False, callback=lambda: None)
-    above.add_typer(group, name="run", rich_help_panel=RUN)
-    return typer.main.get_group(above).commands["run"]
+    above.add_typer(made, name=name, rich_help_panel=panel)
+    return typer.main.get_group(above).commands[name]
 
 
-run = _group()
+run = group(Playbooks, "run", "Run a playbook, or go on with the run that is open for the same inputs.", RUN)
 
 
 def start(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
@@ -293,7 +314,7 @@ def _show_plan(door: Door, playbook: Playbook, inputs: Any) -> int:
                 playbook=playbook.name,
                 key=playbook.key(inputs),
                 gate=found.gate,
-                plan=_next(found),
+                plan=following(found),
             )
         )
     else:
@@ -301,7 +322,8 @@ def _show_plan(door: Door, playbook: Playbook, inputs: Any) -> int:
     return 0
 
 
-def _next(plan: Finished) -> dict[str, Any]:
+def following(plan: Finished) -> dict[str, Any]:
+    """What a dry run found to come next."""
     before = plan.before
     if before is not None:
         from interlock.engine.model import plain
@@ -316,9 +338,9 @@ def _plan_lines(door: Door, playbook: Playbook, inputs: Any, plan: Finished) -> 
     what = f"{playbook.name} {playbook.key(inputs)}"
     where = f"run {plan.run_id} goes on" if plan.run_id else "a new run starts"
     lines = [f"{what}: {where} (dry run: nothing was changed)"]
-    following = _next(plan)
-    brief = following.pop("brief", None)
-    lines += [f"  {name}: {_shown(value)}" for name, value in following.items() if value not in (None, "", [], {})]
+    coming = following(plan)
+    brief = coming.pop("brief", None)
+    lines += [f"  {name}: {_shown(value)}" for name, value in coming.items() if value not in (None, "", [], {})]
     if plan.gate is not None and plan.run_id is not None:
         lines += gate_lines(door, plan.run_id, plan.gate)
     if brief is not None:

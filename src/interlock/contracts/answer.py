@@ -115,11 +115,11 @@ def parse_answer(
         fault: why nothing that was said counts, where the runner knows better than exit status and message.
     """
     if cancelled:
-        return _failed(Reason.CANCELLED, detail="cancelled")
+        return _failed(Reason.CANCELLED, _Said(), "cancelled")
     if spawn_error is not None or code is None:
-        return _failed(Reason.SPAWN_FAILED, detail=spawn_error or "nothing was started")
+        return _failed(Reason.SPAWN_FAILED, _Said(), spawn_error or "nothing was started")
     if fault is not None:
-        return _failed(fault[0], detail=fault[1])
+        return _failed(fault[0], _Said(), fault[1])
     said = _listen(fmt, result, message)
     answered = said.token is not None or (code == 0 and bool(message.strip()))
     if timed_out and not (partial and answered):
@@ -170,9 +170,11 @@ def _with_token(fmt: AnswerFormat, said: _Said, code: int, message: str, partial
 
 def _without_token(fmt: AnswerFormat, said: _Said, code: int, message: str, partial: bool) -> Answer:
     spoken = bool(message.strip())
+    ended = "; ".join(filter(None, (f"ended with {_ending(code)}", said.problem)))
+    if fmt.exit_is_verdict and code > 0:
+        return _failed(Reason.AGENT_ERROR, said, ended)
     if code != 0:
-        reason = Reason.AGENT_ERROR if fmt.exit_is_verdict and code > 0 else Reason.CRASHED
-        return _failed(reason, said, "; ".join(filter(None, (f"ended with {_ending(code)}", said.problem))))
+        return _failed(Reason.CRASHED, said, ended)
     if fmt.artifact_is_verdict and not said.torn:
         return Answer(Outcome.OK, data=said.data, detail=said.detail)
     if said.problem:
@@ -183,8 +185,7 @@ def _without_token(fmt: AnswerFormat, said: _Said, code: int, message: str, part
     return _failed(Reason.NO_VERDICT, said, _nothing_said(fmt, spoken or said.data is not None))
 
 
-def _failed(reason: Reason, said: _Said | None = None, detail: str = "") -> Answer:
-    said = said or _Said()
+def _failed(reason: Reason, said: _Said, detail: str) -> Answer:
     return Answer(Outcome.FAIL, reason, said.token, said.data, detail)
 
 
@@ -308,7 +309,7 @@ def _from_text(fmt: AnswerFormat, message: str) -> _Said:
     strange: list[object] = []
     if not fmt.exit_is_verdict:  # else the text is free, and JSON in it may be about anything
         blocks = [fence.content for fence in _own_fences(message)]
-        for text in [message, *blocks] if message.lstrip().startswith("{") else blocks:
+        for text in (message, *blocks):
             said.append(_from_json(fmt, text))
             if said[-1].data is not None and said[-1].problem:
                 strange.append((said[-1].data or {})[fmt.field])

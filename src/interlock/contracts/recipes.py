@@ -50,9 +50,9 @@ Lines = Mapping[str, Sequence[str]]
 class Recipe:
     """What a command does, as far as names tell."""
 
-    starts: frozenset[str] = frozenset()
+    starts: frozenset[str]
     """The files that it starts: named with their folder, or handed to an interpreter."""
-    known: bool = True
+    known: bool
     """Whether something stands behind every target and script that it names itself."""
 
 

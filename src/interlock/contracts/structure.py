@@ -61,8 +61,9 @@ class Lines:
             values = labelled(text, label)
             if not any(values):
                 return f"{label} missing"
-            if strange := next((value for value in values if not _fits(value, allowed)), None):
-                return _unexpected(label, strange, allowed)
+            for value in filter(None, values):
+                if (problem := _unexpected(label, value, allowed)) is not None:
+                    return problem
         return None
 
     def sample(self) -> str:
@@ -83,8 +84,8 @@ class SectionValues:
             value = _COMMENT.sub("", document.own_text(heading)).strip()
             if not value:
                 return f"{heading} is empty"
-            if not _fits(value, allowed):
-                return _unexpected(heading, value, allowed)
+            if (problem := _unexpected(heading, value, allowed)) is not None:
+                return problem
         return None
 
     def sample(self) -> str:
@@ -157,10 +158,9 @@ _NAMES: Mapping[type, str] = {
     bool: "true or false",
     int: "integer",
     float: "number",
-    list: "list",
     dict: "mapping",
 }
-_SAMPLES: Mapping[type, Any] = {str: "text", bool: True, int: 1, float: 1.0, list: ["text"], dict: {"key": "text"}}
+_SAMPLES: Mapping[Kind, Any] = {bool: True, int: 1, float: 1.0, list: ["text"], dict: {"key": "text"}}
 
 
 def labelled(text: str, label: str) -> list[str]:
@@ -187,17 +187,14 @@ def _listed(words: Sequence[str], last: str) -> str:
     return f" {last} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-def _fits(value: str, allowed: Allowed) -> bool:
-    return bool(value) if allowed is None else value in allowed
-
-
 def _example(allowed: Allowed) -> str:
     return "text" if allowed is None else allowed[0]
 
 
-def _unexpected(label: str, value: object, allowed: Allowed) -> str:
-    expected = "a value" if allowed is None else alternatives(allowed)
-    return f"{label} is {quoted(value)}; expected {expected}"
+def _unexpected(label: str, value: object, allowed: Allowed) -> str | None:
+    if allowed is None or value in allowed:
+        return None
+    return f"{label} is {quoted(value)}; expected {alternatives(allowed)}"
 
 
 def _keys_problem(text: str, load: Callable[[str, str], Any], form: str, required: Mapping[str, Kind]) -> str | None:
@@ -219,7 +216,7 @@ def _field_problem(data: Mapping[str, Any], name: str, kind: Kind) -> str | None
     if kind is None:
         return None
     if isinstance(kind, tuple):
-        return None if isinstance(value, str) and value in kind else _unexpected(name, value, kind)
+        return _unexpected(name, value, kind)
     number = int | float if kind is float else kind
     if isinstance(value, number) and (kind is bool or not isinstance(value, bool)):
         return None
@@ -230,11 +227,8 @@ def _kind_of(value: object) -> str:
     if value is None:
         return "empty"
     name = _NAMES.get(type(value), type(value).__name__)
-    return name if isinstance(value, str | bool) else f"a{'n' if name[0] in 'aeiou' else ''} {name}"
+    return name if isinstance(value, str | bool) else f"a{'n' if re.match('[aeiou]', name) else ''} {name}"
 
 
 def _sample_data(required: Mapping[str, Kind]) -> dict[str, Any]:
-    return {
-        name: kind[0] if isinstance(kind, tuple) else _SAMPLES.get(kind, "text") if kind else "text"
-        for name, kind in required.items()
-    }
+    return {name: kind[0] if isinstance(kind, tuple) else _SAMPLES.get(kind, "text") for name, kind in required.items()}

@@ -13,7 +13,7 @@ from interlock.lazy import lazily
 if TYPE_CHECKING:
     from interlock.agents.runner import AgentRequest
     from interlock.engine.asking import CHECK, Asked, Asking, Option
-    from interlock.engine.brief import fenced, named, quoted
+    from interlock.engine.brief import fence, fenced, named, quoted
     from interlock.engine.checks import UNCOMPARED, Checks, NamedCommand, Proof, named_commands, require_agents
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
     from interlock.engine.dispatch import failure_context
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from interlock.engine.tables import Table
     from interlock.engine.toolchains import NONE, PROJECT_FILES, Command, Commands, find_commands
     from interlock.engine.world import CommandCall, Documents
-    from interlock.workspace import Done, RepositoryStanding, Scope
+    from interlock.workspace import Done, RepositoryStanding, Scope, listing_digest
 
 __getattr__ = lazily(
     __name__,
@@ -55,7 +55,7 @@ __getattr__ = lazily(
             "APPROVE DEADLINE REJECT SESSION TIMEOUT Changed Choice CommandResult Delegation Dispatch Ending "
             "GateDecision Kind Quoted Report Retries Status Stop"
         ),
-        "brief": "fenced named quoted",
+        "brief": "fence fenced named quoted",
         "checks": "UNCOMPARED Checks NamedCommand Proof named_commands require_agents",
         "asking": "CHECK Asked Asking Option",
         "definition": "AfterComplete Past Playbook playbook",
@@ -69,7 +69,7 @@ __getattr__ = lazily(
         "tables": "Table",
         "toolchains": "NONE PROJECT_FILES Command Commands find_commands",
         "world": "CommandCall Documents",
-        "interlock.workspace": "Done Scope RepositoryStanding",
+        "interlock.workspace": "Done Scope RepositoryStanding listing_digest",
         "interlock.agents.runner": "AgentRequest",
     },
 )
@@ -122,8 +122,10 @@ __all__ = [
     "Stop",
     "Table",
     "failure_context",
+    "fence",
     "fenced",
     "find_commands",
+    "listing_digest",
     "named",
     "named_commands",
     "playbook",

@@ -149,6 +149,11 @@ def quoted(item: Quoted | str) -> str:
 
 def fenced(item: Quoted, said: str) -> str:
     """A part with what is said about it, its text in a fence that it cannot close; for what is to be acted on too."""
-    longest = max((len(run) for run in re.findall("`+", item.text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"### {item.title}\n\n{said}\n\n{fence}{item.language}\n{item.text.rstrip(chr(10))}\n{fence}"
+    return f"### {item.title}\n\n{said}\n\n{fence(item.text, item.language)}"
+
+
+def fence(text: str, language: str = "") -> str:
+    """Text in a fence that it cannot close."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    mark = "`" * max(3, longest + 1)
+    return f"{mark}{language}\n{text.rstrip(chr(10))}\n{mark}"

@@ -201,6 +201,7 @@ class Checks:
         """Look once, before the first agent; `Stop` where the run could only waste what it costs."""
         run = self._run
         if self._dry:
+            run.note("preflight", skipped=True, commands=[one.shown for one in self.commands])
             return
         with run.step("preflight"):
             mode = run.settle_once(

@@ -52,7 +52,7 @@ def _no_samples(_asking: Asking) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class Source:
+class Provenance:
     """Where a playbook was found, and what it was made of then (OW-05)."""
 
     origin: str
@@ -133,7 +133,7 @@ class Playbook:
     """Where its roles and prompts are, where that is not the package of its function."""
     rehearsal: Callable[[], Any] | None = None
     """Its `Rehearsal`, where no function of this name in its folder offers one."""
-    source: Source | None = None
+    source: Provenance | None = None
     """Where it was found; unset: a program brought it along."""
 
     @property

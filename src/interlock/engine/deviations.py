@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -235,15 +235,24 @@ VERDICTS: tuple[Deviation, ...] = (
 
 def other_words(tokens: Iterable[str]) -> tuple[Deviation, ...]:
     """Words that are no verdict of their own, such as severities: each, where it is not the best one."""
-    return tuple(
-        Deviation(
-            f"says {token}",
-            lambda request, act, token=token: _says(request, act, token),  # type: ignore[misc]
-            fits=lambda request, token=token: (  # type: ignore[misc]
-                token in contract_of(request).answer.tokens and token != contract_of(request).answer.best
-            ),
-        )
-        for token in tokens
+    return tuple(deviation for token in tokens for deviation in _word(token))
+
+
+def _word(token: str) -> Iterator[Deviation]:
+    def known(request: AgentRequest) -> bool:
+        answer = contract_of(request).answer
+        return token in answer.tokens and token != answer.best
+
+    def said(request: AgentRequest, act: Act) -> Act:
+        return _says(request, act, token)
+
+    yield Deviation(f"says {token}", said, known)
+    yield Deviation(f"says {token} each time", said, known, lasting=True)
+    yield Deviation(
+        f"says {token} of something else each time",
+        lambda request, act: _finding(request, said(request, act)),
+        known,
+        lasting=True,
     )
 
 

@@ -270,8 +270,10 @@ class Report:
     @property
     def noticed(self) -> tuple[str, ...]:
         """What a judge of this work, and whoever watches, is to know beside what its author says."""
-        unchanged = (f"{self.member} changed nothing, because: {self.no_change}",) if self.no_change else ()
-        return (*unchanged, *(f"{self.member} {text}" for text in self.weakened))
+        used = ", ".join(self.repository)
+        unchanged = (f"changed nothing, because: {self.no_change}",) if self.no_change else ()
+        git = (f"used git in its copy, of which nothing reached the repository: {used}",) if used else ()
+        return tuple(f"{self.member} {text}" for text in (*unchanged, *self.weakened, *git))
 
     def to_json(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "load"}

@@ -60,7 +60,9 @@ INSTEAD: Mapping[str, str] = {
 }
 """Names that reach around the verbs, each with what to use instead."""
 
-PUBLIC = tuple(f"interlock.{room}" for room in ("engine", "contracts", "documents", "errors", "settings", "testing"))
+PUBLIC = tuple(
+    f"interlock.{room}" for room in ("engine", "contracts", "documents", "errors", "flows", "settings", "testing")
+)
 """What a playbook may import of interlock, by the names that each has in `__all__`."""
 WHOLE_FOLDER = "playbook.py"
 """A playbook whose process stands in a file of this name is a folder (OW-01)."""

@@ -12,7 +12,9 @@ from __future__ import annotations
 import asyncio
 import random
 import selectors
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -552,7 +554,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self.virtual
 
 
-_loop: VirtualTimeLoop | None = None
+_here = threading.local()
+"""One loop for each thread serves thousands of simulated runs; making one costs more than a run."""
 
 
 def instantly(work: Coroutine[Any, Any, T]) -> T:
@@ -561,10 +564,23 @@ def instantly(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _virtual_loop() -> VirtualTimeLoop:
-    global _loop  # noqa: PLW0603 - one loop serves thousands of simulated runs; making one costs more than a run
-    if _loop is None or _loop.is_closed():
-        _loop = VirtualTimeLoop()
-    return _loop
+    loop: VirtualTimeLoop | None = getattr(_here, "loop", None)
+    if loop is None or loop.is_closed():
+        loop = _here.loop = VirtualTimeLoop()
+    return loop
+
+
+def aside(work: Callable[[], T]) -> T:
+    """What simulations come to, for somebody inside a running loop; it waits meanwhile."""
+
+    def worked() -> T:
+        try:
+            return work()
+        finally:
+            _virtual_loop().close()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(worked).result()
 
 
 # -- one run

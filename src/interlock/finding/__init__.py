@@ -16,21 +16,32 @@ from typing import TYPE_CHECKING
 from interlock.lazy import lazily
 
 if TYPE_CHECKING:
-    from interlock.finding.library import Library, Listed
+    from interlock.finding.library import Library, Offered
     from interlock.finding.loading import playbook_in
-    from interlock.finding.places import FOLDER, Found, Origin
+    from interlock.finding.places import FOLDER, FoundPlaybook, Origin
     from interlock.finding.reading import UNKNOWN, Asks
     from interlock.finding.trust import Consent, Request
 
 __getattr__ = lazily(
     __name__,
     {
-        "library": "Library Listed",
+        "library": "Library Offered",
         "loading": "playbook_in",
-        "places": "FOLDER Found Origin",
+        "places": "FOLDER FoundPlaybook Origin",
         "reading": "UNKNOWN Asks",
         "trust": "Consent Request",
     },
 )
 
-__all__ = ["FOLDER", "UNKNOWN", "Asks", "Consent", "Found", "Library", "Listed", "Origin", "Request", "playbook_in"]
+__all__ = [
+    "FOLDER",
+    "UNKNOWN",
+    "Asks",
+    "Consent",
+    "FoundPlaybook",
+    "Library",
+    "Offered",
+    "Origin",
+    "Request",
+    "playbook_in",
+]

@@ -57,9 +57,9 @@ class Bundle:
         return digest_of(self.digests)
 
     @property
-    def home(self) -> Folder:
+    def home(self) -> BundleFolder:
         """The same files, for those who look for roles and prompts."""
-        return Folder(self.files, PurePosixPath())
+        return BundleFolder(self.files, PurePosixPath())
 
     def path_of(self, file: str) -> str:
         """Where a file of it was read, for messages."""
@@ -158,7 +158,7 @@ def _unreadable(error: OSError, place: Path) -> ConfigInvalid:
 
 
 @dataclass(frozen=True)
-class Folder(Traversable):
+class BundleFolder(Traversable):
     """A folder or file of a bundle, as the finders of roles and prompts walk it."""
 
     files: Mapping[str, bytes] = field(repr=False)
@@ -168,7 +168,7 @@ class Folder(Traversable):
     def name(self) -> str:
         return self.at.name
 
-    def iterdir(self) -> Iterator[Folder]:
+    def iterdir(self) -> Iterator[BundleFolder]:
         if not self.is_dir():
             raise NotADirectoryError(20, "is no folder", str(self.at))
         depth = len(self.at.parts)
@@ -182,10 +182,10 @@ class Folder(Traversable):
     def is_file(self) -> bool:
         return str(self.at) in self.files
 
-    def joinpath(self, *descendants: str | os.PathLike[str]) -> Folder:
-        return Folder(self.files, self.at.joinpath(*descendants))
+    def joinpath(self, *descendants: str | os.PathLike[str]) -> BundleFolder:
+        return BundleFolder(self.files, self.at.joinpath(*descendants))
 
-    def __truediv__(self, child: str | os.PathLike[str]) -> Folder:
+    def __truediv__(self, child: str | os.PathLike[str]) -> BundleFolder:
         return self.joinpath(child)
 
     def read_bytes(self) -> bytes:

@@ -7,35 +7,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from interlock import playbooks
-from interlock.engine.definition import Nothing, Playbook, Source
+from interlock.engine.definition import Nothing, Playbook, Provenance
 from interlock.engine.identity import Identity
 from interlock.engine.keys import sha256
 from interlock.errors import ConfigInvalid, InterlockError
 from interlock.finding import loading
 from interlock.finding.bundle import MOST_FILES, is_no_part, read
-from interlock.finding.places import Found, Origin, Places
+from interlock.finding.places import FoundPlaybook, Origin, Whereabouts
 from interlock.finding.reading import Asks, told
-from interlock.finding.trust import Consent, Trust, nobody
+from interlock.finding.trust import Consent, TrustRecords, nobody
 
 if TYPE_CHECKING:
     from interlock.settings import Table
 
 
 @dataclass(frozen=True)
-class Listed:
+class Offered:
     """A playbook as a list shows it."""
 
-    found: Found
+    found: FoundPlaybook
     purpose: str = ""
     inputs: tuple[Asks, ...] | None = None
     """None: they are not known before it is loaded."""
     trusted: bool = True
     problem: InterlockError | None = None
     """Why it cannot be used."""
-    hides: tuple[Found, ...] = ()
+    hides: tuple[FoundPlaybook, ...] = ()
     """Others of its name, which do not count."""
 
 
@@ -56,8 +56,8 @@ class Library:
         given: tuple[Playbook, ...] = (),
     ) -> None:
         self.root = root
-        self.places = Places(root)
-        self.trust = Trust(root, environ)
+        self.places = Whereabouts(root)
+        self.trust = TrustRecords(root, environ)
         self.consent = consent
         self._loaded: dict[tuple[Origin, str, str], Playbook] = {}
         self._given = {one.name: one for one in given}
@@ -68,27 +68,27 @@ class Library:
         """Those that can be asked for by name, in the order in which they count."""
         return list(dict.fromkeys(one.name for one in self.places))
 
-    def listing(self) -> list[Listed]:
+    def listing(self) -> list[Offered]:
         """Every playbook by name, with what it says of itself; the code of a workspace is read, never executed."""
-        first: dict[str, list[Found]] = {}
+        first: dict[str, list[FoundPlaybook]] = {}
         for found in self.places:
             first.setdefault(found.name, []).append(found)
         return [replace(self._listed(found), hides=tuple(hidden)) for found, *hidden in first.values()]
 
-    def _listed(self, found: Found) -> Listed:
+    def _listed(self, found: FoundPlaybook) -> Offered:
         try:
             if found.path is None:
                 playbook = self._load(found, nobody)
                 asked = (*playbook.questions(playbook.inputs), *playbook.questions(playbook.flags))
-                return Listed(found, playbook.summary, tuple(map(Asks.of, asked)))
+                return Offered(found, playbook.summary, tuple(map(Asks.of, asked)))
             bundle = read(found.path)
             trusted = self.trust.changes(bundle) == ()
             about = next((one for one in told(bundle, found.place) if one.name == found.name), None)
-            return Listed(found, about.purpose if about else "", about.inputs if about else None, trusted)
+            return Offered(found, about.purpose if about else "", about.inputs if about else None, trusted)
         except InterlockError as problem:
-            return Listed(found, trusted=not found.origin.needs_trust, problem=problem)
+            return Offered(found, trusted=not found.origin.needs_trust, problem=problem)
 
-    def find(self, word: str, here: Path | None = None) -> Found:
+    def find(self, word: str, here: Path | None = None) -> FoundPlaybook:
         """The playbook that somebody means, seen from a folder."""
         return self.places.find(word, here or self.root)
 
@@ -119,31 +119,30 @@ class Library:
         given = self._given.get(identity.playbook)
         return given or self._load(self._of_run(identity), self.consent if ask else nobody)
 
-    def _of_run(self, identity: Identity) -> Found:
-        source: Mapping[str, Any] = identity.source or {"origin": None}
-        if source["origin"] is None:  # it began when nobody noted it
-            return self.find(identity.playbook)
-        if source["origin"] == Origin.PATH:
-            path = str(source["place"]).removesuffix(f":{identity.playbook}")
-            return self.places.at(self.root / path, "" if path == source["place"] else identity.playbook)
-        named = (source["origin"], identity.playbook)
-        found = next((one for one in self.places if (one.origin, one.name) == named), None)
-        if found is None:
-            raise ConfigInvalid(
-                f"the playbook {identity.playbook} of run {identity.run_id} is not here any more",
-                expected=f"{source['origin']} {source['place']}",
-                remedy="Put it back where it was when the run began.",
-            )
-        return found
+    def _of_run(self, identity: Identity) -> FoundPlaybook:
+        match identity.source:
+            case {"origin": Origin.PATH, "place": str(place)}:
+                path = place.removesuffix(f":{identity.playbook}")
+                return self.places.at(self.root / path, "" if path == place else identity.playbook)
+            case {"origin": str(origin), "place": str(place)}:
+                for found in self.places:
+                    if (found.origin, found.name) == (origin, identity.playbook):
+                        return found
+                raise ConfigInvalid(
+                    f"the playbook {identity.playbook} of run {identity.run_id} is not here any more",
+                    expected=f"{origin} {place}",
+                    remedy="Put it back where it was when the run began.",
+                )
+        return self.find(identity.playbook)  # the run began when nobody noted it
 
-    def _load(self, found: Found, consent: Consent) -> Playbook:
+    def _load(self, found: FoundPlaybook, consent: Consent) -> Playbook:
         slot = (found.origin, found.place, found.only)
         if slot not in self._loaded:
             made = self._of_package(found) if found.path is None else self._of_workspace(found, found.path, consent)
             self._loaded[slot] = made
         return self._loaded[slot]
 
-    def _of_workspace(self, found: Found, path: Path, consent: Consent) -> Playbook:
+    def _of_workspace(self, found: FoundPlaybook, path: Path, consent: Consent) -> Playbook:
         bundle = read(path)
         self.trust.require(found.name, bundle, consent)
         where = f"{found.place}/{bundle.main}" if bundle.is_folder else found.place
@@ -157,10 +156,10 @@ class Library:
             for other in playbook.all_called
             for path, digest in (other.source.files.items() if other.source else ())
         }
-        source = Source(found.origin, place, {**bundle.digests, **called})
+        source = Provenance(found.origin, place, {**bundle.digests, **called})
         return self._named(replace(playbook, source=source), found, where)
 
-    def _of_package(self, found: Found) -> Playbook:
+    def _of_package(self, found: FoundPlaybook) -> Playbook:
         if found.entry is None:
             playbook = playbooks.load(found.name)
         else:
@@ -178,9 +177,9 @@ class Library:
                     found=type(playbook).__name__,
                 )
             playbook = self._named(loading.checked(playbook, found.place), found, f"{found.place}: {found.entry.value}")
-        return replace(playbook, source=Source(found.origin, found.place, digests(playbook)))
+        return replace(playbook, source=Provenance(found.origin, found.place, digests(playbook)))
 
-    def _named(self, playbook: Playbook, found: Found, where: str) -> Playbook:
+    def _named(self, playbook: Playbook, found: FoundPlaybook, where: str) -> Playbook:
         if found.origin is not Origin.PATH and playbook.name != found.name:
             raise ConfigInvalid(
                 f"what is found as {found.name} calls itself {playbook.name}",

@@ -42,7 +42,7 @@ class Origin(StrEnum):
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundPlaybook:
     """A playbook that is there; nothing of it was executed."""
 
     name: str
@@ -64,13 +64,13 @@ def is_path(word: str) -> bool:
     return _PATH.fullmatch(word) is not None
 
 
-class Places:
+class Whereabouts:
     """Everywhere a playbook of this workspace can be."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def find(self, word: str, here: Path) -> Found:
+    def find(self, word: str, here: Path) -> FoundPlaybook:
         """The playbook that somebody means, seen from a folder; `ConfigInvalid` names those there are."""
         if is_path(word):
             return self.named(word, here)
@@ -86,13 +86,13 @@ class Places:
             )
         return found
 
-    def named(self, word: str, here: Path) -> Found:
+    def named(self, word: str, here: Path) -> FoundPlaybook:
         """The playbook at a path, as somebody typed it."""
         parts = _PATH.fullmatch(word)
         assert parts is not None
         return self.at(here / Path(parts["path"]).expanduser(), parts["only"] or "", word)
 
-    def at(self, path: Path, only: str = "", word: str = "") -> Found:
+    def at(self, path: Path, only: str = "", word: str = "") -> FoundPlaybook:
         """The playbook at a path: a file, or a folder with a process."""
         path = path.resolve()
         if path.name in PROCESSES:
@@ -101,19 +101,19 @@ class Places:
             shown = relative(self.root, path)
         except PathRefused:
             shown = str(path)
-        return Found(word or shown, Origin.PATH, shown, path, only)
+        return FoundPlaybook(word or shown, Origin.PATH, shown, path, only)
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[FoundPlaybook]:
         """Every playbook there is by a name, in the order in which they count; namesakes too."""
         yield from self.of_workspace
         yield from self.installed
         yield from map(self._shipped, playbooks.NAMES)
 
-    def _shipped(self, name: str) -> Found:
-        return Found(name, Origin.SHIPPED, name)
+    def _shipped(self, name: str) -> FoundPlaybook:
+        return FoundPlaybook(name, Origin.SHIPPED, name)
 
     @cached_property
-    def of_workspace(self) -> tuple[Found, ...]:
+    def of_workspace(self) -> tuple[FoundPlaybook, ...]:
         """Those of `.interlock/playbooks/`; a folder before a file of its name."""
         try:
             entries = sorted(os.scandir(self.root / FOLDER), key=lambda entry: (not entry.is_dir(), entry.name))
@@ -129,21 +129,23 @@ class Places:
                     found.append((entry.name, entry.path))
             elif dot and name and ending in ("py", "yaml"):
                 found.append((name, entry.path))
-        return tuple(Found(name, Origin.WORKSPACE, f"{FOLDER}/{Path(path).name}", Path(path)) for name, path in found)
+        return tuple(
+            FoundPlaybook(name, Origin.WORKSPACE, f"{FOLDER}/{Path(path).name}", Path(path)) for name, path in found
+        )
 
     @cached_property
-    def installed(self) -> tuple[Found, ...]:
+    def installed(self) -> tuple[FoundPlaybook, ...]:
         """Those that packages offer. A folder that is merely where somebody stands has installed nothing."""
         from importlib.metadata import distributions
 
         here = {self.root, Path.cwd()}
         paths = [path for path in sys.path if path and Path(path).resolve() not in here]
-        found: dict[str, Found] = {}
+        found: dict[str, FoundPlaybook] = {}
         for distribution in distributions(path=paths):
             if GROUP not in (distribution.read_text("entry_points.txt") or ""):
                 continue  # most have none, and the parser of those that have some is slow
             for entry in distribution.entry_points:
                 if entry.group == GROUP:
                     place = f"{distribution.metadata['Name']} {distribution.version}"
-                    found.setdefault(entry.name, Found(entry.name, Origin.INSTALLED, place, entry=entry))
+                    found.setdefault(entry.name, FoundPlaybook(entry.name, Origin.INSTALLED, place, entry=entry))
         return tuple(found[name] for name in sorted(found))

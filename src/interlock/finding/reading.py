@@ -33,7 +33,7 @@ class Asks:
 
 
 @dataclass(frozen=True)
-class Told:
+class About:
     """What is known of a playbook that was not loaded."""
 
     name: str
@@ -42,9 +42,12 @@ class Told:
     """None: that cannot be seen from the text."""
 
 
-def told(bundle: Bundle, where: str) -> list[Told]:
+def told(bundle: Bundle, where: str) -> list[About]:
     """The playbooks of a bundle, as their text tells them; `ConfigInvalid` for a text that is none."""
-    return _of_yaml(bundle, where) if bundle.is_yaml else list(_of_python(bundle, where))
+    try:
+        return _of_yaml(bundle, where) if bundle.is_yaml else list(_of_python(bundle, where))
+    except RecursionError:
+        raise ConfigInvalid("the playbook is nested too deeply to be read", where=where) from None
 
 
 def parsed(bundle: Bundle, where: str) -> ast.Module:
@@ -63,12 +66,12 @@ def parsed(bundle: Bundle, where: str) -> ast.Module:
         ) from None
 
 
-def _of_yaml(bundle: Bundle, where: str) -> list[Told]:
+def _of_yaml(bundle: Bundle, where: str) -> list[About]:
     flow = flow_of(bundle, where)
     inputs = tuple(
         Asks(one.name, " | ".join(one.one_of) or one.type, one.default is None, one.help) for one in flow.inputs
     )
-    return [Told(flow.name, flow.summary, inputs)]
+    return [About(flow.name, flow.summary, inputs)]
 
 
 def flow_of(bundle: Bundle, where: str) -> Flow:
@@ -78,7 +81,7 @@ def flow_of(bundle: Bundle, where: str) -> Flow:
     return flows.read(bundle.files[bundle.main], where)
 
 
-def _of_python(bundle: Bundle, where: str) -> Iterator[Told]:
+def _of_python(bundle: Bundle, where: str) -> Iterator[About]:
     tree = parsed(bundle, where)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     for node in (one for one in ast.walk(tree) if isinstance(one, ast.AsyncFunctionDef)):
@@ -92,7 +95,7 @@ def _of_python(bundle: Bundle, where: str) -> Iterator[Told]:
                     purpose = (ast.get_docstring(node) or "").partition("\n")[0]
                     named = [one.value.id for one in known if one.arg == "inputs" and isinstance(one.value, ast.Name)]
                     inputs = classes.get(named[0]) if named else None
-                    yield Told(name, purpose, tuple(_fields(inputs)) if inputs is not None else None)
+                    yield About(name, purpose, tuple(_fields(inputs)) if inputs is not None else None)
 
 
 def _fields(node: ast.ClassDef) -> Iterator[Asks]:

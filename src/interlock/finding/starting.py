@@ -13,14 +13,14 @@ from interlock.engine.folder import HOME, prepare_home
 from interlock.errors import ConfigInvalid
 from interlock.finding.bundle import read
 from interlock.finding.places import FOLDER
-from interlock.finding.trust import Trust
+from interlock.finding.trust import TrustRecords
 
 NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 STAND_IN: Final = "sample"
 """The name in the files that are copied."""
 
 
-def start(root: Path, name: str, *, yaml: bool, trust: Trust) -> list[str]:
+def start(root: Path, name: str, *, yaml: bool, trust: TrustRecords) -> list[str]:
     """Write a playbook of this name, and trust it: its author has called for it, and nobody else has touched it yet.
 
     Any later change is asked about, the author's too: a file does not say who changed it.  The paths written.

@@ -63,7 +63,7 @@ def nobody(_request: Request) -> bool:
 
 
 @dataclass(frozen=True)
-class Trust:
+class TrustRecords:
     """What one user trusts in one workspace."""
 
     root: Path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -92,7 +92,7 @@ def contract(step: AgentStep, agent: Agent, values: Mapping[str, Any]) -> Contra
     return Contract(
         tuple(_artifact(product, values, runs=runs) for product in step.produces),
         SEVERITY if agent.says == "severity" else VERDICT,
-        claim=partial(_claim, agent) if agent.judges else None,
+        claim=_claims(agent),
         must_change=bool(agent.writes) and not step.produces,
     )
 
@@ -107,13 +107,20 @@ def _artifact(product: Product, values: Mapping[str, Any], *, runs: bool) -> Art
     return Artifact(texts.fill(product.path, values), required=not product.optional, structure=structure)
 
 
-def _claim(agent: Agent, data: Mapping[str, Any], documents: Mapping[str, str]) -> Claim:
+def _claims(agent: Agent) -> Callable[[Mapping[str, Any], Mapping[str, str]], Claim] | None:
+    if not agent.judges:
+        return None
+    return partial(reported, severity=agent.says == "severity", shows=agent.judges == "running")
+
+
+def reported(
+    data: Mapping[str, Any], documents: Mapping[str, str], *, severity: bool = False, shows: bool = False
+) -> Claim:
     """What a judge says that is content, with the commands that it reports in its answer and its documents."""
     message = str(data.get(SAID, ""))
     said = "\n".join((message, *documents.values()))
-    passes = agent.says == "verdict" or bool(_NOTHING_FOUND.search(message))
-    evidence = Evidence(checks=checks_in_text(said), nothing_to_run=nothing_to_run(said))
-    return Claim(passes, evidence, shows=agent.judges == "running")
+    passes = bool(_NOTHING_FOUND.search(message)) if severity else True
+    return Claim(passes, Evidence(checks=checks_in_text(said), nothing_to_run=nothing_to_run(said)), shows)
 
 
 def outcome(report: Report, agent: Agent) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from interlock.flows import outcomes, texts
 from interlock.flows.reading import Problems
 from interlock.flows.tree import (
+    Agent,
     AgentStep,
     AskStep,
     CallStep,
@@ -22,7 +23,6 @@ from interlock.flows.tree import (
     End,
     Flow,
     Goes,
-    Move,
     Place,
     Repeat,
     Row,
@@ -30,6 +30,7 @@ from interlock.flows.tree import (
     Step,
     Text,
     Together,
+    Way,
     walk,
 )
 
@@ -38,6 +39,7 @@ Known = Mapping[str, tuple[str, ...]]
 FINDINGS, TURN, MEMBER = "findings", "turn", "member"
 MOST_COMBINATIONS = 20_000
 LISTED = 12
+NOBODY = Agent("")
 
 
 @dataclass
@@ -148,6 +150,12 @@ class _Walk:
     def _work(self, step: AgentStep, known: Known, more: Mapping[str, str] | None = None) -> None:
         if step.agent and step.agent not in self.agents:
             self.problems.unknown(step.at, "the agent", step.agent, self.agents)
+        elif self.agents.get(step.agent, NOBODY).judges == "running" and not step.produces:
+            self.problems.add(
+                step.at,
+                f"{step.agent!r} judges by running, and writes down nothing",
+                expected="produces: the document in which it shows what it ran",
+            )
         self.called.add(step.agent)
         for text in (step.task, *step.reads, *(product.path for product in step.produces)):
             self._text(text, known, more)
@@ -204,25 +212,25 @@ class _Walk:
             )
         return _joined(ways) if ways else None
 
-    def _go(self, move: Move, known: Known) -> bool:
+    def _go(self, way: Way, known: Known) -> bool:
         """Whether it goes on from here; where it goes elsewhere, what is known comes along."""
-        match move.goes:
+        match way.goes:
             case Goes.ON:
                 return True
             case Goes.END:
-                if move.ending in self.arrivals:
-                    self.arrivals[move.ending].append(known)
+                if way.ending in self.arrivals:
+                    self.arrivals[way.ending].append(known)
                 else:
-                    self.problems.unknown(move.at, "the ending", move.ending, self.endings)
+                    self.problems.unknown(way.at, "the ending", way.ending, self.endings)
                     self.lost = True
             case Goes.NOWHERE:
                 self.lost = True
             case Goes.AGAIN | Goes.LEAVE:
                 if self.around:
-                    (self.around[-1].again if move.goes is Goes.AGAIN else self.around[-1].left).append(known)
+                    (self.around[-1].again if way.goes is Goes.AGAIN else self.around[-1].left).append(known)
                 else:
                     self.problems.add(
-                        move.at, f"`{move.words}` stands outside of every repeat", expected="go on, or end NAME"
+                        way.at, f"`{way.words}` stands outside of every repeat", expected="go on, or end NAME"
                     )
                     self.lost = True
         return False

@@ -8,8 +8,8 @@ from dataclasses import field, make_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from interlock.engine import Ending, Option, Playbook, Run
-from interlock.flows import texts
+from interlock.engine import AfterComplete, Ending, Option, Playbook, Run
+from interlock.flows import handover, texts
 from interlock.flows.checking import MEMBER, TURN
 from interlock.flows.performing import Performance
 from interlock.flows.reading import Problems
@@ -43,13 +43,15 @@ def compiled(
 
     play.__doc__ = flow.summary
     roles = [agent.role or agent.name for agent in flow.agents]
+    inputs_class = _inputs_class(flow)
     return Playbook(
         name=flow.name,
         function=play,
-        inputs=_inputs_class(flow),
+        inputs=inputs_class,
+        samples=lambda _asking: (inputs_class(**samples(flow)),),
         key=lambda inputs: texts.fill(flow.key, _values(flow, inputs)),
         summary=flow.summary,
-        first=" ".join(f'"{one.help}"' for one in flow.inputs if one.argument),
+        first=_first(flow),
         steps=_titles(flow),
         agents=tuple(dict.fromkeys(roles)),
         calls=tuple(called.values()),
@@ -57,6 +59,7 @@ def compiled(
         caps={step.name: step.at_most for step in walk(flow.steps) if isinstance(step, Repeat)},
         needs_roles=frozenset(agent.role or agent.name for agent in flow.agents if not agent.instructions),
         runners={agent.role or agent.name: agent.runner for agent in flow.agents if agent.runner},
+        after_complete=AfterComplete.ALWAYS_NEW,
         home=home,
     )
 
@@ -90,6 +93,22 @@ def _annotated(one: Input) -> Any:
     return Annotated[kind, option]
 
 
+def samples(flow: Flow) -> dict[str, Any]:
+    """Something that could be given for each input."""
+    return {texts.word(one.name): texts.sample(one) for one in flow.inputs}
+
+
+def _first(flow: Flow) -> str:
+    """Arguments to try it with: what must be said."""
+    needed = [one for one in flow.inputs if one.default is None]
+    words = [f'"{one.name.upper()}"' if one.argument else f"--{_option(one)} {one.name.upper()}" for one in needed]
+    return " ".join(sorted(words))
+
+
+def _option(one: Input) -> str:
+    return one.name.replace("_", "-")
+
+
 def _default(one: Input) -> dict[str, Any]:
     return {} if one.default is None else {"default": one.default}
 
@@ -102,14 +121,9 @@ def _values(flow: Flow, inputs: Any) -> dict[str, Any]:
 
 
 def _titles(flow: Flow) -> dict[str, str]:
-    """The parts of its keys that are its steps; each turn of a repeat is a part of its own."""
-    titles: dict[str, str] = {}
-    for step in walk(flow.steps):
-        if isinstance(step, Repeat):
-            titles |= dict.fromkeys((f"{step.name}-{turn}" for turn in range(1, step.at_most + 1)), step.name)
-        elif not isinstance(step, Decide | End | AskStep):
-            titles[step.name] = step.name
-    return titles
+    """The parts of its keys that are its steps."""
+    shown = (step for step in walk(flow.steps) if not isinstance(step, Repeat | Decide | End | AskStep))
+    return {step.name: step.name for step in shown}
 
 
 def _documents(flow: Flow, inputs: Any) -> tuple[str, ...]:
@@ -140,21 +154,8 @@ def _called(flow: Flow, find: Find | None) -> dict[str, Playbook]:
                 problems.add(step.at, f"playbook {step.playbook!r} cannot be found from here", expected="its folder")
             else:
                 found[step.playbook] = find(step.playbook)
-                _check_call(step, found[step.playbook], problems)
+                handover.check(step, found[step.playbook], problems)
     finally:
         _being_compiled.reset(token)
     problems.raise_all()
     return found
-
-
-def _check_call(step: CallStep, other: Playbook, problems: Problems) -> None:
-    from interlock.engine.asking import questions
-
-    known = {question.field: question for question in questions(other.inputs)}
-    for name in step.inputs:
-        if texts.word(name) not in known:
-            problems.unknown(step.at, f"the input of {other.name}", name, known)
-    given = {texts.word(name) for name in step.inputs}
-    for name, question in known.items():
-        if question.required and name not in given:
-            problems.add(step.at, f"{other.name} needs the input {name!r}", expected=f"with: {{{name}: ...}}")

@@ -27,8 +27,7 @@ from interlock.engine import (
     Stop,
     Table,
 )
-from interlock.errors import ConfigInvalid
-from interlock.flows import calls, outcomes, texts
+from interlock.flows import calls, handover, outcomes, texts
 from interlock.flows.checking import FINDINGS, MEMBER, TURN, row_for
 from interlock.flows.tree import (
     Agent,
@@ -39,17 +38,17 @@ from interlock.flows.tree import (
     End,
     Flow,
     Goes,
-    Move,
     Repeat,
     RunStep,
     Step,
     Together,
+    Way,
     walk,
 )
 
 TAIL = 6000
 """Characters at the end of an output that are handed on."""
-ON = Move(Goes.ON)
+ON = Way(Goes.ON)
 
 
 class _Rows(Table[str]):
@@ -97,17 +96,17 @@ class Performance:
         for step in walk(self.flow.steps):
             if isinstance(step, RunStep) and step.must_pass:
                 await self._begin_checks(step)
-        move = await self.steps(self.flow.steps)
-        return await self._end(next(s for s in walk(self.flow.steps) if isinstance(s, End) and s.name == move.ending))
+        way = await self.steps(self.flow.steps)
+        return await self._end(next(s for s in walk(self.flow.steps) if isinstance(s, End) and s.name == way.ending))
 
-    async def steps(self, steps: Sequence[Step]) -> Move:
+    async def steps(self, steps: Sequence[Step]) -> Way:
         """Where these steps lead."""
         for step in steps:
-            if (move := await self._step(step)).goes is not Goes.ON:
-                return move
+            if (way := await self._step(step)).goes is not Goes.ON:
+                return way
         return ON
 
-    async def _step(self, step: Step) -> Move:
+    async def _step(self, step: Step) -> Way:
         self.comes_to(step.name)
         match step:
             case AgentStep():
@@ -135,7 +134,7 @@ class Performance:
             case Repeat():
                 return await self._repeat(step)
             case End():
-                return Move(Goes.END, step.name)
+                return Way(Goes.END, step.name)
         return ON
 
     # -- texts and what is quoted
@@ -151,7 +150,9 @@ class Performance:
             parts += (self.found or self.before) if name == FINDINGS else self.said.get(name, ())
         return tuple(dict.fromkeys(parts))
 
-    def _settle(self, step: Step, word: str, said: Sequence[Quoted], because: tuple[str, ...] = ()) -> None:
+    def _settle(
+        self, step: Step, word: str, said: Sequence[Quoted], *, why: str = "", because: tuple[str, ...] = ()
+    ) -> None:
         """A step is over: its outcome is known to texts and tables; what nobody asks about has to have gone well."""
         self.outcomes[step.name] = word
         self.said[step.name] = tuple(said)
@@ -159,7 +160,7 @@ class Performance:
         if word != words[0] and not isinstance(step, AskStep):
             self.found += said or (Quoted(f"{step.name}: {word}", "Nothing was said."),)
         if step.name not in self.asked and word not in outcomes.going_on(step, words):
-            reason = f"{step.name}: {word}" + (f", {first}" if (first := _first_line(said)) else "")
+            reason = ", ".join(filter(None, (f"{step.name}: {word}", why or _first_line(said))))
             stopped = isinstance(step, AskStep)
             raise Stop(Ending.stopped(reason) if stopped else Ending.failed(reason, because=because))
 
@@ -182,8 +183,9 @@ class Performance:
 
     def _report(self, step: AgentStep, report: Report) -> None:
         word = calls.outcome(report, self.agents[step.agent])
-        said = calls.words(report) or str(report.reason or "")
-        self._settle(step, word, (Quoted(f"{step.name}: {word}", said),), (report.key,))
+        why = "; ".join(report.complaints) or report.detail or str(report.reason or "")
+        said = Quoted(f"{step.name}: {word}", calls.words(report) or why)
+        self._settle(step, word, (said,), why=why, because=(report.key,))
 
     def _together(self, step: Together, reports: Mapping[str, Report]) -> None:
         for member in step.members:
@@ -207,7 +209,7 @@ class Performance:
         self.checks[step.name] = Checks(
             self.run, (NamedCommand(step.name, command, self.flow.name, timeout_s=step.time_limit),)
         )
-        with self.run.step(step.name):
+        with self.run.step("before"):
             await self.checks[step.name].start()
 
     async def _prove(self, step: RunStep) -> None:
@@ -230,14 +232,14 @@ class Performance:
     async def _call(self, step: CallStep) -> None:
         other = self.called[step.playbook]
         given = {texts.word(name): texts.fill(text, self.values) for name, text in step.inputs.items()}
-        ending = await self.run.call(other, other.inputs(**_as_asked(other, given)))
+        ending = await self.run.call(other, handover.inputs(other, given))
         output = ending.output if isinstance(ending.output, str) else ending.output.decode("utf-8", "replace")
         said = "\n".join(filter(None, (ending.reason, output)))
         self._settle(step, ending.status.value, (Quoted(f"{step.name}: {ending.status}", said),))
 
     # -- where it goes
 
-    def _decide(self, step: Decide) -> Move:
+    def _decide(self, step: Decide) -> Way:
         named = {column: self._column(step, column) for column in step.columns}
         words = self.run.decide(_Rows(step), *named.values(), named=named)
         return next(row.then for row in step.rows if row.then.words == words)
@@ -249,20 +251,20 @@ class Performance:
         last, self.last[step.name] = self.last.get(step.name), list(self.found)
         return "stuck" if turn > 1 and last == self.found else "moving"
 
-    async def _repeat(self, step: Repeat) -> Move:
+    async def _repeat(self, step: Repeat) -> Way:
         for inner in walk(step.steps):
             self.last.pop(inner.name, None)
         self.outcomes[step.name] = "used up"
         async for turn in self.run.loop(step.name):
             self.before, self.found = self.found, []
             self.turns.append((step.name, turn))
-            move = await self.steps(step.steps)
+            way = await self.steps(step.steps)
             self.turns.pop()
-            if move.goes is Goes.LEAVE:
+            if way.goes is Goes.LEAVE:
                 self.outcomes[step.name] = "left"
                 return ON
-            if move.goes is Goes.END:
-                return move
+            if way.goes is Goes.END:
+                return way
         return step.when_used_up
 
     async def _end(self, step: End) -> Ending:
@@ -281,25 +283,6 @@ class Performance:
             if red:
                 return Ending.failed(f"{name} must pass, and does not: {red[0]}", output)
         return Ending.complete(output, said)
-
-
-def _as_asked(other: Playbook, given: Mapping[str, str]) -> dict[str, Any]:
-    """Texts as the types that another playbook asks for."""
-    from interlock.engine.asking import questions
-
-    made: dict[str, Any] = {}
-    for question in questions(other.inputs):
-        if (text := given.get(question.field)) is None:
-            continue
-        if question.many:
-            made[question.field] = tuple(text.splitlines())
-        elif question.kind is bool:
-            made[question.field] = text.lower() in ("true", "yes")
-        elif question.kind is int and not text.lstrip("-").isdigit():
-            raise ConfigInvalid(f"{other.name} wants a number for {question.field}", expected="a number", found=text)
-        else:
-            made[question.field] = question.kind(text)
-    return made
 
 
 def _output(result: CommandResult) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from interlock.engine import AgentRequest, Options, Status
 from interlock.flows import texts
 from interlock.flows.calls import SEVERITY
-from interlock.flows.compiling import Find, compiled
+from interlock.flows.compiling import Find, compiled, samples
 from interlock.flows.tree import AgentStep, CallStep, Flow, Repeat, RunStep, Step, Together, walk
 from interlock.testing import (
     ALWAYS,
@@ -43,7 +43,7 @@ def rehearsal(flow: Flow, call: Find | None = None) -> Rehearsal:
     steps = {step.name for step in walk(flow.steps)}
     reached: set[str] = set()
     playbook = compiled(flow, find=call, comes_to=reached.add)
-    inputs = playbook.inputs(**{texts.word(one.name): texts.sample(one) for one in flow.inputs})
+    inputs = playbook.inputs(**samples(flow))
 
     def make(agent: Agent, options: Options) -> Simulation:
         return Simulation(playbook, inputs, SimulatedWorld({}, agent), options=options)
@@ -113,11 +113,9 @@ def invariants(flow: Flow, must: Mapping[str, str]) -> tuple[Invariant, ...]:
     caps = {step.name: step.at_most for step in walk(flow.steps) if isinstance(step, Repeat)}
 
     def within_caps(played: Played) -> str | None:
-        turns = (line.data for line in played.simulation.lines if line.event == "loop")
-        over = [
-            f"{said['loop']} {said['turn']}" for said in turns if said["turn"] > caps.get(said["loop"], said["turn"])
-        ]
-        return f"turn {over[0]} is beyond the cap" if over else None
+        turns = ((line.data["loop"], line.data["turn"]) for line in played.simulation.lines if line.event == "loop")
+        over = [f"turn {turn} of {name}" for name, turn in turns if turn > caps.get(name, turn)]
+        return over[0] if over else None
 
     def complete_is_proven(played: Played) -> str | None:
         if played.finished.status is not Status.COMPLETE:

@@ -21,12 +21,8 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from jinja2.nodes import Node
 
-FILTERS = ("indent", "join", "length", "lower", "trim", "upper")
-_ALLOWED = (
-    *("Template", "Output", "TemplateData", "Name", "Const", "If", "For", "CondExpr", "Compare", "Operand"),
-    *("And", "Or", "Not", "Filter", "Keyword"),
-)
-
+FILTERS = ("join", "lower", "trim", "upper")
+EXPECTED = "names that are filled in; `if`, and `for` over a list; the filters " + ", ".join(FILTERS)
 _NAME = re.compile(r"\{\{ ?(\w+) ?\}\}")
 
 
@@ -39,7 +35,7 @@ def check(text: Text, values: Mapping[str, Any], problems: Problems) -> None:
     """Note what a text asks for in vain, or must not do.
 
     Args:
-        values: what is known where it stands, each with a sample: it is filled in once with them.
+        values: what is known where it stands, each with a sample.
     """
     names = _NAME.findall(text.source)
     if "{" not in _NAME.sub("", text.source) and values.keys() >= set(names):
@@ -54,40 +50,77 @@ def check(text: Text, values: Mapping[str, Any], problems: Problems) -> None:
             _within(text, line), f"the text cannot be filled in: {error.message}", expected="text with {{ names }}"
         )
         return
-    for node, own in _nodes(tree, frozenset()):
-        kind, at = type(node).__name__, _within(text, node.lineno)
-        if kind == "Filter" and node.name not in FILTERS:  # type: ignore[attr-defined]
-            problems.unknown(at, "in a text the filter", node.name, FILTERS)  # type: ignore[attr-defined]
-        elif kind == "Name" and node.ctx == "load" and node.name not in {*values, *own}:  # type: ignore[attr-defined]
-            problems.unknown(at, "the name", node.name, sorted(values))  # type: ignore[attr-defined]
-        elif kind not in _ALLOWED:
-            problems.add(
-                at,
-                f"a text has {_spoken(kind)}",
-                expected="names that are filled in, `if`, `for` and the filters " + ", ".join(FILTERS),
-                remedy="Where it goes from here is decided by tables.",
-            )
-            return
-    try:
-        fill(text, values)
-    except ConfigInvalid as error:
-        problems.add(text.at, error.what, expected=error.expected)
+    for node, own in _nodes(tree):
+        _look(node, {**values, **own}, _within(text, node.lineno or 1), problems)
 
 
-def _nodes(node: Node, own: frozenset[str]) -> Iterator[tuple[Node, frozenset[str]]]:
+def _nodes(tree: Node) -> Iterator[tuple[Node, Mapping[str, str]]]:
     """Every node, with the names that `for` gives around it."""
-    todo = [(node, own)]
+    todo: list[tuple[Node, Mapping[str, str]]] = [(tree, {})]
     while todo:
-        one, names = todo.pop()
-        yield one, names
-        inner = names
-        if type(one).__name__ == "For":
-            targets = [one.target] if hasattr(one, "target") else []
-            inner = names | {target.name for target in targets if hasattr(target, "name")} | {"loop"}
-        todo += [(child, inner) for child in one.iter_child_nodes()]
+        node, own = todo.pop()
+        yield node, own
+        if hasattr(node, "target"):
+            own = {**own, getattr(node.target, "name", ""): "text"}
+        todo += [(child, own) for child in node.iter_child_nodes()]
 
 
-def _spoken(kind: str) -> str:
+def _look(node: Node, values: Mapping[str, Any], at: Place, problems: Problems) -> None:
+    """Note what a part of a text must not do. What is let pass cannot fail, whatever the values are."""
+    from jinja2 import nodes
+
+    match node:
+        case nodes.Name(name=name, ctx="load") if name not in values:
+            problems.unknown(at, "the name", name, sorted(values))
+        case nodes.Filter(name=name) if name not in FILTERS:
+            problems.unknown(at, "in a text the filter", name, FILTERS)
+        case nodes.Filter(name="join", node=joined) if not _is_list(joined, values):
+            problems.add(at, "what is joined is no list", expected="the name of an input of type list")
+        case nodes.Filter(args=args, kwargs=more) if more or not all(_is_text(one) for one in args):
+            problems.add(at, "a filter is given something else than a text", expected='join(", "), say')
+        case nodes.For(iter=whole) if not _is_list(whole, values):
+            problems.add(at, "`for` goes through what is no list", expected="the name of an input of type list")
+        case nodes.Compare(expr=first, ops=ops) if not all(_can_be(op, first, values) for op in ops):
+            problems.add(at, "these cannot be compared", expected="== or !=; < and > for numbers such as turn")
+        case (
+            nodes.Template()
+            | nodes.Output()
+            | nodes.TemplateData()
+            | nodes.Name()
+            | nodes.Const()
+            | nodes.If()
+            | nodes.For()
+            | nodes.CondExpr()
+            | nodes.Compare()
+            | nodes.Operand()
+            | nodes.And()
+            | nodes.Or()
+            | nodes.Not()
+            | nodes.Filter()
+        ):
+            pass
+        case _:
+            problems.add(at, f"a text has {_spoken(node)}", expected=EXPECTED, remedy="Tables decide where it goes.")
+
+
+def _is_list(node: Node | None, values: Mapping[str, Any]) -> bool:
+    return isinstance(values.get(getattr(node, "name", "")), list)
+
+
+def _is_text(node: Node) -> bool:
+    return isinstance(getattr(node, "value", None), str)
+
+
+def _can_be(op: Any, first: Node, values: Mapping[str, Any]) -> bool:
+    def number(node: Node) -> bool:
+        value = node.value if hasattr(node, "value") else values.get(getattr(node, "name", ""))
+        return isinstance(value, int)
+
+    return op.op in ("eq", "ne") or (op.op in ("gt", "gteq", "lt", "lteq") and number(first) and number(op.expr))
+
+
+def _spoken(node: Node) -> str:
+    kind = type(node).__name__
     known = {"Call": "a call", "Getattr": "a look into a value (a dot)", "Getitem": "a look into a value ([...])"}
     return known.get(kind, f"something that is no filling in ({kind.lower()})")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from interlock.engine.definition import Playbook
     from interlock.settings import Settings, Table
 
-_SHIPPED = ("feature", "harness", "roadmap", "router", "ticket")
+_SHIPPED = ("adopt", "feature", "harness", "roadmap", "router", "task", "ticket")
 NAMES: tuple[str, ...] = _SHIPPED
 """Those that can be asked for."""
 
@@ -34,7 +35,8 @@ def settings_model(own: Mapping[str, type[Table] | None] = MappingProxyType({}))
     """
     from interlock.settings import with_tables  # pydantic: not for those who only ask for names
 
-    homes = {name: import_module(f"{__name__}.{name}.settings") for name in _SHIPPED}
+    rooms = {name: f"{__name__}.{name}.settings" for name in _SHIPPED}
+    homes = {name: import_module(room) for name, room in rooms.items() if find_spec(room) is not None}
     shipped = {name: getattr(home, f"{name.capitalize()}Settings") for name, home in homes.items()}
     return with_tables({**shipped, **own})
 

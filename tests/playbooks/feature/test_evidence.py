@@ -163,7 +163,7 @@ def test_a_task_that_changed_nothing_is_not_done(bench: Bench, agent: str) -> No
 
 @pytest.mark.req("EV-10")
 def test_what_an_agent_does_to_git_is_reported_and_goes_nowhere(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By event, and in the final lines; the result stands."""
+    """By event, to those who judge it, and in the final lines; the result stands."""
     from interlock.engine.simulation import MemoryLayer
 
     found = MemoryLayer.found
@@ -177,6 +177,7 @@ def test_what_an_agent_does_to_git_is_reported_and_goes_nowhere(bench: Bench, mo
     assert {one["by"] for one in bench.events("repository.touched")} >= {"v-build", "implementer-T01"}
     told = "- to know: v-build used git in its copy, of which nothing reached the repository: commit 1a2b3c on main"
     assert told in str(close.output).splitlines()
+    assert "implementer-T01 used git in its copy" in bench.calls_of("r-quality")[-1].brief
 
 
 # -- what the engine knows itself

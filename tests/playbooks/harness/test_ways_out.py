@@ -166,5 +166,5 @@ def test_checks_and_an_agent_that_uses_git_as_its_own(place: Place) -> None:
     place.agent(f"write(output, good)\nif name == 'build': os.system({commit!r})")
     done = place.cli("run", "harness", TASK, "--check", "test ! -e src/wrong.py")
     assert done.returncode == 0
-    assert "Noticed: build, in its copy of the repository" in done.stdout
+    assert "Noticed: build used git in its copy" in done.stdout
     assert "check: test ! -e src/wrong.py: passes" in place.read(REPORT)

@@ -10,15 +10,15 @@ from interlock.contracts import DOCUMENTATION, is_documentation
 from interlock.engine import Scope
 from interlock.playbooks.ticket.analysis import (
     DOCS,
-    Trust,
+    DocsTrust,
     architecture_relevant,
     docs_state,
     fingerprint,
     impact,
-    listing,
     parallel_tasks,
     search_terms,
 )
+from interlock.workspace import listing_digest
 
 DIGESTS = {path: character * 64 for path, character in zip(DOCS, "abc", strict=True)}
 TREE = "f" * 64
@@ -51,7 +51,7 @@ def test_docs_are_trusted_with_all_evidence_together() -> None:
     state = docs_state(DIGESTS, cache(), TREE)
     assert (state.trusted, state.trust, state.renew, state.to_json()["refresh_required"]) == (
         True,
-        Trust.TRUSTED,
+        DocsTrust.TRUSTED,
         (),
         False,
     )
@@ -61,23 +61,25 @@ def test_docs_are_trusted_with_all_evidence_together() -> None:
 @pytest.mark.parametrize(
     ("digests", "evidence", "trust"),
     [
-        ({**DIGESTS, DOCS[1]: ""}, cache(), Trust.STALE),
-        (DIGESTS, None, Trust.UNKNOWN),
-        (DIGESTS, "text", Trust.UNKNOWN),
-        (DIGESTS, cache(trust_status="stale"), Trust.STALE),
-        (DIGESTS, cache(trust_status="unknown"), Trust.UNKNOWN),
-        (DIGESTS, cache(trust_status="TODO"), Trust.UNKNOWN),
-        (DIGESTS, cache(refresh_required=True), Trust.STALE),
-        (DIGESTS, cache(refresh_required=None), Trust.STALE),
-        (DIGESTS, cache(workspace_fingerprint="..."), Trust.UNKNOWN),
-        (DIGESTS, cache(workspace_fingerprint=""), Trust.UNKNOWN),
-        (DIGESTS, cache(workspace_fingerprint="e" * 64), Trust.STALE),
-        (DIGESTS, cache(documents={"ARCHITECTURE.md": {"sha256": "TODO", "state": "fresh"}}), Trust.UNKNOWN),
-        (DIGESTS, cache(documents=[]), Trust.UNKNOWN),
-        ({**DIGESTS, DOCS[0]: "d" * 64}, cache(), Trust.STALE),
+        ({**DIGESTS, DOCS[1]: ""}, cache(), DocsTrust.STALE),
+        (DIGESTS, None, DocsTrust.UNKNOWN),
+        (DIGESTS, "text", DocsTrust.UNKNOWN),
+        (DIGESTS, cache(trust_status="stale"), DocsTrust.STALE),
+        (DIGESTS, cache(trust_status="unknown"), DocsTrust.UNKNOWN),
+        (DIGESTS, cache(trust_status="TODO"), DocsTrust.UNKNOWN),
+        (DIGESTS, cache(refresh_required=True), DocsTrust.STALE),
+        (DIGESTS, cache(refresh_required=None), DocsTrust.STALE),
+        (DIGESTS, cache(workspace_fingerprint="..."), DocsTrust.UNKNOWN),
+        (DIGESTS, cache(workspace_fingerprint=""), DocsTrust.UNKNOWN),
+        (DIGESTS, cache(workspace_fingerprint="e" * 64), DocsTrust.STALE),
+        (DIGESTS, cache(documents={"ARCHITECTURE.md": {"sha256": "TODO", "state": "fresh"}}), DocsTrust.UNKNOWN),
+        (DIGESTS, cache(documents=[]), DocsTrust.UNKNOWN),
+        ({**DIGESTS, DOCS[0]: "d" * 64}, cache(), DocsTrust.STALE),
     ],
 )
-def test_docs_are_not_trusted_when_any_evidence_lacks(digests: dict[str, str], evidence: object, trust: Trust) -> None:
+def test_docs_are_not_trusted_when_any_evidence_lacks(
+    digests: dict[str, str], evidence: object, trust: DocsTrust
+) -> None:
     """Every one of the conditions alone is enough; placeholders are no evidence."""
     state = docs_state(digests, evidence, TREE)
     assert (state.trusted, state.trust) == (False, trust)
@@ -95,8 +97,8 @@ def test_only_what_is_not_valid_is_renewed() -> None:
 def test_the_fingerprint_does_not_depend_on_order(tracked: list[str], manifests: dict[str, str]) -> None:
     """The same files give the same fingerprint."""
     again = dict(reversed(manifests.items()))
-    same = listing([*reversed(tracked), *DOCS])
-    assert fingerprint(listing(tracked), manifests) == fingerprint(same, again)
+    same = listing_digest(reversed(tracked))
+    assert fingerprint(listing_digest(tracked), manifests) == fingerprint(same, again)
 
 
 @pytest.mark.req("TK-46")

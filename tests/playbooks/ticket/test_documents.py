@@ -12,51 +12,41 @@ from hypothesis import strategies as st
 
 from interlock.documents import YamlDocument, edited_yaml, load_yaml, render_yaml
 from interlock.engine.journal import Line
-from interlock.playbooks.ticket.analysis import DOCS, DocsState, Trust, impact
+from interlock.playbooks.ticket.analysis import DOCS, DocsState, DocsTrust, cache_rule
 from interlock.playbooks.ticket.artifacts import (
+    AUTO_ACCEPT_NOTES,
     PLAN_RULE,
     REVIEW_RULE,
-    auto_accept_report,
-    cache_rule,
+    accepting,
     deferrals,
     graph_rule,
     plan_problem,
-    prompt_problem,
     prompt_rule,
-    render_prompt,
-    review_problem,
 )
 from interlock.playbooks.ticket.documents import (
     branch_name,
     commit_message,
-    docs_message,
     first_progress,
     log_entry,
     read_progress,
     with_ignored,
 )
 from interlock.playbooks.ticket.graph import GraphLimits
-from interlock.playbooks.ticket.request import Mandate, TicketError, WorkKind, tool_mandates
+from interlock.playbooks.ticket.request import TicketError, WorkKind, reading
 from interlock.playbooks.ticket.settings import TicketSettings
 
 NOW = "2026-01-04T12:00:00Z"
-PROGRESS = first_progress(
-    {
-        "jira": "ABC-12",
-        "type": "feature",
-        "slug": "add_login_page",
-        "branch": "feature/ABC-12_add_login_page",
-        "build_command": "make",
-        "test_command": "make test",
-        "max_parallel_tasks": 4,
-        "git_head": "",
-        "baseline": {"tree": None, "known": {}},
-    },
-    DocsState(dict.fromkeys(DOCS, False), Trust.UNKNOWN, DOCS),
-    impact(["a"]),
-    options={"fast_path": True},
-    now=NOW,
-)
+FOUND = {
+    "jira": "ABC-12",
+    "type": "feature",
+    "slug": "add_login_page",
+    "branch": "feature/ABC-12_add_login_page",
+    "build_command": "make",
+    "test_command": "make test",
+    "max_parallel_tasks": 4,
+}
+UNTRUSTED = DocsState(dict.fromkeys(DOCS, False), DocsTrust.UNKNOWN, DOCS)
+PROGRESS = render_yaml(first_progress(FOUND, UNTRUSTED, ["a"], options={"fast_path": True}, head="", now=NOW))
 
 leaf = (
     st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.floats(allow_nan=False, allow_infinity=False)
@@ -189,13 +179,12 @@ REQUEST = "ABC-12 add a page. You MUST use `htmx`."
 
 
 def prompt(**changes: Any) -> str:
-    data = load_yaml(
-        render_prompt(
-            "ABC-12", WorkKind.FEATURE, "add_a_page", tool_mandates(REQUEST), REQUEST, "add a page", ["tests pass"], NOW
-        ),
-        "x",
-    )
-    return render_yaml({name: value for name, value in {**data, **changes}.items() if value != "(gone)"})
+    data = {**reading("ABC-12", REQUEST), "created_at": NOW, **changes}
+    return render_yaml({name: value for name, value in data.items() if value != "(gone)"})
+
+
+def prompt_problem(text: str) -> str | None:
+    return prompt_rule("ABC-12", REQUEST).problem(text)
 
 
 @pytest.mark.req("TK-54")
@@ -206,7 +195,7 @@ def test_a_prompt_has_its_eight_fields() -> None:
         "jira", "type", "slug", "tool_mandates", "original_request", "refined_prompt", "success_criteria", "created_at",
     ]  # fmt: skip
     assert data["tool_mandates"] == [{"text": "MUST use `htmx`", "tool": "htmx", "assigned_agent": "developer"}]
-    assert prompt_problem(prompt(), "ABC-12", REQUEST) is None
+    assert prompt_problem(prompt()) is None
 
 
 @pytest.mark.req("TK-57")
@@ -234,12 +223,12 @@ def test_a_prompt_has_its_eight_fields() -> None:
 )
 def test_a_prompt_that_lacks_something_is_refused(changes: dict[str, Any], problem: str) -> None:
     """Field by field, in the words that the Interpreter is told; mandates must be the user's own words."""
-    assert prompt_problem(prompt(**changes), "ABC-12", REQUEST) == problem
+    assert prompt_problem(prompt(**changes)) == problem
 
 
 def test_questions_may_stand_instead() -> None:
     """An Interpreter that has to ask need not fill in the rest."""
-    assert prompt_problem("questions: [Which page?]\n", "ABC-12", REQUEST) is None
+    assert prompt_problem("questions: [Which page?]\n") is None
 
 
 # -- plan.md
@@ -302,13 +291,13 @@ def test_a_plan_has_one_title() -> None:
 )
 def test_a_review_that_says_too_little_is_refused(text: str, problem: str) -> None:
     """Only ACCEPTED and REJECTED count, a rejection with its issues."""
-    assert review_problem(text) == problem
+    assert REVIEW_RULE.problem(text) == problem
 
 
 @pytest.mark.req("TK-114")
 def test_the_report_of_an_auto_accept() -> None:
     """Its fields and words."""
-    assert load_yaml(auto_accept_report(NOW), "x") == {
+    assert accepting("auto-accept-trivial", NOW, notes=AUTO_ACCEPT_NOTES) == {
         "status": "ACCEPTED",
         "mode": "auto-accept-trivial",
         "build": "PASSED",
@@ -322,7 +311,7 @@ def test_the_report_of_an_auto_accept() -> None:
 def test_every_rule_accepts_its_own_sample() -> None:
     """What the scripted player writes passes."""
     cache = cache_rule("a" * 64, {})
-    for rule in (graph_rule(GraphLimits()), PLAN_RULE, REVIEW_RULE, cache, prompt_rule("ABC-12", "ABC-12 do it", NOW)):
+    for rule in (graph_rule(GraphLimits()), PLAN_RULE, REVIEW_RULE, cache, prompt_rule("ABC-12", "ABC-12 do it")):
         assert rule.problem(rule.sample()) is None
     assert cache.problem(cache.sample().replace("a" * 64, "...")) == f"workspace_fingerprint is not {'a' * 64}"
 
@@ -378,17 +367,10 @@ def test_messages_and_branches_have_the_form_that_the_settings_want() -> None:
     assert message == "[ABC-12] Add {x} (feature, a_b_c)\n\nTasks:\n- T1\n"
     whole = commit_message("{summary}\n\nTicket: {ticket}\n", "ABC-12", WorkKind.FIX, "a_b_c", "Mend it", ["T1"])
     assert whole == "Mend it\n\nTicket: ABC-12\n"
-    docs = docs_message(TicketSettings().commit_message, "ABC-12", "a_b_c")
+    docs = commit_message(TicketSettings().commit_message, "ABC-12", None, "a_b_c", "refresh documentation")
     assert docs == "docs(ABC-12): refresh documentation\n"
     assert branch_name("{ticket}-{kind}", "ABC-12", WorkKind.FEATURE, "a_b_c") == "ABC-12-feat"
     with pytest.raises(ValueError, match="can stand in braces"):
         TicketSettings(branch="{user}/{ticket}")
     with pytest.raises(ValueError, match="can stand in braces"):
         TicketSettings(commit_message="{summary")
-
-
-def test_a_mandate_is_plain_data() -> None:
-    """As it stands in prompt.yaml."""
-    (found,) = tool_mandates("use `x` now")
-    assert isinstance(found, Mandate)
-    assert found.to_json() == {"text": "use `x` now", "tool": "x", "assigned_agent": "developer"}

@@ -10,8 +10,9 @@ import pytest
 from interlock.documents import load_yaml
 from interlock.engine import Status
 from interlock.engine.world import KEPT_OF_OUTPUT
-from interlock.playbooks.ticket.analysis import LARGEST, MOST_FILES, fingerprint, listing
+from interlock.playbooks.ticket.analysis import LARGEST, MOST_FILES, NOT_LISTED, fingerprint
 from interlock.playbooks.ticket.rehearsing import HOME
+from interlock.workspace import listing_digest
 from tests.playbooks.ticket.place import Place, sha256_of
 from tests.playbooks.ticket.test_real_runs import MAKE, ONE
 
@@ -44,7 +45,8 @@ def test_the_analysis_sees_every_file(place: Place) -> None:
     assert likely == ["AAA/text é.c", "AAA/Login.c", "zzz/login.c"]
     tracked = place.git("-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", "main").splitlines()
     said = load_yaml(place.text("docs/docs_cache_state.yaml"), "cache")["workspace_fingerprint"]
-    assert said == fingerprint(listing(tracked), {"Makefile": sha256_of(place.root / "Makefile")})
+    listed = listing_digest(set(tracked) - set(NOT_LISTED))
+    assert said == fingerprint(listed, {"Makefile": sha256_of(place.root / "Makefile")})
 
 
 @pytest.mark.long

@@ -15,14 +15,14 @@ import pytest
 from interlock.engine import Ending, Options, Scope, Table
 from interlock.playbooks.ticket import rehearsal
 from interlock.playbooks.ticket.documents import log_entry
-from interlock.playbooks.ticket.finishing import VERDICT, Content, ReviewerSaid, accepted_work, commit
-from interlock.playbooks.ticket.gate import Crossing, stash_files, switch
+from interlock.playbooks.ticket.finishing import VERDICT, ReviewerSaid, accepted_work, commit
+from interlock.playbooks.ticket.gate import Crossing, switch
 from interlock.playbooks.ticket.graph import GraphLimits, Strategy
 from interlock.playbooks.ticket.ledger import Ledger
 from interlock.playbooks.ticket.planning import settle_tasks, split
 from interlock.playbooks.ticket.rehearsing import PROJECT, TWO, graph, make, task, with_trusted_docs, working
 from interlock.playbooks.ticket.settings import TicketSettings
-from interlock.playbooks.ticket.validation import ValidationResult
+from interlock.playbooks.ticket.validation import Red
 from interlock.testing import explore
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice
 
@@ -84,12 +84,12 @@ def test_other_tickets_hold_with_one_fault(name: str) -> None:
 # -- deliberately broken copies
 
 
-def red(*_asked: Any) -> Awaitable[ValidationResult]:
-    return answered(ValidationResult(False, "src/t1.txt and src/t2.txt: red"))
+def red(*_asked: Any) -> Awaitable[Red]:
+    return answered(Red("src/t1.txt and src/t2.txt: red"))
 
 
-def green(*_asked: Any) -> Awaitable[ValidationResult]:
-    return answered(ValidationResult(True))
+def green(*_asked: Any) -> Awaitable[None]:
+    return answered()
 
 
 async def answered(what: Any = None) -> Any:
@@ -107,9 +107,9 @@ async def takes_everything(ledger: Ledger, _hooks: str) -> None:
     ledger.log("iteration.accepted")
 
 
-async def takes_src(ledger: Ledger) -> tuple[list[str], Content]:
-    names, content = await accepted_work(ledger)
-    return names, replace(content, patterns=Scope(("src/**",)))
+async def takes_src(ledger: Ledger) -> tuple[list[str], Scope]:
+    names, scope = await accepted_work(ledger)
+    return names, replace(scope, patterns=("src/**",))
 
 
 async def works_at_once(ledger: Ledger) -> None:
@@ -122,7 +122,7 @@ async def works_at_once(ledger: Ledger) -> None:
 
 
 async def only_stashes(ledger: Ledger, crossing: Crossing) -> None:
-    await stash_files(ledger, crossing.along, "for later")
+    await ledger.run.repository.stash(crossing.along, "for later")
     await switch(ledger, crossing)
 
 

@@ -16,10 +16,9 @@ from interlock.playbooks.ticket.request import (
     clarity,
     find_ticket,
     needs_runtime,
-    refined,
+    reading,
     slug,
     stated_criteria,
-    success_criteria,
     tool_mandates,
     work_type,
 )
@@ -106,7 +105,11 @@ def test_success_criteria_come_from_demands_items_or_the_request_itself() -> Non
         "When locked then say so.",
     ]
     assert stated_criteria("ABC-1 add export:\n- as CSV\n- as JSON") == ["as CSV", "as JSON"]
-    assert success_criteria("ABC-1 fix the login error") == ["fix the login error", "build passes", "tests pass"]
+    assert reading("ABC-1", "ABC-1 fix the login error")["success_criteria"] == [
+        "fix the login error",
+        "build passes",
+        "tests pass",
+    ]
 
 
 @pytest.mark.req("TK-51")
@@ -161,9 +164,7 @@ def test_a_mandate_is_a_part_of_the_request_as_it_stands(request_: str) -> None:
 def test_rules_are_total(text: str) -> None:
     """No text makes them fail."""
     clarity(text)
-    refined(text)
-    tool_mandates(text)
-    success_criteria(text)
+    reading("ABC-1", f"fix {text}")
 
 
 def test_some_mandates_can_only_be_met_at_runtime() -> None:

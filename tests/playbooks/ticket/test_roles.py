@@ -19,12 +19,11 @@ from interlock.playbooks.ticket import briefs, ticket
 from interlock.playbooks.ticket.artifacts import (
     BLOCKING,
     PROMPT_FIELDS,
+    REVIEW_RULE,
     deferrals,
     graph_problem,
-    prompt_problem,
     prompt_rule,
     review_claim,
-    review_problem,
 )
 from interlock.playbooks.ticket.graph import GraphLimits, Strategy, read_graph
 from interlock.playbooks.ticket.rehearsing import TWO
@@ -38,7 +37,7 @@ PROGRESS: dict[str, Any] = {
 GRAPH = read_graph(load_yaml(TWO, "tasks.yaml"))
 TASK = GRAPH.tasks["T1"]
 FAILED = type(TASK)(**{**vars(TASK), "entry": {**TASK.entry, "last_error": "ERROR: it failed"}})
-RULE = prompt_rule("ABC-12", "ABC-12 do it", "2026-01-01T00:00:00Z")
+RULE = prompt_rule("ABC-12", "ABC-12 do it")
 SNAPSHOT = {"startup.impact_scan": "{}", "PRIMARY INPUT": "what is wanted", "progress.yaml": "state"}
 ROLE_LINES = ("ROLE ENFORCEMENT", "VIOLATION PENALTY", "SCOPE REMINDER")
 
@@ -172,7 +171,7 @@ def test_the_reviewers_form_is_what_the_engine_reads() -> None:
     assert {"status", "build", "tests", "files_verified", "checks", "nothing_to_run", "issues"} <= named
     assert all(f"`{word}`" in section(given, "## How severe it is") for word in BLOCKING)
     example = next(fence.content for fence in Sections(given).fences("yaml"))
-    assert review_problem(example) is None
+    assert REVIEW_RULE.problem(example) is None
     assert review_claim({}, {"report": example}).evidence.lack == ""
     assert "cleared away" not in given
 
@@ -200,7 +199,7 @@ def test_the_interpreters_fields_are_the_same_in_role_and_brief() -> None:
     rows = re.findall(r"^\| `([a-z_]+)` \|", section(role("Interpreter"), "## What you write"), re.MULTILINE)
     assert set(PROMPT_FIELDS) <= set(rows)
     assert all(field in SPECS["Interpreter"].task for field in PROMPT_FIELDS)
-    assert prompt_problem(RULE.sample(), "ABC-12", "ABC-12 do it") is None
+    assert RULE.problem(RULE.sample()) is None
 
 
 @pytest.mark.req("EV-46")

@@ -191,9 +191,6 @@ class Calls:
         self.returns.append(one.returned)
         self.lasting += filter(None, [one.why])
         self.remarks += report.noticed
-        if report.repository:
-            what = ", ".join(report.repository)
-            self.remarks.append(f"{one.member} used git in its copy, of which nothing reached the repository: {what}")
         return one
 
     def summarize(self, step: str, cluster: str, heard: Mapping[str, Heard], outcome: str, number: int = 1) -> None:

@@ -34,6 +34,8 @@ from interlock.testing import (
     SimulatedWorld,
     Simulation,
     best,
+    by,
+    says,
 )
 
 Request = Any
@@ -44,17 +46,9 @@ CODE = "src/made-by-"
 FILES = {"src/a.py": "a = 1\n", AT.decisions: "# Decisions\n\n- Keep it small.\n"}
 
 
-def among(*members: str) -> Callable[[Request], bool]:
-    return lambda request: request.member in members
-
-
 def of_these(deviation: Deviation, *members: str) -> Deviation:
     """The same, only by these members where it fits them."""
     return replace(deviation, fits=lambda request: request.member in members and deviation.fits(request))
-
-
-def says(message: str) -> Callable[[Request, Act], Act]:
-    return lambda _request, act: replace(act, message=message)
 
 
 def writes(files: Callable[[str], Mapping[str, str]]) -> Callable[[Request, Act], Act]:
@@ -94,23 +88,23 @@ BY: Mapping[str, tuple[str, ...]] = {
 def deviations(members: Members) -> tuple[Deviation, ...]:
     """What agents do other than their best; every judge gives every verdict."""
     worst = {row.name: row.words.worst for row in members.rows if row.judges}
-    one_each = among("ct-security", "v-build", "r-security")
+    one_each = by("ct-security", "v-build", "r-security")
     judges_so = writes(lambda name: {AT.mem(name): sample_memory(name, worst[name])})
     strangely = writes(lambda name: {AT.mem(name): sample_memory(name, "Severe")})
     grave = writes(lambda name: {AT.output(name): f"# Review\n\n### {worst[name]}: it is open to all\n"})
     return (
         *(of_these(one, *BY[one.name]) if one.name in BY else one for one in (*STANDARD, *LIARS)),
         Deviation("says ERROR", says("ERROR: it broke")),
-        Deviation("asks for revision", says("NEEDS_REVISION: not yet"), among(*worst, "spec", "implementer-T01")),
-        Deviation("gives the worst verdict", judges_so, among(*worst)),
+        Deviation("asks for revision", says("NEEDS_REVISION: not yet"), by(*worst, "spec", "implementer-T01")),
+        Deviation("gives the worst verdict", judges_so, by(*worst)),
         Deviation("judges in other words", strangely, one_each),
-        Deviation("finds something grave and is content", grave, among("ct-security", "r-security")),
-        Deviation("changes the shared memory", writes(lambda _: {AT.memory: "mine"}), among("designer", "v-build")),
-        Deviation("meddles with the plan", writes(lambda _: {AT.plan: "# Mine\n"}), among("implementer-T01")),
-        Deviation("breaks the plan", writes(lambda _: {AT.plan: "# Plan\n"}), among("planner")),
-        Deviation("rewrites the decisions", writes(lambda _: {AT.decisions: "# Mine\n"}), among("r-knowledge")),
-        Deviation("a person edits the shared memory", edits(AT.memory), among("spec", "implementer-T01", "v-tests")),
-        Deviation("a person edits the decisions", edits(AT.decisions, b"Keep it small."), among("r-knowledge")),
+        Deviation("finds something grave and is content", grave, by("ct-security", "r-security")),
+        Deviation("changes the shared memory", writes(lambda _: {AT.memory: "mine"}), by("designer", "v-build")),
+        Deviation("meddles with the plan", writes(lambda _: {AT.plan: "# Mine\n"}), by("implementer-T01")),
+        Deviation("breaks the plan", writes(lambda _: {AT.plan: "# Plan\n"}), by("planner")),
+        Deviation("rewrites the decisions", writes(lambda _: {AT.decisions: "# Mine\n"}), by("r-knowledge")),
+        Deviation("a person edits the shared memory", edits(AT.memory), by("spec", "implementer-T01", "v-tests")),
+        Deviation("a person edits the decisions", edits(AT.decisions, b"Keep it small."), by("r-knowledge")),
     )
 
 

@@ -177,14 +177,8 @@ async def dispatched(
         kept="" if report.accepted else report.patch,
         judgement=Judgement(report.outcome, report.reason, report.complaints, report.evidence, report.passed),
         changed=tuple(path for path in report.changes if path != state.artifact) if counts else (),
-        noticed=(*report.noticed, *touched(report)),
+        noticed=report.noticed,
     )
-
-
-def touched(report: Report) -> tuple[str, ...]:
-    """What an agent did to git, of which nothing reached the repository (EV-10)."""
-    who = f"{report.agent}, in its copy of the repository, and none of it was taken over"
-    return tuple(f"{who}: {what}" for what in report.repository)
 
 
 async def open_artifact(

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
 
-from interlock.contracts import is_test
+from interlock.contracts import Custom, is_test
 from interlock.engine import PROJECT_FILES
+from interlock.playbooks.ticket.artifacts import yaml_rule
 from interlock.playbooks.ticket.request import STOP_WORDS, words
 
 FALLBACK_CORES = 2
@@ -36,7 +37,7 @@ CACHE = "docs/docs_cache_state.yaml"
 MANIFESTS = (*(name for name in PROJECT_FILES if "*" not in name), "requirements.txt")
 
 
-class Trust(StrEnum):
+class DocsTrust(StrEnum):
     TRUSTED = "trusted"
     STALE = "stale"
     UNKNOWN = "unknown"
@@ -47,12 +48,12 @@ class DocsState:
     """What the documentation is worth for planning, and which of it has to be renewed."""
 
     exists: Mapping[str, bool]
-    trust: Trust
+    trust: DocsTrust
     renew: tuple[str, ...]
 
     @property
     def trusted(self) -> bool:
-        return self.trust is Trust.TRUSTED
+        return self.trust is DocsTrust.TRUSTED
 
     def to_json(self) -> dict[str, bool]:
         """`startup.docs_state`."""
@@ -65,12 +66,6 @@ NOT_LISTED = (*DOCS, CACHE, ".gitignore")
 """What a ticket itself brings along; it does not make documentation out of date."""
 
 
-def listing(tracked: Iterable[str]) -> str:
-    """The SHA-256 of the names of tracked files, as the repository itself computes it."""
-    names = sorted(set(tracked) - set(NOT_LISTED))
-    return hashlib.sha256("".join(f"{name}\0" for name in names).encode()).hexdigest()
-
-
 def fingerprint(listed: str, manifests: Mapping[str, str]) -> str:
     """SHA-256 over the listing of the tracked files and the manifests' digests."""
     lines = [listed, *(f"{path} {manifests[path]}" for path in sorted(manifests))]
@@ -81,16 +76,24 @@ def docs_state(digests: Mapping[str, str], cache: Any, now: str) -> DocsState:
     """The state of the documentation: `digests` of the documents there are, the cache's data, today's fingerprint."""
     exists = {path: bool(digests.get(path)) for path in DOCS}
     if not isinstance(cache, dict):
-        return DocsState(exists, Trust.UNKNOWN, DOCS)
-    said = cache.get("trust_status")
-    same_tree = is_digest(cache.get("workspace_fingerprint")) and cache["workspace_fingerprint"] == now
-    renew = tuple(path for path in DOCS if not (same_tree and _is_valid(cache, path, digests.get(path, ""))))
-    evidence = is_digest(cache.get("workspace_fingerprint")) and all(
-        is_digest(_entry(cache, path).get("sha256")) for path in DOCS
+        return DocsState(exists, DocsTrust.UNKNOWN, DOCS)
+    kept = {path: _entry(cache, path) for path in DOCS}
+    known, said = is_digest(cache.get("workspace_fingerprint")), cache.get("trust_status")
+    valid = {
+        path
+        for path, entry in kept.items()
+        if entry.get("state") == "fresh" and is_digest(entry.get("sha256")) and entry["sha256"] == digests.get(path)
+    }
+    same_tree = known and cache["workspace_fingerprint"] == now
+    renew = tuple(path for path in DOCS if not same_tree or path not in valid)
+    evidence = known and all(is_digest(entry.get("sha256")) for entry in kept.values())
+    if said == DocsTrust.TRUSTED and not renew and cache.get("refresh_required") is False:
+        return DocsState(exists, DocsTrust.TRUSTED, ())
+    return DocsState(
+        exists,
+        DocsTrust.STALE if evidence and said in (DocsTrust.TRUSTED, DocsTrust.STALE) else DocsTrust.UNKNOWN,
+        renew,
     )
-    if said == Trust.TRUSTED and evidence and not renew and cache.get("refresh_required") is False:
-        return DocsState(exists, Trust.TRUSTED, ())
-    return DocsState(exists, Trust.STALE if evidence and said in (Trust.TRUSTED, Trust.STALE) else Trust.UNKNOWN, renew)
 
 
 def is_digest(value: object) -> bool:
@@ -104,9 +107,28 @@ def _entry(cache: Mapping[str, Any], path: str) -> Mapping[str, Any]:
     return entry if isinstance(entry, dict) else {}
 
 
-def _is_valid(cache: Mapping[str, Any], path: str, digest: str) -> bool:
-    entry = _entry(cache, path)
-    return entry.get("state") == "fresh" and is_digest(digest) and entry.get("sha256") == digest
+def cache_rule(fingerprint: str, digests: Mapping[str, str]) -> Custom:
+    """The rule for the cache that the Initializer leaves; `digests` serve its sample only."""
+
+    def complaints(data: dict[str, Any]) -> Iterator[str]:
+        if data.get("trust_status") not in tuple(DocsTrust):
+            yield f"trust_status is {data.get('trust_status')!r}; expected trusted, stale or unknown"
+        if data.get("workspace_fingerprint") != fingerprint:
+            yield f"workspace_fingerprint is not {fingerprint}"
+        if not isinstance(data.get("documents"), dict):
+            yield "documents missing; expected a mapping"
+        for path in DOCS:
+            if not is_digest(_entry(data, path).get("sha256")):
+                yield f"documents.{PurePosixPath(path).name}.sha256 is no SHA-256"
+
+    fresh = {path: {"sha256": digests.get(path) or "0" * 64, "refreshed_at": "", "state": "fresh"} for path in DOCS}
+    sample = {
+        "trust_status": DocsTrust.TRUSTED.value,
+        "workspace_fingerprint": fingerprint,
+        "refresh_required": False,
+        "documents": {PurePosixPath(path).name: entry for path, entry in fresh.items()},
+    }
+    return yaml_rule(CACHE, complaints, sample)
 
 
 # -- impact
@@ -125,44 +147,29 @@ def search_terms(request: str) -> list[str]:
 
 
 def impact(likely: Sequence[str]) -> dict[str, list[str]]:
-    """`startup.impact_scan`: the files that a request is probably about, best first, and where they lie."""
-    return {"affected_areas": list(dict.fromkeys(map(area, likely))), "likely_files": list(likely)}
-
-
-def area(path: str) -> str:
-    """The first two folders of a path; `.` for a file at the root."""
-    folders = PurePosixPath(path).parent.parts[:2]
-    return "/".join(folders) or "."
+    """`startup.impact_scan`: the files that a request is probably about, best first, and the areas in which they lie:
+    their first two folders, `.` for a file at the root."""
+    areas = ("/".join(PurePosixPath(path).parent.parts[:2]) or "." for path in likely)
+    return {"affected_areas": list(dict.fromkeys(areas)), "likely_files": list(likely)}
 
 
 # -- what makes documentation out of date
 
 _BUILD_FILES = (
     *PROJECT_FILES,
-    "requirements*.txt",
-    "*.lock",
-    "package-lock.json",
-    "Dockerfile*",
-    "docker-compose*",
-    "compose.y*ml",
-    "Jenkinsfile",
-    ".gitlab-ci.yml",
-    "*.cmake",
-    "*.mk",
-    "*.gradle",
+    *("requirements*.txt", "*.lock", "package-lock.json", "Dockerfile*", "docker-compose*", "compose.y*ml"),
+    *("Jenkinsfile", ".gitlab-ci.yml", "*.cmake", "*.mk", "*.gradle"),
 )
 _CI_FOLDERS = (".github/workflows/", ".circleci/", ".buildkite/", ".azure-pipelines/")
 
 
 def architecture_relevant(changes: Iterable[tuple[str, str]]) -> bool:
-    """Whether changes, as (status letter, path), touch what the documentation describes."""
-    return any(_is_relevant(status, path) for status, path in changes)
-
-
-def _is_relevant(status: str, path: str) -> bool:
-    if path == ".gitignore" or path in DOCS:
-        return False
-    if status[:1] in ("A", "D", "R") and not is_test(path):
-        return True
-    name = PurePosixPath(path).name
-    return path.startswith(_CI_FOLDERS) or any(fnmatchcase(name, pattern) for pattern in _BUILD_FILES)
+    """Whether changes, as (status letter, path), touch what the documentation describes: a file came, went or was
+    renamed outside of tests, or says how the project is built."""
+    theirs = [(status, path) for status, path in changes if path != ".gitignore" and path not in DOCS]
+    return any(
+        (status[:1] in ("A", "D", "R") and not is_test(path))
+        or path.startswith(_CI_FOLDERS)
+        or any(fnmatchcase(PurePosixPath(path).name, pattern) for pattern in _BUILD_FILES)
+        for status, path in theirs
+    )

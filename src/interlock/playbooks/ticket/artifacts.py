@@ -4,107 +4,86 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from interlock.contracts import FAIL, PASS, Claim, Custom, Evidence, checks_in_data
 from interlock.documents import read_yaml, render_yaml
 from interlock.errors import DocumentInvalid
-from interlock.playbooks.ticket.analysis import CACHE, DOCS, is_digest
 from interlock.playbooks.ticket.graph import GraphLimits, path_problem, problem_of
-from interlock.playbooks.ticket.request import Mandate, TicketAgent, WorkKind
+from interlock.playbooks.ticket.request import TicketAgent, WorkKind
 
 Complaints = Iterator[str]
+BEFORE = "2026-01-01T00:00:00Z"
+"""The moment that stands in samples."""
 
 
-def problem_in(text: str, name: str, complaints: Callable[[dict[str, Any]], Complaints]) -> str | None:
-    """The first thing that is wrong with a YAML mapping, or None; what comes later may rely on what came before."""
-    try:
-        data = read_yaml(text, name)
-    except DocumentInvalid as error:
-        return error.what
-    return next(complaints(data), None) if isinstance(data, dict) else "not a YAML mapping"
+def yaml_rule(name: str, complaints: Callable[[dict[str, Any]], Complaints], sample: Mapping[str, Any]) -> Custom:
+    """The rule for a YAML mapping. Its first complaint counts, so that each may rely on those before it."""
+
+    def problem(text: str) -> str | None:
+        try:
+            data = read_yaml(text, name)
+        except DocumentInvalid as error:
+            return error.what
+        return next(complaints(data), None) if isinstance(data, dict) else "not a YAML mapping"
+
+    return Custom(problem, render_yaml(sample))
 
 
 # -- prompt.yaml
 
-PROMPT_FIELDS = (
-    "jira",
-    "type",
-    "slug",
-    "tool_mandates",
-    "original_request",
-    "refined_prompt",
-    "success_criteria",
-    "created_at",
-)
+
+def sample_prompt(ticket: str, request: str) -> dict[str, Any]:
+    return {
+        "jira": ticket,
+        "type": WorkKind.CHORE.value,
+        "slug": "work_on_ticket",
+        "tool_mandates": [],
+        "original_request": request,
+        "refined_prompt": request,
+        "success_criteria": ["tests pass"],
+        "created_at": BEFORE,
+    }
 
 
-def render_prompt(
-    ticket: str,
-    work: WorkKind,
-    slug: str,
-    mandates: Sequence[Mandate],
-    request: str,
-    refined: str,
-    criteria: Sequence[str],
-    now: str,
-) -> str:
-    return render_yaml(
-        {
-            "jira": ticket,
-            "type": work.value,
-            "slug": slug,
-            "tool_mandates": [mandate.to_json() for mandate in mandates],
-            "original_request": request,
-            "refined_prompt": refined,
-            "success_criteria": list(criteria),
-            "created_at": now,
-        }
-    )
+PROMPT_FIELDS = tuple(sample_prompt("", ""))
 
 
-def prompt_problem(text: str, ticket: str, request: str) -> str | None:
-    """What is wrong with a prompt.yaml; questions to the user may stand in place of the other fields."""
-    return problem_in(text, "prompt.yaml", partial(_prompt_complaints, ticket, request))
+def prompt_rule(ticket: str, request: str) -> Custom:
+    """The Interpreter's reading of a request; questions to the user may stand in place of the other fields."""
 
+    def complaints(data: dict[str, Any]) -> Complaints:
+        if "jira" in data and data["jira"] != ticket:
+            yield f"jira is {data['jira']}, expected {ticket}"
+        if questions_of(data):
+            return
+        yield from (f"field {field} missing" for field in PROMPT_FIELDS if field not in data)
+        if data["type"] not in tuple(WorkKind):
+            yield f'type "{data["type"]}"; expected {", ".join(WorkKind)}'
+        if not isinstance(data["slug"], str) or not re.fullmatch("[a-z0-9]+_[a-z0-9]+_[a-z0-9]+", data["slug"]):
+            yield f'slug "{data["slug"]}"; expected three words in snake_case'
+        if not isinstance(data["success_criteria"], list) or not data["success_criteria"]:
+            yield "success_criteria is no list with at least one item"
+        if data["original_request"] != request and str(data["original_request"]).strip() != request.strip():
+            yield "original_request is not the request as it was given"
+        if not isinstance(data["tool_mandates"], list):
+            yield "tool_mandates is no list"
+        for mandate in data["tool_mandates"]:
+            text = mandate.get("text") if isinstance(mandate, dict) else None
+            if not isinstance(text, str) or not text:
+                yield "tool_mandates: an entry has no text"
+            elif text not in request:
+                yield f"tool_mandates: {text!r} is not a part of the request"
+            elif (agent := mandate.get("assigned_agent")) not in tuple(TicketAgent):
+                yield f"tool_mandates: assigned_agent {agent!r}; expected {' or '.join(TicketAgent)}"
 
-def _prompt_complaints(ticket: str, request: str, data: dict[str, Any]) -> Complaints:
-    if "jira" in data and data["jira"] != ticket:
-        yield f"jira is {data['jira']}, expected {ticket}"
-    if questions_of(data):
-        return
-    yield from (f"field {field} missing" for field in PROMPT_FIELDS if field not in data)
-    if data["type"] not in tuple(WorkKind):
-        yield f'type "{data["type"]}"; expected {", ".join(WorkKind)}'
-    if not isinstance(data["slug"], str) or not re.fullmatch("[a-z0-9]+_[a-z0-9]+_[a-z0-9]+", data["slug"]):
-        yield f'slug "{data["slug"]}"; expected three words in snake_case'
-    if not isinstance(data["success_criteria"], list) or not data["success_criteria"]:
-        yield "success_criteria is no list with at least one item"
-    if data["original_request"] != request and str(data["original_request"]).strip() != request.strip():
-        yield "original_request is not the request as it was given"
-    if not isinstance(data["tool_mandates"], list):
-        yield "tool_mandates is no list"
-    for mandate in data["tool_mandates"]:
-        text = mandate.get("text") if isinstance(mandate, dict) else None
-        if not isinstance(text, str) or not text:
-            yield "tool_mandates: an entry has no text"
-        elif text not in request:
-            yield f"tool_mandates: {text!r} is not a part of the request"
-        elif mandate.get("assigned_agent") not in tuple(TicketAgent):
-            expected = " or ".join(TicketAgent)
-            yield f"tool_mandates: assigned_agent {mandate.get('assigned_agent')!r}; expected {expected}"
+    return yaml_rule("prompt.yaml", complaints, sample_prompt(ticket, request))
 
 
 def questions_of(data: Any) -> list[str]:
     """What the Interpreter wants to know from the user."""
     asked = data.get("questions") if isinstance(data, dict) else None
     return [str(question) for question in asked] if isinstance(asked, list) else []
-
-
-def prompt_rule(ticket: str, request: str, now: str) -> Custom:
-    example = render_prompt(ticket, WorkKind.CHORE, "work_on_ticket", [], request, request, ["tests pass"], now)
-    return Custom(lambda text: prompt_problem(text, ticket, request), example)
 
 
 # -- plan.md
@@ -153,6 +132,10 @@ def graph_problem(text: str, *, new: bool, limits: GraphLimits | None = None) ->
     return problem_of(data, new=new, limits=limits)
 
 
+def graph_rule(limits: GraphLimits) -> Custom:
+    return Custom(lambda text: graph_problem(text, new=True, limits=limits), EXAMPLE_GRAPH)
+
+
 def task(
     name: str, group: str = "A", files: tuple[str, ...] = (), needs: tuple[str, ...] = (), **more: Any
 ) -> dict[str, Any]:
@@ -191,37 +174,28 @@ def graph(*tasks: Mapping[str, Any], strategies: Mapping[str, str] | None = None
 
 EXAMPLE_GRAPH = graph(task("T1", files=("src/main.txt",)), strategies={"A": "sequential"})
 
-
-def graph_rule(limits: GraphLimits) -> Custom:
-    return Custom(lambda text: graph_problem(text, new=True, limits=limits), EXAMPLE_GRAPH)
-
-
 # -- amendment.yaml
 
 
-def amendment_problem(text: str, forgotten: Mapping[str, Sequence[str]]) -> str | None:
-    """What is wrong with an amendment: it gives tasks files that attempts needed, and no others."""
-    return problem_in(text, "amendment.yaml", partial(_amendment_complaints, forgotten))
-
-
-def _amendment_complaints(forgotten: Mapping[str, Sequence[str]], data: dict[str, Any]) -> Complaints:
-    if not isinstance(data.get("add"), dict):
-        yield "add missing; expected a mapping from task id to a list of files"
-    if not isinstance(data.get("reason"), str) or not data["reason"].strip():
-        yield "reason missing; expected text"
-    for task, paths in data["add"].items():
-        if task not in forgotten:
-            yield f"add.{task}: only these tasks changed files that are not theirs: {', '.join(forgotten)}"
-        for path in paths if isinstance(paths, list) else [paths]:
-            if path not in forgotten[task]:
-                yield f"add.{task}: {path!r} is none of {', '.join(forgotten[task])}"
-            if why := path_problem(str(path)):
-                yield f'add.{task}: "{path}": {why}'
-
-
 def amendment_rule(forgotten: Mapping[str, Sequence[str]]) -> Custom:
-    sample = {"add": {task: list(paths) for task, paths in forgotten.items()}, "reason": "The task needs them."}
-    return Custom(lambda text: amendment_problem(text, forgotten), render_yaml(sample))
+    """An amendment gives tasks files that attempts needed, and no others."""
+
+    def complaints(data: dict[str, Any]) -> Complaints:
+        if not isinstance(data.get("add"), dict):
+            yield "add missing; expected a mapping from task id to a list of files"
+        if not isinstance(data.get("reason"), str) or not data["reason"].strip():
+            yield "reason missing; expected text"
+        for task, paths in data["add"].items():
+            if task not in forgotten:
+                yield f"add.{task}: only these tasks changed files that are not theirs: {', '.join(forgotten)}"
+            for path in paths if isinstance(paths, list) else [paths]:
+                if path not in forgotten[task]:
+                    yield f"add.{task}: {path!r} is none of {', '.join(forgotten[task])}"
+                if why := path_problem(str(path)):
+                    yield f'add.{task}: "{path}": {why}'
+
+    added = {task: list(paths) for task, paths in forgotten.items()}
+    return yaml_rule("amendment.yaml", complaints, {"add": added, "reason": "The task needs them."})
 
 
 def added_files(text: str) -> dict[str, list[str]]:
@@ -233,20 +207,14 @@ def added_files(text: str) -> dict[str, list[str]]:
 # -- review_report.yaml
 
 AUTO_ACCEPT_NOTES = "Trivial-graph auto-accepted: 1 task, build green, tests green."
+BLOCKING = ("Blocker", "Major")
+"""Severities with which nothing is accepted."""
 
 
-def accepting_report(mode: str, now: str, **more: Any) -> str:
+def accepting(mode: str, now: str, **more: Any) -> dict[str, Any]:
     """A review report that accepts."""
     passed = {"build": "PASSED", "tests": "PASSED", "files_verified": True}
-    return render_yaml({"status": "ACCEPTED", "mode": mode, **passed, **more, "reviewed_at": now})
-
-
-def auto_accept_report(now: str) -> str:
-    return accepting_report("auto-accept-trivial", now, notes=AUTO_ACCEPT_NOTES)
-
-
-def review_problem(text: str) -> str | None:
-    return problem_in(text, "review_report.yaml", _review_complaints)
+    return {"status": "ACCEPTED", "mode": mode, **passed, **more, "reviewed_at": now}
 
 
 def _review_complaints(data: dict[str, Any]) -> Complaints:
@@ -264,8 +232,10 @@ def _review_complaints(data: dict[str, Any]) -> Complaints:
         yield "a rejection needs issues: a list with at least one mapping"
 
 
-BLOCKING = ("Blocker", "Major")
-"""Severities with which nothing is accepted."""
+_SEEN = {"command": "make test", "exit": 0, "summary": "12 passed"}
+REVIEW_RULE = yaml_rule(
+    "review_report.yaml", _review_complaints, accepting("prompt-review", BEFORE, checks=[_SEEN], notes="As asked.")
+)
 
 
 def review_claim(_data: Mapping[str, Any], texts: Mapping[str, str]) -> Claim:
@@ -286,49 +256,3 @@ def review_claim(_data: Mapping[str, Any], texts: Mapping[str, str]) -> Claim:
         nothing_to_run=reason.strip() if isinstance(reason, str) else "",
     )
     return Claim(report["status"] == "ACCEPTED", evidence)
-
-
-REVIEW_RULE = Custom(
-    review_problem,
-    accepting_report(
-        "prompt-review",
-        "2026-01-01T00:00:00Z",
-        checks=[{"command": "make test", "exit": 0, "summary": "12 passed"}],
-        notes="As asked.",
-    ),
-)
-
-# -- docs_cache_state.yaml
-
-
-def cache_problem(text: str, fingerprint: str) -> str | None:
-    return problem_in(text, CACHE, partial(_cache_complaints, fingerprint))
-
-
-def _cache_complaints(fingerprint: str, data: dict[str, Any]) -> Complaints:
-    if data.get("trust_status") not in ("trusted", "stale", "unknown"):
-        yield f"trust_status is {data.get('trust_status')!r}; expected trusted, stale or unknown"
-    if data.get("workspace_fingerprint") != fingerprint:
-        yield f"workspace_fingerprint is not {fingerprint}"
-    if not isinstance(data.get("documents"), dict):
-        yield "documents missing; expected a mapping"
-    for path in DOCS:
-        name = path.rsplit("/", 1)[-1]
-        entry = data["documents"].get(name)
-        if not isinstance(entry, dict) or not is_digest(entry.get("sha256")):
-            yield f"documents.{name}.sha256 is no SHA-256"
-
-
-def cache_rule(fingerprint: str, digests: Mapping[str, str]) -> Custom:
-    """The rule for the cache; `digests` serve its sample only."""
-    documents = {
-        path.rsplit("/", 1)[-1]: {"sha256": digests.get(path) or "0" * 64, "refreshed_at": "", "state": "fresh"}
-        for path in DOCS
-    }
-    example = {
-        "trust_status": "trusted",
-        "workspace_fingerprint": fingerprint,
-        "refresh_required": False,
-        "documents": documents,
-    }
-    return Custom(lambda text: cache_problem(text, fingerprint), render_yaml(example))

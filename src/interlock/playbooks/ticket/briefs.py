@@ -6,21 +6,19 @@ What is to be acted on is said to be that; everything else is data.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from interlock.contracts import AnswerFormat, Artifact, Contract, Custom, Headings, Outcome
 from interlock.documents import render_yaml
-from interlock.engine import Dispatch, Kind, Prompt
-from interlock.playbooks.ticket.analysis import CACHE, DOCS
+from interlock.engine import Dispatch, Kind, Prompt, fence
+from interlock.playbooks.ticket.analysis import CACHE, DOCS, cache_rule
 from interlock.playbooks.ticket.artifacts import (
     PLAN_RULE,
     PROMPT_FIELDS,
     REVIEW_RULE,
     amendment_rule,
-    cache_rule,
     graph_rule,
     review_claim,
 )
@@ -59,13 +57,6 @@ KEPT_APART = ("last_error", "files_sha256", "changed_files", "refused_files", "u
 """What the engine keeps in a task's entry for itself."""
 
 
-def fenced(text: str, language: str = "") -> str:
-    """Text in a fence that it cannot close."""
-    longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
-
-
 def _written(agent: str, task: Prompt, *owed: Artifact, **more: Any) -> Dispatch:
     """A call of an agent that is judged by what it writes."""
     return Dispatch(agent, task, Contract(owed, AS_WRITTEN), **{"timeout_s": USUAL_S, **more})
@@ -77,10 +68,10 @@ def interpreter(ticket: str, request: str, rule: Custom, answers: str = "", aske
     context: tuple[str, ...] = ()
     rules = ("Questions to the user go into `questions`, a list in prompt.yaml; there is one round.",)
     if asked:
-        context = (f"### Questions\n\n{fenced(chr(10).join(asked))}", f"### Answers of the user\n\n{fenced(answers)}")
+        context = (f"### Questions\n\n{fence(chr(10).join(asked))}", f"### Answers of the user\n\n{fence(answers)}")
         rules = ("The user has answered; there is no second round.",)
     said = {"ticket": ticket, "output": path, "fields": ", ".join(PROMPT_FIELDS)}
-    task = Prompt.of("interpreter", request=fenced(request, "text"), **said)
+    task = Prompt.of("interpreter", request=fence(request, "text"), **said)
     return _written(INTERPRETER, task, Artifact(path, structure=rule), context=context, rules=rules, step="I1")
 
 
@@ -121,7 +112,7 @@ class Briefs:
     def planner(self, source: str, snapshot: Mapping[str, str]) -> Dispatch:
         """The plan of an iteration. `snapshot`: heading to text, in order."""
         plan, state = self._at("plan.md"), f"{home(self.ticket)}/progress.yaml"
-        shown = {title: fenced(text) for title, text in snapshot.items()}
+        shown = {title: fence(text) for title, text in snapshot.items()}
         cache = self.progress["docs_cache_state_path"]
         return _written(
             PLANNER,
@@ -137,7 +128,7 @@ class Briefs:
         """Files that a graph forgot: `forgotten` has, by task, those that its attempts changed more than once."""
         path = self._at("amendment.yaml")
         evidence = "\n".join(f"- {task}: {', '.join(paths)}" for task, paths in forgotten.items())
-        errors = "\n".join(fenced(str(graph.tasks[task].entry.get("last_error") or "")) for task in forgotten)
+        errors = "\n".join(fence(str(graph.tasks[task].entry.get("last_error") or "")) for task in forgotten)
         return _written(
             PLANNER,
             self._prompt("amendment", output=path, evidence=evidence, errors=errors),
@@ -168,7 +159,7 @@ class Briefs:
     def executor(self, task: Task, policy: Policy, *, attempt: int, strategy: Strategy) -> Dispatch:
         """One attempt at one task of a group."""
         last = task.entry.get("last_error")
-        error = fenced(str(last)) if last and attempt > 1 else ""
+        error = fence(str(last)) if last and attempt > 1 else ""
         words = BESIDE_OTHERS if strategy is Strategy.PARALLEL else ALONE
         return self._work(EXECUTOR, task, policy, words, attempt, mode=strategy.name, last_error=error)
 
@@ -177,7 +168,7 @@ class Briefs:
     ) -> Dispatch:
         """A call of an agent that changes the files of a task."""
         kept = {name: value for name, value in task.entry.items() if name not in KEPT_APART}
-        entry = fenced(render_yaml(kept), "yaml")
+        entry = fence(render_yaml(kept), "yaml")
         return Dispatch(
             agent,
             self._prompt(agent.lower(), task=task.id, entry=entry, attempt=attempt, **values),

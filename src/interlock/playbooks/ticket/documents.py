@@ -1,17 +1,18 @@
-"""The ticket's own documents: where they are, what they say, how they are begun."""
+"""The documents that the engine writes for a ticket: where they are, what they say, how they are begun. Pure."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from interlock.documents import DocumentState, read_yaml, render_yaml
-from interlock.engine import Line, Run
+from interlock.documents import read_yaml
+from interlock.engine import Line
 from interlock.errors import DocumentInvalid
-from interlock.playbooks.ticket.analysis import CACHE, DocsState
-from interlock.playbooks.ticket.metrics import Metrics
+from interlock.playbooks.ticket.analysis import CACHE, DocsState, impact
 from interlock.playbooks.ticket.request import TicketError, WorkKind
 
 ITERATIONS = 5
@@ -33,20 +34,6 @@ def home(ticket: str) -> str:
 
 def iteration_home(ticket: str, iteration: int) -> str:
     return f"{home(ticket)}/iteration_{iteration}"
-
-
-def bad_document(path: str, problem: str) -> TicketError:
-    return TicketError(f"ERROR: {path.rsplit('/', 1)[-1]}: {problem}", where=path)
-
-
-async def prompt_of(run: Run, ticket: str) -> Mapping[str, Any]:
-    """What prompt.yaml says now; nothing where it cannot be used."""
-    document = await run.read(f"{home(ticket)}/prompt.yaml")
-    try:
-        data = read_yaml(document.text, document.path) if document.state is DocumentState.OK else None
-    except DocumentInvalid:
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 # -- progress.yaml
@@ -83,40 +70,37 @@ class RunStatus(StrEnum):
 
 
 def first_progress(
-    found: Mapping[str, Any], docs: DocsState, impact: Mapping[str, Any], *, options: Mapping[str, Any], now: str
-) -> str:
-    """The state document as the startup analysis leaves it: `found` stands at its head."""
+    found: Mapping[str, Any], docs: DocsState, likely: Sequence[str], *, options: Mapping[str, Any], head: str, now: str
+) -> dict[str, Any]:
+    """The state document as the startup analysis leaves it: `found` stands at its head, `options` are the user's."""
     unknown = ("first_code_change_at", "lead_time_to_first_code_change_minutes")
     cycles = ("latest_group_cycle_minutes_estimate", "latest_iteration_cycle_minutes_estimate")
-    return render_yaml(
-        {
-            **{name: value for name, value in found.items() if name not in ("git_head", "baseline")},
-            "docs_cache_state_path": CACHE,
-            "docs_trusted_for_planning": docs.trusted,
-            "trust_status": docs.trust.value,
-            "git_gate_completed": False,
-            "cycle_acceleration_mode": "standard",
-            **options,
-            "startup": {
-                "docs_state": docs.to_json(),
-                "impact_scan": impact,
-                "planning_ready": True,
-                "updated_at": now,
-            },
-            "metrics": {**Metrics(0, 0, 0, 0, elapsed=0).fields(), **dict.fromkeys((*unknown, *cycles))},
-            "iteration_number": 0,
-            "current_phase": Phase.INITIALIZED.value,
-            "current_step": "I2",
-            "current_task_id": None,
-            "current_task_attempt": 0,
-            "status": RunStatus.PENDING.value,
-            "created_at": now,
-            "last_updated": now,
-            "last_checkpoint": checkpoint(Phase.INITIALIZED, "I2", found["git_head"], now),
-            "iterations": [iteration_entry(0, now)],
-            "baseline": found["baseline"],
-        }
-    )
+    return {
+        **found,
+        "docs_cache_state_path": CACHE,
+        "docs_trusted_for_planning": docs.trusted,
+        "trust_status": docs.trust.value,
+        "git_gate_completed": False,
+        "cycle_acceleration_mode": "standard",
+        **options,
+        "startup": {
+            "docs_state": docs.to_json(),
+            "impact_scan": impact(likely),
+            "planning_ready": True,
+            "updated_at": now,
+        },
+        "metrics": {**metrics(0, 0, 0, 0, 0, accepted=False), **dict.fromkeys((*unknown, *cycles))},
+        "iteration_number": 0,
+        "current_phase": Phase.INITIALIZED.value,
+        "current_step": "I2",
+        "current_task_id": None,
+        "current_task_attempt": 0,
+        "status": RunStatus.PENDING.value,
+        "created_at": now,
+        "last_updated": now,
+        "last_checkpoint": checkpoint(Phase.INITIALIZED, "I2", head, now),
+        "iterations": [iteration_entry(0, now)],
+    }
 
 
 def checkpoint(phase: Phase, step: str, git_head: str, now: str) -> dict[str, str]:
@@ -176,6 +160,65 @@ def _progress_problems(data: Mapping[str, Any], ticket: str) -> Iterator[tuple[s
             yield field, "missing or of another kind"
 
 
+# -- how far a ticket is, and how long it will take
+
+
+def moment_of(text: object) -> datetime | None:
+    """The moment of a stamp; None for anything else."""
+    try:
+        found = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found and not found.tzinfo else found
+
+
+def minutes_between(start: datetime | None, end: datetime) -> float | None:
+    return None if start is None else round(max(0.0, (end - start).total_seconds() / 60), 2)
+
+
+MOST_BEFORE_ACCEPTANCE = 95
+
+
+def percent(completed: int, total: int, *, accepted: bool) -> int:
+    """How much is done: at most 95 until the review accepts, 100 only then."""
+    if accepted:
+        return 100
+    return 0 if total <= 0 else min(MOST_BEFORE_ACCEPTANCE, MOST_BEFORE_ACCEPTANCE * completed // total)
+
+
+def remaining_minutes(elapsed: float, completed: int, total: int) -> int | None:
+    """The estimate from what the completed tasks took; None while nothing is completed."""
+    return None if completed <= 0 else math.ceil(round(elapsed / completed * max(0, total - completed), 6))
+
+
+def confidence(completed: int, total: int) -> str:
+    share = completed / total if total else 0.0
+    return "low" if share < 0.25 else "medium" if share < 0.6 else "high"
+
+
+def metrics(tasks: int, done: int, groups: int, groups_done: int, elapsed: float, *, accepted: bool) -> dict[str, Any]:
+    """The part of `metrics` that is counted anew after each group and each retry round."""
+    return {
+        "tasks_total": tasks,
+        "tasks_completed": done,
+        "groups_total": groups,
+        "groups_completed": groups_done,
+        "percent_complete": percent(done, tasks, accepted=accepted),
+        "elapsed_minutes_estimate": elapsed,
+        "remaining_minutes_estimate": remaining_minutes(elapsed, done, tasks),
+        "eta_confidence": confidence(done, tasks),
+    }
+
+
+def progress_line(said: Mapping[str, Any]) -> str:
+    """What the user is told of the metrics at each update."""
+    left = said["remaining_minutes_estimate"]
+    return (
+        f"Progress: {said['percent_complete']}% | Completed: {said['tasks_completed']}/{said['tasks_total']} tasks | "
+        f"ETA: ~{'?' if left is None else left} min remaining"
+    )
+
+
 # -- .gitignore
 
 IGNORE = ".gitignore"
@@ -216,30 +259,21 @@ def log_entry(ticket: str) -> Callable[[Line], Mapping[str, Any] | None]:
 
 KINDS = {WorkKind.FEATURE: "feat", WorkKind.FIX: "fix", WorkKind.CHORE: "chore"}
 LONGEST_SUMMARY = 72
-DOCS_KIND = "docs"
 
 
 def branch_name(template: str, ticket: str, work: WorkKind, slug: str) -> str:
     return template.format(type=work.value, kind=KINDS[work], ticket=ticket, slug=slug)
 
 
-def commit_message(template: str, ticket: str, work: WorkKind, slug: str, summary: str, tasks: Sequence[str]) -> str:
-    """What was asked for and the tasks that were done, in the form that the settings want."""
-    body = "\n".join(["Tasks:", *(f"- {task}" for task in tasks)])
-    return _filled(
-        template, type=work.value, kind=KINDS[work], ticket=ticket, slug=slug, summary=short(summary), tasks=body
-    )
-
-
-def docs_message(template: str, ticket: str, slug: str) -> str:
-    summary = "refresh documentation"
-    return _filled(template, type=DOCS_KIND, kind=DOCS_KIND, ticket=ticket, slug=slug, summary=summary, tasks="")
-
-
-def _filled(template: str, **fields: str) -> str:
-    """The message; a subject alone gets the tasks as its body."""
+def commit_message(
+    template: str, ticket: str, work: WorkKind | None, slug: str, summary: str, tasks: Sequence[str] = ()
+) -> str:
+    """What was asked for and the tasks that were done, in the form that the settings want: a subject alone gets the
+    tasks as its body. Without a kind of work it is documentation."""
     whole = template if "\n" in template.strip() or "{tasks}" in template else f"{template}\n\n{{tasks}}"
-    return f"{whole.format(**fields).strip()}\n"
+    kind = {"type": work.value, "kind": KINDS[work]} if work else {"type": "docs", "kind": "docs"}
+    body = "\n".join(["Tasks:", *(f"- {task}" for task in tasks)]) if tasks else ""
+    return f"{whole.format(**kind, ticket=ticket, slug=slug, summary=short(summary), tasks=body).strip()}\n"
 
 
 def short(summary: str) -> str:

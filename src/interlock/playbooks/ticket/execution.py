@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 from interlock.contracts import Outcome
-from interlock.documents import stamp
+from interlock.documents import Changes, render_yaml, stamp
 from interlock.engine import Ending, Report, Stop
-from interlock.playbooks.ticket.artifacts import added_files, auto_accept_report
-from interlock.playbooks.ticket.documents import ATTEMPTS, Phase, RunStatus
+from interlock.playbooks.ticket.artifacts import AUTO_ACCEPT_NOTES, accepting, added_files
+from interlock.playbooks.ticket.documents import ATTEMPTS, Phase, RunStatus, minutes_between, moment_of
 from interlock.playbooks.ticket.graph import (
     UNDONE,
     Graph,
@@ -35,9 +35,8 @@ from interlock.playbooks.ticket.graph import (
     steers_checks,
 )
 from interlock.playbooks.ticket.ledger import Ledger, failure, files_digest
-from interlock.playbooks.ticket.metrics import minutes_between, moment_of
 from interlock.playbooks.ticket.planning import limits_of
-from interlock.playbooks.ticket.validation import ValidationResult, validate
+from interlock.playbooks.ticket.validation import validate
 
 SHOWN_OF_OUTPUT = 6000
 """Characters at the end of a failed command's output that the next attempt is told."""
@@ -52,20 +51,30 @@ class TaskResult:
     """What an attempt at a task came to."""
 
     status: TaskStatus
-    error: str = ""
-    first_change: str | None = None
-    brought: tuple[str, ...] = ()
-    """The files that it changed and that came into the tree."""
-    outside: tuple[str, ...] = ()
-    """Files in nobody's task that it changed, and that were refused."""
-    unfinished: Any = None
-    """What it did in its scope that did not come into the tree: the next attempt goes on with it."""
-    unseen: bool = False
+    error: str
+    facts: Mapping[str, Any]
+    """What is put down of it, whatever becomes of it."""
+    unseen: bool
     """It says that nothing is to be done, or weakened tests: that needs a judge."""
 
     @property
     def fine(self) -> bool:
         return self.status is TaskStatus.SYNTAX_VALID
+
+
+def judged(task: str, report: Report) -> tuple[TaskStatus, str]:
+    """How an attempt at a task ended, and what the next one is told of it."""
+    if report.conflicts:
+        texts = "\n".join(f"{path}:\n{text}" for path, text in report.conflicts.items())
+        return TaskStatus.REJECTED, f"{IN_CONFLICT}\n{texts[:SHOWN_OF_OUTPUT]}"
+    if report.violations:
+        error = f"Task {task} modified files outside its scope: {', '.join(report.violations)}"
+        return TaskStatus.REJECTED, f"{error}\n\n{report.outside_patch}".rstrip()
+    if report.outcome is Outcome.OK:
+        return TaskStatus.SYNTAX_VALID, ""
+    why = "\n".join(filter(None, (report.detail, *report.complaints, str((report.data or {}).get("notes") or ""))))
+    known = {"REJECTED": TaskStatus.REJECTED, "SYNTAX_ERROR": TaskStatus.SYNTAX_ERROR}
+    return known.get(report.token or "", TaskStatus.ERROR), why or str(report.reason)
 
 
 class Execution:
@@ -86,7 +95,8 @@ class Execution:
             with self.run.step(f"group-{group.letter}"):
                 await self._group(group)
         if self._short:
-            await self.run.write(ledger.report_path, auto_accept_report(stamp(self.run.now())), anew=True)
+            report = accepting("auto-accept-trivial", stamp(self.run.now()), notes=AUTO_ACCEPT_NOTES)
+            await self.run.write(ledger.report_path, render_yaml(report), anew=True)
             ledger.log("trivial.auto_accept", task=next(iter(graph.tasks)))
         return self._short
 
@@ -108,25 +118,46 @@ class Execution:
     # -- O5.1 to O5.3
 
     async def _group(self, group: Group) -> None:
-        graph = await self.ledger.graph()
-        if all(task.status is TaskStatus.ACCEPTED for task in graph.of(group)):
+        ledger, graph = self.ledger, await self.ledger.graph()
+        if graph.is_done(group):
             return
         started = self.run.now()
-        self.ledger.log("group.start", group=group.letter, strategy=group.strategy.value, tasks=group.tasks)
+        ledger.log("group.start", group=group.letter, strategy=group.strategy.value, tasks=group.tasks)
         await self._count(graph, group)
-        rounds = (ATTEMPTS + 1) * (len(group.tasks) + 1)
-        async for _ in self.run.loop("round", cap=rounds):
+        async for _ in self.run.loop("round", cap=(ATTEMPTS + 1) * (len(group.tasks) + 1)):
             graph, worked = await self._round(group, graph)
             elapsed = minutes_between(started, self.run.now()) or 0.0
-            if all(task.status is TaskStatus.ACCEPTED for task in graph.of(group)):
+            if graph.is_done(group):
                 break
             await self._go_the_long_way()
             await self._check_attempts(graph, group)
             graph = await self._amend(graph, group)
             await self._count(graph, group)
-        await self._close_group(graph, group, elapsed)
+        ledger.log("group.end", group=group.letter, minutes=elapsed)
+        done: Changes = {
+            ("metrics", "latest_group_cycle_minutes_estimate"): elapsed,
+            ("current_task_id",): None,
+            ("current_task_attempt",): 0,
+        }
+        await ledger.count({**ledger.counted(graph, minutes=elapsed), **done})
         if any(result.unseen for result in worked.values()):
             await self._go_the_long_way()
+
+    async def _count(self, graph: Graph, group: Group) -> None:
+        rejected = [task.id for task in graph.of(group) if task.status in UNDONE and task.attempt]
+        await self.ledger.count(self.ledger.counted(graph), rejected)
+
+    async def _check_attempts(self, graph: Graph, group: Group) -> None:
+        """No attempt left: the run pauses until a person says otherwise."""
+        tired = exhausted(graph.of(group), ATTEMPTS)
+        if not tired:
+            return
+        first = tired[0]
+        self.ledger.log("task.max_attempts", task=first.id, attempt=first.attempt)
+        await self.ledger.change({("current_task_id",): first.id, ("current_task_attempt",): first.attempt})
+        self.ledger.stops_as = RunStatus.PAUSED
+        said = f"PAUSED: task {first.id} failed {ATTEMPTS} attempts\n{first.entry.get('last_error') or ''}".rstrip()
+        raise Stop(Ending.stopped(f"{said}\nAs many again with: {self.ledger.again} --retry"))
 
     async def _amend(self, graph: Graph, group: Group) -> Graph:
         """Ask the Planner, once in an iteration, about files that attempts needed again and again and no task has."""
@@ -146,10 +177,11 @@ class Execution:
         with self.run.step("amend"):
             spec = ledger.briefs.amendment(graph, forgotten)
             report = await ledger.ask(spec)
+        (path,) = spec.owed
         if report.outcome is not Outcome.OK:
-            self.run.warn(failure("Planner", report, spec.contract.artifacts[0].path))
+            self.run.warn(failure("Planner", report, path))
             return graph
-        added = added_files(report.text(spec.contract.artifacts[0].path))
+        added = added_files(report.text(path))
         ledger.tell(f"added to the tasks: {', '.join(path for paths in added.values() for path in paths) or 'nothing'}")
         return await ledger.mark(
             {name: {"files_to_modify": [*graph.tasks[name].files, *paths]} for name, paths in added.items() if paths}
@@ -161,13 +193,11 @@ class Execution:
         limit = max(1, int(self.ledger.data["max_parallel_tasks"]))
         for number, batch in enumerate(batches(group, graph, limit), 1):
             with self.run.step(f"batch-{number}"):
-                worked |= await self._batch(group, batch, graph)
+                worked |= await self._batch(group, batch)
         parallel = group.strategy is Strategy.PARALLEL
         await self.ledger.mark(
             {
-                name: await self._valid(graph.tasks[name], result)
-                if result.fine
-                else self._rejected(graph.tasks[name], result.status, result.error, result)
+                name: await self._valid(graph.tasks[name], result) if result.fine else _rejected(result, result.error)
                 for name, result in worked.items()
                 if parallel or not result.fine
             }
@@ -175,21 +205,32 @@ class Execution:
         graph = await self.ledger.graph()
         tasks = graph.of(group)
         if parallel:
-            ready = [task for task in tasks if task.status is TaskStatus.SYNTAX_VALID]
-            if not ready or any(task.status in UNDONE for task in tasks):
-                return graph, worked
+            undone = any(task.status in UNDONE for task in tasks)
+            ready = [] if undone else [task for task in tasks if task.status is TaskStatus.SYNTAX_VALID]
         else:
             ready = [task for task in tasks if task.id in worked and worked[task.id].fine]
-            if not ready:
-                return graph, worked
-        check = await validate(self.ledger, graph, group.letter)
-        if check.green:
-            return await self._accept(ready, worked), worked
-        return await self._blame(check, tasks if parallel else ready, ready, worked), worked
+        if not ready:
+            return graph, worked
+        if red := await validate(self.ledger, graph, group.letter):
+            return await self._blame(red.output, tasks if parallel else ready, ready, worked), worked
+        return await self._accept(ready, worked), worked
 
-    async def _batch(self, group: Group, batch: Sequence[Task], graph: Graph) -> dict[str, TaskResult]:
-        """Attempts one after the other or side by side; their work comes into the tree in the order of the group."""
-        graph = await self._begin(group, batch, graph)
+    async def _batch(self, group: Group, batch: Sequence[Task]) -> dict[str, TaskResult]:
+        """Attempts one after the other or side by side, counted before they start; their work comes into the tree in
+        the order of the group."""
+        now = self.run.now()
+        begun = {
+            task.id: {
+                "status": TaskStatus.IN_PROGRESS.value,
+                "attempt": next_attempt(task),
+                "started_at": task.entry.get("started_at") or stamp(now),
+            }
+            for task in batch
+        }
+        graph = await self.ledger.mark(begun)
+        current = next(task for task in graph.of(group) if task.status is not TaskStatus.ACCEPTED)
+        shown: Changes = {("current_task_id",): current.id, ("current_task_attempt",): current.attempt}
+        await self.ledger.change(shown, now=now)
         tasks = [graph.tasks[task.id] for task in batch]
         if group.strategy is Strategy.SEQUENTIAL:
             reports = {task.id: await self._attempt(group, task, graph) for task in tasks}
@@ -197,76 +238,43 @@ class Execution:
             members = {task.id: partial(self._attempt, group, task, graph) for task in tasks}
             reports = await self.run.cluster("tasks", members, cap=len(members))
         await self.ledger.check_head(", ".join(reports))
-        return {task.id: self._taken(task, reports[task.id]) for task in tasks}
-
-    def _left_by_the_last(self, task: Task) -> Any:
-        """What an attempt of this run, or of the one that it continues, left: the workspace still has it."""
-        left = task.entry.get("unfinished")
-        here = (self.run.identity.run_id, self.run.identity.continues)
-        return left.get("work") if isinstance(left, dict) and left.get("run") in here else None
-
-    def _taken(self, task: Task, report: Report) -> TaskResult:
-        """What an attempt came to; what of its work did not come into the tree is kept for the next one."""
-        left, unseen = None if report.accepted else report.work, bool(report.no_change or report.weakened)
-        return replace(self._result(task, report), unfinished=left, unseen=unseen)
-
-    async def _begin(self, group: Group, batch: Sequence[Task], graph: Graph) -> Graph:
-        """Attempts are counted before they start."""
-        now = self.run.now()
-        graph = await self.ledger.mark(
-            {
-                task.id: {
-                    "status": TaskStatus.IN_PROGRESS.value,
-                    "attempt": next_attempt(task),
-                    "started_at": task.entry.get("started_at") or stamp(now),
-                }
-                for task in batch
-            }
-        )
-        current = next(task for task in graph.of(group) if task.status is not TaskStatus.ACCEPTED)
-        await self.ledger.change(
-            {("current_task_id",): current.id, ("current_task_attempt",): current.attempt}, now=now
-        )
-        return graph
+        return {task.id: self._result(task, reports[task.id]) for task in tasks}
 
     async def _attempt(self, group: Group, task: Task, graph: Graph) -> Report:
+        """A call of who does the task; it goes on with what an attempt of this run, or of the one that it continues,
+        left: the workspace still has it."""
         if self._short:
             return await self.ledger.ask(self.ledger.briefs.developer(task, graph.policy))
+        left = task.entry.get("unfinished")
+        here = (self.run.identity.run_id, self.run.identity.continues)
+        work = left.get("work") if isinstance(left, dict) and left.get("run") in here else None
         spec = self.ledger.briefs.executor(task, graph.policy, attempt=task.attempt, strategy=group.strategy)
-        return await self.ledger.ask(replace(spec, starts_from=self._left_by_the_last(task)))
+        return await self.ledger.ask(replace(spec, starts_from=work))
 
     def _result(self, task: Task, report: Report) -> TaskResult:
-        said = report.data or {}
-        first = moment_of(said.get("first_code_change_at"))
-        changed = stamp(first) if first else stamp(self.run.now()) if report.changes else None
-        if report.conflicts:
-            texts = "\n".join(f"{path}:\n{text}" for path, text in report.conflicts.items())
-            error = f"{IN_CONFLICT}\n{texts[:SHOWN_OF_OUTPUT]}"
-            return TaskResult(TaskStatus.REJECTED, error, changed)
-        if report.violations:
-            error = f"Task {task.id} modified files outside its scope: {', '.join(report.violations)}"
-            text = f"{error}\n\n{report.outside_patch}".rstrip()
-            return TaskResult(TaskStatus.REJECTED, text, changed, outside=report.violations)
-        brought = report.changes if report.accepted else ()
-        if report.outcome is Outcome.OK:
-            return TaskResult(TaskStatus.SYNTAX_VALID, first_change=changed, brought=brought)
-        why = "\n".join(filter(None, (report.detail, *report.complaints, str(said.get("notes") or ""))))
-        known = {"REJECTED": TaskStatus.REJECTED, "SYNTAX_ERROR": TaskStatus.SYNTAX_ERROR}
-        return TaskResult(known.get(report.token or "", TaskStatus.ERROR), why or str(report.reason), changed, brought)
+        """What an attempt came to; what of its work did not come into the tree is kept for the next one."""
+        status, error = judged(task.id, report)
+        facts: dict[str, Any] = {}
+        first = moment_of((report.data or {}).get("first_code_change_at"))
+        if first or report.changes:
+            facts["first_code_change_at"] = stamp(first or self.run.now())
+        if report.violations and not report.conflicts:
+            facts["refused_files"] = [*(task.entry.get("refused_files") or ()), list(report.violations)]
+        left = None if report.accepted else report.work
+        if left or task.entry.get("unfinished"):
+            facts["unfinished"] = {"run": self.run.identity.run_id, "work": left} if left else None
+        came = report.accepted and not report.conflicts and not report.violations
+        facts["changed_files"] = sorted({*(changed_files(task) or ()), *(report.changes if came else ())})
+        return TaskResult(status, error, facts, bool(report.no_change or report.weakened))
 
     # -- judging
 
-    async def _accept(self, tasks: Sequence[Task], results: Mapping[str, TaskResult]) -> Graph:
+    async def _accept(self, tasks: Sequence[Task], worked: Mapping[str, TaskResult]) -> Graph:
         """Green: these tasks are accepted, and what their files are now is put down."""
         now = stamp(self.run.now())
+        done = {"status": TaskStatus.ACCEPTED.value, "completed_at": now, "last_error": None}
         marks: dict[str, dict[str, Any]] = {
-            task.id: {
-                "status": TaskStatus.ACCEPTED.value,
-                "completed_at": now,
-                "last_error": None,
-                **(self._facts(task, results[task.id]) if task.id in results else {}),
-            }
-            for task in tasks
+            task.id: {**done, **(worked[task.id].facts if task.id in worked else {})} for task in tasks
         }
         for task in (await self.ledger.graph()).tasks.values():
             touched = task.status is TaskStatus.ACCEPTED and any(share_files(task, other) for other in tasks)
@@ -276,70 +284,25 @@ class Execution:
         return await self.ledger.mark(marks)
 
     async def _blame(
-        self, check: ValidationResult, group: Sequence[Task], ready: Sequence[Task], worked: Mapping[str, TaskResult]
+        self, output: str, group: Sequence[Task], ready: Sequence[Task], worked: Mapping[str, TaskResult]
     ) -> Graph:
         """Red: whose files the output names is rejected; an accepted task only once."""
-        accepted = {task.id for task in group if task.status is TaskStatus.ACCEPTED}
-        names = self.run.decide(blamed, check.output, group, ready)
-        tries = [f"{task.id} (attempt {task.attempt} of {ATTEMPTS})" for task in group if task.id in names]
-        self.ledger.tell(f"failed: {', '.join(tries)}{'; no short cut any more' if self._short else ''}")
-        tasks = {task.id: task for task in group}
-        marks = {
-            name: self._rejected(tasks[name], TaskStatus.REJECTED, check.output, worked.get(name)) for name in names
-        }
-        for name in accepted & set(names):
-            marks[name]["set_back"] = True
-        return await self.ledger.mark(marks)
+        names = self.run.decide(blamed, output, group, ready)
+        tasks = [task for task in group if task.id in names]
+        tries = ", ".join(f"{task.id} (attempt {task.attempt} of {ATTEMPTS})" for task in tasks)
+        self.ledger.tell(f"failed: {tries}{'; no short cut any more' if self._short else ''}")
+        set_back = {task.id: {"set_back": True} for task in tasks if task.status is TaskStatus.ACCEPTED}
+        return await self.ledger.mark(
+            {name: {**_rejected(worked.get(name), output), **set_back.get(name, {})} for name in names}
+        )
 
     async def _valid(self, task: Task, result: TaskResult) -> dict[str, Any]:
         """Not accepted yet; what its files are now is put down, for whoever goes on without a journal."""
         digest = await files_digest(self.run, literal_files(task))
-        return {"status": TaskStatus.SYNTAX_VALID.value, "files_sha256": digest, **self._facts(task, result)}
+        return {"status": result.status.value, "files_sha256": digest, **result.facts}
 
-    def _rejected(self, task: Task, status: TaskStatus, why: str, result: TaskResult | None) -> dict[str, Any]:
-        facts = self._facts(task, result) if result else {}
-        return {"status": status.value, "last_error": why[-SHOWN_OF_OUTPUT:], **facts}
 
-    def _facts(self, task: Task, result: TaskResult) -> dict[str, Any]:
-        """What is put down of an attempt, whatever became of it."""
-        first = {"first_code_change_at": result.first_change} if result.first_change else {}
-        known = task.entry.get("refused_files") or ()
-        outside = {"refused_files": [*known, list(result.outside)]} if result.outside else {}
-        left = {"run": self.run.identity.run_id, "work": result.unfinished} if result.unfinished else None
-        kept = {"unfinished": left} if left or task.entry.get("unfinished") else {}
-        return {**first, **outside, **kept, "changed_files": sorted({*(changed_files(task) or ()), *result.brought})}
-
-    async def _check_attempts(self, graph: Graph, group: Group) -> None:
-        """No attempt left: the run pauses until a person says otherwise."""
-        tired = exhausted(graph.of(group), ATTEMPTS)
-        if not tired:
-            return
-        first = tired[0]
-        self.ledger.log("task.max_attempts", task=first.id, attempt=first.attempt)
-        await self.ledger.change({("current_task_id",): first.id, ("current_task_attempt",): first.attempt})
-        self.ledger.stops_as = RunStatus.PAUSED
-        said = f"PAUSED: task {first.id} failed {ATTEMPTS} attempts\n{first.entry.get('last_error') or ''}".rstrip()
-        raise Stop(Ending.stopped(f"{said}\nAs many again with: {self.ledger.again} --retry"))
-
-    # -- metrics
-
-    async def _count(self, graph: Graph, group: Group) -> None:
-        metrics = self.ledger.metrics(graph)
-        await self.ledger.change(self.ledger.counted(metrics, graph))
-        rejected = [task.id for task in graph.of(group) if task.status in UNDONE and task.attempt]
-        self.ledger.tell(metrics.line(), rejected_tasks=rejected)
-
-    async def _close_group(self, graph: Graph, group: Group, minutes: float) -> None:
-        ledger = self.ledger
-        known = float(ledger.data["metrics"].get("elapsed_minutes_estimate") or 0.0)
-        metrics = ledger.metrics(graph, elapsed=round(known + minutes, 2))
-        ledger.log("group.end", group=group.letter, minutes=minutes)
-        await ledger.change(
-            {
-                **ledger.counted(metrics, graph),
-                ("metrics", "latest_group_cycle_minutes_estimate"): minutes,
-                ("current_task_id",): None,
-                ("current_task_attempt",): 0,
-            }
-        )
-        ledger.tell(metrics.line(), rejected_tasks=[])
+def _rejected(result: TaskResult | None, why: str) -> dict[str, Any]:
+    """What is put down of a task that is to be done again: how its attempt ended, if that was not well, and why."""
+    status = result.status if result and not result.fine else TaskStatus.REJECTED
+    return {"status": status.value, "last_error": why[-SHOWN_OF_OUTPUT:], **(result.facts if result else {})}

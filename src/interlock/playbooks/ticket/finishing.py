@@ -1,34 +1,27 @@
-"""O6 and O7: the review, the commit, the documentation, and the last words."""
+"""O6: the review, the acceptance, the commit, and the last words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from interlock.contracts import Reason
-from interlock.documents import Changes, Document, DocumentState, edited_yaml, read_yaml
+from interlock.documents import Changes, Document, edited_yaml, read_yaml
 from interlock.engine import BYPRODUCTS, Command, Ending, Scope, Stop, Table
 from interlock.errors import EngineFault
-from interlock.playbooks.ticket import briefs
-from interlock.playbooks.ticket.analysis import DOCS, architecture_relevant
+from interlock.playbooks.ticket.documentation import refreshed_docs
 from interlock.playbooks.ticket.documents import (
     IGNORE,
     ITERATIONS,
     Phase,
     RunStatus,
     commit_message,
-    docs_message,
-    iteration_home,
-    prompt_of,
     with_ignored,
 )
 from interlock.playbooks.ticket.gate import OWN, shown_paths
-from interlock.playbooks.ticket.graph import TaskStatus, changed_files, read_graph
-from interlock.playbooks.ticket.ledger import Ledger, digest_of, failure, stopped
-from interlock.playbooks.ticket.planning import refresh_brief, take_docs
+from interlock.playbooks.ticket.graph import TaskStatus, changed_files
+from interlock.playbooks.ticket.ledger import Ledger, failure, stopped
 from interlock.playbooks.ticket.request import WorkKind
-from interlock.playbooks.ticket.resuming import MOST_ITERATIONS, is_as_it_was, names, put_down_files
+from interlock.playbooks.ticket.resuming import MOST_ITERATIONS, altered, names, put_down_files
 from interlock.playbooks.ticket.validation import prove_for_good, validate
 
 
@@ -65,16 +58,16 @@ async def review(ledger: Ledger) -> ReviewerSaid:
     graph = await ledger.graph()
     if len(graph.accepted) != len(graph.tasks):
         raise EngineFault("a review was asked for before all tasks were accepted", where="O6")
-    check = await validate(ledger, graph, None)
+    red = await validate(ledger, graph, None)
     report = await ledger.ask(ledger.briefs.reviewer())
     if report.passed is None:
         raise Stop(Ending.failed(failure("Reviewer", report, ledger.report_path)))
     said = ReviewerSaid.ACCEPTED if report.passed else ReviewerSaid.REJECTED
-    verdict = ledger.run.decide(VERDICT, said, BuildAndTests.GREEN if check.green else BuildAndTests.RED)
+    verdict = ledger.run.decide(VERDICT, said, BuildAndTests.RED if red else BuildAndTests.GREEN)
     if report.reason is Reason.CONTRADICTED:
         await put_down(ledger, "The acceptance contradicts its own evidence.", "\n".join(report.complaints))
-    if verdict is not said:
-        await put_down(ledger, "Build or tests are red.", check.output)
+    if red and verdict is not said:
+        await put_down(ledger, "Build or tests are red.", red.output)
     return verdict
 
 
@@ -83,10 +76,11 @@ async def settle(ledger: Ledger, verdict: ReviewerSaid) -> ReviewerSaid:
     with the files that say what they do as they were. What people broke meanwhile stops the commit instead."""
     if verdict is ReviewerSaid.REJECTED:
         return verdict
-    check = await prove_for_good(ledger)
-    settled = ledger.run.decide(VERDICT, verdict, BuildAndTests.RED if check.by_definition else BuildAndTests.GREEN)
-    if settled is ReviewerSaid.REJECTED:
-        await put_down(ledger, "Files that say how tests and checks are run were changed.", check.output)
+    red = await prove_for_good(ledger)
+    by_definition = red is not None and red.by_definition
+    settled = ledger.run.decide(VERDICT, verdict, BuildAndTests.RED if by_definition else BuildAndTests.GREEN)
+    if red and settled is ReviewerSaid.REJECTED:
+        await put_down(ledger, "Files that say how tests and checks are run were changed.", red.output)
     return settled
 
 
@@ -106,10 +100,8 @@ async def put_down(ledger: Ledger, problem: str, evidence: str) -> None:
 async def accept(ledger: Ledger) -> None:
     """The iteration is accepted: the state document says so before the commit."""
     graph, now = await ledger.graph(), ledger.run.now()
-    metrics = ledger.metrics(graph, accepted=True)
-    status: Changes = {("status",): RunStatus.ACCEPTED.value}
-    await ledger.change({**ledger.counted(metrics), **status, **ledger.ended("ACCEPTED", now)}, now=now)
-    ledger.tell(metrics.line(), rejected_tasks=[])
+    status: Changes = {("status",): RunStatus.ACCEPTED.value, **ledger.ended("ACCEPTED", now)}
+    await ledger.count({**ledger.counted(graph, accepted=True), **status}, now=now)
 
 
 async def reject(ledger: Ledger) -> None:
@@ -127,7 +119,7 @@ async def reject(ledger: Ledger) -> None:
 
 async def commit(ledger: Ledger, hooks: str) -> None:
     """One commit of what agents changed for accepted tasks, with our lines of .gitignore; the user's hooks run."""
-    git = ledger.run.repository
+    run, git = ledger.run, ledger.run.repository
     if why := await ledger.gone():
         raise stopped(f"{why}. Check it out and go on with: {ledger.again}")
     if await git.hooks() != hooks:  # where agents could not be confined, they may be theirs
@@ -144,130 +136,75 @@ async def commit(ledger: Ledger, hooks: str) -> None:
         committed = await git.committed(IGNORE)
         texts = {IGNORE: wanted} if (wanted := with_ignored(committed)) != committed else {}
     if not paths:
-        ledger.run.warn("there is nothing to commit: the accepted tasks left no file that differs from the last commit")
+        run.warn("there is nothing to commit: the accepted tasks left no file that differs from the last commit")
     else:
-        prompt = await prompt_of(ledger.run, ledger.ticket)
-        slug, work_type = str(ledger.data["slug"]), WorkKind(ledger.data["type"])
-        summary = str(prompt.get("refined_prompt") or slug)
-        message = commit_message(template_of(ledger), ledger.ticket, work_type, slug, summary, tasks)
+        prompt, slug = await ledger.prompt(), str(ledger.data["slug"])
+        summary, work_type = str(prompt.get("refined_prompt") or slug), WorkKind(ledger.data["type"])
+        message = commit_message(ledger.message_template(), ledger.ticket, work_type, slug, summary, tasks)
         done = await git.commit(paths, message, texts)
         if not done.ok:
             said = f"ERROR: the work is accepted, but the commit failed: {done.problem}. Mend it and go on with: "
             raise Stop(Ending.stopped(said + ledger.again))
         ledger.head = done.commit
         ledger.tell(f"committed {ledger.head[:10]} on {ledger.branch}")
-    await say_what_is_left(ledger, mixed)
-    ledger.log("iteration.accepted", files=paths, git_head=ledger.head)
-
-
-async def say_what_is_left(ledger: Ledger, mixed: Sequence[str]) -> None:
-    """No file is left changed without a word: neither the user's own nor those that agents changed as well."""
     if mixed:
-        ledger.run.warn(f"not committed, since your own uncommitted changes are in them too: {', '.join(mixed)}")
+        run.warn(f"not committed, since your own uncommitted changes are in them too: {', '.join(mixed)}")
     told = {*mixed, *await refreshed_docs(ledger)}
-    changed = [path for path in await ledger.run.repository.changed() if not path.startswith(OWN)]
-    if left := [path for path in changed if path not in told and not BYPRODUCTS.covers(path)]:
-        ledger.run.warn(f"not committed: {shown_paths(left)}")
-
-
-def template_of(ledger: Ledger) -> str:
-    """The form of commit messages, as the settings had it when this commit was first tried."""
-    return str(ledger.run.settle_once("message", {"template": ledger.run.settings.commit_message})["template"])
+    left = [path for path in await git.changed() if not path.startswith(OWN) and path not in told]
+    if left := [path for path in left if not BYPRODUCTS.covers(path)]:
+        run.warn(f"not committed: {shown_paths(left)}")
+    ledger.log("iteration.accepted", files=paths, git_head=ledger.head)
 
 
 async def prove_edits(ledger: Ledger) -> None:
     """What people changed since the acceptance is on the tree that is committed: it is built and tested once more."""
     run, graph = ledger.run, await ledger.graph()
-    touched = [task for task in graph.accepted if not await is_as_it_was(run, task)]
+    touched = await altered(run, graph.accepted)
+    what = f"files of accepted tasks were changed since: {names(touched)}" if touched else "the tree changed since"
     if touched:
-        run.warn(f"files of accepted tasks were changed since: {names(touched)}; they are built and tested again")
-    check = await prove_for_good(ledger)
-    if not check.green:
-        what = f"files of accepted tasks were changed since: {names(touched)}" if touched else "the tree changed since"
-        said = f"ERROR: {what}. With that:\n{check.output}\nMend it and go on with: {ledger.again}"
-        raise Stop(Ending.stopped(said))
+        run.warn(f"{what}; they are built and tested again")
+    if red := await prove_for_good(ledger):
+        raise Stop(Ending.stopped(f"ERROR: {what}. With that:\n{red.output}\nMend it and go on with: {ledger.again}"))
     await put_down_files(ledger, touched)
 
 
-@dataclass(frozen=True)
-class Content:
-    """Which files a ticket's commit is made of."""
+async def accepted_work(ledger: Ledger) -> tuple[list[str], Scope]:
+    """Ids and files of the accepted tasks of all iterations: rejected ones left their work in the tree too.
 
-    paths: frozenset[str]
-    """What agents changed for accepted tasks, in their scope or as accepted drift."""
-    patterns: Scope
-    """The scope of accepted tasks of which nobody has put down what they changed."""
-
-    def covers(self, path: str) -> bool:
-        return path in self.paths or self.patterns.covers(path)
-
-
-async def accepted_work(ledger: Ledger) -> tuple[list[str], Content]:
-    """Ids and files of the accepted tasks of all iterations: rejected ones left their work in the tree too."""
+    The files are what agents changed for these tasks, in their scope or as accepted drift; where nobody has put that
+    down, the scope of the task.
+    """
     ids: list[str] = []
+    files: list[str] = []
     patterns: list[str] = []
-    paths: set[str] = set()
     for number in range(ledger.iteration + 1):
-        path = f"{iteration_home(ledger.ticket, number)}/tasks.yaml"
-        document = await ledger.run.read(path)
-        if document.state is not DocumentState.OK:
-            continue
-        for task in read_graph(read_yaml(document.text, path)).tasks.values():
+        for task in await ledger.tasks_of(number):
             if task.status is TaskStatus.ACCEPTED:
                 ids.append(task.id if number == ledger.iteration else f"{task.id} (iteration {number})")
-                if (brought := changed_files(task)) is None:
-                    patterns += task.scope
-                else:
-                    paths.update(brought)
-    return ids, Content(frozenset(paths), Scope(tuple(patterns)))
+                brought = changed_files(task)
+                files += brought or ()
+                patterns += task.scope if brought is None else ()
+    return ids, Scope(tuple(patterns), named=tuple(files))
 
 
-# -- O7
-
-
-async def refresh_docs(ledger: Ledger, before: str) -> None:
-    """O7: documentation that the work made out of date is renewed; whatever comes of it, the work stays accepted."""
-    if ledger.phase is not Phase.DOC_REFRESH:
-        await ledger.enter(Phase.DOC_REFRESH, "O7")
-    changed = await ledger.run.repository.changes_since(before) if before and before != ledger.head else []
-    relevant = architecture_relevant(changed) or (not before and bool(ledger.head))
-    needed = relevant or not ledger.data["docs_trusted_for_planning"]
-    if needed:
-        await take_docs(ledger, await ledger.ask(await refresh_brief(ledger, briefs.INCREMENTAL)))
-    ledger.log("docs.refresh", ran=needed, architecture_relevant=relevant)
-    if paths := await refreshed_docs(ledger):
-        message = docs_message(template_of(ledger), ledger.ticket, str(ledger.data["slug"]))
-        done = await ledger.run.repository.commit(paths, message)
-        if not done.ok:
-            ledger.run.warn(f"the refreshed documentation was not committed: {done.problem}")
-        ledger.head = done.commit or ledger.head
-    await ledger.publish()
-
-
-async def refreshed_docs(ledger: Ledger) -> list[str]:
-    """The uncommitted documents that are as the Initializer left them; what the user changed is the user's."""
-    if not ledger.data.get("docs_refreshed"):
-        return []
-    run, written = ledger.run, ledger.docs_written
-    changed = set(await run.repository.changed()) - set(ledger.listed("carried_files"))
-    return [path for path in DOCS if path in changed and written.get(path) == await run.read(path, digest_of)]
+# -- the last words
 
 
 def final_output(ledger: Ledger) -> str:
-    number = ledger.iteration
     return (
-        f"SUCCESS: Development complete in {number + 1} iteration(s)\n"
+        f"SUCCESS: Development complete in {ledger.iteration + 1} iteration(s)\n"
         f"Tasks: {ledger.data['metrics']['tasks_total']} completed\n"
         f"Build: {ended(ledger, 'build')}\n"
         f"Tests: {ended(ledger, 'test')}\n"
         f"Branch: {ledger.branch}\n"
-        f"Report: {iteration_home(ledger.ticket, number)}/review_report.yaml\n"
+        f"Report: {ledger.report_path}\n"
     )
 
 
 def ended(ledger: Ledger, name: str) -> str:
     """How a command of the user's ended, as far as there is one."""
-    if not Command(ledger.data[f"{name}_command"], "").runs:
+    command = ledger.data[f"{name}_command"]
+    if not Command(command, "").runs:
         return "none"
-    known = len((ledger.data.get("baseline") or {}).get("known", {}).get(ledger.data[f"{name}_command"], ()))
+    known = len((ledger.data.get("baseline") or {}).get("known", {}).get(command, ()))
     return f"PASSED, but for {known} failures that were known" if known else "PASSED"

@@ -10,7 +10,6 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
 from interlock.contracts import is_documentation
 from interlock.documents import Document, DocumentState
@@ -30,6 +29,7 @@ SWITCH = Choice("switch", "the work goes on top of that branch as it is")
 ABORT = Choice("abort", "the run stops; nothing is changed")
 BASE = Choice("base", "the base is checked out, and the work begins from there")
 HERE = Choice("here", "the work goes on top of what is checked out")
+UNSTASHABLE = "the changes could not be stashed"
 ROUNDS = 20
 """How often the gate asks anew because somebody works on."""
 
@@ -70,6 +70,12 @@ async def asked(run: Run, name: str, question: str, *choices: Choice, answered: 
     if decision.choice == ABORT.name:
         raise stopped("aborted at the git gate; nothing was changed")
     return decision.choice
+
+
+def require(done: Done, what: str) -> None:
+    """Stop where git refuses."""
+    if not done.ok:
+        raise stopped(f"{what}: {done.problem}")
 
 
 def shown_paths(paths: Sequence[str]) -> str:
@@ -114,9 +120,7 @@ async def find_ground(run: Run, ticket: str, base: str | None) -> str:
     if ground.dirty:
         files = shown_paths(ground.dirty)
         raise stopped(f"{wanted} cannot be checked out with uncommitted changes ({files}); commit or stash them")
-    done = await run.repository.checkout(wanted)
-    if not done.ok:
-        raise stopped(f"{wanted} cannot be checked out: {done.problem}")
+    require(await run.repository.checkout(wanted), f"{wanted} cannot be checked out")
     return standing.branch or standing.head
 
 
@@ -178,7 +182,7 @@ def to_be_committed(graph: Graph, paths: Sequence[str]) -> list[str]:
 async def stay_on_branch(ledger: Ledger, graph: Graph) -> None:
     """The gate was passed before: the branch must be checked out, and carried files must not get into the work."""
     if await ledger.gone():
-        require(await ledger.run.repository.checkout(ledger.branch), ledger)
+        require(await ledger.run.repository.checkout(ledger.branch), f"branch {ledger.branch} cannot be checked out")
     carried = ledger.listed("carried_files")
     if mixed := to_be_committed(graph, carried):
         await choose(ledger, mixed, carry=False, stash=True)
@@ -219,34 +223,29 @@ async def settle(ledger: Ledger, graph: Graph) -> Crossing:
 
 
 async def consider(ledger: Ledger, graph: Graph, ground: GitGround) -> Crossing:
+    """The same on this ground. A branch that lacks the present state is used only if a person says so."""
     written = [path for path in ground.dirty if path in ledger.docs_written]
     dirty = [path for path in ground.dirty if path not in written]
     ground.refuse_unusable(dirty)
-    create, was_asked = await is_new(ledger, ground.standing)
+    git, standing, branch = ledger.run.repository, ground.standing, ledger.branch
+    create = was_asked = False
+    if standing.branch != branch:
+        there = await git.commit_of(f"refs/heads/{branch}")
+        create = not there
+        behind = bool(there and standing.head) and not await git.contains(branch, standing.head)
+        if behind and there != ledger.data.get("existing_branch"):
+            await may_use(ledger.run, branch)
+            was_asked = True
     mixed = to_be_committed(graph, dirty)
     code = not all(map(is_documentation, dirty))
     stashed: list[str] = []
     if in_question := dirty if code else mixed:
-        was_asked, stash = True, bool(ground.standing.head)
+        was_asked, stash = True, bool(standing.head)
         if await choose(ledger, in_question, carry=code and not mixed, stash=stash) == STASH.name:
             stashed = in_question
     carried = tuple(path for path in dirty if path not in stashed)
     along = (*written, *(() if code else carried))
     return Crossing(ground, create, tuple(stashed), carried, along, was_asked)
-
-
-async def is_new(ledger: Ledger, standing: RepositoryStanding) -> tuple[bool, bool]:
-    """Whether the branch has to be made, and whether a person was asked: one that lacks the present state is used
-    only if a person says so."""
-    git, branch = ledger.run.repository, ledger.branch
-    if standing.branch == branch:
-        return False, False
-    there = await git.commit_of(f"refs/heads/{branch}")
-    behind = bool(there and standing.head) and not await git.contains(branch, standing.head)
-    if behind and there != ledger.data.get("existing_branch"):
-        await may_use(ledger.run, branch)
-        return False, True
-    return not there, False
 
 
 async def choose(ledger: Ledger, paths: Sequence[str], *, carry: bool, stash: bool) -> str:
@@ -276,15 +275,9 @@ async def cross(ledger: Ledger, crossing: Crossing) -> None:
 async def put_away(ledger: Ledger, paths: Sequence[str]) -> None:
     """The user's files go where the user finds them again."""
     note = f"interlock {ledger.run.identity.run_id}"
-    await stash_files(ledger, paths, note)
+    require(await ledger.run.repository.stash(paths, note), UNSTASHABLE)
     await ledger.change({("stashed",): [*ledger.listed("stashed"), note]})
     ledger.tell(f"stashed as {note!r}: {shown_paths(paths)}")
-
-
-async def stash_files(ledger: Ledger, paths: Sequence[str], note: str) -> None:
-    done = await ledger.run.repository.stash(paths, note)
-    if not done.ok:
-        raise stopped(f"the changes could not be stashed: {done.problem}")
 
 
 async def take_along(ledger: Ledger, crossing: Crossing) -> None:
@@ -292,7 +285,7 @@ async def take_along(ledger: Ledger, crossing: Crossing) -> None:
     git, note = ledger.run.repository, f"interlock documentation {ledger.run.identity.run_id}"
     known = ledger.listed("stashed")
     await ledger.change({("stashed",): [*known, note]})  # before it is there: whatever happens, the end tells of it
-    await stash_files(ledger, crossing.along, note)
+    require(await git.stash(crossing.along, note), UNSTASHABLE)
     try:
         await switch(ledger, crossing)
     except Stop:
@@ -313,24 +306,18 @@ async def switch(ledger: Ledger, crossing: Crossing) -> None:
         return
     run, away = ledger.run, crossing.ground.ignore_is_ours and not crossing.create
     if away and (committed := await run.repository.committed(IGNORE)):
-        await run.update(IGNORE, partial(without_lines, committed), what={"as": "committed"})
+
+        def without_ours(document: Document) -> Edit:
+            ours = document.text == with_ignored(committed)  # and nothing else is in its way
+            return Edit(document.encode(committed) if ours else None, None)
+
+        await run.update(IGNORE, without_ours, what={"as": "committed"})
     elif away:
         await run.set_aside(IGNORE)
     done = await run.repository.checkout(ledger.branch, create=crossing.create)
     if away:
         await hide_prompts(run)
-    require(done, ledger)
-
-
-def require(done: Done, ledger: Ledger) -> None:
-    if not done.ok:
-        raise stopped(f"branch {ledger.branch} cannot be checked out: {done.problem}")
-
-
-def without_lines(committed: str, document: Document) -> Edit:
-    """The committed .gitignore, as long as nothing but our lines is in its way."""
-    ours = document.text == with_ignored(committed)
-    return Edit(document.encode(committed) if ours else None, None)
+    require(done, f"branch {ledger.branch} cannot be checked out")
 
 
 async def hide_prompts(run: Run) -> None:

@@ -41,6 +41,8 @@ class BaselineScope(StrEnum):
 
 @dataclass(frozen=True)
 class Task:
+    """One entry. Decisions about tasks are recorded with all of these fields: one more or less makes them others."""
+
     id: str
     group: str
     status: TaskStatus
@@ -94,9 +96,8 @@ class Graph:
     def accepted(self) -> list[Task]:
         return [task for task in self.tasks.values() if task.status is TaskStatus.ACCEPTED]
 
-    @property
-    def groups_completed(self) -> int:
-        return sum(all(task.status is TaskStatus.ACCEPTED for task in self.of(group)) for group in self.order)
+    def is_done(self, group: Group) -> bool:
+        return all(task.status is TaskStatus.ACCEPTED for task in self.of(group))
 
 
 def changed_files(task: Task) -> tuple[str, ...] | None:
@@ -119,7 +120,10 @@ _GROUP = re.compile(rf"[^/#\\\x00-\x1f]{{1,{LONGEST}}}")
 _KINDS = {list: "a list", dict: "a mapping", str: "text", bool: "true or false", int: "a number", type(None): "empty"}
 _WANTED: Mapping[type, str] = {list: "list", dict: "mapping", str: "text"}
 _TOP = {"validation_policy": dict, "tasks": list, "parallel_groups": dict, "execution_order": list, "strategy": str}
-_TASK = ("id", "description", "files_to_modify", "success_criteria", "parallel_group", "depends_on", "status")
+_TASK = {"id": str, "description": str, "parallel_group": str, "status": str} | dict.fromkeys(
+    ("files_to_modify", "success_criteria", "depends_on"), list
+)
+_STEP = {"group": str, "strategy": str, "tasks": list}
 
 
 @dataclass(frozen=True)
@@ -182,9 +186,7 @@ def is_pattern(path: str) -> bool:
 def _problems(data: Any, new: bool) -> Iterator[str]:
     """What is wrong, the first thing first: what comes later relies on what came before."""
     yield from _other(data, dict, "the document")
-    yield from (f"{field} missing" for field in _TOP if field not in data)
-    for field, kind in _TOP.items():
-        yield from _other(data[field], kind, field)
+    yield from _fields(data, _TOP, "")
     yield from _policy_problems(data["validation_policy"])
     if not data["tasks"]:
         yield "tasks is empty; expected at least 1 task"
@@ -197,6 +199,13 @@ def _problems(data: Any, new: bool) -> Iterator[str]:
     yield from (f"task id {name} appears twice" for name in dict.fromkeys(names) if names.count(name) > 1)
     yield from _order_problems(data, names)
     yield from _dependency_problems(data)
+
+
+def _fields(data: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> Iterator[str]:
+    """What a mapping lacks, then what is of another kind in it."""
+    yield from (f"{where}{field} missing" for field in kinds if field not in data)
+    for field, kind in kinds.items():
+        yield from _other(data[field], kind, f"{where}{field}")
 
 
 def _other(value: object, kind: type, where: str) -> Iterator[str]:
@@ -237,9 +246,7 @@ def _policy_problems(policy: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _task_problems(entry: Mapping[str, Any], where: str, new: bool) -> Iterator[str]:
-    yield from (f"{where}: {field} missing" for field in _TASK if field not in entry)
-    for field in ("description", "parallel_group"):
-        yield from _other(entry[field], str, f"{where}: {field}")
+    yield from _fields(entry, _TASK, f"{where}: ")
     for field in ("files_to_modify", "success_criteria"):
         yield from _texts(entry[field], f"{where}: {field}")
         if not entry[field]:
@@ -289,13 +296,11 @@ def _order_problems(data: Mapping[str, Any], names: Sequence[str]) -> Iterator[s
     for number, step in enumerate(data["execution_order"]):
         where = f"execution_order[{number}]"
         yield from _other(step, dict, where)
-        yield from (f"{where}.{field} missing" for field in ("group", "strategy", "tasks") if field not in step)
-        yield from _other(step["group"], str, f"{where}.group")
+        yield from _fields(step, _STEP, f"{where}.")
         if step["group"] not in groups:
             yield f'{where}.group "{step["group"]}" not in parallel_groups'
         if step["strategy"] not in tuple(Strategy):
             yield f'{where}.strategy "{step["strategy"]}"; expected {" or ".join(Strategy)}'
-        yield from _other(step["tasks"], list, f"{where}.tasks")
         if sorted(map(str, step["tasks"])) != sorted(map(str, groups[step["group"]])):
             yield f"{where}.tasks differ from parallel_groups.{step['group']}"
     ordered = [step["group"] for step in data["execution_order"]]

@@ -13,13 +13,14 @@ from datetime import datetime
 from typing import Any
 
 from interlock.contracts import ArtifactCheck, ArtifactClass, Reason
-from interlock.documents import Changes, Document, Key, edited_yaml, read_yaml, stamp
+from interlock.documents import Changes, Document, DocumentState, Key, edited_yaml, read_yaml, stamp
 from interlock.engine import Checks, Dispatch, Ending, Proof, Report, Run, Stop
-from interlock.errors import EngineFault
+from interlock.errors import DocumentInvalid, EngineFault
 from interlock.playbooks.ticket.analysis import CACHE
 from interlock.playbooks.ticket.artifacts import graph_problem
 from interlock.playbooks.ticket.briefs import CODE_WRITING, Briefs
 from interlock.playbooks.ticket.documents import (
+    MOST_BEFORE_ACCEPTANCE,
     Phase,
     RunStatus,
     checkpoint,
@@ -27,10 +28,13 @@ from interlock.playbooks.ticket.documents import (
     iteration_entry,
     iteration_home,
     log_entry,
+    metrics,
+    minutes_between,
+    moment_of,
+    progress_line,
     read_progress,
 )
-from interlock.playbooks.ticket.graph import Graph, read_graph
-from interlock.playbooks.ticket.metrics import MOST_BEFORE_ACCEPTANCE, Metrics, minutes_between, moment_of
+from interlock.playbooks.ticket.graph import Graph, Task, read_graph
 
 
 def stopped(text: str) -> Stop:
@@ -132,6 +136,10 @@ class Ledger:
         """A list of texts that may not be there."""
         return [str(one) for one in self.data.get(field) or ()]
 
+    def message_template(self) -> str:
+        """The form of commit messages, as the settings had it when this commit was first tried."""
+        return str(self.run.settle_once("message", {"template": self.run.settings.commit_message})["template"])
+
     # -- the log
 
     def log(self, event: str, **facts: Any) -> None:
@@ -193,7 +201,12 @@ class Ledger:
         await self.change(changes)
         return ending
 
-    # -- tasks.yaml
+    # -- prompt.yaml and tasks.yaml
+
+    async def prompt(self) -> Mapping[str, Any]:
+        """What prompt.yaml says now; nothing where it cannot be used."""
+        data = await data_of(self.run, f"{home(self.ticket)}/prompt.yaml")
+        return data if isinstance(data, dict) else {}
 
     async def graph(self) -> Graph:
         """The task graph as it is on disk now."""
@@ -201,6 +214,13 @@ class Ledger:
         if why := graph_problem(text, new=False):
             raise stopped(f"tasks.yaml: {why}")
         return read_graph(read_yaml(text, self.tasks_path))
+
+    async def tasks_of(self, number: int) -> list[Task]:
+        """The tasks of any iteration; none where its graph is not there, or cannot be used any more."""
+        path = f"{iteration_home(self.ticket, number)}/tasks.yaml"
+        document = await self.run.read(path)
+        usable = document.state is DocumentState.OK and not graph_problem(document.text, new=False)
+        return list(read_graph(read_yaml(document.text, path)).tasks.values()) if usable else []
 
     async def mark(self, marks: Mapping[str, Mapping[str, Any]]) -> Graph:
         """Write fields of tasks; the graph as it is then."""
@@ -218,38 +238,26 @@ class Ledger:
 
     # -- metrics
 
-    def metrics(self, graph: Graph, *, elapsed: float | None = None, accepted: bool = False) -> Metrics:
-        known = self.data["metrics"].get("elapsed_minutes_estimate") or 0.0
-        return Metrics(
-            tasks_total=len(graph.tasks),
-            tasks_completed=len(graph.accepted),
-            groups_total=len(graph.order),
-            groups_completed=graph.groups_completed,
-            elapsed=known if elapsed is None else elapsed,
-            accepted=accepted,
-        )
-
-    def counted(self, metrics: Metrics, graph: Graph | None = None) -> Changes:
-        """The changes that put these metrics down; with the graph, the first change of code too."""
-        return {
-            **{("metrics", name): value for name, value in metrics.fields().items()},
-            ("iterations", self.place, "tasks_total"): metrics.tasks_total,
-            ("iterations", self.place, "tasks_accepted"): metrics.tasks_completed,
-            **(self._first_change(graph) if graph else {}),
-        }
-
-    def _first_change(self, graph: Graph) -> Changes:
-        """The earliest change of code, put down once, with the time that led up to it."""
+    def counted(self, graph: Graph, *, minutes: float = 0.0, accepted: bool = False) -> Changes:
+        """The changes that put down how far the ticket is, after so many minutes more, and the first change of code:
+        the earliest, once, with the time that led up to it."""
+        known, done, groups = self.data["metrics"], len(graph.accepted), sum(map(graph.is_done, graph.order))
+        elapsed = round(float(known.get("elapsed_minutes_estimate") or 0.0) + minutes, 2)
+        now = metrics(len(graph.tasks), done, len(graph.order), groups, elapsed, accepted=accepted)
         moments = [moment_of(task.entry.get("first_code_change_at")) for task in graph.tasks.values()]
-        known = [moment for moment in moments if moment is not None]
-        if not known or self.data["metrics"].get("first_code_change_at") is not None:
-            return {}
+        if known.get("first_code_change_at") is None and (first := min(filter(None, moments), default=None)):
+            lead = minutes_between(moment_of(self.data["created_at"]), first)
+            now |= {"first_code_change_at": stamp(first), "lead_time_to_first_code_change_minutes": lead}
         return {
-            ("metrics", "first_code_change_at"): stamp(min(known)),
-            ("metrics", "lead_time_to_first_code_change_minutes"): minutes_between(
-                moment_of(self.data["created_at"]), min(known)
-            ),
+            **{("metrics", name): value for name, value in now.items()},
+            ("iterations", self.place, "tasks_total"): len(graph.tasks),
+            ("iterations", self.place, "tasks_accepted"): done,
         }
+
+    async def count(self, changes: Changes, rejected: Sequence[str] = (), now: datetime | None = None) -> None:
+        """Put down how far the ticket is, and tell whoever watches."""
+        await self.change(changes, now=now)
+        self.tell(progress_line(self.data["metrics"]), rejected_tasks=list(rejected))
 
     # -- agents
 
@@ -312,6 +320,15 @@ def flaw_of(report: Report, path: str) -> ArtifactCheck | None:
     """What is wrong with this document, where that is why its author's work does not count."""
     decides = report.reason is Reason.CONTRACT_VIOLATION
     return next((found for found in report.flaws if found.path == path), None) if decides else None
+
+
+async def data_of(run: Run, path: str) -> Any:
+    """What a YAML document says now; None where there is none that can be read."""
+    document = await run.read(path)
+    try:
+        return read_yaml(document.text, path) if document.state is DocumentState.OK else None
+    except DocumentInvalid:
+        return None
 
 
 def digest_of(document: Document) -> str:

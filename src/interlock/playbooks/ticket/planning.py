@@ -7,14 +7,14 @@ from functools import partial
 
 from interlock.contracts import ArtifactClass, Outcome
 from interlock.documents import DocumentState, read_yaml, render_yaml, stamp
-from interlock.engine import Dispatch, Ending, Report, Stop
+from interlock.engine import Ending, Report, Stop
 from interlock.playbooks.ticket import briefs
-from interlock.playbooks.ticket.analysis import CACHE, DOCS, docs_state
-from interlock.playbooks.ticket.artifacts import cache_problem, deferrals, graph_problem, prompt_problem
-from interlock.playbooks.ticket.documents import ITERATIONS, Phase, home, iteration_home, prompt_of
+from interlock.playbooks.ticket.analysis import DOCS
+from interlock.playbooks.ticket.artifacts import deferrals, graph_problem, prompt_rule
+from interlock.playbooks.ticket.documentation import refresh_brief, take_docs
+from interlock.playbooks.ticket.documents import ITERATIONS, Phase, home, iteration_home
 from interlock.playbooks.ticket.graph import GraphLimits, is_trivial, mandate_text
 from interlock.playbooks.ticket.ledger import Ledger, failure, flaw_of, stopped
-from interlock.playbooks.ticket.startup import read_cache, workspace_fingerprint
 
 DEFERRED = "ERROR: Planner deferred research — violates NO RESEARCH DEFERRAL rule. STOPPING."
 ABSENT = "not available"
@@ -78,50 +78,6 @@ async def snapshot(ledger: Ledger, source: str) -> dict[str, str]:
     return {**shown, "PRIMARY INPUT": primary.text, "progress.yaml": (await run.read(ledger.path)).text}
 
 
-async def refresh_brief(ledger: Ledger, mode: str) -> Dispatch:
-    """What the Initializer is asked: the documents that are not valid by today's hashes and fingerprint.
-
-    A document that the user has changed and not committed is the user's to renew.
-    """
-    run = ledger.run
-    now = await workspace_fingerprint(run)
-    digests = {path: (await run.read(path)).digest for path in DOCS}
-    state = docs_state(digests, await read_cache(run), now)
-    ours = {path for path, digest in ledger.docs_written.items() if digests.get(path) == digest}
-    changed = set(await run.repository.changed()) - ours
-    renew = [path for path in state.renew if path not in changed or not digests[path]]
-    return ledger.briefs.initializer(mode, renew, fingerprint=now, digests=digests)
-
-
-async def take_docs(ledger: Ledger, report: Report) -> None:
-    """Believe the refreshed documentation by its evidence alone; a refresh that failed is a warning."""
-    run = ledger.run
-    digests = {path: (await run.read(path)).digest for path in DOCS}
-    taken = () if report.conflicts else [path for path in DOCS if path in report.changes]
-    left = {path: report.artifacts[path] for path in taken if path in report.artifacts}
-    written = {**ledger.docs_written, **left}
-    if report.outcome is not Outcome.OK:
-        run.warn(f"the documentation was not refreshed: {failure('Initializer', report, CACHE)}")
-        await ledger.change({("docs_written",): written})
-        return
-    now = await workspace_fingerprint(run)
-    cache = await run.read(CACHE)
-    if why := cache_problem(cache.text, now):
-        run.warn(f"{CACHE}: {why}")
-    state = docs_state(digests, await read_cache(run), now)
-    await ledger.change(
-        {
-            ("docs_trusted_for_planning",): state.trusted,
-            ("trust_status",): state.trust.value,
-            ("startup", "docs_state", "docs_trusted_for_planning"): state.trusted,
-            ("startup", "docs_state", "refresh_required"): not state.trusted,
-            ("startup", "updated_at"): stamp(run.now()),
-            ("docs_written",): written,
-            ("docs_refreshed",): True,
-        }
-    )
-
-
 async def check_inputs(ledger: Ledger) -> None:
     """I3: prompt and state are still what planning relied on."""
     await ledger.read_again()
@@ -129,7 +85,7 @@ async def check_inputs(ledger: Ledger) -> None:
     text = (await ledger.run.read(path)).require("prompt").text
     data = read_yaml(text, path)
     request = str(data.get("original_request", "")) if isinstance(data, dict) else ""
-    if why := prompt_problem(text, ledger.ticket, request):
+    if why := prompt_rule(ledger.ticket, request).problem(text):
         raise stopped(f"prompt.yaml: {why}")
 
 
@@ -166,7 +122,7 @@ async def settle_tasks(ledger: Ledger) -> None:
 
 async def limits_of(ledger: Ledger) -> GraphLimits:
     """What an agent's graph may name: nothing that is protected, unless the user's own words do."""
-    request = str((await prompt_of(ledger.run, ledger.ticket)).get("original_request") or "")
+    request = str((await ledger.prompt()).get("original_request") or "")
     guarded = ledger.run.workspace.guarded
 
     def closed(name: str) -> bool:
@@ -197,10 +153,10 @@ async def split(ledger: Ledger, limits: GraphLimits, why: str) -> None:
 
 async def count(ledger: Ledger) -> None:
     """What is to be done, and whether it is so little that the short cut may be taken."""
-    graph, prompt = await ledger.graph(), await prompt_of(ledger.run, ledger.ticket)
+    graph, prompt = await ledger.graph(), await ledger.prompt()
     demanded = [mandate_text(mandate) for mandate in prompt.get("tool_mandates") or ()]
     trivial = ledger.fast_path and is_trivial(graph, demanded)
     mode = "trivial_graph" if trivial else "standard"
-    await ledger.change({**ledger.counted(ledger.metrics(graph)), ("cycle_acceleration_mode",): mode})
+    await ledger.change({**ledger.counted(graph), ("cycle_acceleration_mode",): mode})
     ledger.log("tasks.ready", tasks=len(graph.tasks), groups=len(graph.order), mode=mode)
     ledger.tell(f"tasks: {', '.join(graph.tasks)}{' (by the short cut)' if trivial else ''}")

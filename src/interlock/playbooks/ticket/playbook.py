@@ -9,18 +9,10 @@ from typing import Any
 from interlock.engine import AfterComplete, Asked, Documents, Ending, Past, Retries, Run, Stop, playbook
 from interlock.playbooks.ticket.analysis import CACHE, MOST_PARALLEL
 from interlock.playbooks.ticket.briefs import AGENTS
+from interlock.playbooks.ticket.documentation import refresh_docs
 from interlock.playbooks.ticket.documents import ATTEMPTS, ITERATIONS, Phase, home
 from interlock.playbooks.ticket.execution import Execution
-from interlock.playbooks.ticket.finishing import (
-    ReviewerSaid,
-    accept,
-    commit,
-    final_output,
-    refresh_docs,
-    reject,
-    review,
-    settle,
-)
+from interlock.playbooks.ticket.finishing import ReviewerSaid, accept, commit, final_output, reject, review, settle
 from interlock.playbooks.ticket.gate import git_gate, with_reminder
 from interlock.playbooks.ticket.ledger import Ledger
 from interlock.playbooks.ticket.planning import begin_iteration, plan, settle_tasks

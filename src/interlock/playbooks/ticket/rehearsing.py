@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -10,9 +11,10 @@ from typing import Any
 
 from interlock.contracts import is_documentation
 from interlock.documents import load_yaml, read_yaml, render_yaml
-from interlock.engine import AgentRequest, CommandCall, CommandResult, Options, Status
-from interlock.playbooks.ticket.analysis import CACHE, DOCS, fingerprint, listing
-from interlock.playbooks.ticket.artifacts import accepting_report, graph, task
+from interlock.engine import AgentRequest, CommandCall, CommandResult, Options, Status, listing_digest
+from interlock.playbooks.ticket.analysis import CACHE, DOCS, NOT_LISTED, cache_rule, fingerprint
+from interlock.playbooks.ticket.artifacts import BEFORE, accepting, graph, task
+from interlock.playbooks.ticket.briefs import CODE_WRITING
 from interlock.playbooks.ticket.documents import ATTEMPTS, IGNORED, ITERATIONS
 from interlock.playbooks.ticket.playbook import ticket
 from interlock.playbooks.ticket.startup import TicketInputs
@@ -25,6 +27,7 @@ from interlock.testing import (
     WEAKENED_TEST,
     Act,
     Agent,
+    Change,
     Deviation,
     Invariant,
     MemoryLayer,
@@ -33,6 +36,10 @@ from interlock.testing import (
     SimulatedRepository,
     SimulatedWorld,
     Simulation,
+    best,
+    by,
+    says,
+    writes,
 )
 
 Files = Mapping[str, bytes]
@@ -44,22 +51,13 @@ HOME = "prompts/ABC-12"
 TWO = graph(task("T1", test_files=[WEAKENED_TEST]), task("T2"))
 
 
-def sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def with_trusted_docs(files: Mapping[str, str]) -> dict[str, str]:
     """The files, with documentation that the cache vouches for."""
     whole = {**files, **{path: f"# {path}\n\nAs it is.\n" for path in DOCS}}
-    manifests = {name: sha256(whole[name]) for name in ("Makefile",) if name in whole}
-    documents = {path[5:]: {"sha256": sha256(whole[path]), "state": "fresh"} for path in DOCS}
-    cache = {
-        "trust_status": "trusted",
-        "workspace_fingerprint": fingerprint(listing(whole), manifests),
-        "refresh_required": False,
-        "documents": documents,
-    }
-    return {**whole, CACHE: render_yaml(cache)}
+    digests = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in whole.items()}
+    manifests = {name: digests[name] for name in ("Makefile",) if name in whole}
+    now = fingerprint(listing_digest(set(whole) - set(NOT_LISTED)), manifests)
+    return {**whole, CACHE: cache_rule(now, digests).sample()}
 
 
 PROJECT = {
@@ -70,29 +68,16 @@ PROJECT = {
 }
 
 
-ACCEPTS = accepting_report(
-    "prompt-review", "2026-01-01T00:00:00Z", nothing_to_run="it is a simulation", notes="As asked."
-)
+ACCEPTS = render_yaml(accepting("prompt-review", BEFORE, nothing_to_run="it is a simulation", notes="As asked."))
 
 
 def working(tasks: str = TWO) -> Agent:
     """Agents that do their part: the Planner brings this graph, each task's first file says that it is done."""
     entries = {entry["id"]: entry for entry in load_yaml(tasks, "tasks.yaml")["tasks"]}
+    texts = {"Splitter": tasks, "Reviewer": ACCEPTS}
 
     def act(request: AgentRequest) -> Act:
-        assert request.contract is not None
-        files: dict[str, str | bytes | None] = {
-            artifact.path: artifact.structure.sample() if artifact.structure else "text\n"
-            for artifact in request.contract.artifacts
-            if artifact.required
-        }
-        if request.agent == "Planner":
-            files[f"{next(iter(files)).rsplit('/', 1)[0]}/tasks.yaml"] = tasks
-        if request.agent == "Splitter":
-            files = dict.fromkeys(files, tasks)
-        if request.agent == "Reviewer":
-            files = dict.fromkeys(files, ACCEPTS)
-        if request.agent in ("task-executor", "Developer"):
+        if request.agent in CODE_WRITING:
             name = request.member.removeprefix(f"{request.agent}-")
             path, text = entries[name]["files_to_modify"][0], f"{name} done\n"
             said = {"status": "SYNTAX_VALID", "files_changed": [path]}
@@ -100,7 +85,11 @@ def working(tasks: str = TWO) -> Agent:
             if request.within.facts(path).content == text.encode():
                 return Act({}, json.dumps({**said, "noChange": f"{path} has it already"}))
             return Act({path: text}, json.dumps(said))
-        return Act(files, "Status: written")
+        done = best(request)
+        if request.agent == "Planner":
+            folder = next(iter(done.files)).rpartition("/")[0]
+            return replace(done, files={**done.files, f"{folder}/tasks.yaml": tasks})
+        return replace(done, files={path: texts.get(request.agent, text) for path, text in done.files.items()})
 
     return act
 
@@ -109,17 +98,6 @@ def checks(_call: CommandCall, files: Files) -> CommandResult:
     """A build that is red wherever a file says so, and names the file."""
     broken = [path for path, content in files.items() if path.startswith("src/") and b"broken" in content]
     return CommandResult(1, stdout=f"{', '.join(broken)}: broken\n") if broken else CommandResult(0)
-
-
-def of(*agents: str) -> Any:
-    return lambda request: request.agent in agents
-
-
-def says(status: str) -> Deviation:
-    text = json.dumps({"status": status, "notes": "as it is"})
-    return Deviation(
-        f"says {status}", lambda _request, act: replace(act, message=text), fits=of("task-executor", "Developer")
-    )
 
 
 def breaks(request: AgentRequest, act: Act) -> Act:
@@ -133,22 +111,16 @@ def rejects(_request: AgentRequest, act: Act) -> Act:
     return replace(act, files={path: render_yaml(report)})
 
 
-def defers(_request: AgentRequest, act: Act) -> Act:
-    return replace(
-        act, files={path: "# Plan\n\nTBD\n" if path.endswith(".md") else text for path, text in act.files.items()}
-    )
+def instead(ending: str, text: str) -> Change:
+    """It writes this into files whose names end so."""
+
+    def change(_request: AgentRequest, act: Act) -> Act:
+        return replace(act, files={path: text if path.endswith(ending) else c for path, c in act.files.items()})
+
+    return change
 
 
-def spoils_graph(_request: AgentRequest, act: Act) -> Act:
-    return replace(
-        act, files={path: "tasks: [\n" if path.endswith(".yaml") else text for path, text in act.files.items()}
-    )
-
-
-def meddles(_request: AgentRequest, act: Act) -> Act:
-    return replace(act, files={**act.files, f"{HOME}/progress.yaml": "status: ACCEPTED\n"})
-
-
+defers = instead(".md", "# Plan\n\nTBD\n")
 REMARK = "# by a person\n"
 
 
@@ -160,24 +132,25 @@ def remarks(request: AgentRequest, act: Act) -> Act:
     return replace(act, people={path: text + REMARK for path, text in texts.items() if path not in act.files})
 
 
+WORKER = by(*CODE_WRITING)
 DEVIATIONS = (
     # After the git gate, which asks about files that a person begins before it.
-    *(replace(one, fits=of("task-executor", "Reviewer")) for one in STANDARD if one.name == "a person works on"),
+    *(replace(one, fits=by("task-executor", "Reviewer")) for one in STANDARD if one.name == "a person works on"),
     # At one of the calls: documents that are not as interlock writes them cost much to edit.
-    Deviation("a person edits the state", remarks, fits=lambda request: request.member.endswith("-T1")),
+    Deviation("a person edits the state", remarks, fits=by("task-executor-T1")),
     *(deviation for deviation in STANDARD if deviation.name in ("hangs", "cannot be started")),
     Deviation("dies", lambda _request, act: replace(act, code=-9, message="", files={})),
-    Deviation("writes outside", lambda _request, act: replace(act, files={**act.files, "src/outside.c": "x"})),
+    Deviation("writes outside", writes({"src/outside.c": "x"})),
     Deviation("does nothing", lambda _request, act: replace(act, files={}, message="")),
-    Deviation("meddles with the state", meddles),
-    Deviation("breaks the build", breaks, fits=of("task-executor", "Developer")),
-    Deviation("rejects", rejects, fits=of("Reviewer")),
-    Deviation("defers research", defers, fits=of("Planner")),
-    Deviation("spoils the graph", spoils_graph, fits=of("Planner", "Splitter")),
-    says("ERROR"),
+    Deviation("meddles with the state", writes({f"{HOME}/progress.yaml": "status: ACCEPTED\n"})),
+    Deviation("breaks the build", breaks, fits=WORKER),
+    Deviation("rejects", rejects, fits=by("Reviewer")),
+    Deviation("defers research", defers, fits=by("Planner")),
+    Deviation("spoils the graph", instead(".yaml", "tasks: [\n"), fits=by("Planner", "Splitter")),
+    Deviation("says ERROR", says(json.dumps({"status": "ERROR", "notes": "as it is"})), fits=WORKER),
     *LIARS,
     # At two of the calls: while work is done, and before it is committed.
-    *(replace(one, fits=lambda request: request.member in ("Reviewer", "task-executor-T1")) for one in TROUBLES),
+    *(replace(one, fits=by("Reviewer", "task-executor-T1")) for one in TROUBLES),
 )
 
 
@@ -246,11 +219,8 @@ def data_of(played: Played, path: str) -> Any:
 
 
 def graphs(played: Played) -> list[Any]:
-    paths = [
-        path for path in played.simulation.world.tree.files if path.endswith("/tasks.yaml") and path.startswith(HOME)
-    ]
-    found = [data_of(played, path) for path in sorted(paths) if not path.startswith(f"{HOME}/tmp")]
-    return [data for data in found if isinstance(data, dict)]
+    paths = fnmatch.filter(played.simulation.world.tree.files, f"{HOME}/iteration_*/tasks.yaml")
+    return [data for path in sorted(paths) if isinstance(data := data_of(played, path), dict)]
 
 
 def success_is_earned(played: Played) -> str | None:
@@ -293,23 +263,16 @@ def gate_comes_first(played: Played) -> str | None:
     passed = False
     for line in played.simulation.lines:
         passed = passed or line.event == "orchestrator.git.gate.complete"
-        if line.event == "dispatch.start" and line.agent in ("task-executor", "Developer") and not passed:
+        if line.event == "dispatch.start" and line.agent in CODE_WRITING and not passed:
             return f"{line.key} came before the gate"
     return None
 
 
 def scope_is_kept(played: Played) -> str | None:
     git, first = played.simulation.world.repository, played.simulation.world.tree.at(0)
-    allowed = {"src/t1.txt", "src/t2.txt", WEAKENED_TEST, ".gitignore", *DOCS}
-    committed = git.files
-    strange = [
-        path
-        for path in {**first, **committed}
-        if first.get(path) != committed.get(path, first.get(path))
-        and path not in allowed
-        and not is_documentation(path)
-    ]
-    if strange:
+    allowed = {"src/t1.txt", "src/t2.txt", WEAKENED_TEST, ".gitignore"}
+    changed = [path for path, content in git.files.items() if first.get(path) != content]
+    if strange := [path for path in changed if path not in allowed and not is_documentation(path)]:
         return f"committed: {', '.join(sorted(strange))}"
     return "src/outside.c was left" if "src/outside.c" in played.simulation.world.tree.files else None
 

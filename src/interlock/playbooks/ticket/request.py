@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 from interlock.errors import BadInput
 
@@ -144,10 +144,6 @@ def stated_criteria(request: str) -> list[str]:
     return [_tidy(part) for part in sentences(request) if _object_words(part) >= 2][:1]
 
 
-def success_criteria(request: str) -> list[str]:
-    return [*stated_criteria(request), *ALWAYS_CRITERIA]
-
-
 def _object_words(sentence: str) -> int:
     """Significant words behind the first keyword of the sentence."""
     found = _WORK.search(sentence)
@@ -156,11 +152,6 @@ def _object_words(sentence: str) -> int:
 
 def _tidy(sentence: str) -> str:
     return " ".join(TICKET.sub(" ", sentence).split()).strip(" :,-")
-
-
-def refined(request: str) -> str:
-    """The request in one paragraph, without the ticket id."""
-    return _tidy(request) or request.strip()
 
 
 # -- tools
@@ -179,9 +170,6 @@ class Mandate:
     tool: str
     assigned_agent: TicketAgent
 
-    def to_json(self) -> dict[str, str]:
-        return {"text": self.text, "tool": self.tool, "assigned_agent": self.assigned_agent.value}
-
 
 _KNOWN_TOOLS = """
 ansible black bun cargo chrome-devtools clang cmake context7 curl cypress docker eslint ffmpeg gcc git gradle
@@ -195,8 +183,11 @@ _TOOL = r"(`[^`\n]+`|[A-Za-z][\w.+#/-]*[\w+#]|[A-Za-z])"
 _ALWAYS = re.compile(rf"\b(?:MUST use|leverage|integrate with)\s+{_ARTICLE}{_TOOL}", re.IGNORECASE)
 _SOMETIMES = re.compile(rf"\b(?:use|with|using)\s+{_ARTICLE}{_TOOL}", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[.;!?](?=\s|$)|\n|$")
-_LOOKS_INTO = re.compile(r"\b(?:analy[sz]|inspect|investigat|research|diagnos|see the page)", re.IGNORECASE)
-_MAKES = re.compile(r"\b(?:implement|build|built|fix|creat|deploy)", re.IGNORECASE)
+_WORDINGS = {
+    TicketAgent.PLANNER: r"\b(?:analy[sz]|inspect|investigat|research|diagnos|see the page)",
+    TicketAgent.DEVELOPER: r"\b(?:implement|build|built|fix|creat|deploy)",
+}
+"""About looking into things, and about making them."""
 
 
 def tool_mandates(request: str) -> list[Mandate]:
@@ -227,16 +218,11 @@ def _mandate(request: str, match: re.Match[str]) -> Mandate:
 def assigned_agent(text: str, before: str = "") -> TicketAgent:
     """Who a mandate is for: the first wording about looking into or making things, the mandate's own words first."""
     for part in (text, before):
-        hits = sorted(_hits(part))
+        found = {agent: re.search(words, part, re.IGNORECASE) for agent, words in _WORDINGS.items()}
+        hits = {match.start(): agent for agent, match in found.items() if match}
         if hits:
-            return hits[0][1]
+            return hits[min(hits)]
     return TicketAgent.DEVELOPER
-
-
-def _hits(text: str) -> Iterator[tuple[int, TicketAgent]]:
-    for pattern, agent in ((_LOOKS_INTO, TicketAgent.PLANNER), (_MAKES, TicketAgent.DEVELOPER)):
-        if match := pattern.search(text):
-            yield match.start(), agent
 
 
 _AT_RUNTIME = re.compile(
@@ -249,3 +235,21 @@ _AT_RUNTIME = re.compile(
 def needs_runtime(mandate: str) -> bool:
     """Whether a mandate can only be met by looking at the running program."""
     return bool(_AT_RUNTIME.search(mandate))
+
+
+# -- the whole
+
+
+def reading(ticket: str, request: str) -> dict[str, Any]:
+    """What a clear request says: prompt.yaml, but for the moment at which it is written."""
+    work = work_type(request)
+    assert work is not None
+    return {
+        "jira": ticket,
+        "type": work.value,
+        "slug": slug(request, work),
+        "tool_mandates": [asdict(mandate) for mandate in tool_mandates(request)],
+        "original_request": request,
+        "refined_prompt": _tidy(request) or request.strip(),
+        "success_criteria": [*stated_criteria(request), *ALWAYS_CRITERIA],
+    }

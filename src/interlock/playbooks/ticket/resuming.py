@@ -9,21 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock.documents import Document, DocumentState, Key, read_yaml
+from interlock.documents import Document, DocumentState, Key
 from interlock.engine import Ending, Run, require_agents
 from interlock.playbooks.ticket.analysis import parallel_tasks
-from interlock.playbooks.ticket.artifacts import graph_problem
-from interlock.playbooks.ticket.documents import (
-    ITERATIONS,
-    LEGACY,
-    Phase,
-    RunStatus,
-    home,
-    iteration_home,
-    prompt_of,
-)
+from interlock.playbooks.ticket.documents import ITERATIONS, LEGACY, Phase, RunStatus, home, iteration_home
 from interlock.playbooks.ticket.gate import with_reminder
-from interlock.playbooks.ticket.graph import REJECTED, Graph, Task, TaskStatus, literal_files, read_graph, share_files
+from interlock.playbooks.ticket.graph import REJECTED, Graph, Task, TaskStatus, literal_files, share_files
 from interlock.playbooks.ticket.ledger import Ledger, at, files_digest
 from interlock.playbooks.ticket.request import TicketError
 from interlock.playbooks.ticket.startup import (
@@ -58,7 +49,7 @@ async def resume_detection(run: Run, ticket: str, inputs: TicketInputs) -> Ledge
     await refuse_legacy(run, ticket)
     await require_repository(run)
     await take_over_baseline(ledger)  # first of all that is written: the document names its last run
-    await go_to_branch(ledger)
+    await go_to_branch(ledger, open_run=False)
     ledger.head = (await run.repository.where()).head
     await obey(ledger, inputs)
     await require_agents(run)
@@ -78,10 +69,7 @@ async def on_resume(run: Run, inputs: TicketInputs, number: int) -> None:
         return
     ledger = Ledger(run, ticket, document)
     await refuse_legacy(run, ticket)
-    if ledger.data["git_gate_completed"] and await ledger.gone():
-        if not await run.repository.commit_of(f"refs/heads/{ledger.branch}"):
-            raise branch_gone(ledger.branch, "does not exist")
-        await return_to(ledger)
+    await go_to_branch(ledger, open_run=True)
     await obey(ledger, inputs)
     ledger.log("resume", phase=ledger.phase.value, status=ledger.status.value, resume=number)
     await ledger.publish()
@@ -95,7 +83,7 @@ def starts_over(inputs: TicketInputs, document: Document, begun_by: str | None) 
 
 async def refuse_other_request(ledger: Ledger, inputs: TicketInputs) -> None:
     """A ticket is what it was begun with: another request is refused, never answered with the old result (EV-24)."""
-    known = str((await prompt_of(ledger.run, ledger.ticket)).get("original_request") or "")
+    known = str((await ledger.prompt()).get("original_request") or "")
     if known and known.split() != inputs.request.split():
         state = "is accepted already" if ledger.status is RunStatus.ACCEPTED else "was begun"
         raise TicketError(
@@ -187,31 +175,28 @@ async def refuse_legacy(run: Run, ticket: str) -> None:
     run.warn(f"{place} holds files of an older way of working, which are not read: {paths}")
 
 
-def branch_gone(branch: str, why: str) -> TicketError:
-    return TicketError(
+async def go_to_branch(ledger: Ledger, *, open_run: bool) -> None:
+    """Go on where the work is. Without its branch the ticket comes to the git gate again; an open run, whose journal
+    says that it has passed there, cannot."""
+    git, branch = ledger.run.repository, ledger.branch
+    if not ledger.data["git_gate_completed"] or not await ledger.gone():
+        return
+    why = "does not exist"
+    if await git.commit_of(f"refs/heads/{branch}") or (not open_run and await git.is_on_a_remote(branch)):
+        done = await git.checkout(branch)
+        if done.ok:
+            return
+        why = f"cannot be checked out: {done.problem}"
+    elif not open_run:
+        ledger.run.warn(f"branch {branch} does not exist any more; the git gate is passed again")
+        back = AT_GATE if ledger.phase in (Phase.TASK_EXECUTION, Phase.REVIEW) else {}
+        await ledger.change({("git_gate_completed",): False, **back})
+        return
+    raise TicketError(
         f"ERROR: branch {branch} {why}; cannot resume",
         where=branch,
         remedy=f"Make the branch available again (git branch {branch} COMMIT), or start over with --fresh.",
     )
-
-
-async def return_to(ledger: Ledger) -> None:
-    done = await ledger.run.repository.checkout(ledger.branch)
-    if not done.ok:
-        raise branch_gone(ledger.branch, f"cannot be checked out: {done.problem}")
-
-
-async def go_to_branch(ledger: Ledger) -> None:
-    """Go on where the work is. Without its branch the ticket comes to the git gate again."""
-    git, branch = ledger.run.repository, ledger.branch
-    if not ledger.data["git_gate_completed"] or not await ledger.gone():
-        return
-    if await git.commit_of(f"refs/heads/{branch}") or await git.is_on_a_remote(branch):
-        await return_to(ledger)
-        return
-    ledger.run.warn(f"branch {branch} does not exist any more; the git gate is passed again")
-    back = AT_GATE if ledger.phase in (Phase.TASK_EXECUTION, Phase.REVIEW) else {}
-    await ledger.change({("git_gate_completed",): False, **back})
 
 
 # -- is the work here
@@ -221,28 +206,18 @@ async def go_back(ledger: Ledger) -> None:
     """Return to the first iteration whose accepted work is gone; what was planned upon it is set aside."""
     run = ledger.run
     changed = set(await run.repository.changed()) if ledger.iteration else set()
-    known = [await tasks_of(ledger, number) for number in range(ledger.iteration + 1)]
+    planned = ledger.iteration + (1 if ledger.phase in WITH_TASKS else 0)
+    known = [await ledger.tasks_of(number) for number in range(planned)]
     for number in range(ledger.iteration):
         later = [task for tasks in known[number + 1 :] for task in tasks if task.attempt]
         if gone := await without_work(run, known[number], later, changed):
             run.warn(f"the accepted work of iteration {number} is not here: {names(gone)}; it is done again")
-            for planned in range(number + 1, ledger.iteration + 1):
-                await run.set_aside(iteration_home(ledger.ticket, planned))
+            for upon_it in range(number + 1, ledger.iteration + 1):
+                await run.set_aside(iteration_home(ledger.ticket, upon_it))
             back = AT_WORK if ledger.data["git_gate_completed"] else AT_GATE
             await ledger.change({("iteration_number",): number, **back})
             await ledger.change({("iterations", ledger.place, "status"): "PENDING"})
             return
-
-
-async def tasks_of(ledger: Ledger, number: int) -> list[Task]:
-    """The tasks of an iteration; none where its graph is not settled or cannot be used any more."""
-    path = f"{iteration_home(ledger.ticket, number)}/tasks.yaml"
-    if number == ledger.iteration and ledger.phase not in WITH_TASKS:
-        return []
-    document = await ledger.run.read(path)
-    if document.state is not DocumentState.OK or graph_problem(document.text, new=False):
-        return []
-    return list(read_graph(read_yaml(document.text, path)).tasks.values())
 
 
 async def without_work(run: Run, tasks: Sequence[Task], later: Sequence[Task], changed: set[str]) -> list[Task]:
@@ -250,24 +225,19 @@ async def without_work(run: Run, tasks: Sequence[Task], later: Sequence[Task], c
 
     A file that was worked on later, or that has uncommitted changes, may well differ from what was accepted then.
     """
-    untouched = [
-        task
-        for task in tasks
-        if task.status is TaskStatus.ACCEPTED
-        and changed.isdisjoint(literal_files(task))
-        and not any(share_files(task, other) for other in later)
-    ]
-    return [task for task in untouched if not await is_as_it_was(run, task)]
+    accepted = [task for task in tasks if task.status is TaskStatus.ACCEPTED]
+    untouched = [task for task in accepted if changed.isdisjoint(literal_files(task))]
+    return await altered(run, [task for task in untouched if not any(share_files(task, other) for other in later)])
 
 
 async def take_stock(ledger: Ledger, retry: bool) -> None:
     """Work that is not here any more is to be done again; with `retry`, failed tasks start anew."""
     run, graph = ledger.run, await ledger.graph()
-    lost = [task for task in graph.accepted if not await is_as_it_was(run, task)]
+    lost = await altered(run, graph.accepted)
     if ledger.awaits_commit:
         lost = await without_mended(ledger, graph, lost)
     valid = [task for task in graph.tasks.values() if task.status is TaskStatus.SYNTAX_VALID]
-    unproven = [task for task in valid if not await is_as_it_was(run, task)]
+    unproven = await altered(run, valid)
     if lost:
         run.warn(f"the files of accepted tasks are not as they were accepted: {names(lost)}")
     if ledger.phase is Phase.REVIEW and (lost or len(graph.accepted) < len(graph.tasks)):
@@ -294,7 +264,7 @@ async def without_mended(ledger: Ledger, graph: Graph, lost: Sequence[Task]) -> 
     changed = {*await git.changed(), *(path for _, path in by_hand)}
     gone = [task for task in lost if changed.isdisjoint(literal_files(task))]
     complete = len(graph.accepted) == len(graph.tasks) and not gone and ledger.phase is not Phase.GIT_GATE
-    if complete and (await validate(ledger, graph, None)).green:
+    if complete and not await validate(ledger, graph, None):
         await put_down_files(ledger, lost)
         return []
     await ledger.change({("iterations", ledger.place, "status"): "PENDING"})
@@ -311,7 +281,7 @@ def names(tasks: Sequence[Task]) -> str:
     return ", ".join(task.id for task in tasks)
 
 
-async def is_as_it_was(run: Run, task: Task) -> bool:
-    """Whether the task's files are what they were when it was accepted, or found valid; unknown counts as yes."""
-    kept = task.entry.get("files_sha256")
-    return kept is None or kept == await files_digest(run, literal_files(task))
+async def altered(run: Run, tasks: Sequence[Task]) -> list[Task]:
+    """Those of the tasks whose files are not what they were when they were accepted, or found valid."""
+    known = [task for task in tasks if task.entry.get("files_sha256") is not None]
+    return [task for task in known if task.entry["files_sha256"] != await files_digest(run, literal_files(task))]

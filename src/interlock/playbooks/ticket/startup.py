@@ -8,30 +8,16 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from interlock.contracts import Outcome
-from interlock.documents import Document, DocumentState, read_yaml, stamp
-from interlock.engine import NONE, Checks, Command, Commands, Edit, Ending, Option, Report, Run, Stop, find_commands
-from interlock.errors import DocumentInvalid
-from interlock.playbooks.ticket import briefs, request
-from interlock.playbooks.ticket.analysis import (
-    CACHE,
-    DOCS,
-    LARGEST,
-    MANIFESTS,
-    MOST_FILES,
-    NOT_LISTED,
-    SHOWN,
-    DocsState,
-    docs_state,
-    fingerprint,
-    impact,
-    parallel_tasks,
-    search_terms,
-)
-from interlock.playbooks.ticket.artifacts import prompt_rule, questions_of, render_prompt
-from interlock.playbooks.ticket.documents import bad_document, branch_name, first_progress, home
+from interlock.documents import Document, DocumentState, read_yaml, render_yaml, stamp
+from interlock.engine import NONE, Checks, Command, Commands, Edit, Ending, Option, Run, Stop, find_commands
+from interlock.playbooks.ticket import briefs
+from interlock.playbooks.ticket.analysis import LARGEST, MOST_FILES, SHOWN, DocsState, parallel_tasks, search_terms
+from interlock.playbooks.ticket.artifacts import prompt_rule, questions_of
+from interlock.playbooks.ticket.documentation import weigh_docs
+from interlock.playbooks.ticket.documents import branch_name, first_progress, home
 from interlock.playbooks.ticket.gate import check_branch, hide_prompts, on_ground
-from interlock.playbooks.ticket.ledger import Ledger, checks_of, digest_of, failure
-from interlock.playbooks.ticket.request import Mandate, TicketError, WorkKind
+from interlock.playbooks.ticket.ledger import Ledger, checks_of, failure
+from interlock.playbooks.ticket.request import Clarity, TicketError, WorkKind, clarity, reading
 from interlock.playbooks.ticket.validation import named
 
 SETTINGS = "the settings"
@@ -73,16 +59,6 @@ class TicketFlags:
 
 
 @dataclass(frozen=True)
-class UnderstoodRequest:
-    """A request as it was understood."""
-
-    work: WorkKind
-    slug: str
-    mandates: tuple[Mandate, ...] = ()
-    by_code: bool = True
-
-
-@dataclass(frozen=True)
 class Analysis:
     """What is known of the project before anything is planned."""
 
@@ -91,7 +67,10 @@ class Analysis:
     cores: str
     docs: DocsState
     likely: list[str]
-    prompt: UnderstoodRequest
+    prompt: Mapping[str, Any]
+    """The request as it was understood: what prompt.yaml says, or is going to say."""
+    by_code: bool
+    """No Interpreter was asked."""
     existing_branch: str
     """The commit of a branch of the ticket's name that is used although it lacks the present state; else empty."""
     checks: Checks
@@ -126,18 +105,20 @@ async def startup_analysis(run: Run, ticket: str, inputs: TicketInputs) -> Analy
 
 async def analyse(run: Run, ticket: str, inputs: TicketInputs) -> Analysis:
     """What is known of the project and the request, on the ground that the ticket begins from."""
+    search = partial(run.repository.search, search_terms(inputs.request))
     analyses: dict[str, Callable[[], Awaitable[Any]]] = {
         "commands": partial(find_commands, run),
         "cores": partial(count_cores, run),
         "docs": partial(weigh_docs, run),
-        "impact": partial(scan_impact, run, inputs.request),
+        "impact": partial(search, files=MOST_FILES, largest=LARGEST, most=SHOWN),
     }
     found = await run.cluster("analysis", analyses, cap=len(analyses))
     docs: DocsState = found["docs"]
+    likely: list[str] = found["impact"]
     build, test = await choose_commands(run, ticket, inputs, found["commands"])
-    clear = run.decide(request.clarity, inputs.request) is request.Clarity.CLEAR
-    prompt = read_by_rules(inputs.request) if clear else None
-    taken = await check_branch(run, ticket_branch(run, ticket, prompt)) if prompt else ""
+    clear = run.decide(clarity, inputs.request) is Clarity.CLEAR
+    prompt: Mapping[str, Any] = reading(ticket, inputs.request) if clear else {}
+    taken = await check_branch(run, ticket_branch(run, ticket, prompt)) if clear else ""
     checks = checks_of(run, ticket)
     checks.commands = named(run, build, test)
     for name, one in (("build", build), ("test", test)):
@@ -146,18 +127,17 @@ async def analyse(run: Run, ticket: str, inputs: TicketInputs) -> Analysis:
     await checks.preflight()
     if (inputs.fresh or inputs.still_fresh) and await run.list(home(ticket), "**/*"):
         await run.set_aside(home(ticket))  # only now: a start that is refused leaves everything where it is
-    if prompt is None:
+    if not clear:
         prompt = await interpret(run, ticket, inputs.request)
         taken = await check_branch(run, ticket_branch(run, ticket, prompt))
-    likely: list[str] = found["impact"]
     note(run, "startup.analysis.complete", "I1", trust_status=docs.trust.value, likely_files=len(likely))
-    return Analysis(build, test, found["cores"], docs, likely, prompt, taken, checks)
+    return Analysis(build, test, found["cores"], docs, likely, prompt, clear, taken, checks)
 
 
-def ticket_branch(run: Run, ticket: str, prompt: UnderstoodRequest) -> str:
+def ticket_branch(run: Run, ticket: str, prompt: Mapping[str, Any]) -> str:
     """The name of the ticket's branch, by the template as it was when it was first asked for."""
     template = run.settle_once("branch", {"template": run.settings.branch})["template"]
-    return branch_name(template, ticket, prompt.work, prompt.slug)
+    return branch_name(template, ticket, WorkKind(prompt["type"]), str(prompt["slug"]))
 
 
 async def choose_commands(run: Run, ticket: str, inputs: TicketInputs, found: Commands) -> tuple[Command, Command]:
@@ -213,43 +193,12 @@ async def count_cores(run: Run) -> str:
     return said.stdout.strip() if said.ok else ""
 
 
-async def weigh_docs(run: Run) -> DocsState:
-    """Whether the documentation can be trusted: hashes and fingerprint are computed anew."""
-    digests = {path: (await run.read(path)).digest for path in DOCS}
-    return docs_state(digests, await read_cache(run), await workspace_fingerprint(run))
-
-
-async def read_cache(run: Run) -> object:
-    """The data of the cache; nothing where there is none that can be read."""
-    document = await run.read(CACHE)
-    try:
-        return read_yaml(document.text, CACHE) if document.state is DocumentState.OK else None
-    except DocumentInvalid:
-        return None
-
-
-async def workspace_fingerprint(run: Run) -> str:
-    digests = {path: await run.read(path, digest_of) for path in await run.repository.tracked(MANIFESTS)}
-    return fingerprint(await run.repository.listing(NOT_LISTED), digests)
-
-
-async def scan_impact(run: Run, asked: str) -> list[str]:
-    return await run.repository.search(search_terms(asked), files=MOST_FILES, largest=LARGEST, most=SHOWN)
-
-
-def read_by_rules(asked: str) -> UnderstoodRequest:
-    """I1.E: what a clear request says."""
-    work = request.work_type(asked)
-    assert work is not None
-    return UnderstoodRequest(work, request.slug(asked, work), tuple(request.tool_mandates(asked)))
-
-
-async def interpret(run: Run, ticket: str, asked: str) -> UnderstoodRequest:
-    path = f"{home(ticket)}/prompt.yaml"
-    rule = prompt_rule(ticket, asked, "2026-01-01T00:00:00Z")
+async def interpret(run: Run, ticket: str, asked: str) -> Mapping[str, Any]:
+    """The Interpreter's reading of a request that rules cannot read, after at most one round of questions."""
+    path, rule = f"{home(ticket)}/prompt.yaml", prompt_rule(ticket, asked)
 
     async def ask(*answered: Any) -> Mapping[str, Any]:
-        report: Report = await run.dispatch(briefs.interpreter(ticket, asked, rule, *answered))
+        report = await run.dispatch(briefs.interpreter(ticket, asked, rule, *answered))
         run.note("artifact.check", path=path, outcome=report.outcome, complaints=report.complaints)
         if report.outcome is not Outcome.OK:
             raise Stop(Ending.failed(failure("Interpreter", report, path)))
@@ -262,7 +211,7 @@ async def interpret(run: Run, ticket: str, asked: str) -> UnderstoodRequest:
         data = await ask(decision.choice, questions)
     if "slug" not in data:
         raise Stop(Ending.failed("ERROR: prompt.yaml: the Interpreter asked again instead of writing it. STOPPING."))
-    return UnderstoodRequest(WorkKind(data["type"]), str(data["slug"]), by_code=False)
+    return data
 
 
 # -- I2
@@ -270,47 +219,42 @@ async def interpret(run: Run, ticket: str, asked: str) -> UnderstoodRequest:
 
 async def initialize(run: Run, ticket: str, inputs: TicketInputs, analysis: Analysis) -> Ledger:
     """I2: prompt.yaml, progress.yaml, the lines in .gitignore, and the log."""
-    now, prompt, asked = stamp(run.now()), analysis.prompt, inputs.request
+    now, prompt, path = stamp(run.now()), analysis.prompt, f"{home(ticket)}/progress.yaml"
     head, branch = (await run.repository.where()).head, ticket_branch(run, ticket, prompt)
-    if prompt.by_code:
-        plain, criteria = request.refined(asked), request.success_criteria(asked)
-        text = render_prompt(ticket, prompt.work, prompt.slug, prompt.mandates, asked, plain, criteria, now)
-        await run.write(f"{home(ticket)}/prompt.yaml", text, anew=True)
+    if analysis.by_code:
+        await run.write(f"{home(ticket)}/prompt.yaml", render_yaml({**prompt, "created_at": now}), anew=True)
 
     def begin(document: Document) -> Edit:
         if document.state is not DocumentState.MISSING:
-            raise bad_document(document.path, "somebody has begun this ticket meanwhile")
+            raise TicketError("ERROR: progress.yaml: somebody has begun this ticket meanwhile", where=path)
         # Computed once: these settings, too, may be others when this is replayed.
         commands = {"build": analysis.build, "test": analysis.test}
+        most = inputs.max_parallel or run.settings.max_parallel_tasks
         found = {
             "jira": ticket,
-            "type": prompt.work.value,
-            "slug": prompt.slug,
+            "type": prompt["type"],
+            "slug": prompt["slug"],
             "branch": branch,
             **({"existing_branch": analysis.existing_branch} if analysis.existing_branch else {}),
             **{f"{name}_command": command.text for name, command in commands.items()},
             "command_origins": {name: command.origin for name, command in commands.items()},
             "named_commands": {name: command.text for name, command in commands.items() if command.by_person},
-            "max_parallel_tasks": parallel_tasks(
-                analysis.cores, inputs.max_parallel or run.settings.max_parallel_tasks
-            ),
-            "git_head": head,
-            "baseline": {"run": run.identity.run_id, **analysis.checks.baseline},
+            "max_parallel_tasks": parallel_tasks(analysis.cores, most),
         }
         options = {
             "fast_path": inputs.fast_path and run.settings.fast_path,
             "named_settings": named_settings(run, inputs),
         }
-        content = first_progress(found, analysis.docs, impact(analysis.likely), options=options, now=now)
-        return Edit(content.encode(), None)
+        first = first_progress(found, analysis.docs, analysis.likely, options=options, head=head, now=now)
+        baseline = {"run": run.identity.run_id, **analysis.checks.baseline}
+        return Edit(render_yaml({**first, "baseline": baseline}).encode(), None)
 
-    path = f"{home(ticket)}/progress.yaml"
     await run.update(path, begin, what={"begin": ticket})
     document = await run.read(path)
     ledger = Ledger(run, ticket, document)
     ledger.head, ledger.checks = head, analysis.checks
     await run.write(f"{home(ticket)}/tmp/progress.bak.yaml", document.text)
     await hide_prompts(run)
-    ledger.log("start", branch=ledger.branch, type=prompt.work.value, by_code=prompt.by_code)
+    ledger.log("start", branch=ledger.branch, type=prompt["type"], by_code=analysis.by_code)
     await ledger.publish()
     return ledger

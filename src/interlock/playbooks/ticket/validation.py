@@ -18,24 +18,23 @@ HERE = "."
 
 
 @dataclass(frozen=True)
-class ValidationResult:
-    """How build and tests ended."""
+class Red:
+    """Why the tree is not green."""
 
-    green: bool
-    output: str = ""
+    output: str
     by_definition: bool = False
-    """Red only with the files that say what is checked as they were before."""
+    """Only with the files that say what is checked as they were before."""
 
 
-def named(run: Run, build: Command, test: Command) -> tuple[NamedCommand, ...]:
-    """The user's build and test; what is `none` is not run."""
+def named(run: Run, build: Command, test: Command, cwd: str = HERE) -> tuple[NamedCommand, ...]:
+    """A build and a test to be run; what is `none` is not."""
     limit = run.settings.command_timeout_s
     wanted = (("build", build), ("test", test))
-    return tuple(NamedCommand(name, one.text, one.origin, timeout_s=limit) for name, one in wanted if one.runs)
+    return tuple(NamedCommand(name, one.text, one.origin, cwd, limit) for name, one in wanted if one.runs)
 
 
 def users_commands(run: Run, progress: Mapping[str, Any]) -> tuple[NamedCommand, ...]:
-    """The same, as the state document has them now."""
+    """The user's build and test, as the state document has them now."""
     origins = progress.get("command_origins") or {}
     build, test = (
         Command(progress[f"{name}_command"], str(origins.get(name) or "progress.yaml")) for name in ("build", "test")
@@ -46,25 +45,17 @@ def users_commands(run: Run, progress: Mapping[str, Any]) -> tuple[NamedCommand,
 def proposed_commands(
     run: Run, progress: Mapping[str, Any], graph: Graph, letter: str | None
 ) -> tuple[NamedCommand, ...]:
-    """What the graph wants to have run for a group, beside that."""
+    """What the graph wants to have run for a group, beside that: in a folder of its own, the user's too."""
     own = graph.policy.groups.get(letter or "", {})
     place = own.get("working_directory") or graph.policy.working_directory
-    inherited = place != HERE
-    wanted = (
-        ("build", own.get("build_command") or (progress["build_command"] if inherited else NONE)),
-        ("test", own.get("test_command") or (progress["test_command"] if inherited else NONE)),
-    )
+    users = [progress["build_command"], progress["test_command"]]
     origin = f"group {letter}" if letter else "validation_policy"
-    limit = run.settings.command_timeout_s
-    known = {progress["build_command"], progress["test_command"]} if place == HERE else set()
-    return tuple(
-        NamedCommand(name, command, origin, place, limit)
-        for name, command in wanted
-        if Command(command, origin).runs and command not in known
-    )
+    proposed = [own.get("build_command") or users[0], own.get("test_command") or users[1]]
+    build, test = (Command(NONE if place == HERE and one in users else one, origin) for one in proposed)
+    return named(run, build, test, place)
 
 
-async def validate(ledger: Ledger, graph: Graph, letter: str | None) -> ValidationResult:
+async def validate(ledger: Ledger, graph: Graph, letter: str | None) -> Red | None:
     """The user's build and test on the tree as it is, then what the graph proposes; as the state document says now."""
     await ledger.read_again()
     run = ledger.run
@@ -73,10 +64,10 @@ async def validate(ledger: Ledger, graph: Graph, letter: str | None) -> Validati
     for checks in (ledger.checks, proposed):
         if red := tell(ledger, checks, await checks.prove(as_before=False), letter):
             return red
-    return ValidationResult(True)
+    return None
 
 
-async def prove_for_good(ledger: Ledger) -> ValidationResult:
+async def prove_for_good(ledger: Ledger) -> Red | None:
     """The user's build and test before something is accepted: with the files that say what they do as they were
     before, too, unless a person lets the new ones hold."""
     await ledger.read_again()
@@ -84,11 +75,11 @@ async def prove_for_good(ledger: Ledger) -> ValidationResult:
     proofs = await ledger.checks.prove()
     red = tell(ledger, ledger.checks, proofs, None)
     if red is None or not proofs[-1].definitions:
-        return red or ValidationResult(True)
-    return ValidationResult(True) if await new_ones_hold(ledger, proofs[-1]) else replace(red, by_definition=True)
+        return red
+    return None if await new_ones_hold(ledger, proofs[-1]) else replace(red, by_definition=True)
 
 
-def tell(ledger: Ledger, checks: Checks, proofs: Sequence[Proof], letter: str | None) -> ValidationResult | None:
+def tell(ledger: Ledger, checks: Checks, proofs: Sequence[Proof], letter: str | None) -> Red | None:
     """Log what was run, once; the first that is red."""
     places = {(one.name, one.command): one.cwd for one in checks.commands}
     for proof in proofs:
@@ -98,7 +89,7 @@ def tell(ledger: Ledger, checks: Checks, proofs: Sequence[Proof], letter: str | 
         place = places[proof.name, proof.command]
         ledger.log("validation", what=proof.name, command=proof.command, cwd=place, exit=proof.exit, group=letter)
         if not proof.ok:
-            return ValidationResult(False, f"ERROR: {headline(proof)}: {proof.command}\n{proof.tail}".rstrip())
+            return Red(f"ERROR: {headline(proof)}: {proof.command}\n{proof.tail}".rstrip())
     return None
 
 

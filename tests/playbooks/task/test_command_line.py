@@ -1,0 +1,168 @@
+"""`interlock run task` in a real repository, with scripted agents: what a user types and sees."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.cli.main import answer
+
+REQUEST = "add three to words.txt"
+GOOD = {
+    "agent": "builder",
+    "attempt": 1,
+    "files": {"words.txt": "one\ntwo\nthree\n"},
+    "message": "DONE: three is there",
+}
+LIAR = {
+    "agent": "builder",
+    "append": {"words.txt": "three\n"},
+    "delete": ["two.txt"],
+    "message": "I ran make test: all passed.\n\nDONE: three is there",
+}
+
+
+class Terminal:
+    """The command line in a repository of one's own."""
+
+    def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.root = root
+        self._capsys = capsys
+
+    def scenario(self, *reactions: dict[str, Any]) -> None:
+        (self.root / "scenario.yaml").write_text(json.dumps({"reactions": reactions}), "utf-8")
+
+    def git(self, *words: str) -> str:
+        return subprocess.run(("git", *words), cwd=self.root, check=True, capture_output=True, text=True).stdout
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        self._capsys.readouterr()
+        code = answer(arguments)
+        said = self._capsys.readouterr()
+        return code, said.out, said.err
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    root, home = tmp_path / "work", tmp_path / "home"
+    root.mkdir()
+    home.mkdir()
+    (home / ".gitconfig").write_text("[user]\n\tname = Ann\n\temail = ann@localhost\n[init]\n\tdefaultBranch = main\n")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("COLUMNS", "80")
+    files = {
+        "Makefile": "test:\n\tsh test.sh\n",
+        "test.sh": "test -f two.txt || { echo 'FAILED: two is gone'; exit 1; }\n",
+        "words.txt": "one\ntwo\n",
+        "two.txt": "two\n",
+        "interlock.toml": 'runner = "played"\n[runners.played]\ntype = "scripted"\nscenario = "scenario.yaml"\n',
+        ".gitignore": "scenario.yaml\n",
+    }
+    for path, text in files.items():
+        (root / path).write_text(text, "utf-8")
+    monkeypatch.chdir(root)
+    found = Terminal(root, capsys)
+    found.git("init", "-q")
+    found.git("add", "-A")
+    found.git("commit", "-q", "-m", "first")
+    found.scenario(GOOD)
+    return found
+
+
+@pytest.mark.req("OW-30")
+def test_good_work_is_accepted_in_two_calls_and_committed(terminal: Terminal) -> None:
+    """Standard output says on what it was accepted; the commit has the file and nothing of the user's."""
+    (terminal.root / "notes.md").write_text("mine\n")
+    code, out, err = terminal("run", "task", REQUEST, "--commit")
+    head = terminal.git("rev-parse", "HEAD")[:10]
+    assert (code, out) == (
+        0,
+        "Accepted in round 1\n"
+        "  test: make test: passes\n"
+        "  review: accepted. It does what was asked.\n"
+        f"Committed {head}: words.txt\n",
+    )
+    assert "test: make test passes" in err
+    assert "2 dispatches" in err
+    assert terminal.git("show", "--format=%s", "--name-only", "HEAD").split("\n\n") == [REQUEST, "words.txt\n"]
+    assert terminal.git("status", "--short") == "?? notes.md\n"
+
+
+@pytest.mark.req("OW-30", "EV-01")
+def test_a_fix_that_does_not_pass_is_refused_for_all_to_see(terminal: Terminal) -> None:
+    """Exit 3; the failing check with its output on standard output; nothing committed; one next command."""
+    terminal.scenario(LIAR)
+    code, out, err = terminal("run", "task", REQUEST, "--commit", "--rounds", "2")
+    assert code == 3
+    assert out.startswith("### test: make test: ended with exit status 2\n")
+    assert "FAILED: two is gone" in out
+    assert out.endswith("Not accepted and not committed, but in your tree: two.txt, words.txt\n")
+    assert "reason: not accepted within 2 rounds: test: make test: ended with exit status 2" in err
+    assert "Accepted" not in out + err
+    assert terminal.git("log", "--format=%s") == "first\n"
+    (advice,) = [line for line in err.splitlines() if line.startswith("  next: ")]
+    assert terminal(*advice.removeprefix("  next: interlock ").split())[0] == 0
+
+
+@pytest.mark.req("OW-30")
+def test_the_answer_for_programs_has_the_evidence_too(terminal: Terminal) -> None:
+    """One JSON object on standard output."""
+    terminal.scenario(LIAR)
+    code, out, _ = terminal("run", "task", REQUEST, "--rounds", "1", "--json")
+    value = json.loads(out)
+    assert (code, value["status"], value["playbook"], value["key"]) == (3, "stopped", "task", REQUEST)
+    assert "FAILED: two is gone" in value["output"]
+    assert value["dispatches"] == 1
+
+
+@pytest.mark.req("OW-30")
+def test_named_checks_decide_and_a_reviewer_can_be_left_out(terminal: Terminal) -> None:
+    """The command that is given runs before and after the work."""
+    code, out, err = terminal("run", "task", REQUEST, "--check", "grep -q two words.txt", "--no-review")
+    assert code == 0
+    assert out == "Accepted in round 1\n  check: grep -q two words.txt: passes\n  review: nobody was asked\n"
+    assert "1 dispatch" in err
+    code, out, err = terminal("run", "task", "another", "--check", "grep -q never words.txt")
+    assert (code, out) == (3, "")
+    assert "No agent was called" in err
+
+
+@pytest.mark.req("OW-30")
+def test_bad_requests_are_refused_before_anything_happens(terminal: Terminal) -> None:
+    """Exit 2 with what to do; no run."""
+    for arguments, said in (
+        (("--check", "none", "--no-review"), "Name one with --check COMMAND, or leave out --no-review."),
+        (("--rounds", "4"), "Input should be less than or equal to 3"),
+        (("--rounds", "0"), "Input should be greater than or equal to 1"),
+    ):
+        code, out, err = terminal("run", "task", REQUEST, *arguments)
+        assert (code, out) == (2, "")
+        assert said in " ".join(err.replace("│", " ").split())
+    (terminal.root / ".git").rename(terminal.root / ".hidden")
+    code, _, err = terminal("run", "task", REQUEST, "--commit")
+    assert code == 2
+    assert "is no git repository" in err
+    assert not list((terminal.root / ".interlock").glob("runs/*"))
+
+
+@pytest.mark.req("OW-30")
+def test_a_merge_that_is_not_finished_keeps_a_commit_from_being_promised(terminal: Terminal) -> None:
+    """Found before anybody is paid."""
+    head = terminal.git("rev-parse", "HEAD").strip()
+    (terminal.root / ".git/MERGE_HEAD").write_text(head + "\n")
+    code, _, err = terminal("run", "task", REQUEST, "--commit")
+    assert code == 2
+    assert "is not finished here" in err
+
+
+def test_the_help_fits_a_terminal(terminal: Terminal) -> None:
+    """All of its options, in 80 columns."""
+    code, out, _ = terminal("run", "task", "--help")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    for option in ("--check", "--rounds", "--no-review", "--commit"):
+        assert option in out
