@@ -271,6 +271,34 @@ def test_the_same_failure_twice_is_stuck() -> None:
     assert other.play(other.playbook.inputs()).status is Status.COMPLETE
 
 
+@pytest.mark.req("OW-21")
+def test_two_repeats_around_a_table_move_each_for_itself() -> None:
+    """That one of them was asked about says nothing about the other."""
+    steps = """
+  - repeat: outer
+    at_most: 2
+    when_used_up: end bad
+    steps:
+      - repeat: inner
+        at_most: 2
+        when_used_up: again
+        steps:
+          - {run: check, command: test}
+          - decide: both
+            rows:
+              - {check: passed, then: end good}
+              - {outer: stuck, then: end bad}
+              - {inner: stuck, then: leave}
+              - {inner: moving, then: again}
+"""
+    work = bench(steps + ENDS)
+    results = iter([CommandResult(1, stdout=text) for text in ("a", "b", "c", "d")])
+    work.command = lambda _call: next(results)
+    assert work.play(work.playbook.inputs()).status is Status.FAILED
+    assert [one["named"]["outer"] for one in work.events("decide")] == ["moving"] * 4
+    assert [one["named"]["inner"] for one in work.events("decide")] == ["moving"] * 4
+
+
 @pytest.mark.req("OW-20")
 def test_turns_that_are_used_up_have_a_declared_answer() -> None:
     """Never an implicit success; the last findings can be printed."""

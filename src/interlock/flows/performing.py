@@ -91,8 +91,8 @@ class Performance:
         self.found: list[Quoted] = []
         """What did not go well in this turn; and in the one before."""
         self.before: list[Quoted] = []
-        self.last: dict[str, list[str]] = {}
-        """What a table knew to have gone wrong when it was asked last."""
+        self.last: dict[tuple[str, str], list[str]] = {}
+        """What a table knew to have gone wrong when it asked last whether a repeat moves."""
         self.checks: dict[str, Checks] = {}
 
     async def whole(self) -> Ending:
@@ -252,12 +252,12 @@ class Performance:
         if turn is None:
             return self.outcomes[column]
         found = [_TIMES.sub("", part.text) for part in self.found]
-        last, self.last[step.name] = self.last.get(step.name), found
+        last, self.last[step.name, column] = self.last.get((step.name, column)), found
         return "stuck" if turn > 1 and last == found else "moving"
 
     async def _repeat(self, step: Repeat) -> Way:
         for inner in walk(step.steps):
-            self.last.pop(inner.name, None)
+            self.last.pop((inner.name, step.name), None)
         self.outcomes[step.name] = "used up"
         async for turn in self.run.loop(step.name):
             self.before, self.found = self.found, []
