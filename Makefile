@@ -65,7 +65,7 @@ docs: $(INSTALLED) ## write the generated pages anew
 
 lock: $(INSTALLED) ## resolve the dependencies anew (ARGS=--upgrade for newer ones)
 	$(COMPILE) $(ARGS) --output-file requirements.lock
-	$(COMPILE) $(ARGS) --group dev --output-file requirements-dev.lock
+	$(COMPILE) $(ARGS) --all-extras --group dev --output-file requirements-dev.lock
 
 clean: ## remove everything that make made
 	rm -rf $(VENV) demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -113,24 +113,37 @@ def test_options_may_stand_before_the_command_but_not_mean_nothing(
 
 
 def test_every_command_has_help_with_an_example() -> None:
-    """One sentence of help and an example for each command, sub-commands of run included."""
+    """One sentence of help and an example for each command, sub-commands of run and plan included."""
     import typer.main
 
     top: Any = typer.main.get_command(commands.build())
-    run = top.commands["run"]
-    found = {**top.commands, **{name: run.get_command(None, name) for name in run.list_commands(None)}}
+    groups = {name: top.commands[name] for name in ("run", "plan")}
+    below = {
+        f"{verb} {name}": group.get_command(None, name)
+        for verb, group in groups.items()
+        for name in group.list_commands(None)
+    }
+    found = {**top.commands, **below}
     expected = {"run", "runs", "show", "logs", "report", "approve", "reject", "answer", "resume", "cancel"}
-    expected |= {"diff", "why", "watch", "playbooks", "new"}
+    expected |= {"diff", "why", "watch", "playbooks", "new", "plan", "adopt"}
     assert set(top.commands) == expected | {"rehearse", "validate", "doctor", "init", "recover"}
     for name, one in found.items():
         assert one.help, name
-        if name != "run":
-            assert one.epilog.startswith("Example: interlock "), name
+        if name not in groups:
+            assert one.epilog.startswith(f"Example: interlock {name.partition(' ')[0]}"), name
 
 
 def test_what_must_be_fast_imports_little(tmp_path: Path) -> None:
     """--version does without typer; runs without settings' models, the engine's host, rich and asyncio's loop."""
-    heavy = ("rich", "interlock.app", "interlock.settings.models", "interlock.engine.runs", "jinja2", "ruamel")
+    heavy = (
+        "rich",
+        "interlock.app",
+        "interlock.finding",
+        "interlock.settings.models",
+        "interlock.engine.runs",
+        "jinja2",
+        "ruamel",
+    )
     for words, absent in ((["--version"], ("typer", "json", "interlock.engine", *heavy)), (["runs"], heavy)):
         script = (
             f"import sys; from interlock.cli.main import answer; code = answer({words!r}); "

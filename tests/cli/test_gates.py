@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import select
@@ -125,22 +124,6 @@ def test_the_only_waiting_run_needs_no_name(planned: Any) -> None:
     assert (many.code, "2 runs wait" in many.stderr) == (2, True)
     assert planned("answer", planned.folders[-1].name, "later").code == 0
     assert planned("reject", "--note", "no").code == 0
-
-
-@pytest.mark.req("EV-22")
-def test_somebody_elsewhere_is_called(workspace: Any) -> None:
-    """The command of the settings gets a sentence and the facts; one that fails harms nothing."""
-    settings = workspace.root / "interlock.toml"
-    before = settings.read_text("utf-8")
-    command = 'cat > called.json; echo "$NOTICE" > called.txt'
-    settings.write_text(f"{before}[notify]\ncommand = '{command}'\n", "utf-8")
-    assert workspace("run", "toy", "a").code == 4
-    assert (workspace.root / "called.txt").read_text("utf-8") == "toy a waits: Ship this plan?\n"
-    facts = json.loads((workspace.root / "called.json").read_bytes())
-    assert (facts["status"], facts["gate"]["question"]) == ("waiting", "Ship this plan?")
-    settings.write_text(f"{before}[notify]\ncommand = 'exit 3'\n", "utf-8")
-    answer = workspace("run", "toy", "b")
-    assert (answer.code, "[notify] command did not work" in answer.stderr) == (4, True)
 
 
 @pytest.mark.req("EV-20")

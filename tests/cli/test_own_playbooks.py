@@ -86,6 +86,30 @@ def completed(own: Any, line: str, number: int) -> list[str]:
 
 
 @pytest.mark.req("OW-04")
+@pytest.mark.parametrize(
+    "text", ["trust = true", "[trust]\nship = true", "[sandbox]\ntrust = true", "[ship]\ntrust = true"]
+)
+def test_settings_of_a_workspace_cannot_trust(own: Any, mark: Path, text: str) -> None:
+    """There is no such setting; nor does a table of the playbook say it."""
+    place = own.root / "interlock.toml"
+    place.write_text(f"{text.partition('[')[0]}\n{place.read_text()}\n{''.join(text.partition('[')[1:])}\n")
+    for environ in ({}, {"INTERLOCK_TRUST": "true"}):
+        answer = own("run", "ship", "--what", "x", **environ)
+        assert answer.code == 2 and "nobody here has trusted" in answer.stderr
+    assert not mark.exists()
+
+
+@pytest.mark.req("OW-04")
+def test_a_value_that_looks_like_a_workspace_is_not_one(own: Any, tmp_path: Path) -> None:
+    """The playbook that is loaded is one of the workspace in which it runs."""
+    other = tmp_path / "other"
+    (other / ".interlock/playbooks").mkdir(parents=True)
+    (other / ".interlock/playbooks/ship.py").write_text(SHIP)
+    answer = own("run", "ship", "--trust", "--what", "-C", str(other))
+    assert answer.code == 2 and not own.folders
+
+
+@pytest.mark.req("OW-04")
 def test_a_person_at_a_terminal_is_asked_once(own: Any, mark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They see files, sizes and the digest; no is no, yes is kept."""
     monkeypatch.setattr("tests.cli.test_gates.PROMPTS", (TRUST_IT,))

@@ -164,6 +164,13 @@ class Door:
             from interlock.cli.trusting import library
 
             self.occasion.library = library(self.root, trust=self.trust, json=self.json)
+        if self.occasion.library.root != self.root:  # a word that is the value of another option
+            raise ConfigInvalid(
+                "it is not clear which workspace is meant",
+                where="command line",
+                found=f"{self.occasion.library.root} and {self.root}",
+                remedy="Name it before the command: interlock -C DIR run",
+            )
         return self.occasion.library
 
     def playbook(self, word: str) -> Playbook:

@@ -6,10 +6,8 @@ Question, summary, documents, choices; answered in place on a terminal (EV-22), 
 from __future__ import annotations
 
 import difflib
-import json
 import pydoc
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from interlock.cli.beside import HeardView
 from interlock.cli.changes import change_lines, changes_of
 from interlock.cli.commands import DECIDE, Note, RunName, command, complete_run
 from interlock.cli.door import Door, finish
-from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, ring, write_output
+from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, write_output
 from interlock.cli.progress import PlainView
 from interlock.cli.trusting import at_terminal
 from interlock.documents.files import read_plain
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 FIRST_LINES = 2
 """Of each document, so many lines are shown."""
 VERDICTS = 6
-NOTIFY_S = 30
 
 
 @dataclass(frozen=True)
@@ -332,7 +330,9 @@ def decide(door: Door, name: str, choice: str, note: str, *, go_on: bool) -> int
     known = _find(door, name)
     run_id = known.identity.run_id
     view = PlainView(door.occasion, keep_output=door.json)
-    gate = finish(people.decide(door.runs(view), run_id, choice, note=note))
+    with HeardView(door, view) as heard:  # the run may end with the decision
+        heard.turn_to(known.identity, known.folder.lines())
+        gate = finish(people.decide(door.runs(heard), run_id, choice, note=note))
     verb = {"approve": "approved", "record": "approved", "reject": "rejected"}.get(
         choice, f"answered with {printable(choice, 60)}"
     )
@@ -406,30 +406,3 @@ def _object(known: KnownRun, status: str, reason: str, *, output: str = "", exit
         started_at=identity.started_at,
         finished_at=lines[-1].ts if lines else None,
     )
-
-
-# -- elsewhere
-
-
-def notify(door: Door, command: str | None, text: str, facts: Mapping[str, Any]) -> None:
-    """Call somebody: the bell of the terminal, and the command of the settings, which gets the facts as JSON."""
-    from interlock.agents.environment import agent_environment, without_our_own
-
-    if sys.stderr.isatty() and not door.json:
-        ring()
-    if not command:
-        return
-    environ = agent_environment(without_our_own(door.environ, door.root), {"NOTICE": text}, {})
-    try:
-        subprocess.run(
-            ["sh", "-c", command],
-            input=json.dumps(facts, default=str).encode(),
-            cwd=door.root,
-            env=environ,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=NOTIFY_S,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        complain(f"  [notify] command did not work: {printable(str(error))}")

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from interlock import playbooks
 from interlock.cli.commands import LOOK
 from interlock.cli.door import Door, finish
 from interlock.cli.output import columns, print_json, print_lines
@@ -15,6 +14,7 @@ from interlock.cli.rehearse import find_rehearsal, play
 from interlock.cli.run import Playbooks, command_for, following, group
 from interlock.engine.outlook import Figures, Seat, Spread, commands_in, earlier_calls, seats, stages_of
 from interlock.engine.tracing import Trace
+from interlock.finding import Origin
 from interlock.telemetry import in_words, printable, spoken_command
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def outlook_of(door: Door, playbook: Playbook, inputs: Any) -> Outlook:
 
 def figures_of(door: Door, playbook: Playbook) -> tuple[Figures, Sighted | None]:
     """How often agents are called: as it was counted for a playbook that ships, else counted here and now."""
-    ships = playbook.name in playbooks.NAMES and playbooks.load(playbook.name) is playbook
+    ships = playbook.source is not None and playbook.source.origin == Origin.SHIPPED
     if ships and (known := Figures.of(playbook)) is not None:
         return known, None
     rehearsal, seen = find_rehearsal(playbook, door.setup.asking(playbook)), Sighted(playbook)

@@ -103,7 +103,7 @@ def rehearse(
     return BROKEN if result.broken else 0
 
 
-class Onlooker(Protocol):
+class Brake(Protocol):
     """Who is told how far a rehearsal is, and may want it to stop."""
 
     stop: bool
@@ -177,7 +177,7 @@ def play(
     options: Options,
     most: int | None,
     sample: int | None = None,
-    progress: Onlooker | None = None,
+    progress: Brake | None = None,
     trace: Trace | None = None,
 ) -> Result:
     """Every run with at most so many faults, and one in `sample` of those with one more: how they ended, and where

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.cli.changes import Changes, branch_line, change_lines, changes_of
 from interlock.cli.failures import here, told
-from interlock.cli.gates import gate_lines, notify
+from interlock.cli.gates import gate_lines
 from interlock.cli.output import as_text, complain, envelope, print_json, write_output
 from interlock.cli.runs import ENDED_WELL
 from interlock.errors import InterlockError
@@ -43,13 +43,6 @@ def deliver(door: Door, finished: Finished, said: Sequence[str | bytes], *, asks
             complain("")
     complain(*summary(door, finished, asks=asks))
     return finished.exit_code
-
-
-def call_somebody(door: Door, finished: Finished) -> None:
-    """The run waits for a person, who may be elsewhere."""
-    question = finished.gate["question"] if finished.gate else ""
-    text = printable(f"{finished.playbook} {finished.key} waits: {question}", 400)
-    notify(door, door.setup.settings.notify.command, text, as_json(finished))
 
 
 def ended_at(finished: Finished) -> str | None:

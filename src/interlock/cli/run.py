@@ -16,12 +16,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from interlock import playbooks
+from interlock.cli.beside import HeardView
 from interlock.cli.commands import CARRIES, HELP, RUN, STARTS, Note, RunName, command
 from interlock.cli.door import Door, finish
 from interlock.cli.gates import ask, can_ask, decide, gate_lines
 from interlock.cli.output import as_text, envelope, print_json, print_lines
 from interlock.cli.progress import PlainView, view_for
-from interlock.cli.result import call_somebody, deliver
+from interlock.cli.result import deliver
 from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.telemetry import State, standing
 
@@ -41,8 +42,10 @@ class Playbooks(TyperGroup):
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
         listed = next((one for one in _listing(ctx) if one.found.name == cmd_name), None)
-        if listed is None or listed.found.path is not None or listed.problem is not None:
-            return None if listed is None else described(cmd_name, listed.purpose)
+        if listed is None:
+            return None
+        if listed.found.origin.needs_trust or listed.problem is not None:
+            return described(cmd_name, listed.purpose)
         return self.command_of(_library(ctx)[0].load(cmd_name), cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
@@ -80,10 +83,11 @@ def _library(ctx: typer.Context | None, rest: Sequence[str] = ()) -> tuple[Libra
     return found, root if workspace is not None else Path.cwd()
 
 
-def _listing(ctx: typer.Context) -> Sequence[Offered]:
+def _listing(ctx: typer.Context | None) -> Sequence[Offered]:
     """What there is; nothing of a workspace is loaded for it."""
+    known = ctx.obj.library if ctx is not None and ctx.obj is not None else None
     try:
-        return _library(ctx)[0].listing()
+        return (known or _library(ctx)[0]).listing()
     except (InterlockError, OSError):
         return ()
 
@@ -233,13 +237,12 @@ def _carried(door: Door, work: Callable[[Runs], Awaitable[Finished]], view: Plai
     """Do the work in this process; whoever sits at a terminal decides there."""
 
     async def watched() -> Finished:
-        return await work(door.runs(view))
+        return await work(door.runs(heard))
 
-    with view:
-        finished = finish(watched())
-    code = deliver(door, finished, view.said, asks=can_ask(door))
-    if finished.gate is not None:
-        call_somebody(door, finished)
+    with HeardView(door, view) as heard:
+        with view:
+            finished = finish(watched())
+        code = deliver(door, finished, view.said, asks=can_ask(door))
     run_id, gate = finished.run_id, finished.gate
     if run_id is None or gate is None or not can_ask(door) or (said := ask(door, run_id, gate)) is None:
         return code

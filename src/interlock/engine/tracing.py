@@ -72,7 +72,9 @@ def _place(steps: Mapping[str, str], line: Line) -> str | None:
         return f"gate {line.data['gate']}"
     if not line.key or line.event == "gate.decided":
         return None
-    parts = re.sub(r"#\d+$", "", line.key).split("/")[:-1]
+    *parts, verb = re.sub(r"#\d+$", "", line.key).split("/")
+    if line.event.startswith(("dispatch.", "command")):  # a step that is one call or one command has its name
+        parts.append(verb)
     return next((steps[part] for part in parts if part in steps), None)
 
 

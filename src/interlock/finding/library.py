@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from interlock import playbooks
 from interlock.engine.definition import Nothing, Playbook, Provenance
@@ -120,21 +120,20 @@ class Library:
         return given or self._load(self._of_run(identity), self.consent if ask else nobody)
 
     def _of_run(self, identity: Identity) -> FoundPlaybook:
-        source: Mapping[str, Any] = identity.source or {"origin": None}
-        if source["origin"] is None:  # it began when nobody noted it
-            return self.find(identity.playbook)
-        if source["origin"] == Origin.PATH:
-            path = str(source["place"]).removesuffix(f":{identity.playbook}")
-            return self.places.at(self.root / path, "" if path == source["place"] else identity.playbook)
-        named = (source["origin"], identity.playbook)
-        found = next((one for one in self.places if (one.origin, one.name) == named), None)
-        if found is None:
-            raise ConfigInvalid(
-                f"the playbook {identity.playbook} of run {identity.run_id} is not here any more",
-                expected=f"{source['origin']} {source['place']}",
-                remedy="Put it back where it was when the run began.",
-            )
-        return found
+        match identity.source:
+            case {"origin": Origin.PATH, "place": str(place)}:
+                path = place.removesuffix(f":{identity.playbook}")
+                return self.places.at(self.root / path, "" if path == place else identity.playbook)
+            case {"origin": str(origin), "place": str(place)}:
+                for found in self.places:
+                    if (found.origin, found.name) == (origin, identity.playbook):
+                        return found
+                raise ConfigInvalid(
+                    f"the playbook {identity.playbook} of run {identity.run_id} is not here any more",
+                    expected=f"{origin} {place}",
+                    remedy="Put it back where it was when the run began.",
+                )
+        return self.find(identity.playbook)  # the run began when nobody noted it
 
     def _load(self, found: FoundPlaybook, consent: Consent) -> Playbook:
         slot = (found.origin, found.place, found.only)

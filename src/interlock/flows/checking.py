@@ -23,7 +23,6 @@ from interlock.flows.tree import (
     End,
     Flow,
     Goes,
-    Move,
     Place,
     Repeat,
     Row,
@@ -31,6 +30,7 @@ from interlock.flows.tree import (
     Step,
     Text,
     Together,
+    Way,
     walk,
 )
 
@@ -46,6 +46,7 @@ NOBODY = Agent("")
 class _Around:
     """The repeat that is being walked, and with what is known it is left or begun again."""
 
+    repeat: str
     again: list[Known] = field(default_factory=list)
     left: list[Known] = field(default_factory=list)
 
@@ -162,7 +163,8 @@ class _Walk:
         self._quotes(step.quotes, known, step.at)
 
     def _text(self, text: Text, known: Known, more: Mapping[str, str] | None = None) -> None:
-        steps = {texts.word(name): words[0] for name, words in known.items()}
+        around = [one.repeat for one in self.around]
+        steps = {texts.word(name): words[0] for name, words in known.items() if name not in around}
         turn = {TURN: 1} if self.around else {}
         texts.check(text, {**self.inputs, **steps, **turn, **(more or {})}, self.problems)
 
@@ -194,7 +196,7 @@ class _Walk:
     # -- repeats
 
     def _repeat(self, step: Repeat, known: Known) -> Known | None:
-        around = _Around()
+        around = _Around(step.name)
         self.around.append(around)
         after = self.steps(step.steps, {**known, step.name: outcomes.PROGRESS})
         self.around.pop()
@@ -212,25 +214,25 @@ class _Walk:
             )
         return _joined(ways) if ways else None
 
-    def _go(self, move: Move, known: Known) -> bool:
+    def _go(self, way: Way, known: Known) -> bool:
         """Whether it goes on from here; where it goes elsewhere, what is known comes along."""
-        match move.goes:
+        match way.goes:
             case Goes.ON:
                 return True
             case Goes.END:
-                if move.ending in self.arrivals:
-                    self.arrivals[move.ending].append(known)
+                if way.ending in self.arrivals:
+                    self.arrivals[way.ending].append(known)
                 else:
-                    self.problems.unknown(move.at, "the ending", move.ending, self.endings)
+                    self.problems.unknown(way.at, "the ending", way.ending, self.endings)
                     self.lost = True
             case Goes.NOWHERE:
                 self.lost = True
             case Goes.AGAIN | Goes.LEAVE:
                 if self.around:
-                    (self.around[-1].again if move.goes is Goes.AGAIN else self.around[-1].left).append(known)
+                    (self.around[-1].again if way.goes is Goes.AGAIN else self.around[-1].left).append(known)
                 else:
                     self.problems.add(
-                        move.at, f"`{move.words}` stands outside of every repeat", expected="go on, or end NAME"
+                        way.at, f"`{way.words}` stands outside of every repeat", expected="go on, or end NAME"
                     )
                     self.lost = True
         return False

@@ -121,14 +121,9 @@ def _values(flow: Flow, inputs: Any) -> dict[str, Any]:
 
 
 def _titles(flow: Flow) -> dict[str, str]:
-    """The parts of its keys that are its steps; each turn of a repeat is a part of its own."""
-    titles: dict[str, str] = {}
-    for step in walk(flow.steps):
-        if isinstance(step, Repeat):
-            titles |= dict.fromkeys((f"{step.name}-{turn}" for turn in range(1, step.at_most + 1)), step.name)
-        elif not isinstance(step, Decide | End | AskStep):
-            titles[step.name] = step.name
-    return titles
+    """The parts of its keys that are its steps."""
+    shown = (step for step in walk(flow.steps) if not isinstance(step, Repeat | Decide | End | AskStep))
+    return {step.name: step.name for step in shown}
 
 
 def _documents(flow: Flow, inputs: Any) -> tuple[str, ...]:

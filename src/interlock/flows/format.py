@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +13,13 @@ from interlock.flows.shapes import (
     Duration,
     ListOf,
     MappingKey,
-    MoveKind,
     Named,
     Number,
     OneOf,
     Pattern,
     Shape,
     Template,
+    WayKind,
     Word,
     YesNo,
 )
@@ -32,13 +33,13 @@ from interlock.flows.tree import (
     Flow,
     Goes,
     Input,
-    Move,
     Product,
     Repeat,
     Row,
     RunStep,
     Text,
     Together,
+    Way,
 )
 
 MOST_TURNS = 100
@@ -156,15 +157,15 @@ class RowKind:
         if node.entries is None:
             problems.add(node.at, f"{node.shown} is no row", expected="{step: outcome, then: where it leads}")
         cells: dict[str, tuple[str, ...]] = {}
-        then: Move | None = None
+        then: Way | None = None
         for key, value in node.entries or ():
             if key.text == THEN:
-                then = MoveKind().read(value, problems)
+                then = WayKind().read(value, problems)
             else:
                 cells.setdefault(str(key.text), WORDS.read(value, problems))
         if then is None and node.entries is not None:
-            problems.add(node.at, "a row does not say where it leads", expected=f"then: {MoveKind.expected}")
-        return Row(cells, then or Move(Goes.NOWHERE, at=node.at), node.at)
+            problems.add(node.at, "a row does not say where it leads", expected=f"then: {WayKind.expected}")
+        return Row(cells, then or Way(Goes.NOWHERE, at=node.at), node.at)
 
     def schema(self) -> dict[str, Any]:
         return {
@@ -172,7 +173,7 @@ class RowKind:
             "description": "Names of earlier steps, each with an outcome or a list of them, and where that leads. "
             "A column that is left out may be anything.",
             "required": [THEN],
-            "properties": {THEN: {**MoveKind().schema(), "description": f"Where it leads: {MoveKind.expected}."}},
+            "properties": {THEN: {**WayKind().schema(), "description": f"Where it leads: {WayKind.expected}."}},
             "additionalProperties": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
         }
 
@@ -263,13 +264,13 @@ STEPS: dict[str, Shape] = {
                 StepsKind(), "What is done in each turn; after the last one comes the next turn.", required=True
             ),
             "when_used_up": MappingKey(
-                MoveKind(), "Where it leads when the last turn is over and nothing left it before.", required=True
+                WayKind(), "Where it leads when the last turn is over and nothing left it before.", required=True
             ),
         },
         "a repeat step",
         help="Steps that come again until a table says `leave` or `end`, a bounded number of times.",
         ref="repeat_step",
-        blanks={"at_most": 1, "steps": (), "when_used_up": Move(Goes.NOWHERE)},
+        blanks={"at_most": 1, "steps": (), "when_used_up": Way(Goes.NOWHERE)},
     ),
     "run": Shape(
         _run,
@@ -364,6 +365,11 @@ FLOW = Shape(
     help="A playbook of interlock: who takes part, what happens, and where each outcome leads.",
     blanks={"name": "", "summary": "", "key": Text(""), "steps": ()},
 )
+
+
+def schema_text() -> str:
+    """The schema as the file that editors read."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def schema() -> dict[str, Any]:

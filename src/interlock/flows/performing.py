@@ -6,6 +6,7 @@ only which one comes next.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -38,17 +39,19 @@ from interlock.flows.tree import (
     End,
     Flow,
     Goes,
-    Move,
     Repeat,
     RunStep,
     Step,
     Together,
+    Way,
     walk,
 )
 
 TAIL = 6000
 """Characters at the end of an output that are handed on."""
-ON = Move(Goes.ON)
+ON = Way(Goes.ON)
+_TIMES = re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|sec|secs|seconds)\b|\b\d+:\d+(?::\d+(?:\.\d+)?)?\b|\b0x[0-9a-fA-F]+\b")
+"""What differs between two outputs that say the same: how long it took, when it was, where in memory."""
 
 
 class _Rows(Table[str]):
@@ -88,7 +91,7 @@ class Performance:
         self.found: list[Quoted] = []
         """What did not go well in this turn; and in the one before."""
         self.before: list[Quoted] = []
-        self.last: dict[str, list[Quoted]] = {}
+        self.last: dict[str, list[str]] = {}
         """What a table knew to have gone wrong when it was asked last."""
         self.checks: dict[str, Checks] = {}
 
@@ -96,17 +99,17 @@ class Performance:
         for step in walk(self.flow.steps):
             if isinstance(step, RunStep) and step.must_pass:
                 await self._begin_checks(step)
-        move = await self.steps(self.flow.steps)
-        return await self._end(next(s for s in walk(self.flow.steps) if isinstance(s, End) and s.name == move.ending))
+        way = await self.steps(self.flow.steps)
+        return await self._end(next(s for s in walk(self.flow.steps) if isinstance(s, End) and s.name == way.ending))
 
-    async def steps(self, steps: Sequence[Step]) -> Move:
+    async def steps(self, steps: Sequence[Step]) -> Way:
         """Where these steps lead."""
         for step in steps:
-            if (move := await self._step(step)).goes is not Goes.ON:
-                return move
+            if (way := await self._step(step)).goes is not Goes.ON:
+                return way
         return ON
 
-    async def _step(self, step: Step) -> Move:
+    async def _step(self, step: Step) -> Way:
         self.comes_to(step.name)
         match step:
             case AgentStep():
@@ -134,7 +137,7 @@ class Performance:
             case Repeat():
                 return await self._repeat(step)
             case End():
-                return Move(Goes.END, step.name)
+                return Way(Goes.END, step.name)
         return ON
 
     # -- texts and what is quoted
@@ -209,7 +212,7 @@ class Performance:
         self.checks[step.name] = Checks(
             self.run, (NamedCommand(step.name, command, self.flow.name, timeout_s=step.time_limit),)
         )
-        with self.run.step(step.name):
+        with self.run.step("before"):
             await self.checks[step.name].start()
 
     async def _prove(self, step: RunStep) -> None:
@@ -239,7 +242,7 @@ class Performance:
 
     # -- where it goes
 
-    def _decide(self, step: Decide) -> Move:
+    def _decide(self, step: Decide) -> Way:
         named = {column: self._column(step, column) for column in step.columns}
         words = self.run.decide(_Rows(step), *named.values(), named=named)
         return next(row.then for row in step.rows if row.then.words == words)
@@ -248,23 +251,24 @@ class Performance:
         turn = next((turn for name, turn in self.turns if name == column), None)
         if turn is None:
             return self.outcomes[column]
-        last, self.last[step.name] = self.last.get(step.name), list(self.found)
-        return "stuck" if turn > 1 and last == self.found else "moving"
+        found = [_TIMES.sub("", part.text) for part in self.found]
+        last, self.last[step.name] = self.last.get(step.name), found
+        return "stuck" if turn > 1 and last == found else "moving"
 
-    async def _repeat(self, step: Repeat) -> Move:
+    async def _repeat(self, step: Repeat) -> Way:
         for inner in walk(step.steps):
             self.last.pop(inner.name, None)
         self.outcomes[step.name] = "used up"
         async for turn in self.run.loop(step.name):
             self.before, self.found = self.found, []
             self.turns.append((step.name, turn))
-            move = await self.steps(step.steps)
+            way = await self.steps(step.steps)
             self.turns.pop()
-            if move.goes is Goes.LEAVE:
+            if way.goes is Goes.LEAVE:
                 self.outcomes[step.name] = "left"
                 return ON
-            if move.goes is Goes.END:
-                return move
+            if way.goes is Goes.END:
+                return way
         return step.when_used_up
 
     async def _end(self, step: End) -> Ending:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from interlock.documents.paths import plain_parts
 from interlock.errors import PathRefused
 from interlock.flows.reading import Node, Problems, nearest
-from interlock.flows.tree import Goes, Move, Place, Text
+from interlock.flows.tree import Goes, Place, Text, Way
 
 NAME = r"[A-Za-z][A-Za-z0-9_-]{0,59}"
 _DURATION = re.compile(r"([1-9]\d{0,5}) ?(s|min|h)")
@@ -159,19 +159,19 @@ class Duration:
 
 
 @dataclass(frozen=True)
-class MoveKind:
+class WayKind:
     """Where something leads."""
 
     expected = "go on, again, leave, or end and the name of an ending"
 
-    def read(self, node: Node, problems: Problems) -> Move:
+    def read(self, node: Node, problems: Problems) -> Way:
         words = (node.text or "").split()
         if len(words) == 2 and words[0] == Goes.END:
-            return Move(Goes.END, words[1], node.at)
+            return Way(Goes.END, words[1], node.at)
         if (said := " ".join(words)) in (Goes.ON, Goes.AGAIN, Goes.LEAVE):
-            return Move(Goes(said), at=node.at)
+            return Way(Goes(said), at=node.at)
         _refused(node, problems, self.expected, nearest(said, filter(None, Goes)))
-        return Move(Goes.NOWHERE, at=node.at)
+        return Way(Goes.NOWHERE, at=node.at)
 
     def schema(self) -> dict[str, Any]:
         return {

@@ -38,7 +38,7 @@ class Goes(StrEnum):
 
 
 @dataclass(frozen=True)
-class Move:
+class Way:
     """`go on`, `again` (the next turn of the repeat), `leave` (the repeat), or `end NAME`."""
 
     goes: Goes
@@ -124,7 +124,7 @@ class Repeat:
     name: str
     at_most: int
     steps: tuple[Step, ...]
-    when_used_up: Move
+    when_used_up: Way
     at: Place = field(default=NOWHERE, compare=False)
 
 
@@ -156,7 +156,7 @@ class Row:
     """One row of a table: the outcomes it is for, and where it leads. A column that it leaves out may be anything."""
 
     cells: Mapping[str, tuple[str, ...]]
-    then: Move
+    then: Way
     at: Place = field(default=NOWHERE, compare=False)
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Globs,
         Limits,
         Name,
+        NotifySettings,
         RunnerSandbox,
         RunnerSettings,
         SandboxSettings,
@@ -52,6 +53,7 @@ __all__ = [
     "Globs",
     "Limits",
     "Name",
+    "NotifySettings",
     "RunnerSandbox",
     "RunnerSettings",
     "SandboxSettings",
@@ -78,8 +80,9 @@ __getattr__ = lazily(
         "inventory": "Setting catalogue json_schema reference",
         "loading": "SettingProblem SettingsInvalid load_settings",
         "models": (
-            "READY_RUNNERS AcpAgent AgentSettings AnyProgram CodingAgent Globs Limits Name RunnerSandbox "
-            "RunnerSettings SandboxSettings Scripted Seconds Settings Table WorkspaceSettings template with_tables"
+            "READY_RUNNERS AcpAgent AgentSettings AnyProgram CodingAgent Globs Limits Name NotifySettings "
+            "RunnerSandbox RunnerSettings SandboxSettings Scripted Seconds Settings Table WorkspaceSettings template "
+            "with_tables"
         ),
         "sources": "PROTOCOL_VARIABLES",
     },

@@ -249,12 +249,35 @@ class WorkspaceSettings(Table):
 
 
 class NotifySettings(Table):
-    """How a person who is elsewhere learns that a run waits."""
+    """How a person who is elsewhere learns of a run."""
 
-    command: Name | None = Field(
+    on: Annotated[tuple[Literal["gate", "end", "trouble"], ...], Strict(False)] = Field(
+        default=("gate", "end", "trouble"),
+        description="What they are told: that a run waits for a decision, has ended, or that something went wrong.",
+    )
+    command: Annotated[Texts, AfterValidator(_argv)] | None = Field(
         default=None,
-        description="Run by a shell when a run waits for a person: what `--json` prints comes on its standard input, "
-        "a sentence in `$NOTICE`.",
+        description="Program and arguments: the facts come as JSON on its standard input, a sentence in `$NOTICE`.",
+    )
+    urls: Texts = Field(
+        default=(),
+        description="Where apprise sends the sentence, such as `ntfy://my-topic`; needs `interlock[notify]`.",
+    )
+
+
+def _collector(value: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", value):
+        raise ValueError("expected http://HOST:PORT or https://HOST, where a collector takes OTLP over HTTP")
+    return value
+
+
+class TelemetrySettings(Table):
+    """Where runs are sent as traces."""
+
+    otlp: Annotated[Name, AfterValidator(_collector)] | None = Field(
+        default=None,
+        description="Collector that gets runs as traces and metrics, by OTLP over HTTP, such as "
+        "`http://localhost:4318`; needs `interlock[otel]`; unset: nothing is sent.",
     )
 
 
@@ -268,6 +291,7 @@ class Settings(Table):
     workspace: WorkspaceSettings = Field(default_factory=WorkspaceSettings)
     sandbox: SandboxSettings = Field(default_factory=SandboxSettings)
     notify: NotifySettings = Field(default_factory=NotifySettings)
+    telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
 
     def of(self, playbook: str) -> Any:
         """The playbook's own table; None where it has none."""

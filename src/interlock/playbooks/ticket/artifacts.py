@@ -32,8 +32,21 @@ def yaml_rule(name: str, complaints: Callable[[dict[str, Any]], Complaints], sam
 
 # -- prompt.yaml
 
-_FIELDS = "jira type slug tool_mandates original_request refined_prompt success_criteria created_at"
-PROMPT_FIELDS = tuple(_FIELDS.split())
+
+def sample_prompt(ticket: str, request: str) -> dict[str, Any]:
+    return {
+        "jira": ticket,
+        "type": WorkKind.CHORE.value,
+        "slug": "work_on_ticket",
+        "tool_mandates": [],
+        "original_request": request,
+        "refined_prompt": request,
+        "success_criteria": ["tests pass"],
+        "created_at": BEFORE,
+    }
+
+
+PROMPT_FIELDS = tuple(sample_prompt("", ""))
 
 
 def prompt_rule(ticket: str, request: str) -> Custom:
@@ -64,17 +77,7 @@ def prompt_rule(ticket: str, request: str) -> Custom:
             elif (agent := mandate.get("assigned_agent")) not in tuple(TicketAgent):
                 yield f"tool_mandates: assigned_agent {agent!r}; expected {' or '.join(TicketAgent)}"
 
-    sample: tuple[Any, ...] = (
-        ticket,
-        WorkKind.CHORE.value,
-        "work_on_ticket",
-        [],
-        request,
-        request,
-        ["tests pass"],
-        BEFORE,
-    )
-    return yaml_rule("prompt.yaml", complaints, dict(zip(PROMPT_FIELDS, sample, strict=True)))
+    return yaml_rule("prompt.yaml", complaints, sample_prompt(ticket, request))
 
 
 def questions_of(data: Any) -> list[str]:

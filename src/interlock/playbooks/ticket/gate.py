@@ -223,15 +223,17 @@ async def settle(ledger: Ledger, graph: Graph) -> Crossing:
 
 
 async def consider(ledger: Ledger, graph: Graph, ground: GitGround) -> Crossing:
+    """The same on this ground. A branch that lacks the present state is used only if a person says so."""
     written = [path for path in ground.dirty if path in ledger.docs_written]
     dirty = [path for path in ground.dirty if path not in written]
     ground.refuse_unusable(dirty)
     git, standing, branch = ledger.run.repository, ground.standing, ledger.branch
-    there, was_asked = standing.head, False
+    create = was_asked = False
     if standing.branch != branch:
         there = await git.commit_of(f"refs/heads/{branch}")
+        create = not there
         behind = bool(there and standing.head) and not await git.contains(branch, standing.head)
-        if behind and there != ledger.data.get("existing_branch"):  # it lacks the present state
+        if behind and there != ledger.data.get("existing_branch"):
             await may_use(ledger.run, branch)
             was_asked = True
     mixed = to_be_committed(graph, dirty)
@@ -243,7 +245,7 @@ async def consider(ledger: Ledger, graph: Graph, ground: GitGround) -> Crossing:
             stashed = in_question
     carried = tuple(path for path in dirty if path not in stashed)
     along = (*written, *(() if code else carried))
-    return Crossing(ground, standing.branch != branch and not there, tuple(stashed), carried, along, was_asked)
+    return Crossing(ground, create, tuple(stashed), carried, along, was_asked)
 
 
 async def choose(ledger: Ledger, paths: Sequence[str], *, carry: bool, stash: bool) -> str:
