@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.playbooks.adopt.listing import SHOWN
-from interlock.playbooks.adopt.source import PART_CHARACTERS, PART_LINES, Part, Passage, SourceText
+from interlock.playbooks.adopt.source import MOST_PARTS, PART_CHARACTERS, PART_LINES, Part, Passage, SourceText
 from interlock.playbooks.adopt.statements import Statement, StatementKind, StatementsOf, rendered
 
 PROMPTS = sorted((Path(__file__).parent / "prompts").glob("*.md"))
@@ -181,14 +181,23 @@ def test_a_part_ends_before_a_heading_or_a_tag_else_at_a_blank_line(mark: str) -
 @pytest.mark.req("OW-51")
 def test_a_part_is_not_cut_in_its_first_half() -> None:
     text = [*LONG]
-    text[29] = "# Early"
+    text[29] = text[54] = "# Early"
     text[31] = ""
     assert cuts(*text)[0] == (1, PART_LINES)
+    text = [*LONG, *LONG]
+    text[PART_LINES + 100] = "# Late"
+    assert cuts(*text)[1:] == [(PART_LINES + 1, PART_LINES + 100), (PART_LINES + 101, len(text))]
 
 
 @pytest.mark.req("OW-51")
 def test_a_part_has_so_many_lines_and_characters_and_no_more() -> None:
+    """And the page says how many."""
+    page = (Path(__file__).parents[3] / "docs" / "playbooks" / "adopt.md").read_text("utf-8")
+    assert f"each part of at most {PART_LINES} lines" in page
+    assert f"more than {MOST_PARTS} parts" in page
     assert cuts(*["word"] * PART_LINES) == [(1, PART_LINES)]
+    source = SourceText("x.md", "\n".join(LONG))
+    assert source.texts(source.parts[1]) == [*range(PART_LINES + 1, PART_LINES + 11)]
     line = "x" * (PART_CHARACTERS // 2)
     assert cuts(line, line[:-1]) == [(1, 2)]
     assert cuts(line, line) == [(1, 1), (2, 2)]
@@ -202,10 +211,16 @@ def test_lines_without_words_are_no_part() -> None:
 @pytest.mark.req("OW-51")
 def test_marks_of_items_and_fences_are_not_text() -> None:
     """Numbers and bullets before an item, also one in another, and the name of a language; a sentence there is text."""
-    source = SourceText("x.md", "- a\n> 2. b 3. c\n```bash\n```\n~~~ be quick\n")
+    source = SourceText("x.md", "1. a\n> 2. b 3. c\n```bash\n```\n~~~ be quick\n")
     found = source.left_out([], source.parts[0])
     assert found == {1: "a", 2: "b 3. c", 5: "be quick"}
     assert source.words == 6
+
+
+@pytest.mark.req("OW-51")
+def test_half_a_word_is_no_word() -> None:
+    source = SourceText("x.md", "never merge")
+    assert source.left_out([Passage(1, 1, 0, 8)], source.parts[0]) == {1: "merge"}
 
 
 @pytest.mark.req("OW-51")
