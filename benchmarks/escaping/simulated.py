@@ -153,7 +153,7 @@ DEEDS = (
     Deed(MEANWHILE[1], usual("crash"), "crash"),
 )
 OURS = ("nothing changes outside of its scope", "no gate is passed without a person")
-"""Rules of rehearsals, in which no agent may write code and one person answers: here both are looked at more closely."""
+"""Rules for rehearsals, where no agent may write code and one person answers: both are looked at more closely here."""
 ROADMAPS_NAMES = {"changes run-state": "writes the roadmap"}
 
 
