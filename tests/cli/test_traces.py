@@ -142,6 +142,17 @@ def test_what_failed_is_an_error_with_its_tries(workspace: Any, collector: Colle
 
 
 @pytest.mark.req("WB-23")
+def test_a_run_that_ends_with_a_decision_is_sent_whole(workspace: Any, collector: Collector) -> None:
+    """Nothing works on it any more, and the process that records the decision sends run and steps."""
+    send_to(workspace, collector.url)
+    assert workspace("run", "toy", "a").code == 4
+    assert workspace("reject", "--note", "no").code == 0
+    names = sorted(span.name for span in collector.spans)
+    assert names == ["invoke_agent planner", "invoke_workflow toy", "step plan"]
+    assert facts(collector.named("invoke_workflow toy").attributes)["interlock.run.status"] == "stopped"
+
+
+@pytest.mark.req("WB-23")
 def test_a_collector_that_is_away_touches_no_run(workspace: Any, collector: Collector) -> None:
     """The run ends as it would; that something was not sent is one line."""
     send_to(workspace, "http://127.0.0.1:9")

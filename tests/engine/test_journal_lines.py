@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -36,6 +37,9 @@ class Watched(MemoryMedium):
 
     def untouched(self) -> bool:
         return not self.touched
+
+    def confirm(self, lines: Sequence[Line], torn: bytes) -> None:
+        self.confirmed = (len(lines), torn)
 
     def announce(self, settled: Mark, coming: Mark, chunk: bytes) -> None:
         self._note("announce", settled.seq, coming.seq)
@@ -136,6 +140,7 @@ def test_each_line_is_announced_written_synced_and_settled() -> None:
     ]
     again = Watched(medium.load())
     opened(again).append("c")
+    assert again.confirmed == (2, b"")
     assert again.asked[0] == ("announce", 2, 3)
 
 
@@ -243,6 +248,17 @@ def test_what_was_cut_off_is_quoted_in_part() -> None:
     """Its first 200 bytes, whatever they are."""
     journal = opened(MemoryMedium(sample(1) + b'{"' + b"\xff" * 300))
     assert journal.lines[-1].data == {"bytes": 302, "text": '{"' + "\ufffd" * 198}
+
+
+@pytest.mark.req("CM-25")
+@pytest.mark.parametrize("raw", [sample(1) + b"{", sample(2).rstrip(b"\n")])
+def test_behind_a_torn_end_the_file_is_whole_again(raw: bytes) -> None:
+    """The torn line is gone, a missing newline is there, and the next line has one of its own."""
+    medium = MemoryMedium(raw)
+    journal = opened(medium)
+    journal.append("next", data={"t": "x" * 5000}, shrink=lambda _data: {"t": "short"})
+    assert medium.load() == b"".join(line.to_bytes() for line in journal.lines)
+    assert verify(medium.load(), genesis=GENESIS, name="j") == []
 
 
 @pytest.mark.parametrize(

@@ -258,6 +258,7 @@ def test_shared_repeats_are_as_many_as_the_larger_kind_has() -> None:
     assert next_move(Outcome.FAIL, Reason.AGENT_ERROR, Used(contract=1, error=1), allowed) is AfterTry.END
     assert next_move(Outcome.FAIL, Reason.TIMEOUT, Used(contract=1, error=1), allowed) is AfterTry.REPEAT
     assert next_move(Outcome.FAIL, None, Used(), allowed) is AfterTry.END
+    assert next_move(Outcome.FAIL, Reason.NO_VERDICT, Used(), allowed) is AfterTry.REPAIR
     assert next_move(Outcome.FAIL, Reason.NO_VERDICT, Used(), replace(allowed, contract=0)) is AfterTry.END
 
 

@@ -46,9 +46,13 @@ class HeardView:
         self._part()
 
     def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None:
+        self.turn_to(identity, lines)
+        self._view.begin(identity, lines, resumed=resumed)
+
+    def turn_to(self, identity: Identity, lines: list[Line]) -> None:
+        """From now on it is this run that is heard of, with what happened in it before."""
         self._part()  # a run that ends in here may be followed by another
         self._listeners = list(self._named(identity, lines))
-        self._view.begin(identity, lines, resumed=resumed)
 
     def line(self, line: Line) -> None:
         self._view.line(line)

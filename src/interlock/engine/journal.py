@@ -250,8 +250,6 @@ class Journal:
 
     def release(self) -> None:
         """Write what was held; from now on every line goes to the medium at once."""
-        if self._held is None:
-            return
         held, self._held = self._held, None
         if held:
             self._commit(b"".join(held), Mark(len(self.lines), self._head))
