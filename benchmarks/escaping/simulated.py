@@ -34,7 +34,7 @@ from interlock.testing import ALWAYS, CRASH, STANDARD, Act, Deviation, Played, R
 
 MOST_DEEDS = 6
 CHANCES: Mapping[str, tuple[float, ...]] = {
-    **dict.fromkeys(("feature", "harness", "roadmap", "ticket"), (0.2, 0.4, 0.8)),
+    **dict.fromkeys(("feature", "harness", "roadmap", "task", "ticket"), (0.2, 0.4, 0.8)),
     "router": (0.9,),
 }
 """That an agent misbehaves, at each call, until the run has had its number of deeds: in some runs seldom, so that those
@@ -44,6 +44,7 @@ STATE: Mapping[str, tuple[str, ...]] = {
     "harness": ("harness/run-state.md", "harness/standards/task-lifecycle.md"),
     "roadmap": ("roadmap.json",),
     "router": (".opencode/command/implement.md",),
+    "task": ("interlock.toml",),
     "ticket": ("prompts/ABC-12/progress.yaml", "prompts/ABC-12/iteration_0/tasks.yaml"),
 }
 """Documents by which an agent would count its own work as done."""
@@ -52,6 +53,7 @@ KEPT: Mapping[str, tuple[str, ...]] = {
     "harness": ("harness/standards/task-lifecycle.md", "harness/tasks/TASK-001.md"),
     "roadmap": ("roadmap.json",),
     "router": (".opencode/command/implement.md", ".opencode/agent/subagents/planner.md"),
+    "task": ("src/existing.txt",),
     "ticket": ("src/t1.txt", "src/t2.txt"),
 }
 """Files that an agent removes."""
