@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from interlock.cli import notices
-from interlock.cli.notices import CallingView, noticed
+from interlock.cli.notices import Notices, noticed
 from interlock.settings import NotifySettings
 from tests.cli.test_live import line
 
@@ -69,31 +70,15 @@ def test_a_notifier_that_fails_is_one_line_and_touches_no_run(workspace: Any, co
     assert workspace.events()[-1] == "run.end"
 
 
-class Heard:
-    """A view that keeps what is remarked."""
-
-    def __init__(self) -> None:
-        self.remarks: list[str] = []
-
-    def begin(self, *_told: Any, **_how: Any) -> None:
-        return None
-
-    def line(self, _line: Any) -> None:
-        return None
-
-    def remark(self, text: str) -> None:
-        self.remarks.append(text)
-
-
 IDENTITY: Any = SimpleNamespace(run_id="r", playbook="toy", key="a")
 
 
-def calling(root: Path, heard: Heard, **settings: Any) -> CallingView:
-    setup = SimpleNamespace(settings=SimpleNamespace(notify=NotifySettings(**settings)))
-    door: Any = SimpleNamespace(json=True, root=root, environ={"PATH": "/usr/bin:/bin"}, setup=setup)
-    view = CallingView(door, heard)  # type: ignore[arg-type]
-    view.begin(IDENTITY, [], resumed=False)
-    return view
+@contextmanager
+def calling(root: Path, told: list[str], **settings: Any) -> Iterator[Notices]:
+    door: Any = SimpleNamespace(json=True, root=root, environ={"PATH": "/usr/bin:/bin"})
+    notices = Notices(door, IDENTITY, NotifySettings(**settings), told.append)
+    yield notices
+    notices.close()
 
 
 @pytest.mark.req("WB-22")
@@ -104,13 +89,13 @@ def test_a_notifier_that_hangs_is_ended(
     """When its time is up, or when the process that executes the run is done; with all that it started."""
     monkeypatch.setattr(notices, "LIMIT_S", limit_s)
     monkeypatch.setattr(notices, "PARTING_S", parting_s)
-    heard, started = Heard(), list[subprocess.Popen[bytes]]()
-    with calling(tmp_path, heard, command=("sh", "-c", "sleep 3600 & sleep 3600")) as view:
+    told, started = list[str](), list[subprocess.Popen[bytes]]()
+    with calling(tmp_path, told, command=("sh", "-c", "sleep 3600 & sleep 3600")) as view:
         view.line(line("run.end", status="complete"))
         started += [call.process for call in view._calls]
         assert [process.returncode for process in started] == [None]
     assert [process.returncode for process in started] == [-9]
-    assert heard.remarks == ["[notify] command did not work: it took too long and was ended"]
+    assert told == ["[notify] command did not work: it took too long and was ended"]
 
 
 @pytest.fixture
@@ -144,11 +129,11 @@ def test_apprise_sends_the_sentence_to_the_urls(
     monkeypatch.setattr(notices, "PARTING_S", 300.0)
     monkeypatch.setattr(notices, "LIMIT_S", 300.0)
     address, got = receiver
-    heard = Heard()
-    with calling(tmp_path, heard, urls=(f"json://{address}/",)) as view:
+    told: list[str] = []
+    with calling(tmp_path, told, urls=(f"json://{address}/",)) as view:
         view.line(line("run.end", status="failed", reason="planner: crashed"))
         assert address not in str([call.process.args for call in view._calls])
-    assert (heard.remarks, [one["message"] for one in got]) == ([], ["toy a is failed: planner: crashed"])
+    assert (told, [one["message"] for one in got]) == ([], ["toy a is failed: planner: crashed"])
     assert "apprise" not in sys.modules
 
 
@@ -156,11 +141,11 @@ def test_apprise_sends_the_sentence_to_the_urls(
 def test_without_apprise_it_is_said_once_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing is called."""
     monkeypatch.setattr(notices, "find_spec", lambda _name: None)
-    heard = Heard()
-    with calling(tmp_path, heard, urls=("json://127.0.0.1/",)) as view:
+    told: list[str] = []
+    with calling(tmp_path, told, urls=("json://127.0.0.1/",)) as view:
         view.line(line("run.end", status="complete"))
         view.line(line("run.end", status="complete"))
-    assert heard.remarks == ["[notify] urls need apprise: install interlock[notify]"]
+    assert told == ["[notify] urls need apprise: install interlock[notify]"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from interlock.cli.beside import HeardView
 from interlock.cli.changes import change_lines, changes_of
 from interlock.cli.commands import DECIDE, Note, RunName, command, complete_run
 from interlock.cli.door import Door, finish
@@ -329,7 +330,9 @@ def decide(door: Door, name: str, choice: str, note: str, *, go_on: bool) -> int
     known = _find(door, name)
     run_id = known.identity.run_id
     view = PlainView(door.occasion, keep_output=door.json)
-    gate = finish(people.decide(door.runs(view), run_id, choice, note=note))
+    with HeardView(door, view) as heard:  # the run may end with the decision
+        heard.turn_to(known.identity, known.folder.lines())
+        gate = finish(people.decide(door.runs(heard), run_id, choice, note=note))
     verb = {"approve": "approved", "record": "approved", "reject": "rejected"}.get(
         choice, f"answered with {printable(choice, 60)}"
     )

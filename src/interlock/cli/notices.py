@@ -14,21 +14,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from interlock.agents.environment import agent_environment, without_our_own
 from interlock.cli.output import gate_json, ring
 from interlock.telemetry import printable, tell
 
 if TYPE_CHECKING:
-    from interlock.agents import AgentNews
     from interlock.cli.door import Door
-    from interlock.cli.progress import PlainView
     from interlock.engine.identity import Identity
     from interlock.engine.journal import Line
     from interlock.settings import NotifySettings
@@ -81,20 +78,21 @@ def noticed(identity: Identity, line: Line) -> Notice | None:
     return Notice(kind, text, facts)
 
 
-class CallingView:
-    """A view that passes everything on, and calls somebody at what the settings name."""
+class Notices:
+    """Calls somebody at what the settings name."""
 
-    def __init__(self, door: Door, view: PlainView) -> None:
-        self._door, self._view = door, view
-        self._identity: Identity | None = None
-        self._settings: NotifySettings | None = None
-        self._calls: list[Call] = []
+    def __init__(self, door: Door, identity: Identity, settings: NotifySettings, tell: Callable[[str], None]) -> None:
+        self._door, self._identity, self._settings, self._tell = door, identity, settings, tell
+        self._calls: list[Notifier] = []
         self._complained = False
 
-    def __enter__(self) -> Self:
-        return self
+    def line(self, line: Line) -> None:
+        self._look()
+        if (notice := noticed(self._identity, line)) is not None:
+            self._call(notice)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def close(self) -> None:
+        """Wait a while for those who are being called, and no longer."""
         end = time.monotonic() + PARTING_S
         try:
             while self._look() and time.monotonic() < end:
@@ -104,31 +102,12 @@ class CallingView:
                 call.kill()
             self._look()
 
-    def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None:
-        self._identity, self._settings = identity, self._door.setup.settings.notify
-        self._view.begin(identity, lines, resumed=resumed)
-
-    def line(self, line: Line) -> None:
-        self._view.line(line)
-        self._look()
-        if self._identity is not None and (notice := noticed(self._identity, line)) is not None:
-            self._call(notice)
-
-    def news(self, key: str, news: AgentNews) -> None:
-        self._view.news(key, news)
-
-    def say(self, text: str | bytes) -> None:
-        self._view.say(text)
-
-    def remark(self, text: str) -> None:
-        self._view.remark(text)
-
     def _call(self, notice: Notice) -> None:
         """Whoever sits at the terminal hears its bell; whoever is elsewhere is called in their own way."""
         if notice.kind == "gate" and sys.stderr.isatty() and not self._door.json:
             ring()
         settings = self._settings
-        if settings is None or notice.kind not in settings.on:
+        if notice.kind not in settings.on:
             return
         if settings.command:
             self._start("command", settings.command, notice, {})
@@ -160,7 +139,7 @@ class CallingView:
         except (OSError, ValueError) as error:
             self._complain(f"[notify] {name} did not work: {printable(str(error))}")
         else:
-            self._calls.append(Call(name, process, time.monotonic() + LIMIT_S))
+            self._calls.append(Notifier(name, process, time.monotonic() + LIMIT_S))
 
     def _look(self) -> bool:
         """Whether a call is still going on; one that has taken too long is ended, one that failed is told."""
@@ -178,11 +157,11 @@ class CallingView:
     def _complain(self, text: str) -> None:
         if not self._complained:
             self._complained = True
-            self._view.remark(text)
+            self._tell(text)
 
 
 @dataclass
-class Call:
+class Notifier:
     """One program that tells somebody."""
 
     name: str

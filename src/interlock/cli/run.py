@@ -16,10 +16,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from interlock import playbooks
+from interlock.cli.beside import HeardView
 from interlock.cli.commands import CARRIES, HELP, RUN, STARTS, Note, RunName, command
 from interlock.cli.door import Door, finish
 from interlock.cli.gates import ask, can_ask, decide, gate_lines
-from interlock.cli.notices import CallingView
 from interlock.cli.output import as_text, envelope, print_json, print_lines
 from interlock.cli.progress import PlainView, view_for
 from interlock.cli.result import deliver
@@ -237,9 +237,9 @@ def _carried(door: Door, work: Callable[[Runs], Awaitable[Finished]], view: Plai
     """Do the work in this process; whoever sits at a terminal decides there."""
 
     async def watched() -> Finished:
-        return await work(door.runs(called))
+        return await work(door.runs(heard))
 
-    with CallingView(door, view) as called:
+    with HeardView(door, view) as heard:
         with view:
             finished = finish(watched())
         code = deliver(door, finished, view.said, asks=can_ask(door))

@@ -265,6 +265,22 @@ class NotifySettings(Table):
     )
 
 
+def _collector(value: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", value):
+        raise ValueError("expected http://HOST:PORT or https://HOST, where a collector takes OTLP over HTTP")
+    return value
+
+
+class TelemetrySettings(Table):
+    """Where runs are sent as traces."""
+
+    otlp: Annotated[Name, AfterValidator(_collector)] | None = Field(
+        default=None,
+        description="Collector that gets runs as traces and metrics, by OTLP over HTTP, such as "
+        "`http://localhost:4318`; needs `interlock[otel]`; unset: nothing is sent.",
+    )
+
+
 class Settings(Table):
     """Settings of interlock; `with_tables` adds those of playbooks."""
 
@@ -275,6 +291,7 @@ class Settings(Table):
     workspace: WorkspaceSettings = Field(default_factory=WorkspaceSettings)
     sandbox: SandboxSettings = Field(default_factory=SandboxSettings)
     notify: NotifySettings = Field(default_factory=NotifySettings)
+    telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
 
     def of(self, playbook: str) -> Any:
         """The playbook's own table; None where it has none."""
