@@ -72,7 +72,7 @@ def schema_file() -> str:
 
 def playbook_schema_file() -> str:
     """docs/playbook.schema.json"""
-    return json.dumps(flows.schema(), indent=2, ensure_ascii=False) + "\n"
+    return flows.schema_text()
 
 
 def command_page(program: str, top: CommandLine) -> str:

@@ -34,24 +34,28 @@ from interlock.testing import ALWAYS, CRASH, STANDARD, Act, Deviation, Played, R
 
 MOST_DEEDS = 6
 CHANCES: Mapping[str, tuple[float, ...]] = {
-    **dict.fromkeys(("feature", "harness", "roadmap", "ticket"), (0.2, 0.4, 0.8)),
+    **dict.fromkeys(("adopt", "feature", "harness", "roadmap", "task", "ticket"), (0.2, 0.4, 0.8)),
     "router": (0.9,),
 }
 """That an agent misbehaves, at each call, until the run has had its number of deeds: in some runs seldom, so that those
 come to it who are called last."""
 STATE: Mapping[str, tuple[str, ...]] = {
+    "adopt": (".interlock/playbooks/release/playbook.yaml",),
     "feature": ("docs/feature/login/memory.md",),
     "harness": ("harness/run-state.md", "harness/standards/task-lifecycle.md"),
     "roadmap": ("roadmap.json",),
     "router": (".opencode/command/implement.md",),
+    "task": ("interlock.toml",),
     "ticket": ("prompts/ABC-12/progress.yaml", "prompts/ABC-12/iteration_0/tasks.yaml"),
 }
 """Documents by which an agent would count its own work as done."""
 KEPT: Mapping[str, tuple[str, ...]] = {
+    "adopt": ("README.md",),
     "feature": ("docs/feature/login/decisions.md",),
     "harness": ("harness/standards/task-lifecycle.md", "harness/tasks/TASK-001.md"),
     "roadmap": ("roadmap.json",),
     "router": (".opencode/command/implement.md", ".opencode/agent/subagents/planner.md"),
+    "task": ("README.md",),
     "ticket": ("src/t1.txt", "src/t2.txt"),
 }
 """Files that an agent removes."""
@@ -148,8 +152,8 @@ DEEDS = (
     Deed(MEANWHILE[0], works_on, "a person works on"),
     Deed(MEANWHILE[1], usual("crash"), "crash"),
 )
-OURS = ("nothing changes outside of its scope",)
-"""A rule that takes no agent for one that may write code; what is in a scope is looked at more closely here."""
+OURS = ("nothing changes outside of its scope", "no gate is passed without a person")
+"""Rules for rehearsals, where no agent may write code and one person answers: both are looked at more closely here."""
 ROADMAPS_NAMES = {"changes run-state": "writes the roadmap"}
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from interlock.agents.runner import AgentRequest
+from interlock.contracts import NO_CHANGE
 from interlock.engine.asking import Asking
 from interlock.engine.definition import Playbook
 from interlock.engine.deviations import (
@@ -275,11 +276,12 @@ def rehearse(rehearsal: Rehearsal, *, most: int | None = None, options: Options 
     return [*broken, *rehearsal.left_out()]
 
 
-def standard_rehearsal(playbook: Playbook, asking: Asking) -> Rehearsal:
+def standard_rehearsal(playbook: Playbook, asking: Asking | None = None) -> Rehearsal:
     """The rehearsal of a playbook that offers none: what any agent can do wrong, and what must hold for all.
 
     It is played with each of its samples, else with inputs that are made up; people answer at its gates.
     """
+    asking = asking or Asking(MemoryDocuments(MemoryTree({})), playbook.settings())
     samples = list(playbook.samples(asking)) or [playbook.asked(_made_up(playbook), asking).inputs]
 
     def made(inputs: Any) -> Callable[[Agent, Options], Simulation]:
@@ -290,6 +292,7 @@ def standard_rehearsal(playbook: Playbook, asking: Asking) -> Rehearsal:
         makes[0],
         deviations=(*STANDARD, *LIARS, *VERDICTS, *COMMANDS, *ANSWERS),
         invariants=(*ALWAYS, ENDS, GATES),
+        base=_playing,
         longest=MOST_CALLS,
         answers=True,
         makes=makes,
@@ -298,6 +301,15 @@ def standard_rehearsal(playbook: Playbook, asking: Asking) -> Rehearsal:
 
 MOST_CALLS = 300
 """More than a playbook can need that has no rehearsal of its own."""
+
+
+def _playing(request: AgentRequest) -> Act:
+    """An agent that does its part; whoever is to change files says why none needs it: nobody knows its scope here."""
+    act, contract = best(request), request.contract
+    if contract is None or not contract.must_change:
+        return act
+    verdict = f"```json\n{act.message}\n```" if contract.answer.completion == "json" else act.message
+    return replace(act, message=f"{NO_CHANGE}: this part is only played.\n\n{verdict}")
 
 
 def _made_up(playbook: Playbook) -> dict[str, Any]:

@@ -8,17 +8,18 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 HANGS = {"agent": "planner", "misbehave": "hang"}
 
 
 def is_gone(pid: int) -> bool:
+    """Whether it has ended; whoever got it as an orphan may never ask how."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return True
-    return False
 
 
 @pytest.mark.req("WB-07")

@@ -135,7 +135,15 @@ def test_every_command_has_help_with_an_example() -> None:
 
 def test_what_must_be_fast_imports_little(tmp_path: Path) -> None:
     """--version does without typer; runs without settings' models, the engine's host, rich and asyncio's loop."""
-    heavy = ("rich", "interlock.app", "interlock.settings.models", "interlock.engine.runs", "jinja2", "ruamel")
+    heavy = (
+        "rich",
+        "interlock.app",
+        "interlock.finding",
+        "interlock.settings.models",
+        "interlock.engine.runs",
+        "jinja2",
+        "ruamel",
+    )
     for words, absent in ((["--version"], ("typer", "json", "interlock.engine", *heavy)), (["runs"], heavy)):
         script = (
             f"import sys; from interlock.cli.main import answer; code = answer({words!r}); "

@@ -143,15 +143,24 @@ def test_time_and_cost_are_those_of_earlier_runs_here(place: Place) -> None:
 
 @pytest.mark.req("OW-40")
 def test_a_run_that_is_open_is_said_to_go_on(place: Place) -> None:
-    """With what comes next in it; a broken journal of another run is nobody's figure."""
-    place.write("scenario.yaml", json.dumps({"reactions": [{"agent": "builder", "misbehave": "hang"}]}))
-    code, _out, _ = place("run", "router", "/plan 1", "--dry-run")
-    assert code == 2
-    folder = place.root / ".interlock/runs/task-20260101-000000-0000"
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text("{}")
-    (folder / "journal.jsonl").write_text("torn")
-    assert place("plan", "task", REQUEST)[0] == 0
+    """With what comes next in it: here a person's decision."""
+    assert place("new", "mine")[0] == 0
+    assert place("run", "mine", "what is to be done")[0] == 4
+    files = place.everything()
+    code, out, _ = place("plan", "mine", "what is to be done")
+    assert code == 0
+    assert " goes on (nothing was changed" in " ".join(out.split())
+    assert "\nFirst\n  decision round-1/" in out
+    assert place.everything() == files
+
+
+def test_runs_that_cannot_be_read_tell_nothing(place: Place) -> None:
+    """A damaged journal is no figure, and no reason to refuse a plan."""
+    assert place("run", "task", REQUEST)[0] == 0
+    (journal,) = place.root.glob(".interlock/runs/task-*/journal.jsonl")
+    journal.write_bytes(b"torn\n" + journal.read_bytes())
+    code, out, _ = place("plan", "task", "another", "--json")
+    assert (code, json.loads(out)["agents"][0]["seconds"]) == (0, None)
 
 
 @pytest.mark.req("OW-40")

@@ -11,7 +11,10 @@ from tests.docs.pages import DOCS, PAGES, ROOT, blocks
 from tests.docs.session import Reader
 from tests.proofs import long
 
-TYPED = (ROOT / "README.md", DOCS / "quickstart.md", DOCS / "away.md", DOCS / "playbooks" / "adopt.md")
+TYPED = (
+    ROOT / "README.md",
+    *(DOCS / name for name in ("quickstart.md", "away.md", "playbooks/adopt.md", "playbooks-in-yaml.md")),
+)
 
 
 @pytest.mark.parametrize("page", [TYPED[0], *long(*TYPED[1:])], ids=lambda page: page.name)

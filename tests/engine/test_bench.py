@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import pytest
 
@@ -23,6 +25,7 @@ from interlock.testing import (
     meanwhile,
     rehearse,
     says,
+    standard_rehearsal,
     writes,
 )
 
@@ -122,3 +125,56 @@ def test_a_rehearsal_says_which_rule_is_broken() -> None:
     assert rehearse(rehearsal(toy), most=1) == []
     broken = rehearse(rehearsal(careless()), most=1, options=Options())
     assert broken and all(problem.startswith("complete means made: nothing is there") for problem in broken)
+
+
+# -- a playbook that offers no rehearsal
+
+
+@pytest.mark.req("OW-03", "OW-09")
+def test_any_playbook_can_be_rehearsed() -> None:
+    """With inputs that are made up, or with each of its samples; people answer at its gates, and files change."""
+
+    @dataclass(frozen=True)
+    class Asked:
+        name: str
+        size: int
+        kind: Literal["small", "large"]
+        tags: list[str]
+        loud: bool = False
+
+    seen: list[Asked] = []
+
+    @playbook("own", inputs=Asked, key=lambda asked: asked.name, agents=("worker",), needs_roles=False)
+    async def own(run: Run, asked: Asked) -> Ending:
+        """Work and ask."""
+        seen.append(asked)
+        done = await run.dispatch(Dispatch("worker", "Work.", Contract(must_change=True), writes=("**",)))
+        if not done.ok:
+            return Ending.failed("no work")
+        decision = await run.gate("fine", "Fine?")
+        return Ending.complete("yes") if decision.approved else Ending.stopped("no")
+
+    endings = Counter(played.finished.status for played in standard_rehearsal(own).paths(Options(), most=1))
+    assert set(endings) == {Status.COMPLETE, Status.STOPPED, Status.FAILED}
+    assert set(map(str, seen)) == {str(Asked("sample", 1, "small", ["sample"]))}
+    seen.clear()
+    samples = (Asked("a", 1, "small", []), Asked("b", 2, "large", []))
+    sampled = standard_rehearsal(replace(own, samples=lambda _asking: samples))
+    assert [played.finished.status for played in sampled.paths(Options(), most=0)] == [Status.COMPLETE] * 2
+    assert {one.name for one in seen} == {"a", "b"}
+
+
+@pytest.mark.req("OW-03")
+def test_a_playbook_that_never_ends_is_found_out_without_a_rehearsal_of_its_own() -> None:
+    """So is one that goes on calling agents whatever they say."""
+
+    @playbook("endless", inputs=Wish, key=lambda wish: wish.name, agents=("worker",), needs_roles=False)
+    async def endless(run: Run, wish: Wish) -> Ending:
+        """Work for ever."""
+        turn = 0
+        while True:
+            turn += 1
+            with run.step(f"turn-{turn}"):
+                await run.dispatch(Dispatch("worker", wish.name))
+
+    assert any("comes to an end" in one for one in rehearse(standard_rehearsal(endless), most=0))

@@ -120,17 +120,6 @@ def test_a_journal_has_no_control_character(text: str) -> None:
 
 
 @pytest.mark.req("LY-31")
-def test_a_line_of_an_earlier_version_is_spelled_as_it_was() -> None:
-    """It had a character as it is that is escaped now: its hash is that of its own bytes."""
-    fields = dict.fromkeys(("key", "agent", "attempt", "iteration", "digest"))
-    fields = {"seq": 1, "ts": "t", "run": "r", "event": "e\x7f", **fields, "data": {}, "prev": GENESIS}
-    body = json.dumps(fields, separators=(",", ":")).encode()
-    old = body[:-1] + b',"hash":"' + sha256(body).encode() + b'"}\n'
-    journal = Journal(MemoryMedium(old), run_id="r", genesis=GENESIS, clock=str)
-    assert journal.lines[0].to_bytes() == old
-
-
-@pytest.mark.req("LY-31")
 def test_a_log_can_tell_of_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
     """The line is written with an escape; the document can be written, and the next line follows."""
     medium = MemoryMedium()

@@ -16,10 +16,10 @@ from interlock.contracts import TRANSIENT, UNUSABLE, Artifact, Contract, Outcome
 from interlock.engine import DEADLINE, SESSION, AfterComplete, Dispatch, Kind, Quoted, Retries, Status, Table
 from interlock.engine.brief import SAID_TO_BE_DATA, Heading, quoted, render
 from interlock.engine.examination import sort_changes
-from interlock.engine.keys import Keys, canonical, checked_name, difference, digest_of, shown
+from interlock.engine.keys import Keys, canonical, checked_name, difference, digest_of, sha256, shown
 from interlock.engine.lifecycle import START, Last, Start, last_of
 from interlock.engine.model import EXIT_CODES
-from interlock.engine.retry import AfterTry, Used, delay_s, next_move
+from interlock.engine.retry import AfterTry, Used, delay_s, next_move, wait_s
 from interlock.errors import EngineFault, NameRefused
 from interlock.workspace import Change, ChangeKind, Found
 from tests.engine.toys import producing
@@ -33,6 +33,7 @@ def test_keys_count_the_uses_of_a_name_in_its_scope() -> None:
     keys = Keys()
     issued = [keys.next(scope, name) for scope, name in [("", "read"), ("", "read"), ("a/b", "read"), ("3b/ct", "ct")]]
     assert issued == ["read#1", "read#2", "a/b/read#1", "3b/ct#1"]
+    assert Keys().next("ct", "ct") == "ct#1"
 
 
 @pytest.mark.req("EN-01")
@@ -49,6 +50,8 @@ def test_a_key_that_would_be_given_out_twice_is_a_fault() -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a#1", "a\\b", "a\nb", "x" * 201, "ä" * 101, "\ud800"])
 def test_names_that_cannot_stand_in_a_key_are_refused(name: str) -> None:
     """A name may not look like two names, leave the run folder, or be longer than a folder's may be."""
+    with pytest.raises(NameRefused):
+        Keys().next("a", name)
     with pytest.raises(NameRefused) as caught:
         checked_name(name)
     assert caught.value.exit_code == 2
@@ -70,6 +73,54 @@ def test_names_that_are_too_long_together_are_refused() -> None:
     """A key is the path of its records; a path has a length that it may not have."""
     with pytest.raises(NameRefused, match="too long together"):
         Keys().next("/".join("x" * 200 for _ in range(5)), "read")
+    assert Keys().next("x" * 996, "read")
+    with pytest.raises(NameRefused) as caught:
+        Keys().next("x" * 997, "read")
+    assert (caught.value.expected, caught.value.found) == ("at most 1000 bytes", "1001 bytes")
+    assert caught.value.where == "x" * 57 + "..."
+
+
+@pytest.mark.req("LY-31")
+@pytest.mark.parametrize(
+    ("name", "said", "found"),
+    [
+        ("x" * 201, "x" * 57 + "...", "201 bytes"),
+        ("/" + "x" * 60, "/" + "x" * 56 + "...", repr("/" + "x" * 60)),
+        ("/" + "x" * 59, "/" + "x" * 59, repr("/" + "x" * 59)),
+        ("/" + "x" * 199, "/" + "x" * 56 + "...", repr("/" + "x" * 199)),
+    ],
+)
+def test_a_name_that_is_refused_is_shown_in_part(name: str, said: str, found: str) -> None:
+    """Up to 60 characters as it is; what was found is its length where that is what is wrong."""
+    with pytest.raises(NameRefused) as caught:
+        checked_name(name)
+    assert caught.value.what.startswith(f"{said!r} cannot be the name")
+    assert caught.value.found == found
+
+
+@pytest.mark.req("EN-04")
+def test_inputs_are_kept_short_and_without_secrets() -> None:
+    """Up to 120 characters as they are, and texts up to 60 however they are spelled; longer ones as a digest."""
+
+    def kept(value: object) -> object:
+        return shown({"a": value}, lambda text: text.replace("secret", "***"))["a"]
+
+    assert [kept(value) for value in ("", None, 0, [], ["b"], 7)] == ["", None, 0, [], ["b"], 7]
+    assert kept("x" * 118) == "x" * 118
+    assert kept("x" * 119) == "sha256:" + sha256(canonical("x" * 119))
+    assert kept("ä" * 60) == "ä" * 60
+    assert str(kept("ä" * 61)).startswith("sha256:")
+    assert kept("a secret") == "a ***"
+    assert kept(["secret", 1]) == ["***", 1]
+    assert kept("secret" + "x" * 80) == "***" + "x" * 80
+
+
+@pytest.mark.req("EN-04")
+def test_what_differs_is_named() -> None:
+    """Also what is there on one side only."""
+    assert difference({"a": 1, "b": 2}, {"a": 1, "b": 3}) == "b: recorded 2, now 3"
+    assert difference({"a": 1}, {"c": 3}) == "a: recorded 1, now None; c: recorded None, now 3"
+    assert difference({"a": 1}, {"a": 1}) == "nothing"
 
 
 @pytest.mark.req("EN-04")
@@ -189,6 +240,52 @@ def test_only_a_failure_is_repeated(outcome: Outcome) -> None:
     assert next_move(outcome, None, Used(), generous) is AfterTry.END
     assert next_move(Outcome.FAIL, Reason.CANCELLED, Used(), generous) is AfterTry.END
     assert [delay_s(Used(transient=n)) for n in range(3)] == [1.0, 5.0, 5.0]
+
+
+@pytest.mark.req("EN-41")
+def test_repeats_are_counted_by_their_kind() -> None:
+    """Ending and waiting are none."""
+    used = Used(1, 2, 4)
+    assert [used.after(move) for move in AfterTry] == [used, used, Used(2, 2, 4), Used(1, 3, 4), Used(1, 2, 5)]
+    assert (used.total, Used().total) == (7, 0)
+
+
+@pytest.mark.req("EN-41")
+def test_shared_repeats_are_as_many_as_the_larger_kind_has() -> None:
+    """Beside those of a transient failure, which gave no verdict."""
+    allowed = Retries(transient=1, contract=1, error=2, shared=True)
+    assert next_move(Outcome.FAIL, Reason.AGENT_ERROR, Used(contract=1), allowed) is AfterTry.RETRY
+    assert next_move(Outcome.FAIL, Reason.AGENT_ERROR, Used(contract=1, error=1), allowed) is AfterTry.END
+    assert next_move(Outcome.FAIL, Reason.TIMEOUT, Used(contract=1, error=1), allowed) is AfterTry.REPEAT
+    assert next_move(Outcome.FAIL, None, Used(), allowed) is AfterTry.END
+    assert next_move(Outcome.FAIL, Reason.NO_VERDICT, Used(), allowed) is AfterTry.REPAIR
+    assert next_move(Outcome.FAIL, Reason.NO_VERDICT, Used(), replace(allowed, contract=0)) is AfterTry.END
+
+
+@pytest.mark.req("EN-45")
+@pytest.mark.parametrize(
+    ("reset_s", "waits", "waited_s", "allowed_s", "expected"),
+    [
+        (None, 0, 0.0, 1000.0, 2.0),
+        (None, 1, 0.0, 1000.0, 4.0),
+        (None, 7, 0.0, 1000.0, 256.0),
+        (None, 8, 0.0, 1000.0, 300.0),
+        (None, 5000, 0.0, 1000.0, 300.0),
+        (None, 2, 5.0, 10.0, 5.0),
+        (None, 0, 8.0, 10.0, 2.0),
+        (None, 0, 8.5, 10.0, None),
+        (10.0, 0, 0.0, 1000.0, 10.0),
+        (1.0, 0, 0.0, 1000.0, 2.0),
+        (10.0, 0, 5.0, 15.0, 10.0),
+        (10.0, 0, 5.5, 15.0, None),
+    ],
+)
+def test_how_long_a_limit_is_waited_for(
+    reset_s: float | None, waits: int, waited_s: float, allowed_s: float, expected: float | None
+) -> None:
+    """As long as the service says, else twice as long each time, from two seconds to five minutes; never longer than
+    may be waited, and not at all for less than the shortest wait."""
+    assert wait_s(reset_s, waits, waited_s, allowed_s) == expected
 
 
 # -- attribution

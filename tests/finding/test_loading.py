@@ -32,6 +32,10 @@ TWO = SHIP + SHIP[SHIP.index("@playbook") :].replace('"ship"', '"other"').replac
         ({"x.py": "import sys\nsys.exit()"}, "./x.py", "the playbook cannot be loaded: SystemExit", "x.py:2"),
         ({"x.py": "from .more import a"}, "./x.py", "the playbook cannot be loaded: ModuleNotFoundError", "x.py:1"),
         ({"x.py": "a = 1"}, "./x.py", "there is no playbook in this file", "x.py"),
+        ({"x/playbook.py": SHIP, "x/more.py": "a = ("}, "./x", "the playbook is no valid Python", "x/more.py:1"),
+        ({"x/playbook.py": SHIP, "x/agents/a.md": "\udcff"}, "./x", "a.md is not UTF-8", "x/agents/a.md"),
+        ({"x.py": "# coding: latin-1\n# \udcff"}, "./x.py", "x.py is not UTF-8", "x.py"),
+        ({"x.py": f"{SHIP}\nagain = process\n{SHIP}"}, "./x.py:ship", "there is more than one playbook", "x.py"),
         ({"x.py": TWO}, "./x.py", "there is more than one playbook in this file", "x.py"),
         ({"x.py": TWO}, "./x.py:third", "there is no playbook 'third' in this file", "x.py"),
         ({"x.yaml": FLOW}, "./x.yaml:third", "there is no playbook 'third' in this file", "x.yaml"),
@@ -51,7 +55,7 @@ def test_what_cannot_be_loaded_says_why(
     """One sentence with a place, never a traceback."""
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
+        (root / path).write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(ConfigInvalid) as error:
         library().load(word)
     assert error.value.what.startswith(what)

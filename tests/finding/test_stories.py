@@ -69,7 +69,8 @@ def interlock(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]
     root.mkdir()
     subprocess.run(["git", "init", "--quiet", str(root)], check=True)
     kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-    environ = {**kept, "HOME": str(tmp_path / "home"), "PYTHONPATH": str(tmp_path / "site")}
+    paths = filter(None, (str(tmp_path / "site"), os.environ.get("PYTHONPATH")))
+    environ = {**kept, "HOME": str(tmp_path / "home"), "PYTHONPATH": os.pathsep.join(paths)}
     (tmp_path / "home").mkdir()
 
     def call(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:

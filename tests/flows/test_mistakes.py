@@ -146,6 +146,18 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         "judges, and may write",
         "only",
     ),
+    "two runners for a role": (
+        with_agent("{runner: mine}").replace("  worker: {", "  other: {role: worker, runner: theirs}\n  worker: {"),
+        "flow.yaml:6:3",
+        "has the role worker with another runner",
+        "one runner",
+    ),
+    "a repeat that is named inside of itself": (
+        FIX.replace("Carry out the plan.", "Carry out the plan, {{ revise }}."),
+        "flow.yaml:34:15",
+        "the name 'revise' is not known",
+        "slug",
+    ),
     "a judge that shows nothing": (
         with_agent("{judges: running}"),
         "flow.yaml:7:5",

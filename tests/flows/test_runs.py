@@ -265,6 +265,38 @@ def test_a_repeat_is_left_when_a_table_says_so() -> None:
 def test_the_same_failure_twice_is_stuck() -> None:
     """A table that asks about its own repeat learns that nothing new was found."""
     assert trying("same", "same").play(trying().playbook.inputs()).reason == "Stuck."
+    timed = trying("1 failed in 0.12s at 12:00:01, <a 0x7f01>", "1 failed in 3.4s at 12:00:09, <a 0x7f99>")
+    assert timed.play(timed.playbook.inputs()).reason == "Stuck."
+    other = trying("1 failed: test_7", "1 failed: test_8", "")
+    assert other.play(other.playbook.inputs()).status is Status.COMPLETE
+
+
+@pytest.mark.req("OW-21")
+def test_two_repeats_around_a_table_move_each_for_itself() -> None:
+    """That one of them was asked about says nothing about the other."""
+    steps = """
+  - repeat: outer
+    at_most: 2
+    when_used_up: end bad
+    steps:
+      - repeat: inner
+        at_most: 2
+        when_used_up: again
+        steps:
+          - {run: check, command: test}
+          - decide: both
+            rows:
+              - {check: passed, then: end good}
+              - {outer: stuck, then: end bad}
+              - {inner: stuck, then: leave}
+              - {inner: moving, then: again}
+"""
+    work = bench(steps + ENDS)
+    results = iter([CommandResult(1, stdout=text) for text in ("a", "b", "c", "d")])
+    work.command = lambda _call: next(results)
+    assert work.play(work.playbook.inputs()).status is Status.FAILED
+    assert [one["named"]["outer"] for one in work.events("decide")] == ["moving"] * 4
+    assert [one["named"]["inner"] for one in work.events("decide")] == ["moving"] * 4
 
 
 @pytest.mark.req("OW-20")

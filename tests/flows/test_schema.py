@@ -138,3 +138,16 @@ def test_the_published_schema_is_the_one_of_the_code() -> None:
     """docs/playbook.schema.json is what `schema()` says."""
     published = HERE.parent.parent / "docs" / "playbook.schema.json"
     assert json.loads(published.read_text(encoding="utf-8")) == SCHEMA
+
+
+@pytest.mark.req("OW-22")
+def test_a_new_playbook_leads_its_editor_to_the_schema() -> None:
+    """The first line of what `interlock new --yaml` writes names a file that it writes too."""
+    from interlock.finding.starting import SCHEMA as PLACE
+    from interlock.finding.starting import files
+
+    written = files("release", yaml=True)
+    text = written[".interlock/playbooks/release/playbook.yaml"]
+    assert text.splitlines()[0] == "# yaml-language-server: $schema=../playbook.schema.json"
+    assert json.loads(written[PLACE]) == SCHEMA and PLACE == ".interlock/playbooks/playbook.schema.json"
+    assert check(text) == []

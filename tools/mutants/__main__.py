@@ -29,11 +29,15 @@ TESTS: dict[str, tuple[str, ...]] = {
     "contracts/recipes.py": ("contracts/test_recipes.py",),
     "contracts/structure.py": ("contracts/test_structure.py",),
     "contracts/weakening.py": ("contracts/test_weakening.py",),
-    "engine/journal.py": ("engine/test_journal.py",),
+    "engine/journal.py": ("engine/test_journal_lines.py",),
     "engine/keys.py": ("engine/test_pure.py",),
     "engine/retry.py": ("engine/test_pure.py",),
+    "playbooks/adopt/source.py": ("playbooks/adopt/test_statements.py",),
+    "playbooks/adopt/statements.py": ("playbooks/adopt/test_statements.py",),
+    "playbooks/adopt/trace.py": ("playbooks/adopt/test_trace.py",),
+    "playbooks/adopt/verdicts.py": ("playbooks/adopt/test_trace.py",),
     "playbooks/feature/decisions.py": ("playbooks/feature/test_decisions.py",),
-    "playbooks/harness/decisions.py": ("playbooks/harness/test_artifacts.py",),
+    "playbooks/harness/decisions.py": ("playbooks/harness/test_decisions.py",),
     "playbooks/roadmap/decisions.py": ("playbooks/roadmap/test_decisions.py",),
     "playbooks/router/decisions.py": ("playbooks/router/test_routing.py", "playbooks/router/test_commands.py"),
     "playbooks/ticket/graph.py": ("playbooks/ticket/test_graph.py", "playbooks/ticket/test_odd_graphs.py"),
@@ -45,6 +49,11 @@ _NEVER_0 = "asked only of programs that did not end with 0"
 SAME: dict[tuple[str, str, str], str] = {
     ("contracts/answer.py", 'return f"exit status {code}" if code > 0 else f"signal {-code}"', "code >= 0"): _NEVER_0,
     ("contracts/answer.py", 'return f"exit status {code}" if code > 0 else f"signal {-code}"', "1"): _NEVER_0,
+    ("engine/keys.py", "if not value:", "False"): "the common case, quicker",
+    ("engine/keys.py", "return value if said == text else json.loads(said)", "False"): "read again it is the same",
+    ("engine/retry.py", "growing = min(SHORTEST_WAIT_S * 2.0 ** min(waits, 30), LONGEST_WAIT_S)", "31"): (
+        "any power beyond the longest wait: only that there is a bound counts"
+    ),
 }
 """Mutants that do what the original does, as (module, line, what stands there instead), with the reason: nothing could
 notice them."""

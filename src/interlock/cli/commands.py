@@ -151,7 +151,10 @@ Runner = Annotated[
         show_default=False,
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the next step and its brief; change nothing.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Show the next step and its brief; change nothing. The whole way: interlock plan."),
+]
 NewRun = Annotated[bool, typer.Option("--new-run", help="Start a new run although the last one is complete.")]
 TakeOver = Annotated[
     bool, typer.Option("--take-over", help="Take over the lock of another machine that surely works no more.")

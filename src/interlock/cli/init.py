@@ -61,7 +61,7 @@ verify = "engine"
 @command(
     "init",
     example="interlock init --playbook router --example --runner scripted",
-    honours=("runner",),
+    honours=("runner", "trust"),
     panel=WORKSHOP,
 )
 def init(

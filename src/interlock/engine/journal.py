@@ -46,7 +46,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 def _spell(fields: Mapping[str, Any]) -> bytes:
     """Fields as the one line that they are; ASCII without any control character, whoever looks at the file."""
-    return _encode(fields).replace("\x7f", "\\u007f").encode("ascii")
+    return _encode(fields).encode("ascii")
 
 
 class Line(NamedTuple):
@@ -77,10 +77,7 @@ class Line(NamedTuple):
         """The line as it stands in its file."""
         fields = self._asdict()
         seal = fields.pop("hash")
-        body = _spell(fields)
-        if sha256(body) != seal:  # earlier versions spelled one character otherwise
-            body = _encode(fields).encode("ascii")
-        return sealed(body, seal)
+        return sealed(_spell(fields), seal)
 
 
 def sealed(body: bytes, seal: str) -> bytes:
@@ -253,8 +250,6 @@ class Journal:
 
     def release(self) -> None:
         """Write what was held; from now on every line goes to the medium at once."""
-        if self._held is None:
-            return
         held, self._held = self._held, None
         if held:
             self._commit(b"".join(held), Mark(len(self.lines), self._head))
@@ -325,7 +320,7 @@ SEAL = len(',"hash":""}') + 64
 
 def split_torn(raw: bytes) -> tuple[bytes, bytes]:
     """The whole lines (the last perhaps without its newline) and what a crash left of a torn one."""
-    end = raw.rfind(b"\n", 0, len(raw) - 1) + 1 if raw else 0
+    end = raw.rfind(b"\n", 0, -1) + 1
     last = raw[end:]
     if not last or is_whole(last.rstrip(b"\n")):
         return raw, b""

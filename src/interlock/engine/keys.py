@@ -117,5 +117,5 @@ class Keys:
 
     def coming(self, scope: str, name: str) -> str:
         """The key that `next` would give."""
-        base = scope if scope and scope.rsplit("/", 1)[-1] == name else f"{scope}/{name}" if scope else name
+        base = scope if scope and scope.rpartition("/")[2] == name else f"{scope}/{name}" if scope else name
         return f"{base}#{self._uses.get(base, 0) + 1}"

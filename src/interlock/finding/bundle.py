@@ -24,6 +24,8 @@ from interlock.telemetry.lines import printable
 
 PROCESSES: Final = ("playbook.py", "playbook.yaml")
 """The file of a folder that is the process."""
+TEXTS: Final = (".py", ".md")
+"""Files that are read as text; YAML says itself where it is none."""
 LARGEST_FILE: Final = 1_000_000
 LARGEST: Final = 10_000_000
 MOST_FILES: Final = 500
@@ -134,7 +136,17 @@ def _content(path: Path) -> bytes:
             expected=f"at most {LARGEST_FILE} bytes",
             found=f"{max(size, len(content))} bytes",
         )
+    if path.suffix in TEXTS and not _is_utf8(content):
+        raise ConfigInvalid(f"{path.name} is not UTF-8", where=str(path), expected="text in UTF-8")
     return content
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _linked(path: Path) -> ConfigInvalid:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import linecache
 import re
 import sys
+import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
@@ -85,7 +86,9 @@ def loaded(bundle: Bundle, *, only: str = "", where: str, find: Callable[[str], 
     """
     if bundle.is_yaml:
         return _compiled(bundle, only, where, find)
-    parsed(bundle, where)
+    for file, content in bundle.files.items():
+        if file.endswith(".py"):  # one that nothing imports too: it is read for what it touches
+            parsed(content, where.removesuffix(bundle.main) + file)
     finder = Bundled(bundle)
     try:
         module = finder.module(bundle.main)
@@ -98,17 +101,16 @@ def loaded(bundle: Bundle, *, only: str = "", where: str, find: Callable[[str], 
         for name, value in vars(module).items()
         if isinstance(value, Playbook) and value.function.__module__.startswith(finder.package)
     }
-    found = [value for name, value in own.items() if not only or only in (name, value.name)]
-    found = list({value.name: value for value in found}.values())
-    if len(found) == 1:
-        return checked(replace(found[0], home=bundle.home), where)
+    meant = {id(value): value for name, value in own.items() if not only or only in (name, value.name)}
+    if len(meant) == 1:
+        return checked(replace(meant.popitem()[1], home=bundle.home), where)
     names = ", ".join(dict.fromkeys(value.name for value in own.values()))
     if not own:
         raise ConfigInvalid(
             "there is no playbook in this file", where=where, expected="an async function under @playbook(...)"
         )
     raise ConfigInvalid(
-        f"there is no playbook {only!r} in this file" if only else "there is more than one playbook in this file",
+        "there is more than one playbook in this file" if meant else f"there is no playbook {only!r} in this file",
         where=where,
         expected=f"one of {names}",
         found=only or None,
@@ -128,7 +130,8 @@ def _compiled(bundle: Bundle, only: str, where: str, find: Callable[[str], Playb
 
 def failed(error: BaseException, where: str) -> ConfigInvalid:
     """What somebody's code said when it was loaded."""
-    lines = [frame.lineno for frame in _frames(error) if frame.filename == where or frame.filename.endswith(where)]
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename.endswith(where)]
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return ConfigInvalid(
         f"the playbook cannot be loaded: {said}",
@@ -137,16 +140,8 @@ def failed(error: BaseException, where: str) -> ConfigInvalid:
     )
 
 
-def _frames(error: BaseException) -> Any:
-    import traceback
-
-    return traceback.extract_tb(error.__traceback__)
-
-
 def checked(playbook: Playbook, where: str) -> Playbook:
     """The playbook, if doors can offer it; else `ConfigInvalid`."""
-    from dataclasses import is_dataclass
-
     from interlock.settings import Settings, Table
 
     if (
@@ -181,4 +176,5 @@ def checked(playbook: Playbook, where: str) -> Playbook:
 
 def playbook_in(folder: Path) -> Playbook:
     """The playbook of a folder, for its tests: they are code of that folder themselves, so nobody is asked."""
-    return loaded(read(folder.resolve()), where=str(folder))
+    bundle = read(folder.resolve())
+    return loaded(bundle, where=bundle.path_of(bundle.main))

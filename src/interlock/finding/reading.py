@@ -50,10 +50,10 @@ def told(bundle: Bundle, where: str) -> list[About]:
         raise ConfigInvalid("the playbook is nested too deeply to be read", where=where) from None
 
 
-def parsed(bundle: Bundle, where: str) -> ast.Module:
-    """The process as a syntax tree."""
+def parsed(content: bytes, where: str) -> ast.Module:
+    """A file of Python as a syntax tree."""
     try:
-        return ast.parse(bundle.files[bundle.main], filename=where)
+        return ast.parse(content, filename=where)
     except SyntaxError as error:
         raise ConfigInvalid(
             f"the playbook is no valid Python: {error.msg}",
@@ -82,7 +82,7 @@ def flow_of(bundle: Bundle, where: str) -> Flow:
 
 
 def _of_python(bundle: Bundle, where: str) -> Iterator[About]:
-    tree = parsed(bundle, where)
+    tree = parsed(bundle.files[bundle.main], where)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     for node in (one for one in ast.walk(tree) if isinstance(one, ast.AsyncFunctionDef)):
         for call in node.decorator_list:

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from interlock import flows
 from interlock.documents import Store
 from interlock.engine.folder import HOME, prepare_home
 from interlock.errors import ConfigInvalid
@@ -18,6 +19,8 @@ from interlock.finding.trust import TrustRecords
 NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 STAND_IN: Final = "sample"
 """The name in the files that are copied."""
+SCHEMA: Final = f"{FOLDER}/playbook.schema.json"
+"""What editors read; the first line of a new playbook in YAML leads to it."""
 
 
 def start(root: Path, name: str, *, yaml: bool, trust: TrustRecords) -> list[str]:
@@ -46,7 +49,7 @@ def files(name: str, *, yaml: bool) -> dict[str, str]:
                 continue
             path = entry.name.removesuffix(".txt").replace(STAND_IN, name.replace("-", "_"))
             found[f"{FOLDER}/{name}/{above}{path}"] = entry.read_text(encoding="utf-8").replace(STAND_IN, name)
-    return found
+    return {**found, SCHEMA: flows.schema_text()} if yaml else found
 
 
 def _check(root: Path, name: str) -> None:

@@ -8,14 +8,20 @@ from interlock.lazy import lazily
 
 if TYPE_CHECKING:
     from interlock.flows.compiling import compiled
-    from interlock.flows.format import schema
+    from interlock.flows.format import schema, schema_text
     from interlock.flows.loading import read
     from interlock.flows.rehearsing import rehearsal
     from interlock.flows.tree import Flow
 
 __getattr__ = lazily(
     __name__,
-    {"compiling": "compiled", "format": "schema", "loading": "read", "rehearsing": "rehearsal", "tree": "Flow"},
+    {
+        "compiling": "compiled",
+        "format": "schema schema_text",
+        "loading": "read",
+        "rehearsing": "rehearsal",
+        "tree": "Flow",
+    },
 )
 
-__all__ = ["Flow", "compiled", "read", "rehearsal", "schema"]
+__all__ = ["Flow", "compiled", "read", "rehearsal", "schema", "schema_text"]

@@ -46,6 +46,7 @@ NOBODY = Agent("")
 class _Around:
     """The repeat that is being walked, and with what is known it is left or begun again."""
 
+    repeat: str
     again: list[Known] = field(default_factory=list)
     left: list[Known] = field(default_factory=list)
 
@@ -162,7 +163,8 @@ class _Walk:
         self._quotes(step.quotes, known, step.at)
 
     def _text(self, text: Text, known: Known, more: Mapping[str, str] | None = None) -> None:
-        steps = {texts.word(name): words[0] for name, words in known.items()}
+        around = [one.repeat for one in self.around]
+        steps = {texts.word(name): words[0] for name, words in known.items() if name not in around}
         turn = {TURN: 1} if self.around else {}
         texts.check(text, {**self.inputs, **steps, **turn, **(more or {})}, self.problems)
 
@@ -194,7 +196,7 @@ class _Walk:
     # -- repeats
 
     def _repeat(self, step: Repeat, known: Known) -> Known | None:
-        around = _Around()
+        around = _Around(step.name)
         self.around.append(around)
         after = self.steps(step.steps, {**known, step.name: outcomes.PROGRESS})
         self.around.pop()

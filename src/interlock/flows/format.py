@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -364,6 +365,11 @@ FLOW = Shape(
     help="A playbook of interlock: who takes part, what happens, and where each outcome leads.",
     blanks={"name": "", "summary": "", "key": Text(""), "steps": ()},
 )
+
+
+def schema_text() -> str:
+    """The schema as the file that editors read."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def schema() -> dict[str, Any]:

@@ -50,7 +50,12 @@ def _check_names(flow: Flow, problems: Problems) -> None:
                 found=name,
                 remedy="Give an agent step or a call a `name`." if _unnamed(flow, name) else None,
             )
+    runners: dict[str, str] = {}
     for agent in flow.agents:
+        role = agent.role or agent.name
+        if runners.setdefault(role, agent.runner) != agent.runner:
+            what = f"agent {agent.name!r} has the role {role} with another runner"
+            problems.add(agent.at, what, expected="one runner for a role")
         if agent.role and agent.instructions:
             problems.add(agent.at, f"agent {agent.name!r} has a role and instructions", expected="one of them")
         if agent.judges and agent.writes:

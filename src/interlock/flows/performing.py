@@ -6,6 +6,7 @@ only which one comes next.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -49,6 +50,8 @@ from interlock.flows.tree import (
 TAIL = 6000
 """Characters at the end of an output that are handed on."""
 ON = Way(Goes.ON)
+_TIMES = re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|sec|secs|seconds)\b|\b\d+:\d+(?::\d+(?:\.\d+)?)?\b|\b0x[0-9a-fA-F]+\b")
+"""What differs between two outputs that say the same: how long it took, when it was, where in memory."""
 
 
 class _Rows(Table[str]):
@@ -88,8 +91,8 @@ class Performance:
         self.found: list[Quoted] = []
         """What did not go well in this turn; and in the one before."""
         self.before: list[Quoted] = []
-        self.last: dict[str, list[Quoted]] = {}
-        """What a table knew to have gone wrong when it was asked last."""
+        self.last: dict[tuple[str, str], list[str]] = {}
+        """What a table knew to have gone wrong when it asked last whether a repeat moves."""
         self.checks: dict[str, Checks] = {}
 
     async def whole(self) -> Ending:
@@ -248,12 +251,13 @@ class Performance:
         turn = next((turn for name, turn in self.turns if name == column), None)
         if turn is None:
             return self.outcomes[column]
-        last, self.last[step.name] = self.last.get(step.name), list(self.found)
-        return "stuck" if turn > 1 and last == self.found else "moving"
+        found = [_TIMES.sub("", part.text) for part in self.found]
+        last, self.last[step.name, column] = self.last.get((step.name, column)), found
+        return "stuck" if turn > 1 and last == found else "moving"
 
     async def _repeat(self, step: Repeat) -> Way:
         for inner in walk(step.steps):
-            self.last.pop(inner.name, None)
+            self.last.pop((inner.name, step.name), None)
         self.outcomes[step.name] = "used up"
         async for turn in self.run.loop(step.name):
             self.before, self.found = self.found, []

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.playbooks.adopt.listing import SHOWN
-from interlock.playbooks.adopt.source import PART_CHARACTERS, PART_LINES, Part, SourceText
-from interlock.playbooks.adopt.statements import StatementKind, StatementsOf, rendered
+from interlock.playbooks.adopt.source import MOST_PARTS, PART_CHARACTERS, PART_LINES, Part, Passage, SourceText
+from interlock.playbooks.adopt.statements import Statement, StatementKind, StatementsOf, rendered
 
 PROMPTS = sorted((Path(__file__).parent / "prompts").glob("*.md"))
 
@@ -133,7 +133,8 @@ def test_ids_are_unique_and_name_their_part() -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"statements": {}}', "null", '{"statements": [1]}', "\u0000"])
 def test_a_document_that_is_none_is_told_once(text: str) -> None:
     """What cannot be read is not also told line by line what it leaves out; an empty list is."""
-    assert len([one for one in reading().problems(text) if "no statement quotes" not in one]) == 1
+    assert len(reading().problems(text)) == 1
+    assert len(reading().problems('{"statements": []}')) == 6
 
 
 @pytest.mark.req("OW-51")
@@ -153,6 +154,89 @@ def test_the_sample_of_every_part_has_no_problem(path: Path) -> None:
         one = StatementsOf(source, part)
         assert one.problems(one.sample()) == []
         assert {found.id[:3] for found in one.statements(one.sample())} == {f"S{part.number}."}
+
+
+# -- where it is cut, and what counts
+
+
+def cuts(*lines: str) -> list[tuple[int, int]]:
+    return [(part.first, part.last) for part in SourceText("x.md", "\n".join(lines)).parts]
+
+
+LONG = ["word"] * (PART_LINES + 10)
+
+
+@pytest.mark.parametrize("mark", ["# Next", "###### Next", "<stage id='2'>"])
+@pytest.mark.req("OW-51")
+def test_a_part_ends_before_a_heading_or_a_tag_else_at_a_blank_line(mark: str) -> None:
+    """The last one in the second half of what fits; a heading goes before a blank line."""
+    text = [*LONG]
+    assert cuts(*text) == [(1, PART_LINES), (PART_LINES + 1, PART_LINES + 10)]
+    text[99] = ""
+    assert cuts(*text) == [(1, 100), (101, PART_LINES + 10)]
+    text[79] = text[89] = mark
+    assert cuts(*text) == [(1, 89), (90, PART_LINES + 10)]
+
+
+@pytest.mark.req("OW-51")
+def test_a_part_is_not_cut_in_its_first_half() -> None:
+    text = [*LONG]
+    text[29] = text[54] = "# Early"
+    text[31] = ""
+    assert cuts(*text)[0] == (1, PART_LINES)
+    text = [*LONG, *LONG]
+    text[PART_LINES + 100] = "# Late"
+    assert cuts(*text)[1:] == [(PART_LINES + 1, PART_LINES + 100), (PART_LINES + 101, len(text))]
+
+
+@pytest.mark.req("OW-51")
+def test_a_part_has_so_many_lines_and_characters_and_no_more() -> None:
+    """And the page says how many."""
+    page = (Path(__file__).parents[3] / "docs" / "playbooks" / "adopt.md").read_text("utf-8")
+    assert f"each part of at most {PART_LINES} lines" in page
+    assert f"more than {MOST_PARTS} parts" in page
+    assert cuts(*["word"] * PART_LINES) == [(1, PART_LINES)]
+    source = SourceText("x.md", "\n".join(LONG))
+    assert source.texts(source.parts[1]) == [*range(PART_LINES + 1, PART_LINES + 11)]
+    line = "x" * (PART_CHARACTERS // 2)
+    assert cuts(line, line[:-1]) == [(1, 2)]
+    assert cuts(line, line) == [(1, 1), (2, 2)]
+    assert cuts(line * 3, "word") == [(1, 1), (2, 2)]
+
+
+def test_lines_without_words_are_no_part() -> None:
+    assert cuts("", "---", "", *["* * *"] * PART_LINES, "```bash", "```") == []
+
+
+@pytest.mark.req("OW-51")
+def test_marks_of_items_and_fences_are_not_text() -> None:
+    """Numbers and bullets before an item, also one in another, and the name of a language; a sentence there is text."""
+    source = SourceText("x.md", "1. a\n> 2. b 3. c\n```bash\n```\n~~~ be quick\n")
+    found = source.left_out([], source.parts[0])
+    assert found == {1: "a", 2: "b 3. c", 5: "be quick"}
+    assert source.words == 6
+
+
+@pytest.mark.req("OW-51")
+def test_half_a_word_is_no_word() -> None:
+    source = SourceText("x.md", "never merge")
+    assert source.left_out([Passage(1, 1, 0, 8)], source.parts[0]) == {1: "merge"}
+
+
+@pytest.mark.req("OW-51")
+def test_of_words_that_stand_twice_those_at_the_lines_are_meant() -> None:
+    """Also where the first of them end too early, or overlap."""
+    assert SourceText("x.md", "x y x\ny").find("x y", 1, 2) == Passage(1, 2, 4, 7)
+    assert SourceText("x.md", "aa\na\na").find("a a", 2, 3) == Passage(2, 3, 3, 6)
+    assert SourceText("x.md", "a b\na b").find("a b", 2, 2) == Passage(2, 2, 4, 7)
+    assert SourceText("x.md", "a b\na b").find_anywhere("a b") == Passage(1, 1, 0, 3)
+    assert SourceText("x.md", "a b").find(" ", 1, 1) is None
+
+
+@pytest.mark.req("OW-51")
+def test_a_part_is_shown_with_its_numbers() -> None:
+    text = "\n".join(f"line {number}" for number in range(1, 11))
+    assert SourceText("x.md", text).numbered(Part(1, 9, 10)) == " 9| line 9\n10| line 10"
 
 
 # -- whatever the text
@@ -231,6 +315,19 @@ def test_any_text_is_judged_without_a_fault(text: str) -> None:
 def test_any_data_is_judged_without_a_fault(data: Any) -> None:
     assert reading().problems(json.dumps({"statements": data}))
     assert reading().problems(json.dumps({"statements": [{"id": data, "kind": data, "lines": data, "quote": data}]}))
+
+
+@pytest.mark.req("OW-52")
+def test_the_first_six_kinds_are_rules() -> None:
+    """Code can keep these; the others are words for agents and people."""
+    rules = [kind for kind in StatementKind if Statement("S1.1", "x", 1, 1, kind).is_rule]
+    assert rules == ["order", "branch", "limit", "gate", "scope", "output"]
+
+
+@pytest.mark.req("OW-51")
+def test_a_sample_takes_items_of_lists_for_orders() -> None:
+    kinds = [one.kind for one in reading().statements(reading().sample())]
+    assert kinds == ["context", "context", "order", "context", "order", "context"]
 
 
 def test_the_kinds_are_those_of_the_specification() -> None:

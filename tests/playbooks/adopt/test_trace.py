@@ -15,9 +15,9 @@ from interlock.playbooks.adopt.trace import (
     Binding,
     Keeper,
     TraceOf,
-    YamlPlaces,
     is_structure,
     keeper,
+    places_of,
     rendered,
     unbound,
 )
@@ -26,7 +26,7 @@ from interlock.playbooks.adopt.verdicts import rendered as spoken
 
 from .adoptions import ALL, BUGFIX, Adoption
 
-PLACES = YamlPlaces(BUGFIX.yaml)
+PLACES = places_of(BUGFIX.yaml)
 
 
 def problems(adoption: Adoption, change: Binding) -> list[str]:
@@ -35,7 +35,7 @@ def problems(adoption: Adoption, change: Binding) -> list[str]:
     bindings = [change if one.id == change.id else one for one in adoption.bindings]
     found = tracing.problems(text := rendered(bindings))
     return found or list(
-        unbound(adoption.statements, tracing.bindings(text), YamlPlaces(adoption.yaml), adoption.role_files)
+        unbound(adoption.statements, tracing.bindings(text), places_of(adoption.yaml), adoption.role_files)
     )
 
 
@@ -78,7 +78,10 @@ def test_a_place_is_a_path_or_the_name_of_a_step(place: str, keys: tuple[object,
 
 
 def test_a_place_has_a_line() -> None:
-    assert BUGFIX.yaml.split("\n")[PLACES.line("rounds.at_most") - 1].strip() == "at_most: 3"
+    line = PLACES.line("rounds.at_most")
+    assert line is not None
+    assert BUGFIX.yaml.split("\n")[line - 1].strip() == "at_most: 3"
+    assert PLACES.line("nowhere") is None
 
 
 @pytest.mark.req("OW-52", "OW-55")
@@ -139,6 +142,7 @@ def test_words_of_a_role_have_to_stand_in_it() -> None:
         ({"not_enforced": " "}, "S1.1: not enforced, and no reason given"),
         ({"places": []}, "S1.1: needs one of: places"),
         ({"places": [1]}, "S1.1: needs one of: places"),
+        ({"places": ["steps[0]", 1]}, "S1.1: needs one of: places"),
         ({"places": "steps[0]"}, "S1.1: needs one of: places"),
         ({"role": "fixer", "words": ""}, "S1.1: needs one of: places"),
         ({"places": ["steps[0]"], "not_enforced": "both"}, "S1.1: needs one of: places"),
@@ -176,6 +180,16 @@ def test_code_keeps_what_is_bound_to_structure(binding: Binding, by: Keeper) -> 
     assert keeper(binding, PLACES) is by
 
 
+@pytest.mark.req("OW-52")
+def test_a_sample_binds_every_rule_and_nothing_else() -> None:
+    """What a scripted author writes holds together with the sample of its YAML."""
+    tracing = TraceOf(BUGFIX.statements)
+    assert tracing.problem(tracing.sample()) is None
+    bound = {name for name, one in tracing.bindings(tracing.sample()).items() if one.places}
+    assert bound == {one.id for one in BUGFIX.statements if one.is_rule}
+    assert tracing.problem("{}") == 'expected an object with a list "trace"'
+
+
 def test_nothing_is_no_structure() -> None:
     assert not is_structure(())
 
@@ -191,6 +205,10 @@ def test_a_critic_has_to_cover_every_statement_once() -> None:
     """Whoever approves without saying what of gets it back."""
     judging = VerdictsOn(IDS)
     assert judging.problems(judging.sample()) == []
+    assert judging.problem(judging.sample()) is None
+    assert judging.rejected(judging.sample()) == ()
+    assert judging.problem("{}") == 'expected an object with a list "verdicts"'
+    assert judging.problems('{"verdicts": [{}]}') == ["entry 1: needs an id"]
     assert judging.problems('{"verdicts": []}') == ["S1.1: not judged", "S1.2: not judged"]
     twice = spoken(
         [StatementVerdict("S1.1", True, "x"), StatementVerdict("S1.1", False, "y"), StatementVerdict("S3.1", True, "z")]

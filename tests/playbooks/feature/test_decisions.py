@@ -15,6 +15,7 @@ from interlock.playbooks.feature.decisions import (
     Concern,
     Concluded,
     Decided,
+    Judged,
     Onward,
     Said,
     Stand,
@@ -103,7 +104,20 @@ def test_what_is_absent_or_unknown_is_the_worst(judge: Member) -> None:
         assert (found.severity, found.malformed) == (judge.words.worst, True)
         assert found.vote.stand is (Stand.UNKNOWN if judge.gate else Stand.WORST)
     for answer in ANSWERS:
-        assert judged(judge, answer, None).vote.stand is Stand.UNKNOWN
+        found = judged(judge, answer, None)
+        assert (found.vote.stand, found.severity) == (Stand.UNKNOWN, judge.words.worst)
+        assert found == Judged(standing(answer, None), judge.words.worst, found.vote, malformed=True, foreign=False)
+        assert found.status is found.said is (Said.ERROR if answer is Said.ERROR else Said.MISSING)
+
+
+def test_a_judge_is_shown_with_its_word_and_its_severity() -> None:
+    """Who has a memory and cannot be used is an error; the others say what they say."""
+    failing = judged(row("v-build"), Said.DONE, MemoryFile(status="DONE", severity="FAIL"))
+    assert (failing.status, failing.shown) == (Said.ERROR, "DONE/FAIL")
+    wants = judged(row("ct-strategy"), Said.DONE, MemoryFile(status="DONE", severity="High"))
+    assert (wants.status, wants.shown) == (Said.NEEDS_REVISION, "DONE/High")
+    plain = Judged(Said.DONE, "Low", wants.vote)
+    assert (plain.malformed, plain.foreign) == (False, False)
 
 
 @pytest.mark.req("FT-94")
@@ -343,6 +357,9 @@ def test_every_request_has_a_slug(request: str) -> None:
         ("Größe ändern", "gr-e-ndern"),
         ("x" * 60, "x" * 40),
         ("support " * 20, "support-support-support-support-support"),
+        ("a" * 19 + " " + "b" * 20, "a" * 19 + "-" + "b" * 20),
+        ("a" * 20 + " " + "b" * 20, "a" * 20),
+        ("äöü", "feature-bc329dbf"),
     ],
 )
 def test_slugs_are_made_of_whole_words(request_text: str, slug: str) -> None:
@@ -354,3 +371,4 @@ def test_slugs_are_made_of_whole_words(request_text: str, slug: str) -> None:
 def test_bad_slugs_are_known(slug: str) -> None:
     """Nothing that could leave the folder of features, or be ambiguous."""
     assert not valid_slug(slug)
+    assert valid_slug("a" * 40)

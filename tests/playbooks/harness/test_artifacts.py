@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +22,7 @@ from interlock.documents import Document, DocumentState
 from interlock.playbooks.harness import artifacts
 from interlock.playbooks.harness.artifacts import Findings, claim_in, good_judgement, inspect, marked, structure_of
 from interlock.playbooks.harness.briefs import ANSWER
-from interlock.playbooks.harness.decisions import AFTER_FAILURE, AfterVerdict, StageFailure, after_verdict, failure_of
+from interlock.playbooks.harness.decisions import AfterVerdict, after_verdict
 from interlock.playbooks.harness.stages import LIFECYCLE, PLANNING, QA, Stage, StageContract
 from tests.playbooks.harness.conftest import NEGATIVE, qa
 
@@ -277,32 +275,3 @@ def test_a_positive_result_cannot_be_made_by_adding_text(extra: str, place: int)
     )
     if intact and qa_problem(text) is None:
         assert is_positive(text) is False
-
-
-@pytest.mark.req("HN-73")
-def test_where_a_verdict_leads() -> None:
-    """Only a pass beside which nothing is red goes on; anything else goes back while that is allowed, then blocks."""
-    for passes, red, left in itertools.product((True, False), repeat=3):
-        wanted = (
-            AfterVerdict.ADVANCE
-            if (passes, red) == (True, False)
-            else AfterVerdict.RETURN
-            if left
-            else AfterVerdict.BLOCK
-        )
-        assert after_verdict(passes, red, left) is wanted
-
-
-@pytest.mark.req("HN-15", "HN-22")
-def test_how_a_dispatch_counts_is_total() -> None:
-    """Every combination of outcome, reason and artifact has one meaning; success needs a verified artifact."""
-    for outcome, reason, cls, *trespassed in itertools.product(
-        Outcome, (None, *Reason), ArtifactClass, *[(False, True)] * 3
-    ):
-        failure = failure_of(outcome, reason, cls, *trespassed)
-        if failure is StageFailure.NONE:
-            assert cls is ArtifactClass.OK
-            assert outcome in (Outcome.OK, Outcome.REVISE)
-            assert not any(trespassed)
-        else:
-            assert failure in AFTER_FAILURE

@@ -29,6 +29,7 @@ from interlock.playbooks.roadmap.decisions import (
     Knowledge,
     Pick,
     QualityGate,
+    Research,
     RetryBudget,
     Ruling,
     Source,
@@ -161,6 +162,9 @@ def test_the_pipelines_are_those_of_the_written_process() -> None:
         ({"findings": [], "scope": {"title": "Item 7"}}, Knowledge.NONE),
         ("Known.", Knowledge.CURRENT),
         (["Known."], Knowledge.CURRENT),
+        (["", "Known."], Knowledge.CURRENT),
+        ({"findings": ["Known."], "gaps": []}, Knowledge.CURRENT),
+        (5, Knowledge.CURRENT),
         ({"findings": ["Known."]}, Knowledge.CURRENT),
         ({"findings": ["Known."], "scope": {"title": "Item 7"}}, Knowledge.CURRENT),
         ({"findings": ["Known."], "scope": {"title": "Other"}}, Knowledge.OUTDATED),
@@ -171,6 +175,17 @@ def test_what_planning_research_is_worth(planning: Any, expected: Knowledge) -> 
     """Empty in any form is nothing; populated counts unless the snapshot of the scope shows a change."""
     assert knowledge(Item(0, item(planningResearch=planning))) is expected
     assert is_empty(planning) == (expected is Knowledge.NONE)
+
+
+@pytest.mark.req("RM-25", "RM-26", "RM-27", "RM-28", "RM-29")
+def test_how_much_is_researched() -> None:
+    """By complexity and by what is known: nothing, current, outdated."""
+    table = {complexity: [RESEARCH(complexity, known) for known in Knowledge] for complexity in Complexity}
+    assert table == {
+        Complexity.SIMPLE: [Research.SKIPPED, Research.SKIPPED, Research.SKIPPED],
+        Complexity.MEDIUM: [Research.FULL, Research.NOT_NEEDED, Research.NARROWED],
+        Complexity.COMPLEX: [Research.FULL, Research.NARROWED, Research.NARROWED],
+    }
 
 
 def test_the_changed_fields_of_the_scope_are_named() -> None:
@@ -283,7 +298,7 @@ def test_what_follows_an_attempt() -> None:
     assert [budget(retries) for retries in (0, 1, 2)] == [RetryBudget.LEFT, RetryBudget.LEFT, RetryBudget.USED]
     assert AFTER_ATTEMPT(AttemptResult.FAILED, RetryBudget.LEFT) is AfterAttempt.RETRY
     assert AFTER_ATTEMPT(AttemptResult.FAILED, RetryBudget.USED) is AfterAttempt.BLOCK
-    assert AFTER_ATTEMPT(AttemptResult.PASSED, RetryBudget.USED) is AfterAttempt.FINISH
+    assert {AFTER_ATTEMPT(AttemptResult.PASSED, left) for left in RetryBudget} == {AfterAttempt.FINISH}
     assert {AFTER_ATTEMPT(AttemptResult.STOPPED, left) for left in RetryBudget} == {AfterAttempt.BLOCK}
 
 
@@ -291,6 +306,7 @@ def test_what_follows_an_attempt() -> None:
 def test_what_follows_a_call() -> None:
     """Blocked blocks; a judge's needs_revision is a verdict; a producer's is asked about once, then blocks. Behind a
     failed call nothing is decided about the item."""
+    assert {Step.VALIDATION, Step.TESTING, Step.REVIEW} == JUDGES
     for step in Step:
         assert after_call(step, Outcome.OK, None, False) is AfterCall.GO_ON
         assert after_call(step, Outcome.BLOCKED, None, False) is AfterCall.BLOCK
@@ -301,3 +317,5 @@ def test_what_follows_a_call() -> None:
             again = AfterCall.ASK_AGAIN if reason is Reason.SCOPE_VIOLATION else AfterCall.LEAVE_OPEN
             assert after_call(step, Outcome.FAIL, reason, False) is again
             assert after_call(step, Outcome.FAIL, reason, True) is AfterCall.LEAVE_OPEN
+            assert after_call(step, Outcome.FAIL, reason, False, in_conflict=True) is AfterCall.ASK_AGAIN
+            assert after_call(step, Outcome.FAIL, reason, True, in_conflict=True) is AfterCall.LEAVE_OPEN

@@ -105,6 +105,8 @@ def test_a_bad_number_is_found_before_any_file_is_read(bench: Any, line: str) ->
 
 def test_a_number_with_thousands_of_digits_is_not_found() -> None:
     """A number no program could convert is refused without being converted."""
+    assert parse_command("/plan " + "0" * 9 + "9" * 1000) == ValidatedCommand("plan", 10**1000 - 1)
+    assert refused("/plan " + "9" * 1001).refusal is Refusal.NOT_FOUND
     problem = refused("/plan " + "9" * 5000)
     assert problem.refusal is Refusal.NOT_FOUND
     assert problem.text.startswith(f"Error: Task {'9' * 40}… not found in TODO.md\n")

@@ -12,14 +12,15 @@ from interlock.playbooks.router.decisions import (
     TIMEOUTS_S,
     WORK_OF,
     TaskKind,
+    about_language,
     check_cycle,
     check_depth,
     route,
     settled_already,
     time_limit,
 )
-from interlock.playbooks.router.documents import CommandFile
-from interlock.playbooks.router.problems import Problem
+from interlock.playbooks.router.documents import CommandFile, TaskEntry
+from interlock.playbooks.router.problems import TASK_LIST, Problem
 
 PLAN = ".opencode/command/plan.md"
 BY_LANGUAGE = CommandFile(PLAN, language_based=True, default="planner", lean="lean-planner")
@@ -191,7 +192,7 @@ def test_the_time_limit_is_the_commands_or_its_kinds(command: str, seconds: int)
     assert time_limit(command, 90, 3600) == 90
     assert time_limit(command, None, 3600) == 3600
     assert set(TIMEOUTS_S) == set(TaskKind)
-    assert "revise" not in WORK_OF
+    assert "revise" not in WORK_OF and WORK_OF["plan"] is TaskKind.PLANNING
 
 
 @pytest.mark.req("RT-62", "RT-64")
@@ -222,3 +223,32 @@ def test_a_settled_task_is_implemented_with_a_warning(bench: Any, command: str, 
     bench.files[".opencode/specs/TODO.md"] = f"### 5. T\n**Language**: general\n**Status**: {status}\n"
     assert bench.play(f"/{command} 5").exit_code == 0
     assert bool(bench.events("warning")) is settled
+
+
+@pytest.mark.req("RT-40")
+@pytest.mark.parametrize(
+    ("file", "language", "named", "said"),
+    [
+        (BY_LANGUAGE, "lean", True, None),
+        (BY_LANGUAGE, "general", True, None),
+        (CommandFile(PLAN, default="planner"), "rust", True, None),
+        (CommandFile(PLAN, language_based=True, languages={"rust": "r"}), "rust", True, None),
+        (BY_LANGUAGE, "general", False, f"Task 5 names no language in {TASK_LIST}; as general it goes to planner"),
+        (BY_LANGUAGE, "rust", True, f"{PLAN} has no agent for language rust of task 5; planner gets it"),
+    ],
+)
+def test_a_language_that_decides_nothing_is_remarked(
+    file: CommandFile, language: str, named: bool, said: str | None
+) -> None:
+    """Where the language decides who is called: a task that names none, or one that the file does not know."""
+    entry = TaskEntry(5, "T", 1, language, "", "", names_language=named)
+    assert about_language(file, entry, "planner") == (() if said is None else (said,))
+
+
+@pytest.mark.req("RT-41")
+def test_an_agent_by_language_is_taken_where_it_has_a_name() -> None:
+    """Before the one for Lean and before the default."""
+    file = CommandFile(PLAN, language_based=True, default="d", lean="l", languages={"lean": "own", "rust": "../x"})
+    assert route(file, "lean") == "own"
+    assert isinstance(route(file, "rust"), Problem)
+    assert route(file, "general") == "d"

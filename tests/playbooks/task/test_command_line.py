@@ -100,12 +100,17 @@ def test_a_fix_that_does_not_pass_is_refused_for_all_to_see(terminal: Terminal) 
     assert code == 3
     assert out.startswith("### test: make test: ended with exit status 2\n")
     assert "FAILED: two is gone" in out
-    assert out.endswith("Not accepted and not committed, but in your tree: two.txt, words.txt\n")
+    assert "\nNot accepted and not committed, but in your tree: two.txt, words.txt\n" in out
     assert "reason: not accepted within 2 rounds: test: make test: ended with exit status 2" in err
     assert "Accepted" not in out + err
     assert terminal.git("log", "--format=%s") == "first\n"
     (advice,) = [line for line in err.splitlines() if line.startswith("  next: ")]
     assert terminal(*advice.removeprefix("  next: interlock ").split())[0] == 0
+    assert terminal.git("status", "--short") == " D two.txt\n M words.txt\n"
+    told, _, applied = out.splitlines()[-1].removeprefix("To take it back: interlock ").partition(" | git ")
+    patch = terminal(*told.split())[1]
+    subprocess.run(("git", *applied.split()), cwd=terminal.root, input=patch, text=True, check=True)
+    assert terminal.git("status", "--short") == ""
 
 
 @pytest.mark.req("OW-30")

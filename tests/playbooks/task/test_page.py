@@ -18,7 +18,8 @@ from interlock.playbooks.task import rehearsal, task
 from interlock.playbooks.task.briefs import AGENTS, REVIEW, WORK
 from interlock.playbooks.task.settings import TaskSettings
 
-PAGE = (Path(__file__).parents[3] / "docs" / "playbooks" / "task.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "playbooks" / "task.md").read_text(encoding="utf-8")
 ROOM = resources.files("interlock.playbooks.task")
 
 
@@ -28,6 +29,19 @@ def test_the_page_names_every_setting_with_its_default() -> None:
     settings = tomllib.loads(block)["task"]
     assert settings.keys() == TaskSettings.model_fields.keys()
     assert TaskSettings(**{**settings, "check_commands": ()}) == TaskSettings()
+
+
+@pytest.mark.req("OW-31")
+def test_the_page_on_writing_a_playbook_walks_through_it() -> None:
+    """Its files are all there, and each piece of code on the page stands so in one of them."""
+    page = (DOCS / "writing-a-playbook.md").read_text(encoding="utf-8").partition("## A whole one, read")[2]
+    page = page.partition("\n## ")[0]
+    sources = [file.read_text("utf-8") for file in ROOM.iterdir() if file.name.endswith(".py")]
+    pieces = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    assert len(pieces) >= 5
+    assert [piece for piece in pieces if not any(piece in source for source in sources)] == []
+    named = set(re.findall(r"`([a-z]+\.py)`", page)) - {"fix.py"}
+    assert named == {file.name for file in ROOM.iterdir() if file.name.endswith(".py")} - {"__init__.py"}
 
 
 def test_the_page_lists_what_the_rehearsal_holds() -> None:

@@ -213,6 +213,18 @@ def test_weakened_tests_are_noticed() -> None:
 
 
 @pytest.mark.req("OW-30")
+def test_what_an_earlier_round_weakened_is_not_forgotten() -> None:
+    """Where nobody reviews, a later round that leaves it so is not accepted, however harmless it is itself."""
+    played = bench().on("builder", WEAKER, writes({"more.txt": "2\n"}), writes({"more.txt": "3\n"}))
+    finished = played.play(TaskInputs(REQUEST, review=False))
+    assert finished.status is Status.STOPPED
+    assert "nobody reviews this change, so this cannot be accepted" in finished.reason
+    assert "tests/test_words.py" in finished.reason
+    red = bench().on("builder", both(WEAKER, BAD), GOOD, writes({"more.txt": "3\n"}))
+    assert red.play(TaskInputs(REQUEST, review=False)).status is Status.STOPPED
+
+
+@pytest.mark.req("OW-30")
 def test_without_a_reviewer_the_checks_decide() -> None:
     """One call; said so."""
     played = bench()

@@ -642,7 +642,7 @@ def test_a_ticket_says_each_thing_once(bench: Bench) -> None:
         "build passes in 0.0 s",
         "test passes in 0.0 s",
         "Progress: 95% | Completed: 1/1 tasks | ETA: ~0 min remaining",
-        "decision verdict: said ACCEPTED, evidence green -> ACCEPTED",
+        "decision verdict: reviewer said ACCEPTED, build and tests green -> ACCEPTED",
         "Progress: 100% | Completed: 1/1 tasks | ETA: ~0 min remaining",
         f"committed 0000000000 on {BRANCH}",
         "run complete",

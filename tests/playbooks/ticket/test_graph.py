@@ -11,21 +11,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.contracts import DOCUMENTATION
 from interlock.documents import load_yaml
 from interlock.playbooks.ticket.artifacts import graph_problem
 from interlock.playbooks.ticket.graph import (
+    BaselineScope,
     Graph,
+    GraphLimits,
+    Policy,
     batches,
     blamed,
+    changed_files,
     exhausted,
     find_cycle,
     is_trivial,
+    literal_files,
     may_meet,
     next_attempt,
     path_problem,
     problem_of,
     read_graph,
+    refused,
     share_files,
+    steers_checks,
 )
 from interlock.playbooks.ticket.rehearsing import graph, task
 
@@ -103,9 +111,93 @@ def read(text: str) -> Graph:
             'validation_policy.working_directory "../x": path leaves the repository',
         ),
         (lambda d: d.update(tasks=[]), "tasks is empty; expected at least 1 task"),
+        (lambda d: d.update(strategy=None), "strategy is empty; expected text"),
+        (lambda d: d.update(strategy=True), "strategy is true or false; expected text"),
+        (lambda d: d.update(strategy=5), "strategy is a number; expected text"),
+        (lambda d: d.update(strategy=1.5), "strategy is float; expected text"),
+        (lambda d: d.update(strategy=" "), "strategy is text; expected text"),
+        (lambda d: d["tasks"].__setitem__(0, "T1"), "tasks[0] is text; expected mapping"),
+        (lambda d: d["tasks"][0].update(id=5), "tasks[0]: id 5 is no plain name"),
+        (lambda d: d["tasks"][0].update(id="T 1"), "tasks[0]: id 'T 1' is no plain name"),
+        (
+            lambda d: d["tasks"][0].update(id="T" * 101),
+            f"tasks[0]: id {'T' * 40!r}... has 101 characters; expected at most 100",
+        ),
+        (lambda d: d["tasks"][0].update(id="T" * 100), "'T1' in execution_order is no task"),
+        (lambda d: d["parallel_groups"].update({"G" * 100: []}), f"group {'G' * 100} is not in execution_order"),
+        (
+            lambda d: d["parallel_groups"].update({"G" * 101: []}),
+            f"parallel_groups: {'G' * 40!r} cannot name a group; expected at most 100 plain characters",
+        ),
+        (lambda d: d["parallel_groups"].update(A="T1"), "parallel_groups.A is text; expected list"),
+        (lambda d: d["tasks"][0].update(description=" "), "task T1: description is text; expected text"),
+        (lambda d: d["tasks"][0].update(parallel_group=1), "task T1: parallel_group is a number; expected text"),
+        (lambda d: d["tasks"][0].update(success_criteria=[]), "task T1: success_criteria is empty"),
+        (
+            lambda d: d["tasks"][0].update(success_criteria=["a", " "]),
+            "task T1: success_criteria is a list with other things than text; expected list",
+        ),
+        (
+            lambda d: d["tasks"][0].update(depends_on=[1]),
+            "task T1: depends_on is a list with other things than text; expected list",
+        ),
+        (lambda d: d["tasks"][0].update(depends_on="T2"), "task T1: depends_on is text; expected list"),
+        (lambda d: d["tasks"][0].update(allowlist="a"), "task T1: allowlist is text; expected list"),
+        (
+            lambda d: d["tasks"][0].update(allowlist=["../a"]),
+            'task T1: allowlist "../a": path leaves the repository',
+        ),
+        (lambda d: d["tasks"][0].update(test_files=None, allowlist=None, tool_mandates=None), None),
+        (lambda d: d["tasks"][0].update(tool_mandates="x"), "task T1: tool_mandates is text; expected list"),
+        (lambda d: d["tasks"][0].update(attempt=0), None),
+        (lambda d: d["tasks"][0].update(attempt=1), "task T1: attempt is 1; expected 0"),
+        (lambda d: d["tasks"][0].update(attempt=False), "task T1: attempt is False; expected 0"),
+        (lambda d: d["tasks"][0].update(attempt="0"), "task T1: attempt is '0'; expected 0"),
+        (
+            lambda d: d["validation_policy"].update(baseline_allowlist="a"),
+            "validation_policy.baseline_allowlist is text; expected list",
+        ),
+        (
+            lambda d: d["validation_policy"].update(baseline_allowlist=["/a"]),
+            'validation_policy.baseline_allowlist "/a": path leaves the repository',
+        ),
+        (lambda d: d["validation_policy"].update(groups=[1]), "validation_policy.groups is a list; expected mapping"),
+        (
+            lambda d: d["validation_policy"].update(groups={"A": "make"}),
+            "validation_policy.groups.A is text; expected mapping",
+        ),
+        *(
+            (
+                lambda d, field=field: d["validation_policy"].update(groups={"A": {field: 5}}),
+                f"validation_policy.groups.A.{field} is a number; expected text",
+            )
+            for field in ("build_command", "test_command", "working_directory")
+        ),
+        (
+            lambda d: d["validation_policy"].update(groups={"A": {"working_directory": "/x"}}),
+            'validation_policy.groups.A.working_directory "/x": path leaves the repository',
+        ),
+        (lambda d: d["validation_policy"].update(groups={"A": {"working_directory": "."}}), None),
+        (lambda d: d["execution_order"][0].update(tasks="T1"), "execution_order[0].tasks is text; expected list"),
+        (
+            lambda d: d["execution_order"][0].update(tasks=["T1"]),
+            "execution_order[0].tasks differ from parallel_groups.A",
+        ),
+        (
+            lambda d: d["execution_order"].append({**d["execution_order"][0]}),
+            "group A is twice in execution_order",
+        ),
+        (
+            lambda d: (d["parallel_groups"]["B"].append("T1"), d["execution_order"][1].update(tasks=["T3", "T1"])),
+            "task T1 is in more than one group",
+        ),
+        (
+            lambda d: (d["parallel_groups"]["B"].append("T9"), d["execution_order"][1].update(tasks=["T3", "T9"])),
+            "'T9' in execution_order is no task",
+        ),
     ],
 )
-def test_each_check_has_its_words(change: Callable[[dict[str, Any]], object], problem: str) -> None:
+def test_each_check_has_its_words(change: Callable[[dict[str, Any]], object], problem: str | None) -> None:
     """A graph that fails a check is refused with the check's own words."""
     data = copy.deepcopy(data_of(THREE))
     change(data)
@@ -118,6 +210,64 @@ def test_a_valid_graph_has_no_problem() -> None:
     data = data_of(THREE)
     data["tasks"][0].update(status="ACCEPTED", attempt=3)
     assert problem_of(data, new=False) is None
+    data["tasks"][0]["attempt"] = -1
+    assert problem_of(data, new=False) == "task T1: attempt is -1; expected a count"
+    assert problem_of([], new=False) == "the document is a list; expected mapping"
+
+
+@pytest.mark.req("TK-89")
+def test_in_a_sequential_group_tasks_wait_for_those_before_them() -> None:
+    """And only for those."""
+    two = graph(task("T1"), task("T2", needs=("T1",)), strategies={"A": "sequential"})
+    assert problem_of(data_of(two), new=True) is None
+    back = graph(task("T1", needs=("T2",)), task("T2"), strategies={"A": "sequential"})
+    assert problem_of(data_of(back), new=True) == "task T1: depends_on T2, which is not done before it"
+
+
+@pytest.mark.req("EV-14")
+@pytest.mark.parametrize(
+    ("field", "path", "why"),
+    [
+        ("allowlist", "docs/*", ": an allow-list names files one by one"),
+        ("allowlist", "docs/", ": an allow-list names files one by one"),
+        ("allowlist", "notes/*", None),
+        ("allowlist", "docs/a.md", None),
+        ("allowlist", "lib/a.c", " lies in the submodule lib; work on that in its own repository"),
+        ("allowlist", "CLAUDE.md", " is protected, and the request does not name it"),
+        ("files_to_modify", "*/a.py", " stands for files anywhere; name them, or their folder"),
+        ("files_to_modify", "**", " stands for files anywhere; name them, or their folder"),
+        ("test_files", "?", " stands for files anywhere; name them, or their folder"),
+        ("files_to_modify", "src/*", None),
+        ("files_to_modify", "src/", None),
+        ("files_to_modify", "lib/", " lies in the submodule lib; work on that in its own repository"),
+        ("test_files", "lib/a_test.c", " lies in the submodule lib; work on that in its own repository"),
+        ("files_to_modify", "library.c", None),
+        ("files_to_modify", "CLAUDE.md", " is protected, and the request does not name it"),
+    ],
+)
+def test_no_graph_of_an_agent_opens_up_more_than_files_of_its_own(field: str, path: str, why: str | None) -> None:
+    """Patterns only where the user lets them be, nothing anywhere, nothing protected, nothing of another repository."""
+    limits = GraphLimits(closed=lambda path: path == "CLAUDE.md", submodules=("lib",), drift=("notes/*",))
+    data = data_of(THREE)
+    data["tasks"][1][field] = [path]
+    said = None if why is None else f'task T2: {field} "{path}"{why}'
+    assert problem_of(data, new=True, limits=limits) == said
+    assert problem_of(data, new=True) is None
+
+
+@pytest.mark.req("EV-14")
+def test_the_common_allow_list_has_the_same_limits() -> None:
+    """Whatever no task may have, all together may not."""
+    data = data_of(THREE)
+    data["validation_policy"]["baseline_allowlist"] = ["docs/?.md"]
+    said = 'validation_policy.baseline_allowlist "docs/?.md": an allow-list names files one by one'
+    assert problem_of(data, new=True, limits=GraphLimits()) == said
+    assert problem_of(data, new=True, limits=GraphLimits(drift=("docs/?.md",))) is None
+    assert GraphLimits().problem("../a") == "path leaves the repository"
+    assert GraphLimits().problem("a") is None
+    data = data_of(THREE)
+    data["tasks"][0]["files_to_modify"] = ["*.py"]
+    assert problem_of(data, new=True, limits=GraphLimits()) is None
 
 
 def test_a_cycle_is_named() -> None:
@@ -164,10 +314,22 @@ def test_validation_is_total(keys: tuple[Any, ...], value: Any) -> None:
         read_graph(data)
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "~/x", "a/../../b", ".git/hooks/x", "sub/.git/x", ".interlock/x"])
-def test_paths_that_no_task_may_change(path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        *((path, "path leaves the repository") for path in ("/etc/passwd", "~/x", "a/../../b", "a\\..\\b", "a\0")),
+        *((path, "path is inside .git/") for path in (".git/hooks/x", ".git", "./.git/x")),
+        ("sub/.git/x", "path is inside sub/"),
+        (".interlock/x", "path is inside .interlock/"),
+        ("prompts/x", "path is inside prompts/"),
+        ("sub/Interlock.TOML", "interlock.toml is the user's own"),
+        ("./a", "path is written with a leading ./"),
+        ("a/prompts/x.y", None),
+    ],
+)
+def test_paths_that_no_task_may_change(path: str, why: str | None) -> None:
     """Outside of the repository, and what belongs to git and to interlock."""
-    assert path_problem(path)
+    assert path_problem(path) == why
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=3)))
@@ -217,6 +379,10 @@ def test_folders_and_patterns_meet_what_lies_in_them() -> None:
     assert may_meet("src/*.py", "src/a.py")
     assert not may_meet("src/a.py", "src/a.pyc")
     assert not may_meet("lib/", "src/a.py")
+    assert may_meet("src/a.py", "src/") and may_meet("src/a/*", "src/") and may_meet("src/", "src/a/*")
+    assert may_meet("a", "a") and not may_meet("a", "b")
+    assert not may_meet("src/x*", "src/y") and not may_meet("src/y", "src/x*")
+    assert not may_meet("src", "src/a*") and not may_meet("src/a*", "src")
 
 
 def test_blame_goes_to_those_whose_files_are_named() -> None:
@@ -244,7 +410,9 @@ def test_blame_goes_to_those_whose_files_are_named() -> None:
     [
         ([task("T1")], (), True),
         ([task("T1"), task("T2")], (), False),
+        ([task("T1", files=("a", "b", "c"))], (), True),
         ([task("T1", files=("a", "b", "c", "d"))], (), False),
+        ([task("T1", needs=("T0",))], (), False),
         ([task("T1", tool_mandates=["use Playwright to see the page"])], (), False),
         ([task("T1", tool_mandates=[{"text": "use Redis"}])], (), True),
         ([task("T1")], ("MUST use Playwright to verify",), False),
@@ -268,4 +436,75 @@ def test_attempts_are_counted_once() -> None:
     assert next_attempt(one) == 5
     data["tasks"][0]["status"] = "ERROR"
     (one,) = read_graph(data).tasks.values()
-    assert exhausted([one], 5) == [one]
+    assert exhausted([one], 5) == exhausted([one], 4) == [one]
+    data["tasks"][0].update(status="IN_PROGRESS", attempt=0)
+    (one,) = read_graph(data).tasks.values()
+    assert next_attempt(one) == 1
+    data["tasks"][0].update(status="ACCEPTED", attempt=5)
+    assert exhausted(read_graph(data).tasks.values(), 5) == []
+
+
+@pytest.mark.req("TK-122")
+@pytest.mark.parametrize(
+    ("status", "undone"),
+    [
+        *((status, True) for status in ("PENDING", "IN_PROGRESS", "REJECTED", "SYNTAX_ERROR", "ERROR")),
+        *((status, False) for status in ("SYNTAX_VALID", "ACCEPTED")),
+    ],
+)
+@pytest.mark.parametrize("strategy", ["parallel", "sequential"])
+def test_what_needs_work(status: str, undone: bool, strategy: str) -> None:
+    """What nobody began, what was interrupted and what was rejected."""
+    made = read(graph(task("T1", status=status), strategies={"A": strategy}))
+    assert batches(made.order[0], made, 1) == ([[made.tasks["T1"]]] if undone else [])
+
+
+def test_what_a_graph_says_when_it_says_nothing() -> None:
+    """The whole repository, code and tests; documentation may change beside a task, unless everything counts."""
+    data = data_of(THREE)
+    data["validation_policy"] = {}
+    found = read_graph(data)
+    one = found.tasks["T1"]
+    assert found.policy == Policy((), BaselineScope.CODE_AND_TESTS, ".", {})
+    assert (one.attempt, one.set_back, one.test_files, one.allowlist, one.mandates) == (0, False, (), (), ())
+    assert found.policy.drift(one) == DOCUMENTATION
+    data["validation_policy"] = {"baseline_scope": "all", "baseline_allowlist": ["a"], "groups": {"A": {}}}
+    data["tasks"][0].update(
+        allowlist=["b"], test_files=["t", "src/t1.txt"], tool_mandates=[{"a": 1}, {"text": "c"}, "d"]
+    )
+    found = read_graph(data)
+    assert found.policy.drift(found.tasks["T1"]) == ("a", "b")
+    assert found.policy.groups == {"A": {}}
+    assert found.tasks["T1"].scope == ("src/t1.txt", "t")
+    assert found.tasks["T1"].mandates == ("{'a': 1}", "c", "d")
+
+
+def test_how_far_a_graph_is() -> None:
+    """By its accepted tasks."""
+    data = data_of(THREE)
+    data["tasks"][0]["status"] = data["tasks"][2]["status"] = "ACCEPTED"
+    found = read_graph(data)
+    assert [one.id for one in found.accepted] == ["T1", "T3"]
+
+
+@pytest.mark.parametrize(
+    ("path", "steers"),
+    [
+        *((path, True) for path in ("conftest.py", "tests/a.py", "x/.gitignore", "a.sh", "a.bash", "rules.mk")),
+        *((path, False) for path in ("src/a.py", "a.md")),
+    ],
+)
+def test_what_steers_the_checks(path: str, steers: bool) -> None:
+    """Tests, what says how they are run, and what could hide or start something."""
+    assert steers_checks(path) is steers
+
+
+def test_what_attempts_left_behind() -> None:
+    """The files that they changed, where that was put down; those that were refused more than once."""
+    data = data_of(graph(task("T1", files=("a", "src/*", "b/", "c?", "d[1]")), task("T2"), task("T3")))
+    data["tasks"][0].update(changed_files=["a", 1], refused_files=[["x", "y"], ["y"], "x"])
+    data["tasks"][1].update(changed_files="a", refused_files=[["x"], ["y", "z"], ["z", "y"], ["y"]])
+    first, second, third = read_graph(data).tasks.values()
+    assert [changed_files(one) for one in (first, second, third)] == [("a", "1"), None, None]
+    assert [refused(one) for one in (first, second, third)] == [["y"], ["y", "z"], []]
+    assert literal_files(first) == ["a"]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from interlock.lazy import lazily
 
 if TYPE_CHECKING:
-    from interlock.engine import Rehearsal
     from interlock.playbooks.adopt.inputs import AdoptInputs
     from interlock.playbooks.adopt.playbook import adopt
+    from interlock.testing import Rehearsal
 
 __getattr__ = lazily(__name__, {"inputs": "AdoptInputs", "playbook": "adopt"})
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from interlock.documents import load_json
 from interlock.errors import DocumentInvalid
 
+T = TypeVar("T")
 SHOWN = 12
 """Complaints that are told at once; of the rest only how many there are."""
 LONGEST_SHOWN = 120
@@ -25,15 +26,20 @@ def listed(name: str, entries: Iterable[Mapping[str, Any]]) -> str:
     return f'{{\n  "{name}": [\n{lines}\n  ]\n}}\n'
 
 
-def entries_in(text: str, name: str) -> tuple[list[Any], list[str]]:
-    """The list of this name in a document, and what is wrong if there is none."""
+def read_list(text: str, name: str, parse: Callable[[Any, int], T | str]) -> tuple[list[T], list[str]]:
+    """What the list of this name in a document holds, and what is wrong with the rest of it.
+
+    Args:
+        parse: an entry with its number, from 1, to what it says, or to a complaint.
+    """
     try:
         data = load_json(text, "the document")
     except DocumentInvalid as error:
         return [], [str(error)]
     if not isinstance(data, dict) or not isinstance(data.get(name), list):
         return [], [f'expected an object with a list "{name}"']
-    return data[name], []
+    read = [parse(entry, number) for number, entry in enumerate(data[name], 1)]
+    return [one for one in read if not isinstance(one, str)], [one for one in read if isinstance(one, str)]
 
 
 def uneven(found: Iterable[str], wanted: Collection[str], done: str) -> list[str]:

@@ -119,7 +119,7 @@ class SourceText:
     def _words(self) -> list[tuple[int, int, int]]:
         """Line, begin and end of every word that counts."""
         fences = {number for number, line in enumerate(self.lines, 1) if _FENCE.fullmatch(line)}
-        found, before, marks = [], 0, True
+        found, before, marks = [], 0, False
         for (line, piece), at in zip(self._pieces, self._starts, strict=True):
             marks = (marks or line != before) and bool(_MARK.fullmatch(piece))
             before = line

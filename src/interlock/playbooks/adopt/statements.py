@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from interlock.playbooks.adopt.listing import entries_in, listed, shown, told
-from interlock.playbooks.adopt.source import Part, Passage, SourceText
+from interlock.playbooks.adopt.listing import listed, read_list, shown, told
+from interlock.playbooks.adopt.source import Part, SourceText
 
 
 class StatementKind(StrEnum):
@@ -74,33 +74,19 @@ class StatementsOf:
 
     def problems(self, text: str) -> list[str]:
         """Everything that is wrong with a document, in words for its author."""
-        entries, complaints = entries_in(text, "statements")
-        found: list[Statement] = []
-        spans: list[Passage] = []
-        for number, entry in enumerate(entries, 1):
-            read = self._statement(entry, number)
-            if isinstance(read, str):
-                complaints.append(read)
-                continue
-            found.append(read)
-            span = self.source.find(read.quote, read.first, read.last)
-            if span is None:
-                complaints.append(self._misplaced(read))
-            else:
-                spans.append(span)
+        found, complaints = read_list(text, "statements", self._statement)
+        passages = {one: self.source.find(one.quote, one.first, one.last) for one in found}
+        complaints += [self._misplaced(one) for one, passage in passages.items() if passage is None]
         complaints += [f"{name}: used {count} times; an id names one statement" for name, count in _twice(found)]
-        if entries or not complaints:
-            complaints += [
-                f"line {line}: no statement quotes {shown(words)}"
-                for line, words in self.source.left_out(spans, self.part).items()
-            ]
+        if found or not complaints:
+            quoted = [passage for passage in passages.values() if passage is not None]
+            left_out = self.source.left_out(quoted, self.part)
+            complaints += [f"line {line}: no statement quotes {shown(words)}" for line, words in left_out.items()]
         return complaints
 
     def statements(self, text: str) -> tuple[Statement, ...]:
         """The statements of a document that has no problem."""
-        entries, _none = entries_in(text, "statements")
-        read = (self._statement(entry, number) for number, entry in enumerate(entries, 1))
-        return tuple(one for one in read if isinstance(one, Statement))
+        return tuple(read_list(text, "statements", self._statement)[0])
 
     def sample(self) -> str:
         """One statement for each line of text."""
@@ -118,8 +104,6 @@ class StatementsOf:
 
     def _statement(self, entry: Any, number: int) -> Statement | str:
         where = f"statement {number}"
-        if not isinstance(entry, dict):
-            return f"{where}: not an object"
         match entry:
             case {"id": str(name), "kind": str(kind), "lines": [int(first), int(last)], "quote": str(quote)}:
                 pass

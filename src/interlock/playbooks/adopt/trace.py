@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from interlock.documents import Key, YamlDocument
-from interlock.playbooks.adopt.listing import entries_in, listed, shown, told, uneven
+from interlock.playbooks.adopt.listing import listed, read_list, shown, told, uneven
 from interlock.playbooks.adopt.source import SourceText
 from interlock.playbooks.adopt.statements import Statement
 
@@ -75,21 +75,14 @@ class TraceOf:
 
     def problems(self, text: str) -> list[str]:
         """What is wrong with a trace by itself: its form, and statements that it leaves out or makes up."""
-        entries, complaints = entries_in(text, "trace")
-        if complaints:
+        found, complaints = read_list(text, "trace", _binding)
+        if complaints and not found:
             return complaints
-        read = [_binding(entry, number) for number, entry in enumerate(entries, 1)]
-        ids = [one.id for one in self.statements]
-        return [
-            *(one for one in read if isinstance(one, str)),
-            *uneven((one.id for one in read if isinstance(one, Binding)), ids, "traced"),
-        ]
+        return [*complaints, *uneven((one.id for one in found), [one.id for one in self.statements], "traced")]
 
     def bindings(self, text: str) -> dict[str, Binding]:
         """The bindings of a trace that has no problem, by statement."""
-        entries, _none = entries_in(text, "trace")
-        read = (_binding(entry, number) for number, entry in enumerate(entries, 1))
-        return {one.id: one for one in read if isinstance(one, Binding)}
+        return {one.id: one for one in read_list(text, "trace", _binding)[0]}
 
     def sample(self) -> str:
         """Every rule in the first step, and nothing else enforced."""
@@ -117,8 +110,8 @@ def _binding(entry: Any, number: int) -> Binding | str:
 
 @dataclass(frozen=True)
 class YamlPlaces:
-    """The places of a YAML text: ``steps[2].at_most``, ``agents.builder.writes``, or below a step by its name,
-    ``review.rows[0]``."""
+    """The places of a YAML text that is a playbook: ``steps[2].at_most``, ``agents.builder.writes``, or below a step
+    by its name, ``review.rows[0]``."""
 
     text: str
 
@@ -131,12 +124,12 @@ class YamlPlaces:
         if not _PLACE.fullmatch(place):
             return None
         first, *rest = [int(number) if number else name for number, name in _STEP.findall(place)]
-        begin = (first,) if first in (self.document.data or {}) else self.steps.get(str(first))
+        begin = (first,) if first in self.document.data else self.steps.get(str(first))
         return None if begin is None or not self._holds((*begin, *rest)) else (*begin, *rest)
 
-    def line(self, place: str) -> int:
+    def line(self, place: str) -> int | None:
         keys = self.keys(place)
-        return (keys and self.document.line(keys)) or 0
+        return None if keys is None else self.document.line(keys)
 
     @cached_property
     def steps(self) -> Mapping[str, tuple[Key, ...]]:
@@ -154,13 +147,10 @@ def places_of(text: str) -> YamlPlaces:
     return YamlPlaces(text)
 
 
-def _named(data: Any, above: tuple[Key, ...]) -> Iterator[tuple[str, tuple[Key, ...]]]:
-    steps = data.get("steps") if isinstance(data, dict) else None
-    for number, step in enumerate(steps if isinstance(steps, list) else ()):
+def _named(data: Mapping[str, Any], above: tuple[Key, ...]) -> Iterator[tuple[str, tuple[Key, ...]]]:
+    for number, step in enumerate(data.get("steps", ())):
         here = (*above, "steps", number)
-        names = [step.get(key) for key in NAMING if key in step] if isinstance(step, dict) else []
-        if names and isinstance(names[0], str):
-            yield names[0], here
+        yield next(step[key] for key in NAMING if key in step), here
         yield from _named(step, here)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.playbooks.adopt.listing import entries_in, listed, told, uneven
+from interlock.playbooks.adopt.listing import listed, read_list, told, uneven
 
 
 @dataclass(frozen=True)
@@ -39,20 +39,14 @@ class VerdictsOn:
         return told(self.problems(text))
 
     def problems(self, text: str) -> list[str]:
-        entries, complaints = entries_in(text, "verdicts")
-        if complaints:
+        found, complaints = read_list(text, "verdicts", _verdict)
+        if complaints and not found:
             return complaints
-        read = [_verdict(entry, number) for number, entry in enumerate(entries, 1)]
-        return [
-            *(one for one in read if isinstance(one, str)),
-            *uneven((one.id for one in read if isinstance(one, StatementVerdict)), self.ids, "judged"),
-        ]
+        return [*complaints, *uneven((one.id for one in found), self.ids, "judged")]
 
     def rejected(self, text: str) -> tuple[StatementVerdict, ...]:
         """What is not faithful, of a document that has no problem."""
-        entries, _none = entries_in(text, "verdicts")
-        read = (_verdict(entry, number) for number, entry in enumerate(entries, 1))
-        return tuple(one for one in read if isinstance(one, StatementVerdict) and not one.faithful)
+        return tuple(one for one in read_list(text, "verdicts", _verdict)[0] if not one.faithful)
 
     def sample(self) -> str:
         return rendered(StatementVerdict(name, True, "it says the same") for name in self.ids)

@@ -106,8 +106,9 @@ def message_of(request: str) -> str:
     return title if title == request.strip() else f"{title}\n\n{request.strip()}"
 
 
-def not_accepted(rounds: int, against: Against, files: Sequence[str]) -> Ending:
-    """The end where no round held: what speaks against the last one, and where the work is."""
-    left = f"\nNot accepted and not committed, but in your tree: {', '.join(files)}\n" if files else ""
+def not_accepted(run_id: str, rounds: int, against: Against, files: Sequence[str]) -> Ending:
+    """The end where no round held: what speaks against the last one, where the work is, and how to be rid of it."""
+    back = f"To take it back: interlock diff {run_id} | git apply -R\n"
+    left = f"\nNot accepted and not committed, but in your tree: {', '.join(files)}\n{back}" if files else ""
     within = "1 round" if rounds == 1 else f"{rounds} rounds"
     return Ending.stopped(f"not accepted within {within}: {against.headline}", f"{against.text}\n{left}")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from interlock.contracts import is_definition, is_test
 from interlock.engine import (
     NONE,
     AfterComplete,
@@ -85,8 +86,8 @@ def run_key(inputs: TaskInputs) -> str:
 async def task(run: Run, inputs: TaskInputs) -> Ending:
     """Do what is asked, run the checks, let a reviewer judge; what fails goes back, three rounds at most."""
     checks, found, ground = await look_first(run, inputs)
-    against, short, files = Against(), Against(), dict[str, None]()
-    unfinished = None
+    against, short, unfinished = Against(), Against(), None
+    works: list[Report] = []
     async for turn in run.loop("round", min(inputs.rounds, ROUNDS)):
         with run.step("work"):
             told = against.then(short)
@@ -99,25 +100,26 @@ async def task(run: Run, inputs: TaskInputs) -> Ending:
             case Worked.FELL_SHORT:
                 short, unfinished = by_its_contract(built), built.work
                 continue
-        files |= dict.fromkeys(built.changes)
+        works.append(built)
         with run.step("check"):
             checks.commands = named(run, inputs, found)
             proofs = await checks.prove()
+            unseen = [] if inputs.review else await unweighed(run, checks, works)
         review = None
         if inputs.review and checked(proofs) is not Checked.RED:
             with run.step("review"):
-                review = await run.dispatch(reviewer(inputs.request, proofs, list(files), turn))
-        match run.decide(AFTER_ROUND, checked(proofs), reviewed(review, built.noticed)):
+                review = await run.dispatch(reviewer(inputs.request, proofs, files_of(works), turn))
+        match run.decide(AFTER_ROUND, checked(proofs), reviewed(review, unseen)):
             case Next.ACCEPT:
-                accepted = Accepted(inputs.request, turn, proofs, review, tuple(files), built.noticed)
+                accepted = Accepted(inputs.request, turn, proofs, review, files_of(works), built.noticed)
                 return await accept(run, accepted, checks, ground)
             case Next.STOP:
                 if review is None:
                     return Ending.stopped("nothing bears the change out: no check is left, and nobody reviews")
                 return Ending.failed(f"the reviewer gave no verdict: {words_of(review)}", because=(review.key,))
             case Next.AGAIN:
-                against, short, unfinished = objection(proofs, review, built.noticed), Against(), None
-    return not_accepted(min(inputs.rounds, ROUNDS), against.then(short), list(files))
+                against, short, unfinished = objection(proofs, review, unseen), Against(), None
+    return not_accepted(run.identity.run_id, min(inputs.rounds, ROUNDS), against.then(short), files_of(works))
 
 
 async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[NamedCommand, ...], Footing | None]:
@@ -150,8 +152,27 @@ def named(run: Run, inputs: TaskInputs, found: tuple[NamedCommand, ...]) -> tupl
     return tuple(one for one in given if one.command != NONE) if given else found
 
 
-def objection(proofs: Sequence[Proof], review: Report | None, noticed: Sequence[str]) -> Against:
+async def unweighed(run: Run, checks: Checks, works: Sequence[Report]) -> list[str]:
+    """What only a reviewer could weigh, where there is none: that nothing needs changing, and what any round did to
+    tests and checks, as long as the files in question are not as they were."""
+    found = list(works[-1].noticed) if works[-1].no_change else []
+    if any(work.weakened for work in works):
+        now = {
+            path
+            for path in (await run.workspace.changes(checks.baseline["tree"])).paths
+            if is_test(path) or is_definition(path)
+        }
+        found += [text for work in works if now & set(work.changes) for text in work.weakened]
+    return list(dict.fromkeys(found))
+
+
+def objection(proofs: Sequence[Proof], review: Report | None, unseen: Sequence[str]) -> Against:
     """What speaks against a round, for the next one."""
     if checked(proofs) is Checked.RED:
         return by_checks(proofs)
-    return by_what_was_noticed(noticed) if review is None else by_review(review)
+    return by_what_was_noticed(unseen) if review is None else by_review(review)
+
+
+def files_of(works: Sequence[Report]) -> tuple[str, ...]:
+    """What was changed in all rounds whose work was taken over."""
+    return tuple(dict.fromkeys(path for work in works for path in work.changes))

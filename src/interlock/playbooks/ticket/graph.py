@@ -421,7 +421,7 @@ def share_files(one: Task, other: Task) -> bool:
 
 def may_meet(a: str, b: str) -> bool:
     """Whether two paths or patterns can name one file; patterns by what stands before their first wildcard."""
-    fixed_a, fixed_b = (re.split(r"[*?\[]", path, maxsplit=1)[0] for path in (a, b))
+    fixed_a, fixed_b = (re.split(r"[*?\[]", path)[0] for path in (a, b))
     open_a, open_b = fixed_a != a or a.endswith("/"), fixed_b != b or b.endswith("/")
     if not open_a and not open_b:
         return a == b
