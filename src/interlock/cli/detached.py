@@ -77,14 +77,14 @@ def _told(door: Door, worker: int, words: int) -> int:
     """What the process in the background said of itself: that the run is at work, or, by its exit code, why not."""
     while True:
         try:
-            run_id = os.read(words, 4096).decode()
-            if run_id:
-                return _gone_on(door, run_id)
+            if run_id := os.read(words, 4096).decode():
+                break
             code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
             return code if code >= 0 else 128 - code
         except KeyboardInterrupt:  # the start is given up: the process ends as one at this terminal would
             with suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGINT)
+    return _gone_on(door, run_id)
 
 
 def _gone_on(door: Door, run_id: str) -> int:
