@@ -49,9 +49,8 @@ class DetachedView(PlainView):
 
     def _let_go(self, caller: int, run_id: str) -> None:
         _speak_into(words_of(self._root, run_id))
-        with suppress(OSError):  # the caller may have gone meanwhile
-            os.write(caller, run_id.encode())
-        os.close(caller)
+        with suppress(OSError), open(caller, "wb", buffering=0) as pipe:  # the caller may have gone meanwhile
+            pipe.write(run_id.encode())
 
 
 def words_of(root: Path, run_id: str) -> Path:
