@@ -163,6 +163,23 @@ def test_every_command_serves_it(own: Any) -> None:
     assert missing.code == 2 and "--what" in missing.stderr
 
 
+@pytest.mark.req("OW-03")
+def test_a_resume_can_be_told_what_the_playbook_understands(own: Any) -> None:
+    """`moves` of a playbook of one's own are options of resume, for its runs that have stopped."""
+    text = SHIP.replace("\n\n@playbook", "\n\n@dataclass(frozen=True)\nclass Moves:\n    more: int = 0\n\n\n@playbook")
+    following = "successor=lambda asked, said: replace(asked, times=said.get('more', 1)), "
+    text = text.replace("needs_roles", f"moves=Moves, {following}needs_roles").replace(
+        "import dataclass", "import dataclass, replace"
+    )
+    (own.root / ".interlock/playbooks/ship/playbook.py").write_text(text)
+    assert own("run", "ship", "--what", "a", "--trust").code == 4
+    assert "is for one that has stopped" in own("resume", "latest", "--more", "2").stderr
+    assert own("reject", "latest", "--note", "no", "--resume").code == 3
+    assert own("resume", "latest", "--more", "2").code == 4
+    assert json.loads((own.folders[-1] / "run.json").read_text())["inputs"]["times"] == 2
+    assert "means nothing to playbook ship" in own("resume", "latest", "--from", "QA").stderr
+
+
 @pytest.mark.req("OW-05")
 def test_a_resume_says_which_files_changed(own: Any) -> None:
     """Words that no key depends on may change; a question that was asked already is another one: it diverges."""

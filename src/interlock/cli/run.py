@@ -132,24 +132,48 @@ def command_for(
 class Moving(TyperCommand):
     """A command with what the playbooks offer to move a run that has stopped; they are imported when it is called."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[MOVES] = {one.field: one for one in (*moves(), *_own_moves(ctx, args))}
+        return super().parse_args(ctx, args)
+
     def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
         def nothing(**_moves: Any) -> None:
             """Only its parameters are wanted."""
 
-        nothing.__signature__ = inspect.Signature(parameters(moves()))  # type: ignore[attr-defined]
+        asked = ctx.meta.get(MOVES, {}).values() or moves()
+        nothing.__signature__ = inspect.Signature(parameters(asked))  # type: ignore[attr-defined]
         app = typer.Typer(add_completion=False)
         app.command()(nothing)
         return [*super().get_params(ctx)[:-1], *typer.main.get_command(app).params, *super().get_params(ctx)[-1:]]
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        said = {one.field: ctx.params.pop(one.field) for one in moves()}
+        said = {field: ctx.params.pop(field) for field in ctx.meta[MOVES]}
         ctx.obj.moves = {name: value for name, value in said.items() if value}
         return super().invoke(ctx)
 
 
+MOVES = "interlock.moves"
+"""Under this name a call of the program knows what can be said in it to move a run."""
+
+
+def _own_moves(ctx: Any, args: Sequence[str]) -> tuple[Question, ...]:
+    """What a playbook of one's own offers to move the run that is named on the line; nothing unless it is trusted."""
+    from interlock.cli.trusting import peek
+    from interlock.engine.folder import find_run
+
+    for word in (word for word in args if not word.startswith("-")):
+        try:
+            library, _ = _library(ctx, args)
+            playbook = library.again(find_run(library.root, word).identity, ask=peek(args).trust)
+        except (InterlockError, OSError):  # another word, or said when the run is gone on with
+            continue
+        return playbook.questions(playbook.moves)
+    return ()
+
+
 @cache
 def moves() -> tuple[Question, ...]:
-    """What can be said to move a run, of whatever playbook."""
+    """What can be said to move a run, of whatever playbook that ships."""
     from interlock.engine.asking import questions
 
     found = {one.field: one for name in playbooks.NAMES for one in questions(playbooks.load(name).moves)}
@@ -280,9 +304,10 @@ def resume(
 def check_moves(door: Door, name: str, playbook: Playbook, asked: Mapping[str, Any]) -> None:
     """Options that move a task mean something to its playbook, and only where its run has ended (EN-19)."""
     known = door.find(name)
-    names = {question.field: question.name for question in moves()}
+    own = {question.field: question for question in playbook.questions(playbook.moves)}
+    names = {question.field: question.name for question in (*moves(), *own.values())}
     option = f"--{names[next(iter(asked))]}"
-    if set(asked) - {question.field for question in playbook.questions(playbook.moves)}:
+    if asked.keys() - own.keys():
         raise ConfigInvalid(f"{option} means nothing to playbook {known.identity.playbook}", where="command line")
     if standing(known.folder.lines()).state is not State.ENDED:
         raise Refused(
