@@ -148,6 +148,7 @@ def test_what_is_filled_into_a_command_is_one_word() -> None:
     steps = """
   - {run: a, command: "cat {{ name }} {{ files }}"}
   - {run: b, command: "{{ check }}"}
+  - {run: c, command: "{{ files }}"}
   - {end: good, status: complete, words: Good.}
 """
     work = bench(steps, head)
@@ -155,7 +156,16 @@ def test_what_is_filled_into_a_command_is_one_word() -> None:
     assert [call.argv[-1] for call in work.simulation.world.commands] == [
         "cat 'a; rm -rf /' 'b c' d",
         "make x && make y",
+        "'b c' d",
     ]
+
+
+@pytest.mark.req("OW-23", "EV-04")
+def test_an_empty_command_cannot_be_what_must_pass() -> None:
+    """A shell is content with it, and it shows nothing: said before anybody is called."""
+    head = "key: once\ninputs:\n  check: {help: x}"
+    work = bench("  - {run: a, command: '{{ check }}', must: pass}\n" + GOOD, head)
+    assert "the command 'a' is empty" in str(work.refuse(work.playbook.inputs(check=" ")))
 
 
 @pytest.mark.req("OW-20")

