@@ -410,6 +410,19 @@ def test_what_a_person_had_not_committed_is_never_committed_with_it() -> None:
     )
 
 
+@pytest.mark.req("OW-30")
+def test_what_a_person_edits_in_its_files_meanwhile_is_not_committed_with_it() -> None:
+    """Whether it was accepted in that round or in a later one."""
+    edits = meanwhile({"words.txt": "mine\nthree\n"})
+    at_once = bench().on("reviewer", both(edits, verdict()))
+    later = bench().on("reviewer", both(edits, OBJECTS)).on("builder", GOOD, writes({"words.txt": "mine\nThree\n"}))
+    for played in (at_once, later):
+        finished = played.play(TaskInputs(REQUEST, commit=True))
+        assert finished.status is Status.DEGRADED
+        assert "your own uncommitted changes are in the same files: words.txt" in finished.reason
+        assert played.simulation.world.repository.messages == ["first"]
+
+
 @pytest.mark.parametrize("trouble", list(Trouble))
 def test_whatever_befalls_the_repository_is_said(trouble: Trouble) -> None:
     """A run that did not commit is not complete."""
