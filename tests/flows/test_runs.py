@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from interlock.engine import CommandCall, CommandResult, Ending, Run, Status, playbook
+from interlock.engine import CommandCall, CommandResult, Ending, Playbook, Run, Status, playbook
 from interlock.errors import ConfigInvalid
 from interlock.flows import compiled, read
 from interlock.testing import Bench, both, says, writes
@@ -196,6 +196,7 @@ def test_what_must_pass_is_proven_on_the_final_tree() -> None:
     finished = work.play(work.playbook.inputs())
     assert finished.status is Status.FAILED
     assert finished.reason.startswith("check must pass, and does not: check: test: ended with exit status 1")
+    assert finished.output == "check: test: ended with exit status 1\n1 failed\n"
     assert len(work.events("proof")) == 2
 
 
@@ -378,6 +379,20 @@ def test_a_call_that_cannot_work_is_said_before_anything_runs(old: str, new: str
     with pytest.raises(ConfigInvalid) as caught:
         compiled(read(CALL.replace(old, new), "flow.yaml"), find=lambda _name: OTHER)
     assert told in caught.value.what and str(caught.value.where).startswith("flow.yaml:7:")
+
+
+@pytest.mark.req("OW-22")
+def test_a_call_of_a_playbook_that_is_not_there_has_its_place() -> None:
+    """What is said where playbooks are looked for, and the line of the step."""
+
+    def find(name: str) -> Playbook:
+        raise ConfigInvalid(f"there is no playbook {name!r}", expected="one of task", remedy="Did you mean task?")
+
+    with pytest.raises(ConfigInvalid) as caught:
+        compiled(read(CALL, "flow.yaml"), find=find)
+    error = caught.value
+    assert (error.what, error.remedy) == ("there is no playbook 'other'", "Did you mean task?")
+    assert str(error.where).startswith("flow.yaml:7:")
 
 
 @pytest.mark.req("OW-22")

@@ -283,9 +283,9 @@ class Performance:
             if name not in self.outcomes:
                 continue
             with self.run.step(step.name), self.run.step(name):
-                red = [proof.shown for proof in await checks.prove() if not proof.ok]
+                red = [proof for proof in await checks.prove() if not proof.ok]
             if red:
-                return Ending.failed(f"{name} must pass, and does not: {red[0]}", output)
+                return Ending.failed(f"{name} must pass, and does not: {red[0].shown}", f"{_proven(red[0])}\n")
         return Ending.complete(output, said)
 
 
