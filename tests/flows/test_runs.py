@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from interlock.engine import CommandCall, CommandResult, Ending, Playbook, Run, Status, playbook
-from interlock.errors import ConfigInvalid
+from interlock.errors import ConfigInvalid, Diverged
 from interlock.flows import compiled, read
 from interlock.testing import Bench, both, says, writes
 
@@ -220,6 +220,26 @@ def test_a_gate_shows_its_documents_and_offers_its_choices() -> None:
     assert list(finished.gate["digests"]) == ["map.md"]
     work.answer("right")
     assert work.resume().status is Status.FAILED
+
+
+@pytest.mark.req("OW-05", "OW-23")
+def test_a_choice_that_was_taken_away_since_is_said() -> None:
+    """Who goes on with what is recorded, in a playbook that no longer knows it, hears of it."""
+    steps = """
+  - {ask: ship, question: "Ship it?", choices: {go: it goes, drop: it does not}}
+  - decide: what_now
+    rows:
+      - {ship: go, then: end good}
+      - {ship: drop, then: end bad}
+"""
+    work = bench(steps + ENDS)
+    work.play(work.playbook.inputs())
+    work.answer("drop")
+    work.simulation.playbook = bench(steps.replace("drop", "dump") + ENDS).playbook
+    with pytest.raises(Diverged) as caught:
+        work.simulation.go(options=replace(work.options, accept_recorded=True))
+    assert caught.value.what == "the table 'what_now' has no row for what is recorded: ship drop"
+    assert "interlock cancel" in str(caught.value.remedy)
 
 
 @pytest.mark.req("OW-20")
