@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
+import hashlib
 import os
 import subprocess
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 LISTED = 12
 """Files that the end of a run names; `diff` has them all."""
 GIT_S = 20
+BINARY = b"GIT binary patch"
 
 
 @dataclass(frozen=True)
@@ -175,15 +179,31 @@ def _contents(repository: Path, names: Sequence[str]) -> dict[str, bytes]:
 
 
 def _difference(path: str, old: bytes | None, new: bytes | None) -> bytes:
-    """The difference of two versions of a file as `git apply` reads it; binary files are only named."""
+    """The difference of two versions of a file as `git apply` reads it."""
     name = path.encode("utf-8", "surrogateescape")
     head = b"diff --git a/%s b/%s\n" % (name, name)
     head += b"new file mode 100644\n" if old is None else b"deleted file mode 100644\n" if new is None else b""
     sides = [b"/dev/null" if old is None else b"a/" + name, b"/dev/null" if new is None else b"b/" + name]
     if any(b"\0" in (text or b"")[:8000] for text in (old, new)):
-        return head + b"Binary files %s and %s differ\n" % (sides[0], sides[1])
+        return head + b"index %s..%s\n%s\n" % (_id(old), _id(new), BINARY) + _literal(new) + _literal(old)
     rows = difflib.diff_bytes(difflib.unified_diff, _rows(old), _rows(new), sides[0], sides[1])
     return head + b"".join(row if row.endswith(b"\n") else row + b"\n\\ No newline at end of file\n" for row in rows)
+
+
+def _id(content: bytes | None) -> bytes:
+    """The name that git gives to a file of this content; zeros where there is none."""
+    if content is None:
+        return b"0" * 40
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest().encode()
+
+
+def _literal(content: bytes | None) -> bytes:
+    """One side of a binary file: packed, 52 bytes to a line, each with a letter for its length before it."""
+    packed = zlib.compress(content or b"")
+    rows = [packed[at : at + 52] for at in range(0, len(packed), 52)]
+    letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    lines = (letters[len(row) - 1 : len(row)] + base64.b85encode(row, pad=True) + b"\n" for row in rows)
+    return b"literal %d\n%s\n" % (len(content or b""), b"".join(lines))
 
 
 def _rows(text: bytes | None) -> list[bytes]:
@@ -203,7 +223,7 @@ def _path_in(data: Mapping[str, Any]) -> bool:
 def _counted(path: str, patch: bytes) -> FileChange:
     """Lines added and removed; the head of a difference ends with the line that begins with ``@@``."""
     if b"\n@@" not in patch:
-        binary = b"Binary files" in patch
+        binary = b"\n%s\n" % BINARY in patch
         return FileChange(path, None if binary else 0, None if binary else 0)
     rows = patch.split(b"\n@@", 1)[1].split(b"\n")
     return FileChange(path, sum(row[:1] == b"+" for row in rows), sum(row[:1] == b"-" for row in rows))

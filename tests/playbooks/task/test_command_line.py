@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,26 @@ def test_bad_requests_are_refused_before_anything_happens(terminal: Terminal) ->
     assert code == 2
     assert "is no git repository" in err
     assert not list((terminal.root / ".interlock").glob("runs/*"))
+
+
+@pytest.mark.req("OW-30", "EV-26")
+def test_what_was_not_accepted_can_be_taken_back_as_it_says(terminal: Terminal) -> None:
+    """Texts and binary files, changed, new and gone."""
+    (terminal.root / "old.bin").write_bytes(bytes(range(256)))
+    (terminal.root / "gone.bin").write_bytes(b"\0gone")
+    terminal.git("add", "-A")
+    terminal.git("commit", "-qm", "binary")
+    change = "cat /bin/sh > new.bin; head -c 100 /dev/zero >> old.bin; rm gone.bin two.txt; echo x >> words.txt"
+    terminal.scenario({"agent": "builder", "run": ["sh", "-c", change], "message": "DONE: it is there"})
+    code, out, _ = terminal("run", "task", REQUEST, "--rounds", "1")
+    assert code == 3
+    assert "old.bin" in terminal.git("status", "--short")
+    said = out.split("To take it back: interlock ")[1].split(" | ")[0].split()
+    patch = subprocess.run(
+        (sys.executable, "-m", "interlock", *said), cwd=terminal.root, check=True, capture_output=True
+    ).stdout
+    subprocess.run(("git", "apply", "-R"), cwd=terminal.root, input=patch, check=True)
+    assert terminal.git("status", "--short") == ""
 
 
 @pytest.mark.req("OW-30")
