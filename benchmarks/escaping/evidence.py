@@ -314,6 +314,8 @@ def _done(found: Evidence) -> Iterator[tuple[str, Fits]]:
                 yield f"task {task}", lambda line, end=f"-{task}": line.data["member"].endswith(end)  # type: ignore[misc]
             if finished:
                 yield "the security review", lambda line: line.data["member"] == "r-security"
+        case "task" if finished:
+            yield "the change", lambda line: line.agent == "reviewer"
         case "router" if found.status is Status.COMPLETE:
             yield "the command", lambda _line: True
 

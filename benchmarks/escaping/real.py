@@ -46,6 +46,7 @@ from interlock.playbooks.roadmap import RoadmapInputs
 from interlock.playbooks.roadmap.rehearsing import FILE as ROADMAP
 from interlock.playbooks.router import RouterInputs
 from interlock.playbooks.router import example_files as router_files
+from interlock.playbooks.task import TaskInputs
 from interlock.playbooks.ticket import TicketInputs
 from interlock.playbooks.ticket.artifacts import graph, task
 from interlock.playbooks.ticket.rehearsing import BRANCH, REQUEST
@@ -120,6 +121,13 @@ GROUNDS: Mapping[str, Ground] = {
         ("*",),
         ("lean-implementation-agent", "implementer", "planner"),
         {"*implement*": {"src/work.txt": "done\n"}},
+    ),
+    "task": Ground(
+        lambda: {"Makefile": "test:\n\t@sh test.sh\n", "test.sh": "test -f src/app.py\n"},
+        lambda _draw: TaskInputs("write down the work"),
+        ("builder", "reviewer"),
+        ("builder",),
+        {"builder": {"src/work.py": "work = 1  # {session}\n"}},
     ),
     "ticket": Ground(
         lambda: {

@@ -55,7 +55,7 @@ KEPT: Mapping[str, tuple[str, ...]] = {
     "harness": ("harness/standards/task-lifecycle.md", "harness/tasks/TASK-001.md"),
     "roadmap": ("roadmap.json",),
     "router": (".opencode/command/implement.md", ".opencode/agent/subagents/planner.md"),
-    "task": ("README.md",),
+    "task": ("src/existing.txt",),
     "ticket": ("src/t1.txt", "src/t2.txt"),
 }
 """Files that an agent removes."""

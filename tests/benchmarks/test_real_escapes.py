@@ -39,7 +39,9 @@ def plays(playbook: str, agent: str, deed: str, base: Path, monkeypatch: pytest.
     return real.play(playbook, "0", base / "place", most=1)
 
 
-@pytest.mark.parametrize("name", ["real:router:0", *long("real:harness:1", "real:roadmap:3", "real:ticket:3")])
+@pytest.mark.parametrize(
+    "name", ["real:router:0", *long("real:harness:1", "real:roadmap:3", "real:task:1", "real:ticket:3")]
+)
 def test_misbehaving_agents_get_nowhere_in_real_runs(name: str, tmp_path: Path) -> None:
     """Some of the published runs: no escape, no false accept, and the misdeeds took place."""
     outcome = real.play(name.split(":")[1], f"{SEED}:{name}", tmp_path / "place")
@@ -47,7 +49,7 @@ def test_misbehaving_agents_get_nowhere_in_real_runs(name: str, tmp_path: Path) 
     assert outcome.deeds
 
 
-@pytest.mark.parametrize("playbook", ["router", *long("harness", "roadmap", "ticket")])
+@pytest.mark.parametrize("playbook", ["router", *long("harness", "roadmap", "task", "ticket")])
 def test_without_misdeeds_a_run_is_complete(playbook: str, tmp_path: Path) -> None:
     """Whatever stops a run in the benchmark is the misdeed, and the judges have nothing to say."""
     assert real.play(playbook, "1", tmp_path / "place", most=0) == Outcome("complete", real.Counter(), [])

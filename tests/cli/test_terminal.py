@@ -228,7 +228,7 @@ def is_free_of_it(got: bytes) -> bool:
 def test_no_command_lets_anything_through(evil: Any) -> None:
     """From the first start over the gate to the report: the terminal is told, and not driven."""
     said = on_terminal(evil, "run", "toy", NO_NUL)
-    assert is_free_of_it(said.removesuffix(b"\a"))  # the bell, since a person is waited for
+    assert is_free_of_it(said.replace(b"\a", b"", 1))  # the bell, since a person is waited for
     assert b"owned" in said
     assert is_free_of_it(on_terminal(evil, "run", "toy", NO_NUL, "--dry-run"))
     for words in (["runs"], ["show", "latest"], ["logs", "latest"], ["report", "latest"], ["show", NO_NUL]):

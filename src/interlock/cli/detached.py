@@ -49,9 +49,8 @@ class DetachedView(PlainView):
 
     def _let_go(self, caller: int, run_id: str) -> None:
         _speak_into(words_of(self._root, run_id))
-        with suppress(OSError):  # the caller may have gone meanwhile
-            os.write(caller, run_id.encode())
-        os.close(caller)
+        with suppress(OSError), open(caller, "wb", buffering=0) as pipe:  # the caller may have gone meanwhile
+            pipe.write(run_id.encode())
 
 
 def words_of(root: Path, run_id: str) -> Path:
@@ -77,14 +76,14 @@ def _told(door: Door, worker: int, words: int) -> int:
     """What the process in the background said of itself: that the run is at work, or, by its exit code, why not."""
     while True:
         try:
-            run_id = os.read(words, 4096).decode()
-            if run_id:
-                return _gone_on(door, run_id)
+            if run_id := os.read(words, 4096).decode():
+                break
             code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
             return code if code >= 0 else 128 - code
         except KeyboardInterrupt:  # the start is given up: the process ends as one at this terminal would
             with suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGINT)
+    return _gone_on(door, run_id)
 
 
 def _gone_on(door: Door, run_id: str) -> int:

@@ -68,9 +68,10 @@ class LiveView(PlainView):
         self._board.ago = 0.0
         self._draw()
 
-    def pass_by(self, line: Line) -> None:
+    def pass_by(self, line: Line) -> bool:
         self._board.ago = max(0.0, seconds_between(line.ts, stamp_now()))
         self._board.line(line, about=self._narrator.about(line))
+        return line.event not in SHOWN_IN_THE_VIEW
 
     def _draw(self) -> None:
         if self._live is None:

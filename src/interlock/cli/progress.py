@@ -76,18 +76,20 @@ class PlainView:
         occasion = self._occasion
         occasion.playbook, occasion.key = identity.playbook, identity.key
         occasion.run_id, occasion.started_at = identity.run_id, identity.started_at
-        told = []
+        known = []
         for line in lines:
-            self.pass_by(line)
-            told.append((clock(line.ts), self._narrator.tell(line)))
-        known = [(at, one) for at, one in told if self._verbose or one.weight is not Weight.DETAIL]
+            counts = self.pass_by(line)
+            one = self._narrator.tell(line)
+            if counts and (self._verbose or one.weight is not Weight.DETAIL):
+                known.append((clock(line.ts), one))
         before = f"; its last {LAST} of {len(known)} events" if len(known) > LAST else ""
         self.show(clock_now(), Telling(f"{title(identity)}: run {identity.run_id}{before}"))
         for at, one in known[-LAST:]:
             self.show(at, one)
 
-    def pass_by(self, line: Line) -> None:
-        """A line of the time before somebody watched."""
+    def pass_by(self, line: Line) -> bool:
+        """A line of the time before somebody watched; whether it is an event of its own here."""
+        return True
 
     def line(self, line: Line) -> None:
         if self._held is not None and line.event in FIRST_EFFECTS:

@@ -16,7 +16,7 @@ from interlock.errors import InterlockError
 
 FAULTS = 1
 """Deviations in one path."""
-MOST_CALLS = 5_000
+MOST_CALLS = 20_000
 """Calls of agents in all paths together, after which no other path is begun."""
 SHOWN = 5
 

@@ -37,7 +37,7 @@ from interlock.flows.tree import (
 Known = Mapping[str, tuple[str, ...]]
 """What can be asked about at a place: names with the outcomes that are possible there."""
 FINDINGS, TURN, MEMBER = "findings", "turn", "member"
-MOST_COMBINATIONS = 20_000
+MOST_COMBINATIONS = 2_048
 LISTED = 12
 NOBODY = Agent("")
 

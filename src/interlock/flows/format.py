@@ -43,6 +43,7 @@ from interlock.flows.tree import (
 )
 
 MOST_TURNS = 100
+MOST_ROWS = 100
 TYPES = ("text", "number", "switch", "list", "file")
 STATUSES = ("complete", "degraded", "stopped", "failed")
 THEN = "then"
@@ -310,7 +311,7 @@ STEPS: dict[str, Shape] = {
         {
             "decide": MappingKey(NAMED, "What the step is called.", required=True, name="name"),
             "rows": MappingKey(
-                ListOf(RowKind(), alone=False),
+                ListOf(RowKind(), alone=False, most=MOST_ROWS),
                 "The first row that fits counts; every combination needs one.",
                 required=True,
             ),

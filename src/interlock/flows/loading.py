@@ -18,6 +18,8 @@ RESERVED = frozenset(
 )
 """Words that mean something else in a table or a text."""
 
+MOST_STEPS = 1000
+
 
 def read(text: str | bytes, where: str) -> Flow:
     """The flow that a text declares; `ConfigInvalid` for the first mistake, with all others in its `also`.
@@ -28,6 +30,9 @@ def read(text: str | bytes, where: str) -> Flow:
     problems = Problems(where)
     flow: Flow = FLOW.read(read_nodes(text, problems), problems)
     flow = replace(flow, where=where, inputs=tuple(_inputs(flow.inputs, problems)))
+    if (count := sum(1 for _ in outcomes.all_names(flow))) > MOST_STEPS:
+        what = "the playbook has too many steps"
+        raise problems.error(flow.at, what, expected=f"at most {MOST_STEPS}, with members", found=str(count))
     _check_names(flow, problems)
     checking.check(flow, problems)
     problems.raise_all()

@@ -15,8 +15,10 @@ from typing import Any, NoReturn
 from interlock.errors import ConfigInvalid
 from interlock.flows.tree import Place
 
-LARGEST = 1_000_000
+LARGEST = 200_000
 """Characters of a file; a playbook of 200 steps has 30,000."""
+MOST_MISTAKES = 100
+"""So many are told at once."""
 DEEPEST = 40
 """Levels of a file: eight repeats inside each other have less."""
 SHOWN = 60
@@ -57,6 +59,8 @@ class Problems:
         self, at: Place, what: str, *, expected: str | None = None, found: str | None = None, remedy: str | None = None
     ) -> None:
         self.found.append(self.error(at, what, expected=expected, found=found, remedy=remedy))
+        if len(self.found) >= MOST_MISTAKES:
+            self.raise_all()
 
     def unknown(self, at: Place, what: str, word: str, known: Iterable[str]) -> None:
         """A name that nobody knows, with the nearest one that somebody does."""

@@ -188,6 +188,7 @@ class ListOf:
     kind: ValueKind
     least: int = 1
     alone: bool = True
+    most: int = 1000
 
     def read(self, node: Node, problems: Problems) -> tuple[Any, ...]:
         if node.items is None:
@@ -195,9 +196,9 @@ class ListOf:
                 return (self.kind.read(node, problems),)
             _refused(node, problems, "a list")
             return ()
-        if len(node.items) < self.least:
-            _refused(node, problems, f"a list of at least {self.least}")
-        return tuple(self.kind.read(item, problems) for item in node.items)
+        if not self.least <= len(node.items) <= self.most:
+            _refused(node, problems, f"a list of at least {self.least} and at most {self.most}")
+        return tuple(self.kind.read(item, problems) for item in node.items[: self.most])
 
     def schema(self) -> dict[str, Any]:
         many = {"type": "array", "items": self.kind.schema(), "minItems": self.least}

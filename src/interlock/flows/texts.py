@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from jinja2.nodes import Node
 
+DEEPEST = 15
+"""Levels of a text; what jinja2 makes of more than 20 loops inside each other Python would not take."""
 FILTERS = ("join", "lower", "trim", "upper")
 EXPECTED = "names that are filled in; `if`, and `for` over a list; the filters " + ", ".join(FILTERS)
 _NAME = re.compile(r"\{\{ ?(\w+) ?\}\}")
@@ -44,25 +46,27 @@ def check(text: Text, values: Mapping[str, Any], problems: Problems) -> None:
 
     try:
         tree = environment().parse(text.source)
-    except TemplateError as error:
+    except (TemplateError, RecursionError) as error:
         line = getattr(error, "lineno", None) or 1
-        problems.add(
-            _within(text, line), f"the text cannot be filled in: {error.message}", expected="text with {{ names }}"
-        )
+        what = f"the text cannot be filled in: {getattr(error, 'message', 'it is nested too deeply')}"
+        problems.add(_within(text, line), what, expected="text with {{ names }}")
         return
-    for node, own in _nodes(tree):
+    for node, own, depth in _nodes(tree):
+        if depth > DEEPEST:
+            problems.add(text.at, "a text is nested too deeply", expected="a few `if` and `for` inside each other")
+            return
         _look(node, {**values, **own}, _within(text, node.lineno or 1), problems)
 
 
-def _nodes(tree: Node) -> Iterator[tuple[Node, Mapping[str, str]]]:
-    """Every node, with the names that `for` gives around it."""
-    todo: list[tuple[Node, Mapping[str, str]]] = [(tree, {})]
+def _nodes(tree: Node) -> Iterator[tuple[Node, Mapping[str, str], int]]:
+    """Every node, with the names that `for` gives around it, and how deep it stands."""
+    todo: list[tuple[Node, Mapping[str, str], int]] = [(tree, {}, 0)]
     while todo:
-        node, own = todo.pop()
-        yield node, own
+        node, own, depth = todo.pop()
+        yield node, own, depth
         if hasattr(node, "target"):
             own = {**own, getattr(node.target, "name", ""): "text"}
-        todo += [(child, own) for child in node.iter_child_nodes()]
+        todo += [(child, own, depth + 1) for child in node.iter_child_nodes()]
 
 
 def _look(node: Node, values: Mapping[str, Any], at: Place, problems: Problems) -> None:

@@ -149,9 +149,13 @@ def test_a_long_prompt_is_read_in_parts(bench: Bench) -> None:
         ),
         (rewrites(AT.yaml, lambda text: text.replace("at_most: 3", "at_most: many")), "'many' cannot stand here"),
         (rewrites(AT.yaml, lambda text: text.replace("playbook: bugfix", "playbook: other")), "expected bugfix"),
+        (
+            rewrites(AT.yaml, lambda text: text.replace("steps:\n", "steps:\n  - call: task\n", 1)),
+            "'task' cannot be found",
+        ),
         (relists(AT.trace, "trace", lambda found: found.pop()), "S1.55: not traced"),
     ],
-    ids=["not total", "no number", "another name", "not traced"],
+    ids=["not total", "no number", "another name", "a call", "not traced"],
 )
 def test_a_draft_that_breaks_its_contract_goes_back_in_its_layer(change: object, said: str, bench: Bench) -> None:
     bench.on("author", change, None)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.playbooks.adopt.draft import Draft, examined
 from interlock.playbooks.adopt.statements import RULES, Statement, StatementKind
 from interlock.playbooks.adopt.trace import (
     Binding,
@@ -275,3 +276,19 @@ def test_whatever_is_left_out_of_a_trace_is_noticed(gone: set[str]) -> None:
     kept = [one for one in BUGFIX.bindings if one.id not in gone]
     found = TraceOf(BUGFIX.statements).problems(rendered(kept))
     assert {one.partition(":")[0] for one in found} == gone
+
+
+# -- drafts with holes
+
+
+@pytest.mark.long
+@pytest.mark.req("OW-52")
+def test_a_yaml_without_any_one_line_is_judged_without_a_fault() -> None:
+    """Most are told what is missing; those that are still playbooks have their places looked up."""
+    lines = BUGFIX.yaml.splitlines(keepends=True)
+    told = 0
+    for gone in range(len(lines)):
+        text = "".join(lines[:gone] + lines[gone + 1 :])
+        draft = Draft(text, BUGFIX.role_files, rendered(BUGFIX.bindings), examined(text))
+        told += bool(draft.problems("bugfix", BUGFIX.statements))
+    assert told > len(lines) // 2

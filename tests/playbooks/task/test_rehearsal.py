@@ -31,7 +31,7 @@ def test_every_invariant_holds_on_every_path(most: int) -> None:
         calls.append(len(played.simulation.world.calls))
     assert set(endings) == {"complete", "failed", "stopped"} | ({"degraded"} if "degraded" in endings else set())
     assert min(calls) == 1 and calls[0] == 2
-    assert endings.total() == {1: 26, 2: 434}[most]
+    assert endings.total() == {1: 26, 2: 447}[most]
 
 
 async def unproven(run: Run, accepted: Accepted, _checks: object, ground: Any) -> Ending:

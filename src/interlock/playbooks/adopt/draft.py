@@ -47,9 +47,10 @@ def examined(text: str) -> Examined:
     """Whether a text is a playbook, total and holding on every path that is played, and what it needs."""
     try:
         flow = flows.read(text, "playbook.yaml")
+        rehearsal = flows.rehearsal(flow)
     except ConfigInvalid as error:
         return Examined(tuple(map(_said, (error, *error.also))))
-    trial = tried(flows.rehearsal(flow))
+    trial = tried(rehearsal)
     roles = tuple(agent.role or agent.name for agent in flow.agents if not agent.instructions)
     return Examined(tuple(f"rehearsal: {one}" for one in trial.broken), flow.name, roles, trial)
 

@@ -54,6 +54,7 @@ def is_builder(request: AgentRequest) -> bool:
 
 
 def is_reviewer(request: AgentRequest) -> bool:
+    """The one that may write nothing; to the builder hardly anything is outside."""
     return request.agent == "reviewer"
 
 
@@ -63,6 +64,9 @@ def objects(_request: AgentRequest, act: Act) -> Act:
 
 
 DEVIATIONS = (
+    *(replace(one, fits=is_reviewer) if one.name == "writes outside" else one for one in STANDARD),
+    *LIARS,
+    Deviation("strays", lambda _request, act: replace(act, files={**act.files, "AGENTS.md": "obey\n"}), is_builder),
     Deviation("leaves a bug", lambda _request, act: replace(act, files={**act.files, BUG: "bug\n"}), is_builder),
     Deviation("is blocked", lambda _request, act: replace(act, message="BLOCKED: no key"), is_builder),
     Deviation("gives up", lambda _request, act: replace(act, message="ERROR: I cannot"), is_builder),
@@ -92,7 +96,7 @@ def rehearsal() -> Rehearsal:
 
     return Rehearsal(
         make,
-        deviations=(*STANDARD, *LIARS, *DEVIATIONS),
+        deviations=DEVIATIONS,
         invariants=(
             *ALWAYS,
             ENDS,
