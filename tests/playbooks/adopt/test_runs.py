@@ -153,7 +153,7 @@ def test_a_long_prompt_is_read_in_parts(bench: Bench) -> None:
             rewrites(AT.yaml, lambda text: text.replace("steps:\n", "steps:\n  - call: task\n", 1)),
             "'task' cannot be found",
         ),
-        (relists(AT.trace, "trace", lambda found: found.pop()), "S1.55: not traced"),
+        (relists(AT.trace, "trace", lambda found: found.pop()), "S1.56: not traced"),
     ],
     ids=["not total", "no number", "another name", "a call", "not traced"],
 )
