@@ -86,6 +86,34 @@ def completed(own: Any, line: str, number: int) -> list[str]:
 
 
 @pytest.mark.req("OW-04")
+@pytest.mark.parametrize("words", [("run", "--help"), ("plan", "--help"), ("playbooks",), ("doctor", "--no-ask")])
+def test_what_nobody_trusts_does_not_drive_the_terminal(own: Any, words: tuple[str, ...]) -> None:
+    """Names and purposes of a clone reach it as text; a name that no playbook can have is not offered."""
+    shared, order = own.root / ".interlock/playbooks", "\x1b]0;taken\x07\x1b[2J"
+    (shared / "ship/playbook.py").write_text(SHIP.replace("Work, then", f"Work{order}, then"))
+    (shared / "flow.yaml").write_text(FLOW.replace("Ask a person.", '"Ask \\e]0;taken\\a a person."'))
+    for name in (f"odd{order}", "two\nlines", "--trust", "bad\udcff"):
+        (shared / f"{name}.py").write_text(SHIP)
+    answer = own(*words)
+    assert answer.code == 0, answer.stderr
+    assert "ship" in answer.stdout.decode()
+    unwanted = (b"\x1b]", b"\x1b[2J", b"odd", b"lines", b"--trust.py", b"bad")
+    assert [one for one in unwanted if one in answer.stdout] == []
+
+
+@pytest.mark.req("OW-04")
+@pytest.mark.parametrize("name", ["sandbox", "limits", "runners", "runner", "of", "agent", "model_fields"])
+def test_a_planted_name_takes_no_settings_away(own: Any, name: str) -> None:
+    """A file that nobody trusts is called as a table of interlock.toml: that table is checked as ever."""
+    (own.root / f".interlock/playbooks/{name}.py").write_text("")
+    assert own("doctor", "--no-ask").code == 0
+    place = own.root / "interlock.toml"
+    place.write_text(place.read_text() + '\n[sandbox]\nmode = "nonsense"\n')
+    answer = own("run", "task", "x", "--dry-run")
+    assert answer.code == 2 and "one of auto, strict, off" in answer.stderr
+
+
+@pytest.mark.req("OW-04")
 @pytest.mark.parametrize(
     "text", ["trust = true", "[trust]\nship = true", "[sandbox]\ntrust = true", "[ship]\ntrust = true"]
 )

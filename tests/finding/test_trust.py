@@ -68,6 +68,23 @@ def test_trust_is_kept_for_what_was_seen_and_nothing_else(root: Path, library: C
 
 
 @pytest.mark.req("OW-04")
+def test_each_file_is_one_line_of_the_question(root: Path, library: Callable[..., Library]) -> None:
+    """A file whose name has line breaks cannot write other lines; one with a bracket in it is marked as changed."""
+    folder = root / ".interlock/playbooks/ship"
+    library().load("ship")
+    for name in ("a\n  digest 0000", "b (1).md"):
+        (folder / name).write_text("x")
+    asked: list[Request] = []
+    with pytest.raises(ConfigInvalid):
+        library(lambda request: bool(asked.append(request))).load("ship")
+    (request,) = asked
+    _, first, second, _, digest = request.lines
+    assert not any("\n" in text for text in (request.why, *request.lines))
+    assert first.startswith("  a\\n  digest 0000 ") and digest == f"  digest {request.bundle.digest}"
+    assert second.startswith("  b (1).md ") and second.endswith("  changed")
+
+
+@pytest.mark.req("OW-04")
 def test_tests_and_caches_are_no_part_of_it(root: Path, library: Callable[..., Library]) -> None:
     """They may change as they like, since nothing can be loaded from them."""
     folder = root / ".interlock/playbooks/ship"

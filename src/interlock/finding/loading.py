@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -20,10 +19,8 @@ from interlock.engine.definition import Nothing, Playbook
 from interlock.engine.keys import sha256
 from interlock.errors import ConfigInvalid, InterlockError
 from interlock.finding.bundle import Bundle, read
+from interlock.finding.places import NAME
 from interlock.finding.reading import flow_of, parsed
-
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
-"""What a playbook can be called: its name stands in run ids, settings and folders of roles."""
 
 
 class Bundled(MetaPathFinder, Loader):
@@ -142,13 +139,9 @@ def failed(error: BaseException, where: str) -> ConfigInvalid:
 
 def checked(playbook: Playbook, where: str) -> Playbook:
     """The playbook, if doors can offer it; else `ConfigInvalid`."""
-    from interlock.settings import Settings, Table
+    from interlock.settings import Table, is_taken
 
-    if (
-        not isinstance(playbook.name, str)
-        or not NAME.fullmatch(playbook.name)
-        or playbook.name in Settings.model_fields
-    ):
+    if not isinstance(playbook.name, str) or not NAME.fullmatch(playbook.name) or is_taken(playbook.name):
         raise ConfigInvalid(
             f"a playbook cannot be called {playbook.name!r}",
             where=where,

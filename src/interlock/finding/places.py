@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 FOLDER: Final = ".interlock/playbooks"
 GROUP: Final = "interlock.playbooks"
+NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+"""What a playbook can be called: its name stands in run ids, settings, folders of roles, and on terminals."""
 _PATH: Final = re.compile(r"(?P<path>.*/.*?|\.|\.\.|.*\.(?:py|ya?ml))(?::(?P<only>[A-Za-z_][\w-]*))?", re.DOTALL)
 
 
@@ -114,7 +116,7 @@ class Whereabouts:
 
     @cached_property
     def of_workspace(self) -> tuple[FoundPlaybook, ...]:
-        """Those of `.interlock/playbooks/`; a folder before a file of its name."""
+        """Those of `.interlock/playbooks/` that have a name; a folder before a file of its name."""
         try:
             entries = sorted(os.scandir(self.root / FOLDER), key=lambda entry: (not entry.is_dir(), entry.name))
         except OSError:
@@ -130,7 +132,9 @@ class Whereabouts:
             elif dot and name and ending in ("py", "yaml"):
                 found.append((name, entry.path))
         return tuple(
-            FoundPlaybook(name, Origin.WORKSPACE, f"{FOLDER}/{Path(path).name}", Path(path)) for name, path in found
+            FoundPlaybook(name, Origin.WORKSPACE, f"{FOLDER}/{Path(path).name}", Path(path))
+            for name, path in found
+            if NAME.fullmatch(name)
         )
 
     @cached_property
@@ -145,7 +149,7 @@ class Whereabouts:
             if GROUP not in (distribution.read_text("entry_points.txt") or ""):
                 continue  # most have none, and the parser of those that have some is slow
             for entry in distribution.entry_points:
-                if entry.group == GROUP:
+                if entry.group == GROUP and NAME.fullmatch(entry.name):
                     place = f"{distribution.metadata['Name']} {distribution.version}"
                     found.setdefault(entry.name, FoundPlaybook(entry.name, Origin.INSTALLED, place, entry=entry))
         return tuple(found[name] for name in sorted(found))

@@ -53,9 +53,9 @@ def files(name: str, *, yaml: bool) -> dict[str, str]:
 
 
 def _check(root: Path, name: str) -> None:
-    from interlock.settings import Settings
+    from interlock.settings import is_taken
 
-    if not NAME.fullmatch(name) or name in Settings.model_fields:
+    if not NAME.fullmatch(name) or is_taken(name):
         raise ConfigInvalid(
             f"a playbook cannot be called {name!r}",
             where="command line",
