@@ -138,6 +138,24 @@ def test_a_value_that_looks_like_a_workspace_is_not_one(own: Any, tmp_path: Path
 
 
 @pytest.mark.req("OW-04")
+def test_a_text_that_reads_like_trust_is_none(own: Any, mark: Path) -> None:
+    """Whoever passes on words of others, as the value of an option, has not said that they trust anything."""
+    for words in (("--what", "--trust"), ("--what", "x", "--runner", "--trust"), ("--what", "x", "--", "--trust")):
+        answer = own("run", "ship", *words)
+        assert answer.code == 2 and "nobody here has trusted" in answer.stderr, words
+    assert not mark.exists()
+    assert own("run", "ship", "--trust", "--what", "--trust").code == 4
+    mark.unlink()
+    file = own.root / ".interlock/playbooks/ship/playbook.py"
+    file.write_text(file.read_text() + "# changed\n")
+    refused = own("resume", "latest", "--note", "--trust")
+    assert refused.code == 2 and "ship changed since it was trusted" in refused.stderr
+    assert not mark.exists()
+    assert own("resume", "latest", "--dry-run", "--trust").code == 0
+    assert mark.exists()
+
+
+@pytest.mark.req("OW-04")
 def test_a_person_at_a_terminal_is_asked_once(own: Any, mark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They see files, sizes and the digest; no is no, yes is kept."""
     monkeypatch.setattr("tests.cli.test_gates.PROMPTS", (TRUST_IT,))

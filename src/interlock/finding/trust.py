@@ -95,7 +95,7 @@ class TrustRecords:
                 where=str(bundle.place),
                 expected="a person who has read it and says so",
                 found="\n".join(request.lines[1:]).strip(),
-                remedy="Read it. Then say so with --trust, or call interlock on a terminal and answer y.",
+                remedy="Read it. Then say so with --trust behind its name, or call interlock at a terminal: answer y.",
             )
         self.keep(bundle)
 
