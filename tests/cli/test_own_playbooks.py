@@ -102,6 +102,21 @@ def test_what_nobody_trusts_does_not_drive_the_terminal(own: Any, words: tuple[s
 
 
 @pytest.mark.req("OW-04")
+def test_modules_of_the_folder_one_stands_in_are_not_imported(own: Any, tmp_path: Path) -> None:
+    """`python -m` would take them for ours: for the standard library's, for a dependency's, for a playbook's."""
+    for name in ("json", "contextlib", "typer", "psutil", "yaml", "helper", "sitecustomize", "conftest"):
+        (own.root / f"{name}.py").write_text(f"import pathlib\npathlib.Path({str(tmp_path / 'executed')!r}).touch()\n")
+    (own.root / ".interlock/playbooks/ship/playbook.py").write_text(f"import helper\n{SHIP}")
+    for words, code in ((("playbooks",), 0), (("doctor", "--no-ask"), 0), (("validate", "ship", "--trust"), 2)):
+        done = subprocess.run(
+            [sys.executable, "-m", "interlock", *words], cwd=own.root, env=own.env, capture_output=True, check=False
+        )
+        assert done.returncode == code, done.stderr
+    assert b"No module named 'helper'" in done.stderr
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.req("OW-04")
 @pytest.mark.parametrize("name", ["sandbox", "limits", "runners", "runner", "of", "agent", "model_fields"])
 def test_a_planted_name_takes_no_settings_away(own: Any, name: str) -> None:
     """A file that nobody trusts is called as a table of interlock.toml: that table is checked as ever."""
