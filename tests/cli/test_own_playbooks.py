@@ -104,7 +104,7 @@ def test_what_nobody_trusts_does_not_drive_the_terminal(own: Any, words: tuple[s
 @pytest.mark.req("OW-04")
 def test_modules_of_the_folder_one_stands_in_are_not_imported(own: Any, tmp_path: Path) -> None:
     """`python -m` would take them for ours: for the standard library's, for a dependency's, for a playbook's."""
-    for name in ("json", "contextlib", "typer", "psutil", "yaml", "helper", "sitecustomize", "conftest"):
+    for name in ("json", "typer", "psutil", "yaml", "helper", "sitecustomize", "conftest"):
         (own.root / f"{name}.py").write_text(f"import pathlib\npathlib.Path({str(tmp_path / 'executed')!r}).touch()\n")
     (own.root / ".interlock/playbooks/ship/playbook.py").write_text(f"import helper\n{SHIP}")
     for words, code in ((("playbooks",), 0), (("doctor", "--no-ask"), 0), (("validate", "ship", "--trust"), 2)):
