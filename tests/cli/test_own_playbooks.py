@@ -406,3 +406,13 @@ def test_new_checks_the_name(own: Any, name: str) -> None:
     before = own.digest()
     assert own("new", "--", name).code == 2
     assert own.digest() == before
+
+
+@pytest.mark.req("OW-04", "OW-08")
+def test_an_agent_cannot_have_one_made(own: Any) -> None:
+    """It would stand there trusted, under a name that the next run may ask for: nothing is written."""
+    before = own.digest()
+    answer = own("new", "task", INTERLOCK_DISPATCH="a#1")
+    assert answer.code == 2 and "only a person may" in answer.stderr
+    assert own.digest() == before
+    assert not (own.root / ".interlock/playbooks/task").exists()
