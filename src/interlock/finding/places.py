@@ -20,6 +20,7 @@ from interlock import playbooks
 from interlock.documents.paths import relative
 from interlock.errors import ConfigInvalid, PathRefused
 from interlock.finding.bundle import PROCESSES, is_no_part
+from interlock.telemetry.lines import printable
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -92,11 +93,14 @@ class Whereabouts:
         """The playbook at a path, as somebody typed it."""
         parts = _PATH.fullmatch(word)
         assert parts is not None
-        return self.at(here / Path(parts["path"]).expanduser(), parts["only"] or "", word)
+        return self.at(here / os.path.expanduser(parts["path"]), parts["only"] or "", word)  # noqa: PTH111 - total
 
     def at(self, path: Path, only: str = "", word: str = "") -> FoundPlaybook:
         """The playbook at a path: a file, or a folder with a process."""
-        path = path.resolve()
+        try:
+            path = path.resolve()
+        except (RuntimeError, ValueError) as error:  # links in a circle; what can be no path
+            raise ConfigInvalid(f"no playbook can be at this path: {error}", where=printable(str(path))) from None
         if path.name in PROCESSES:
             path = path.parent
         try:
