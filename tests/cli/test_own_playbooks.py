@@ -416,3 +416,25 @@ def test_an_agent_cannot_have_one_made(own: Any) -> None:
     assert answer.code == 2 and "only a person may" in answer.stderr
     assert own.digest() == before
     assert not (own.root / ".interlock/playbooks/task").exists()
+
+
+@pytest.mark.req("OW-04")
+def test_planted_records_start_nothing(own: Any, tmp_path: Path) -> None:
+    """A clone with runs in it: what their snapshots lack would be fetched, by a program that their settings name."""
+    mark, planted = tmp_path / "executed", own.root / ".interlock/snapshots.git"
+    own.scenario({"agent": "worker", "run": ["sh", "-c", "mkdir -p src; echo x >src/a.txt"]})
+    assert own("run", "ship", "--what", "a", "--trust").code == 4
+    assert "src/a.txt" in own("diff", "latest").stdout.decode()
+    program = tmp_path / "fetch"
+    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    program.chmod(0o755)
+    with (planted / "config").open("a") as config:
+        config.write(
+            '[core]\nrepositoryformatversion = 1\n[extensions]\npartialClone = origin\n[remote "origin"]\n'
+            f"promisor = true\nurl = {own.root}\nuploadpack = {program}\n"
+        )
+    for file in [file for file in (planted / "objects").rglob("*") if file.is_file()]:
+        file.unlink()
+    for words in (("diff", "latest"), ("show", "latest"), ("report", "latest"), ("runs",), ("doctor", "--no-ask")):
+        own(*words)
+        assert not mark.exists(), words
