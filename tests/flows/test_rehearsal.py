@@ -13,6 +13,7 @@ from interlock.engine import Ending, Options
 from interlock.flows import Flow, performing, read, rehearsal
 from interlock.flows.performing import Performance
 from interlock.flows.tree import Repeat
+from interlock.playbooks.task import task
 from interlock.testing import rehearse
 from tests.proofs import long
 
@@ -48,6 +49,26 @@ steps:
 """,
     "checked.yaml",
 )
+
+
+CALLS = read(
+    """
+playbook: calls
+summary: Another playbook, whose agents are not of this one.
+key: once
+steps:
+  - call: task
+    with: {request: Work., check: make check}
+  - {end: done, status: complete, words: Done.}
+""",
+    "calls.yaml",
+)
+
+
+@pytest.mark.req("OW-20", "OW-24")
+def test_a_flow_that_calls_another_playbook_is_rehearsed_too() -> None:
+    """With the agents of both."""
+    assert rehearse(rehearsal(CALLS, lambda _name: task), most=1) == []
 
 
 @pytest.mark.req("OW-24")

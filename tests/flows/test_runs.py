@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
-from interlock.engine import CommandCall, CommandResult, Ending, Run, Status, playbook
-from interlock.errors import ConfigInvalid
+from interlock.engine import CommandCall, CommandResult, Ending, Playbook, Run, Status, playbook
+from interlock.errors import ConfigInvalid, Diverged
 from interlock.flows import compiled, read
 from interlock.testing import Bench, both, says, writes
 
@@ -148,6 +148,7 @@ def test_what_is_filled_into_a_command_is_one_word() -> None:
     steps = """
   - {run: a, command: "cat {{ name }} {{ files }}"}
   - {run: b, command: "{{ check }}"}
+  - {run: c, command: "{{ files }}"}
   - {end: good, status: complete, words: Good.}
 """
     work = bench(steps, head)
@@ -155,7 +156,16 @@ def test_what_is_filled_into_a_command_is_one_word() -> None:
     assert [call.argv[-1] for call in work.simulation.world.commands] == [
         "cat 'a; rm -rf /' 'b c' d",
         "make x && make y",
+        "'b c' d",
     ]
+
+
+@pytest.mark.req("OW-23", "EV-04")
+def test_an_empty_command_cannot_be_what_must_pass() -> None:
+    """A shell is content with it, and it shows nothing: said before anybody is called."""
+    head = "key: once\ninputs:\n  check: {help: x}"
+    work = bench("  - {run: a, command: '{{ check }}', must: pass}\n" + GOOD, head)
+    assert "the command 'a' is empty" in str(work.refuse(work.playbook.inputs(check=" ")))
 
 
 @pytest.mark.req("OW-20")
@@ -186,6 +196,7 @@ def test_what_must_pass_is_proven_on_the_final_tree() -> None:
     finished = work.play(work.playbook.inputs())
     assert finished.status is Status.FAILED
     assert finished.reason.startswith("check must pass, and does not: check: test: ended with exit status 1")
+    assert finished.output == "check: test: ended with exit status 1\n1 failed\n"
     assert len(work.events("proof")) == 2
 
 
@@ -209,6 +220,26 @@ def test_a_gate_shows_its_documents_and_offers_its_choices() -> None:
     assert list(finished.gate["digests"]) == ["map.md"]
     work.answer("right")
     assert work.resume().status is Status.FAILED
+
+
+@pytest.mark.req("OW-05", "OW-23")
+def test_a_choice_that_was_taken_away_since_is_said() -> None:
+    """Who goes on with what is recorded, in a playbook that no longer knows it, hears of it."""
+    steps = """
+  - {ask: ship, question: "Ship it?", choices: {go: it goes, drop: it does not}}
+  - decide: what_now
+    rows:
+      - {ship: go, then: end good}
+      - {ship: drop, then: end bad}
+"""
+    work = bench(steps + ENDS)
+    work.play(work.playbook.inputs())
+    work.answer("drop")
+    work.simulation.playbook = bench(steps.replace("drop", "dump") + ENDS).playbook
+    with pytest.raises(Diverged) as caught:
+        work.simulation.go(options=replace(work.options, accept_recorded=True))
+    assert caught.value.what == "the table 'what_now' has no row for what is recorded: ship drop"
+    assert "interlock cancel" in str(caught.value.remedy)
 
 
 @pytest.mark.req("OW-20")
@@ -368,6 +399,20 @@ def test_a_call_that_cannot_work_is_said_before_anything_runs(old: str, new: str
     with pytest.raises(ConfigInvalid) as caught:
         compiled(read(CALL.replace(old, new), "flow.yaml"), find=lambda _name: OTHER)
     assert told in caught.value.what and str(caught.value.where).startswith("flow.yaml:7:")
+
+
+@pytest.mark.req("OW-22")
+def test_a_call_of_a_playbook_that_is_not_there_has_its_place() -> None:
+    """What is said where playbooks are looked for, and the line of the step."""
+
+    def find(name: str) -> Playbook:
+        raise ConfigInvalid(f"there is no playbook {name!r}", expected="one of task", remedy="Did you mean task?")
+
+    with pytest.raises(ConfigInvalid) as caught:
+        compiled(read(CALL, "flow.yaml"), find=find)
+    error = caught.value
+    assert (error.what, error.remedy) == ("there is no playbook 'other'", "Did you mean task?")
+    assert str(error.where).startswith("flow.yaml:7:")
 
 
 @pytest.mark.req("OW-22")

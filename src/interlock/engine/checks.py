@@ -22,7 +22,7 @@ from interlock.documents.paths import plain_parts
 from interlock.engine.keys import digest_of
 from interlock.engine.model import CommandResult, Ending, Stop
 from interlock.engine.run import Run, behind
-from interlock.errors import PathRefused
+from interlock.errors import ConfigInvalid, PathRefused
 
 TAIL = 6000
 """Characters at the end of an output that are evidence."""
@@ -46,6 +46,15 @@ class NamedCommand:
     """Where it was named, for people."""
     cwd: str = "."
     timeout_s: float = LONG_S
+
+    def __post_init__(self) -> None:
+        if not self.command.strip():  # a shell is content with it, and nothing would be shown by that
+            raise ConfigInvalid(
+                f"the command {self.name!r} is empty",
+                where=self.origin,
+                expected="a command for a shell",
+                found=repr(self.command),
+            )
 
     @property
     def shown(self) -> str:
@@ -94,7 +103,8 @@ class Proof:
 
     @property
     def shown(self) -> str:
-        how = "passes" if self.ok else self.problem
+        known = f", but for {len(self.known)} failures that were known" if self.known else ""
+        how = f"passes{known}" if self.ok else self.problem
         old = f" (with {', '.join(self.definitions)} as before)" if self.definitions else ""
         return f"{self.name}: {self.command}{old}: {how}"
 
@@ -297,7 +307,8 @@ class Checks:
     def _proof(self, one: NamedCommand, result: CommandResult, tree: str, definitions: tuple[str, ...]) -> Proof:
         output = "\n".join(filter(None, (result.stdout.strip(), result.stderr.strip())))
         known = self._known.get(one.command)
-        failed = failures_in(output) if not result.ok else frozenset()
+        silent = frozenset({f"exit status {result.exit}"})
+        failed = frozenset() if result.ok else failures_in(output) or silent
         new = sorted(failed - (known or frozenset()))
         problem = _problem(result)
         if problem and known is not None and result.exit is not None and not result.timed_out and not new:

@@ -193,7 +193,8 @@ class Recording:
             key=key,
             remedy=(
                 f"The code or the inputs changed since run {self.identity.run_id} was recorded. Go on with what was "
-                f"recorded: interlock resume {self.identity.run_id} --accept-recorded. Or start a new run."
+                f"recorded: interlock resume {self.identity.run_id} --accept-recorded. Or end it: "
+                f"interlock cancel {self.identity.run_id}, and start a new one."
             ),
         )
 

@@ -169,6 +169,7 @@ class _Walk:
         texts.check(text, {**self.inputs, **steps, **turn, **(more or {})}, self.problems)
 
     def _command(self, step: RunStep, known: Known) -> None:
+        texts.check_command(step.command, self.problems)
         if step.must_pass:  # it is run again at the end, and then has to be the same
             texts.check(step.command, self.inputs, self.problems)
         else:

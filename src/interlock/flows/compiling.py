@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from interlock.engine import AfterComplete, Ending, Option, Playbook, Run
+from interlock.errors import ConfigInvalid
 from interlock.flows import handover, texts
 from interlock.flows.checking import MEMBER, TURN
 from interlock.flows.performing import Performance
@@ -138,6 +139,18 @@ def _documents(flow: Flow, inputs: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(paths))
 
 
+def _found(find: Find, step: CallStep, problems: Problems) -> Playbook:
+    """The playbook that a step calls; an error that has no place of its own has that of the step."""
+    try:
+        return find(step.playbook)
+    except ConfigInvalid as error:
+        if error.where is not None:
+            raise
+        raise problems.error(
+            step.at, error.what, expected=error.expected, found=error.found, remedy=error.remedy
+        ) from None
+
+
 def _called(flow: Flow, find: Find | None) -> dict[str, Playbook]:
     """The playbooks that it calls, by name; what is asked of them is checked before anything runs."""
     problems = Problems(flow.where)
@@ -153,7 +166,7 @@ def _called(flow: Flow, find: Find | None) -> dict[str, Playbook]:
             elif find is None:
                 problems.add(step.at, f"playbook {step.playbook!r} cannot be found from here", expected="its folder")
             else:
-                found[step.playbook] = find(step.playbook)
+                found[step.playbook] = _found(find, step, problems)
                 handover.check(step, found[step.playbook], problems)
     finally:
         _being_compiled.reset(token)

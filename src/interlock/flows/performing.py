@@ -28,6 +28,7 @@ from interlock.engine import (
     Stop,
     Table,
 )
+from interlock.errors import Diverged
 from interlock.flows import calls, handover, outcomes, texts
 from interlock.flows.checking import FINDINGS, MEMBER, TURN, row_for
 from interlock.flows.tree import (
@@ -244,6 +245,14 @@ class Performance:
 
     def _decide(self, step: Decide) -> Way:
         named = {column: self._column(step, column) for column in step.columns}
+        if row_for(step, named) is None:  # recorded by the playbook as it was, before somebody changed it
+            run_id = self.run.identity.run_id
+            words = ", ".join(f"{column} {word}" for column, word in named.items())
+            raise Diverged(
+                f"the table {step.name!r} has no row for what is recorded: {words}",
+                key=step.name,
+                remedy=f"Give it one in {self.flow.where}, or end the run: interlock cancel {run_id}",
+            )
         words = self.run.decide(_Rows(step), *named.values(), named=named)
         return next(row.then for row in step.rows if row.then.words == words)
 
@@ -283,9 +292,9 @@ class Performance:
             if name not in self.outcomes:
                 continue
             with self.run.step(step.name), self.run.step(name):
-                red = [proof.shown for proof in await checks.prove() if not proof.ok]
+                red = [proof for proof in await checks.prove() if not proof.ok]
             if red:
-                return Ending.failed(f"{name} must pass, and does not: {red[0]}", output)
+                return Ending.failed(f"{name} must pass, and does not: {red[0].shown}", f"{_proven(red[0])}\n")
         return Ending.complete(output, said)
 
 

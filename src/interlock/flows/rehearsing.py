@@ -61,12 +61,13 @@ def rehearsal(flow: Flow, call: Find | None = None) -> Rehearsal:
 
 
 def _working(flow: Flow) -> Agent:
-    """Agents that do their part: whoever exists to change files changes one."""
+    """Agents that do their part: whoever exists to change files changes one. What those of a called playbook may change
+    is not known here; they say why they change nothing."""
     writes = {agent.role or agent.name: agent.writes for agent in flow.agents}
 
     def agent(request: AgentRequest) -> Act:
         act, contract = best(request), request.contract
-        if contract is None or not contract.must_change:
+        if contract is None or not contract.must_change or request.agent not in writes:
             return act
         path = writes[request.agent][0].replace("**", "work.txt").replace("*", "work")
         return replace(act, files={**act.files, path: f"{request.dispatch}, {request.attempt}\n"})

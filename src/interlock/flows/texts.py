@@ -25,6 +25,7 @@ DEEPEST = 15
 """Levels of a text; what jinja2 makes of more than 20 loops inside each other Python would not take."""
 FILTERS = ("join", "lower", "trim", "upper")
 EXPECTED = "names that are filled in; `if`, and `for` over a list; the filters " + ", ".join(FILTERS)
+_TAG = re.compile(r"(\{\{.*?\}\}|\{%.*?%\})", re.DOTALL)
 _NAME = re.compile(r"\{\{ ?(\w+) ?\}\}")
 
 
@@ -159,9 +160,32 @@ def fill_command(text: Text, values: Mapping[str, Any]) -> str:
     """A command for a shell: what is filled in is one word of it. A command that is nothing but one name is that input
     as it was given: whoever gave it named the command."""
     name = text.source.strip().removeprefix("{{").removesuffix("}}").strip()
-    if name.isidentifier() and text.source.strip() != name:
+    if name.isidentifier() and text.source.strip() != name and not isinstance(values[name], list | tuple):
         return str(values[name])
     return _rendered(text, values, for_a_shell=True)
+
+
+def check_command(text: Text, problems: Problems) -> None:
+    """Note a name inside quotes of the command: they would end where those of the value begin."""
+    quote, escaped, line = "", False, 1
+    for part in _TAG.split(text.source):
+        if part.startswith("{{") and (quote or escaped):
+            problems.add(
+                _within(text, line),
+                f"{part} stands inside quotes of the command",
+                expected=f"{part} without quotes around it: what is filled in is quoted for the shell already",
+            )
+            return
+        line += part.count("\n")
+        for letter in "" if part.startswith(("{{", "{%")) else part:
+            if escaped:
+                escaped = False
+            elif letter == "\\" and quote != "'":
+                escaped = True
+            elif letter == quote:
+                quote = ""
+            elif letter in "'\"" and not quote:
+                quote = letter
 
 
 def _quoted(value: Any) -> str:

@@ -141,6 +141,8 @@ def test_bad_requests_are_refused_before_anything_happens(terminal: Terminal) ->
     """Exit 2 with what to do; no run."""
     for arguments, said in (
         (("--check", "none", "--no-review"), "Name one with --check COMMAND, or leave out --no-review."),
+        (("--check", ""), "the command 'check' is empty"),
+        (("--check", "true", "--check", " ", "--no-review"), "the command 'check-2' is empty"),
         (("--rounds", "4"), "Input should be less than or equal to 3"),
         (("--rounds", "0"), "Input should be greater than or equal to 1"),
     ):

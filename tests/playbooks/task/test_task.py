@@ -296,6 +296,18 @@ def test_red_checks_stop_the_run_before_anything_is_paid() -> None:
     finished = known.play(TaskInputs(REQUEST))
     assert finished.status is Status.COMPLETE
     assert "but for 1 failures that were known" in str(finished.output)
+    assert "but for 1 failures that were known" in known.brief("reviewer")
+
+
+@pytest.mark.req("EV-05")
+@pytest.mark.parametrize(("later", "status"), [(1, Status.COMPLETE), (7, Status.STOPPED)])
+def test_a_check_that_fails_without_a_word_is_known_by_its_exit_status(later: int, status: Status) -> None:
+    """What says nothing when it fails is not taken for one that passes."""
+    played = bench(flags={"accept_baseline": True})
+    played.command = lambda _call: CommandResult(later if b"three" in played.simulation.world.seen["words.txt"] else 1)
+    finished = played.play(TaskInputs(REQUEST, review=False))
+    assert finished.status is status
+    assert ("but for 1 failures that were known" in str(finished.output)) == (status is Status.COMPLETE)
 
 
 @pytest.mark.req("EV-23")
@@ -396,6 +408,19 @@ def test_what_a_person_had_not_committed_is_never_committed_with_it() -> None:
     assert (
         finished.reason == "accepted, but not committed: your own uncommitted changes are in the same files: words.txt"
     )
+
+
+@pytest.mark.req("OW-30")
+def test_what_a_person_edits_in_its_files_meanwhile_is_not_committed_with_it() -> None:
+    """Whether it was accepted in that round or in a later one."""
+    edits = meanwhile({"words.txt": "mine\nthree\n"})
+    at_once = bench().on("reviewer", both(edits, verdict()))
+    later = bench().on("reviewer", both(edits, OBJECTS)).on("builder", GOOD, writes({"words.txt": "mine\nThree\n"}))
+    for played in (at_once, later):
+        finished = played.play(TaskInputs(REQUEST, commit=True))
+        assert finished.status is Status.DEGRADED
+        assert "your own uncommitted changes are in the same files: words.txt" in finished.reason
+        assert played.simulation.world.repository.messages == ["first"]
 
 
 @pytest.mark.parametrize("trouble", list(Trouble))

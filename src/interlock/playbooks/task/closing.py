@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from interlock.engine import BYPRODUCTS, Checks, Ending, Proof, Report, Run
 from interlock.errors import ConfigInvalid
@@ -28,10 +29,7 @@ class Accepted:
     def told(self) -> str:
         """What it was accepted on, a line each."""
         lines = [f"Accepted in round {self.turn}"]
-        for proof in self.proofs:
-            known = f", but for {len(proof.known)} failures that were known" if proof.known else ""
-            lines.append(f"  {proof.shown}{known}")
-        lines += [] if self.proofs else ["  checks: there is nothing to run"]
+        lines += [f"  {proof.shown}" for proof in self.proofs] if self.proofs else ["  checks: there is nothing to run"]
         lines += (
             [f"  review: accepted. {self.review.detail}".rstrip()] if self.review else ["  review: nobody was asked"]
         )
@@ -45,6 +43,16 @@ class Footing:
     changed: frozenset[str]
     """Files with changes of their own that nobody has committed."""
     hooks: str
+    tree: Any = None
+    """The tree as the last work left it; what changed since is not of this run."""
+
+    async def worked(self, run: Run) -> Footing:
+        """After a piece of work came into the tree."""
+        return replace(self, tree=await run.workspace.snapshot())
+
+    async def edited(self, run: Run) -> Footing:
+        """With the files that people changed since."""
+        return replace(self, changed=self.changed | set((await run.workspace.changes(self.tree)).paths))
 
 
 async def ground_for_a_commit(run: Run) -> Footing:
@@ -76,7 +84,7 @@ async def accept(run: Run, accepted: Accepted, checks: Checks, ground: Footing |
             return Ending.stopped(f"{what}: {red[0].shown}", f"{accepted.told}\n{red[0].tail}\n")
         if ground is None:
             return Ending.complete(f"{accepted.told}\n")
-        return await commit(run, accepted, ground)
+        return await commit(run, accepted, await ground.edited(run))
 
 
 async def commit(run: Run, accepted: Accepted, ground: Footing) -> Ending:

@@ -101,6 +101,7 @@ async def task(run: Run, inputs: TaskInputs) -> Ending:
                 short, unfinished = by_its_contract(built), built.work
                 continue
         works.append(built)
+        ground = ground and await ground.worked(run)
         with run.step("check"):
             checks.commands = named(run, inputs, found)
             proofs = await checks.prove()
@@ -119,6 +120,7 @@ async def task(run: Run, inputs: TaskInputs) -> Ending:
                 return Ending.failed(f"the reviewer gave no verdict: {words_of(review)}", because=(review.key,))
             case Next.AGAIN:
                 against, short, unfinished = objection(proofs, review, unseen), Against(), None
+                ground = ground and await ground.edited(run)
     return not_accepted(run.identity.run_id, min(inputs.rounds, ROUNDS), against.then(short), files_of(works))
 
 
