@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -30,7 +31,7 @@ def seen(played: Played) -> tuple[Any, str]:
         simulation.processes,
         simulation.clock,
     )
-    return played.finished, sha256(repr(known).encode("utf-8", "surrogatepass"))
+    return replace(played.finished, lines=()), sha256(repr(known).encode("utf-8", "surrogatepass"))
 
 
 def paths(rehearsal: Rehearsal, most: int) -> dict[tuple[tuple[int, str], ...], tuple[Any, str]]:
