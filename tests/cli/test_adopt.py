@@ -36,7 +36,7 @@ def test_a_prompt_is_adopted_from_the_command_line(words: tuple[str, ...], works
     scripted(workspace, BUGFIX)
     waiting = workspace(*words, BUGFIX.file)
     assert waiting.code == 4, waiting.stderr
-    assert "Install bugfix? Code keeps 20 of 55 statements; rules not enforced: 1." in waiting.stderr
+    assert "Install bugfix? Code keeps 20 of 56 statements; rules not enforced: 2." in waiting.stderr
     assert f"shows: {AT.summary}" in waiting.stderr
     assert not (workspace.root / AT.installed).exists()
     approved = workspace("approve", "latest", "--resume")

@@ -86,6 +86,49 @@ def completed(own: Any, line: str, number: int) -> list[str]:
 
 
 @pytest.mark.req("OW-04")
+@pytest.mark.parametrize("words", [("run", "--help"), ("plan", "--help"), ("playbooks",), ("doctor", "--no-ask")])
+def test_what_nobody_trusts_does_not_drive_the_terminal(own: Any, words: tuple[str, ...]) -> None:
+    """Names and purposes of a clone reach it as text; a name that no playbook can have is not offered."""
+    shared, order = own.root / ".interlock/playbooks", "\x1b]0;taken\x07\x1b[2J"
+    (shared / "ship/playbook.py").write_text(SHIP.replace("Work, then", f"Work{order}, then"))
+    (shared / "flow.yaml").write_text(FLOW.replace("Ask a person.", '"Ask \\e]0;taken\\a a person."'))
+    for name in (f"odd{order}", "two\nlines", "--trust", "bad\udcff"):
+        (shared / f"{name}.py").write_text(SHIP)
+    answer = own(*words)
+    assert answer.code == 0, answer.stderr
+    assert "ship" in answer.stdout.decode()
+    unwanted = (b"\x1b]", b"\x1b[2J", b"odd", b"lines", b"--trust.py", b"bad")
+    assert [one for one in unwanted if one in answer.stdout] == []
+
+
+@pytest.mark.req("OW-04")
+def test_modules_of_the_folder_one_stands_in_are_not_imported(own: Any, tmp_path: Path) -> None:
+    """`python -m` would take them for ours: for the standard library's, for a dependency's, for a playbook's."""
+    for name in ("json", "typer", "psutil", "yaml", "helper", "sitecustomize", "conftest"):
+        (own.root / f"{name}.py").write_text(f"import pathlib\npathlib.Path({str(tmp_path / 'executed')!r}).touch()\n")
+    (own.root / ".interlock/playbooks/ship/playbook.py").write_text(f"import helper\n{SHIP}")
+    for words, code in ((("playbooks",), 0), (("doctor", "--no-ask"), 0), (("validate", "ship", "--trust"), 2)):
+        done = subprocess.run(
+            [sys.executable, "-m", "interlock", *words], cwd=own.root, env=own.env, capture_output=True, check=False
+        )
+        assert done.returncode == code, done.stderr
+    assert b"No module named 'helper'" in done.stderr
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.req("OW-04")
+@pytest.mark.parametrize("name", ["sandbox", "limits", "runners", "runner", "of", "agent", "model_fields"])
+def test_a_planted_name_takes_no_settings_away(own: Any, name: str) -> None:
+    """A file that nobody trusts is called as a table of interlock.toml: that table is checked as ever."""
+    (own.root / f".interlock/playbooks/{name}.py").write_text("")
+    assert own("doctor", "--no-ask").code == 0
+    place = own.root / "interlock.toml"
+    place.write_text(place.read_text() + '\n[sandbox]\nmode = "nonsense"\n')
+    answer = own("run", "task", "x", "--dry-run")
+    assert answer.code == 2 and "one of auto, strict, off" in answer.stderr
+
+
+@pytest.mark.req("OW-04")
 @pytest.mark.parametrize(
     "text", ["trust = true", "[trust]\nship = true", "[sandbox]\ntrust = true", "[ship]\ntrust = true"]
 )
@@ -107,6 +150,24 @@ def test_a_value_that_looks_like_a_workspace_is_not_one(own: Any, tmp_path: Path
     (other / ".interlock/playbooks/ship.py").write_text(SHIP)
     answer = own("run", "ship", "--trust", "--what", "-C", str(other))
     assert answer.code == 2 and not own.folders
+
+
+@pytest.mark.req("OW-04")
+def test_a_text_that_reads_like_trust_is_none(own: Any, mark: Path) -> None:
+    """Whoever passes on words of others, as the value of an option, has not said that they trust anything."""
+    for words in (("--what", "--trust"), ("--what", "x", "--runner", "--trust"), ("--what", "x", "--", "--trust")):
+        answer = own("run", "ship", *words)
+        assert answer.code == 2 and "nobody here has trusted" in answer.stderr, words
+    assert not mark.exists()
+    assert own("run", "ship", "--trust", "--what", "--trust").code == 4
+    mark.unlink()
+    file = own.root / ".interlock/playbooks/ship/playbook.py"
+    file.write_text(file.read_text() + "# changed\n")
+    refused = own("resume", "latest", "--note", "--trust")
+    assert refused.code == 2 and "ship changed since it was trusted" in refused.stderr
+    assert not mark.exists()
+    assert own("resume", "latest", "--dry-run", "--trust").code == 0
+    assert mark.exists()
 
 
 @pytest.mark.req("OW-04")
@@ -345,3 +406,35 @@ def test_new_checks_the_name(own: Any, name: str) -> None:
     before = own.digest()
     assert own("new", "--", name).code == 2
     assert own.digest() == before
+
+
+@pytest.mark.req("OW-04", "OW-08")
+def test_an_agent_cannot_have_one_made(own: Any) -> None:
+    """It would stand there trusted, under a name that the next run may ask for: nothing is written."""
+    before = own.digest()
+    answer = own("new", "task", INTERLOCK_DISPATCH="a#1")
+    assert answer.code == 2 and "only a person may" in answer.stderr
+    assert own.digest() == before
+    assert not (own.root / ".interlock/playbooks/task").exists()
+
+
+@pytest.mark.req("OW-04")
+def test_planted_records_start_nothing(own: Any, tmp_path: Path) -> None:
+    """A clone with runs in it: what their snapshots lack would be fetched, by a program that their settings name."""
+    mark, planted = tmp_path / "executed", own.root / ".interlock/snapshots.git"
+    own.scenario({"agent": "worker", "run": ["sh", "-c", "mkdir -p src; echo x >src/a.txt"]})
+    assert own("run", "ship", "--what", "a", "--trust").code == 4
+    assert "src/a.txt" in own("diff", "latest").stdout.decode()
+    program = tmp_path / "fetch"
+    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    program.chmod(0o755)
+    with (planted / "config").open("a") as config:
+        config.write(
+            '[core]\nrepositoryformatversion = 1\n[extensions]\npartialClone = origin\n[remote "origin"]\n'
+            f"promisor = true\nurl = {own.root}\nuploadpack = {program}\n"
+        )
+    for file in [file for file in (planted / "objects").rglob("*") if file.is_file()]:
+        file.unlink()
+    for words in (("diff", "latest"), ("show", "latest"), ("report", "latest"), ("runs",), ("doctor", "--no-ask")):
+        own(*words)
+        assert not mark.exists(), words

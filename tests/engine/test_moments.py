@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -9,20 +10,20 @@ import pytest
 
 from interlock.engine import exploration
 from interlock.engine.exploration import Played, Rehearsal
+from interlock.engine.keys import sha256
 from interlock.engine.options import Options
 from interlock.playbooks import NAMES
 
 
-def seen(played: Played) -> tuple[Any, ...]:
-    """All that anybody could ask of a path."""
+def seen(played: Played) -> tuple[Any, str]:
+    """How a path ended, and a digest of all else that anybody could ask of it: whole, all paths would fill a memory."""
     simulation = played.simulation
     world = simulation.world
-    return (
-        played.finished,
+    known = (
         [(line.ts, line.event, line.key, line.hash) for line in simulation.lines],
         bytes(simulation.medium.content),
-        world.tree.files,
-        world.people,
+        sorted(world.tree.files.items()),
+        sorted(world.people.items(), key=repr),
         [(call.dispatch, call.attempt, call.brief) for call in world.calls],
         [call.argv for call in world.commands],
         vars(world.repository)["commits"],
@@ -30,9 +31,10 @@ def seen(played: Played) -> tuple[Any, ...]:
         simulation.processes,
         simulation.clock,
     )
+    return replace(played.finished, lines=()), sha256(repr(known).encode("utf-8", "surrogatepass"))
 
 
-def paths(rehearsal: Rehearsal, most: int) -> dict[tuple[tuple[int, str], ...], tuple[Any, ...]]:
+def paths(rehearsal: Rehearsal, most: int) -> dict[tuple[tuple[int, str], ...], tuple[Any, str]]:
     def drawn(schedule: Any) -> bool:
         return sum(number + len(name) for number, name in schedule.items()) % 17 == 0
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.engine.identity import Identity
 from interlock.errors import ConfigInvalid
 from interlock.finding import Library, Origin
 from interlock.finding.places import Whereabouts, is_path
@@ -151,3 +152,15 @@ def test_a_path_is_named_from_where_the_person_is(root: Path, tmp_path: Path) ->
     assert places.find("../fix.py:other", inside).place == "fix.py"
     assert places.find("../.interlock/playbooks/ship/playbook.py", inside).place == ".interlock/playbooks/ship"
     assert places.find("../../fix.py", inside).place == str(tmp_path / "fix.py")
+
+
+@pytest.mark.req("OW-02", "OW-05")
+def test_what_can_be_no_path_is_said(root: Path, library: Callable[..., Library]) -> None:
+    """Typed, or noted by a run that somebody planted: a link to itself, a zero in it, the home of nobody."""
+    (root / "loop.py").symlink_to("loop.py")
+    for word in ("./loop.py", "./a\0b.py", "~nobody-of-this-name/x.py"):
+        with pytest.raises(ConfigInvalid):
+            library().load(word)
+        planted = Identity("x-1", "x", "a", {}, {}, "0", "now", source={"origin": "path", "place": word})
+        with pytest.raises(ConfigInvalid):
+            library().again(planted)

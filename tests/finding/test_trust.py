@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from interlock.documents import Store
 from interlock.errors import ConfigInvalid, Refused
 from interlock.finding import Library, Request
+from interlock.finding.starting import start
 from tests.finding.planted import FLOW, SHIP, poisoned
 
 
@@ -68,6 +70,23 @@ def test_trust_is_kept_for_what_was_seen_and_nothing_else(root: Path, library: C
 
 
 @pytest.mark.req("OW-04")
+def test_each_file_is_one_line_of_the_question(root: Path, library: Callable[..., Library]) -> None:
+    """A file whose name has line breaks cannot write other lines; one with a bracket in it is marked as changed."""
+    folder = root / ".interlock/playbooks/ship"
+    library().load("ship")
+    for name in ("a\n  digest 0000", "b (1).md"):
+        (folder / name).write_text("x")
+    asked: list[Request] = []
+    with pytest.raises(ConfigInvalid):
+        library(lambda request: bool(asked.append(request))).load("ship")
+    (request,) = asked
+    _, first, second, _, digest = request.lines
+    assert not any("\n" in text for text in (request.why, *request.lines))
+    assert first.startswith("  a\\n  digest 0000 ") and digest == f"  digest {request.bundle.digest}"
+    assert second.startswith("  b (1).md ") and second.endswith("  changed")
+
+
+@pytest.mark.req("OW-04")
 def test_tests_and_caches_are_no_part_of_it(root: Path, library: Callable[..., Library]) -> None:
     """They may change as they like, since nothing can be loaded from them."""
     folder = root / ".interlock/playbooks/ship"
@@ -101,6 +120,49 @@ def test_what_is_swapped_after_it_was_read_is_not_loaded(
     assert not mark.exists()
     with pytest.raises(ConfigInvalid, match=f"changed since it was trusted: {part}"):
         library(no).load("ship")
+
+
+@pytest.mark.req("OW-04")
+@pytest.mark.parametrize("package", [True, False])
+def test_data_files_are_what_was_trusted_too(root: Path, library: Callable[..., Library], package: bool) -> None:
+    """A playbook that asks for the files beside it gets them as the person saw them, at the top and below."""
+    folder = root / ".interlock/playbooks/ship"
+    (folder / "tables").mkdir()
+    files = [folder / "limits.txt", folder / "tables/more.txt"]
+    for file in files:
+        file.write_text("seen")
+        if package:
+            (file.parent / "__init__.py").touch()
+    (folder / "tables/reading.py").write_text("HERE = __package__\n")
+    (folder / "playbook.py").write_text(
+        "from importlib import resources\nfrom .tables.reading import HERE\n"
+        "READ = [resources.files(__package__).joinpath('limits.txt').read_text(),"
+        " (resources.files(HERE) / 'more.txt').read_text()]\n" + SHIP
+    )
+
+    def swap(_request: Request) -> bool:
+        return all(file.write_text("swapped") for file in files)
+
+    assert library(swap).load("ship").function.__globals__["READ"] == ["seen", "seen"]
+
+
+@pytest.mark.req("OW-04")
+def test_what_new_wrote_is_trusted_and_not_what_stands_there_then(
+    root: Path, library: Callable[..., Library], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another program adds a line to a file as soon as it is written: that is asked about."""
+    write = Store.write
+
+    def and_then(store: Store, path: str, text: str) -> None:
+        write(store, path, text)
+        if path.endswith("playbook.py"):
+            (root / path).write_text(poisoned(tmp_path / "executed", text))
+
+    monkeypatch.setattr(Store, "write", and_then)
+    start(root, "mine", yaml=False, trust=library().trust)
+    with pytest.raises(ConfigInvalid, match="mine changed since it was trusted: playbook"):
+        library(no).load("mine")
+    assert not (tmp_path / "executed").exists()
 
 
 @pytest.mark.req("OW-04")

@@ -15,10 +15,11 @@ from tests.real_clients.stories.feature import FEATURE
 from tests.real_clients.stories.harness import HARNESS
 from tests.real_clients.stories.roadmap import ROADMAP
 from tests.real_clients.stories.router import ROUTER
+from tests.real_clients.stories.task import TASK
 from tests.real_clients.stories.ticket import TICKET
 from tools.model_server import Script, serving
 
-STORIES = (ROADMAP, HARNESS, FEATURE, ROUTER, TICKET)
+STORIES = (ROADMAP, HARNESS, FEATURE, ROUTER, TASK, TICKET)
 CLIENTS = ("claude", "codex", "claude-acp", "codex-acp")
 EACH = [
     pytest.param(story, name, id=f"{story.playbook}-{name}", marks=pytest.mark.agents(name))

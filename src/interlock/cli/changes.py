@@ -241,10 +241,13 @@ def branch_line(root: Path, since: str) -> str | None:
 
 
 def _git(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    """What git says; nothing where it cannot say it."""
+    """What git says; nothing where it cannot say it. The records may be anybody's: it starts no other program."""
+    from interlock.workspace.git import NO_FETCH
+
+    words = ["git", "-C", str(root), "-c", "log.showSignature=false", *arguments]
     try:
         done = subprocess.run(
-            ["git", "-C", str(root), *arguments], input=stdin, capture_output=True, timeout=GIT_S, check=False
+            words, input=stdin, env={**os.environ, **NO_FETCH}, capture_output=True, timeout=GIT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return b""

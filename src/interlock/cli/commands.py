@@ -248,6 +248,10 @@ _ON_REQUEST = {
     "fields": (Fields, None),
     "trust": (Trust, False),
 }
+SWITCHES: Final = frozenset(
+    f"--{name.replace('_', '-')}" for name, (_, default) in {**_ALWAYS, **_ON_REQUEST}.items() if default is False
+)
+"""Common options that take no value."""
 _BEFORE = (*_ALWAYS, "runner", "dry_run")
 """Options that may also stand before the command."""
 

@@ -24,7 +24,7 @@ from interlock.cli.output import as_text, envelope, print_json, print_lines
 from interlock.cli.progress import PlainView, view_for
 from interlock.cli.result import deliver
 from interlock.errors import ConfigInvalid, InterlockError, Refused
-from interlock.telemetry import State, standing
+from interlock.telemetry import State, printable, standing
 
 if TYPE_CHECKING:
     from interlock.engine import Playbook
@@ -45,7 +45,7 @@ class Playbooks(TyperGroup):
         if listed is None:
             return None
         if listed.found.origin.needs_trust or listed.problem is not None:
-            return described(cmd_name, listed.purpose)
+            return described(cmd_name, printable(listed.purpose))
         return self.command_of(_library(ctx)[0].load(cmd_name), cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:

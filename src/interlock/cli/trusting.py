@@ -65,4 +65,14 @@ def peek(arguments: Sequence[str]) -> Peek:
             workspace = Path(word.partition("=")[2])
         elif word.startswith("-C") and len(word) > 2:
             workspace = Path(word[2:])
-    return Peek(workspace, "--trust" in words, "--json" in words)
+    return Peek(workspace, _trusting(words), "--json" in words)
+
+
+def _trusting(words: Sequence[str]) -> bool:
+    """Whether --trust is surely an option: behind one that may take a value, it may be somebody's text."""
+    from interlock.cli.commands import SWITCHES
+
+    return any(
+        word == "--trust" and (not above.startswith("-") or "=" in above or above in SWITCHES)
+        for above, word in zip(["", *words], words, strict=False)
+    )

@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from interlock.errors import EngineFault, NameRefused
@@ -64,6 +65,7 @@ def difference(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return "; ".join(f"{name}: recorded {recorded.get(name)!r}, now {now.get(name)!r}" for name in names) or "nothing"
 
 
+@lru_cache(maxsize=4096)
 def checked_name(name: str) -> str:
     """A scope or verb name that can stand in a key and in a folder's path."""
     size = _size(name)
@@ -77,6 +79,7 @@ def checked_name(name: str) -> str:
     return name
 
 
+@lru_cache(maxsize=4096)
 def _size(text: str) -> int:
     """Bytes of a name on disk; 0 for what cannot be one."""
     try:

@@ -20,7 +20,7 @@ from interlock.engine.simulation import Simulation
 
 AFTER = frozenset(("dispatch.end", "command", "cluster.end"))
 """Lines behind which it is worth to go on: what is recorded was work."""
-_PLAIN = (dict, list, set, bytearray, int, float, bool, str, tuple, NoneType)
+_PLAIN = (dict, list, set, bytearray, bytes, int, float, bool, str, tuple, NoneType)
 
 
 @dataclass(frozen=True)

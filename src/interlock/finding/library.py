@@ -194,9 +194,11 @@ class Library:
 
     def tables(self) -> dict[str, type[Table] | None]:
         """The tables of settings that playbooks of one's own have; None for one that is not loaded yet."""
+        from interlock.settings import is_taken
+
         shipped = {one.name for (origin, *_), one in self._loaded.items() if origin is Origin.SHIPPED}
         others = [one.name for one in self.places if one.origin is not Origin.SHIPPED and one.name not in shipped]
-        own: dict[str, type[Table] | None] = dict.fromkeys(others)
+        own: dict[str, type[Table] | None] = dict.fromkeys(name for name in others if not is_taken(name))
         for playbook in self._own:
             own.pop(playbook.name, None)
             if playbook.settings is not Nothing:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import linecache
-import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.resources.abc import TraversableResources
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
@@ -19,11 +19,9 @@ from typing import Any
 from interlock.engine.definition import Nothing, Playbook
 from interlock.engine.keys import sha256
 from interlock.errors import ConfigInvalid, InterlockError
-from interlock.finding.bundle import Bundle, read
+from interlock.finding.bundle import Bundle, BundleFolder, read
+from interlock.finding.places import NAME
 from interlock.finding.reading import flow_of, parsed
-
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
-"""What a playbook can be called: its name stands in run ids, settings and folders of roles."""
 
 
 class Bundled(MetaPathFinder, Loader):
@@ -60,6 +58,10 @@ class Bundled(MetaPathFinder, Loader):
             names = [self.bundle.main] if below == [_stem(self.bundle.main)] else []
         return next((name for name in names if name in self.bundle.files), None)
 
+    def get_resource_reader(self, fullname: str) -> BundledResources:
+        """Data files are read from memory too, by whoever asks `importlib.resources` for them."""
+        return BundledResources(self.bundle.home.joinpath(*fullname.split(".")[1:]))
+
     def exec_module(self, module: ModuleType) -> None:
         file = module.__spec__.loader_state if module.__spec__ else None
         if file is None:
@@ -70,6 +72,16 @@ class Bundled(MetaPathFinder, Loader):
         lines = source.decode("utf-8", "replace").splitlines(keepends=True)
         linecache.cache[place] = (len(source), None, lines, place)
         exec(code, module.__dict__)
+
+
+@dataclass(frozen=True)
+class BundledResources(TraversableResources):
+    """The files beside a package of a bundle."""
+
+    folder: BundleFolder
+
+    def files(self) -> BundleFolder:
+        return self.folder
 
 
 def _stem(file: str) -> str:
@@ -142,13 +154,9 @@ def failed(error: BaseException, where: str) -> ConfigInvalid:
 
 def checked(playbook: Playbook, where: str) -> Playbook:
     """The playbook, if doors can offer it; else `ConfigInvalid`."""
-    from interlock.settings import Settings, Table
+    from interlock.settings import Table, is_taken
 
-    if (
-        not isinstance(playbook.name, str)
-        or not NAME.fullmatch(playbook.name)
-        or playbook.name in Settings.model_fields
-    ):
+    if not isinstance(playbook.name, str) or not NAME.fullmatch(playbook.name) or is_taken(playbook.name):
         raise ConfigInvalid(
             f"a playbook cannot be called {playbook.name!r}",
             where=where,

@@ -20,12 +20,15 @@ from interlock import playbooks
 from interlock.documents.paths import relative
 from interlock.errors import ConfigInvalid, PathRefused
 from interlock.finding.bundle import PROCESSES, is_no_part
+from interlock.telemetry.lines import printable
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 FOLDER: Final = ".interlock/playbooks"
 GROUP: Final = "interlock.playbooks"
+NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+"""What a playbook can be called: its name stands in run ids, settings, folders of roles, and on terminals."""
 _PATH: Final = re.compile(r"(?P<path>.*/.*?|\.|\.\.|.*\.(?:py|ya?ml))(?::(?P<only>[A-Za-z_][\w-]*))?", re.DOTALL)
 
 
@@ -90,11 +93,14 @@ class Whereabouts:
         """The playbook at a path, as somebody typed it."""
         parts = _PATH.fullmatch(word)
         assert parts is not None
-        return self.at(here / Path(parts["path"]).expanduser(), parts["only"] or "", word)
+        return self.at(here / os.path.expanduser(parts["path"]), parts["only"] or "", word)  # noqa: PTH111 - total
 
     def at(self, path: Path, only: str = "", word: str = "") -> FoundPlaybook:
         """The playbook at a path: a file, or a folder with a process."""
-        path = path.resolve()
+        try:
+            path = path.resolve()
+        except (RuntimeError, ValueError) as error:  # links in a circle; what can be no path
+            raise ConfigInvalid(f"no playbook can be at this path: {error}", where=printable(str(path))) from None
         if path.name in PROCESSES:
             path = path.parent
         try:
@@ -114,7 +120,7 @@ class Whereabouts:
 
     @cached_property
     def of_workspace(self) -> tuple[FoundPlaybook, ...]:
-        """Those of `.interlock/playbooks/`; a folder before a file of its name."""
+        """Those of `.interlock/playbooks/` that have a name; a folder before a file of its name."""
         try:
             entries = sorted(os.scandir(self.root / FOLDER), key=lambda entry: (not entry.is_dir(), entry.name))
         except OSError:
@@ -130,7 +136,9 @@ class Whereabouts:
             elif dot and name and ending in ("py", "yaml"):
                 found.append((name, entry.path))
         return tuple(
-            FoundPlaybook(name, Origin.WORKSPACE, f"{FOLDER}/{Path(path).name}", Path(path)) for name, path in found
+            FoundPlaybook(name, Origin.WORKSPACE, f"{FOLDER}/{Path(path).name}", Path(path))
+            for name, path in found
+            if NAME.fullmatch(name)
         )
 
     @cached_property
@@ -145,7 +153,7 @@ class Whereabouts:
             if GROUP not in (distribution.read_text("entry_points.txt") or ""):
                 continue  # most have none, and the parser of those that have some is slow
             for entry in distribution.entry_points:
-                if entry.group == GROUP:
+                if entry.group == GROUP and NAME.fullmatch(entry.name):
                     place = f"{distribution.metadata['Name']} {distribution.version}"
                     found.setdefault(entry.name, FoundPlaybook(entry.name, Origin.INSTALLED, place, entry=entry))
         return tuple(found[name] for name in sorted(found))

@@ -11,8 +11,9 @@ from typing import Final
 from interlock import flows
 from interlock.documents import Store
 from interlock.engine.folder import HOME, prepare_home
+from interlock.engine.nesting import only_people
 from interlock.errors import ConfigInvalid
-from interlock.finding.bundle import read
+from interlock.finding.bundle import Bundle, is_no_part
 from interlock.finding.places import FOLDER
 from interlock.finding.trust import TrustRecords
 
@@ -28,13 +29,17 @@ def start(root: Path, name: str, *, yaml: bool, trust: TrustRecords) -> list[str
 
     Any later change is asked about, the author's too: a file does not say who changed it.  The paths written.
     """
+    only_people(trust.environ, root, "trust a playbook")
     _check(root, name)
     texts = files(name, yaml=yaml)
     prepare_home(root)
     store = Store(root, root / HOME / "attic")
     for path, text in texts.items():
         store.write(path, text)
-    trust.keep(read((root / FOLDER / name).resolve()))
+    above = f"{FOLDER}/{name}/"
+    parts = {path.removeprefix(above): text.encode() for path, text in texts.items() if path.startswith(above)}
+    own = {path: content for path, content in parts.items() if not is_no_part(path)}
+    trust.keep(Bundle(root / FOLDER / name, next(iter(own)), own))  # what was written, not what is found there now
     return list(texts)
 
 
@@ -53,9 +58,9 @@ def files(name: str, *, yaml: bool) -> dict[str, str]:
 
 
 def _check(root: Path, name: str) -> None:
-    from interlock.settings import Settings
+    from interlock.settings import is_taken
 
-    if not NAME.fullmatch(name) or name in Settings.model_fields:
+    if not NAME.fullmatch(name) or is_taken(name):
         raise ConfigInvalid(
             f"a playbook cannot be called {name!r}",
             where="command line",

@@ -18,6 +18,7 @@ from interlock.engine.keys import sha256
 from interlock.engine.nesting import only_people
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.finding.bundle import Bundle
+from interlock.telemetry.lines import printable
 
 RECORD_BYTES = 1_000_000
 
@@ -36,18 +37,19 @@ class Request:
     def why(self) -> str:
         if self.changed is None:
             return f"{self.what} is code of this workspace that nobody here has trusted yet"
-        return f"{self.what} changed since it was trusted: {', '.join(self.changed)}"
+        return f"{self.what} changed since it was trusted: {', '.join(map(printable, self.changed))}"
 
     @property
     def lines(self) -> list[str]:
         """What would be loaded, for whoever decides."""
-        width = max(map(len, self.bundle.files))
-        marks = {path.partition(" (")[0] for path in self.changed or ()}
+        shown = {path: printable(path) for path in sorted(self.bundle.files)}  # a name with a line break is one line
+        width = max(map(len, shown.values()))
+        marks = {path.removesuffix(" (new)") for path in self.changed or ()}
         return [
-            f"{self.bundle.place}",
+            printable(str(self.bundle.place), 1000),
             *(
-                f"  {path:<{width}}  {len(content):>7} bytes{'  changed' if path in marks else ''}"
-                for path, content in sorted(self.bundle.files.items())
+                f"  {name:<{width}}  {len(self.bundle.files[path]):>7} bytes{'  changed' if path in marks else ''}"
+                for path, name in shown.items()
             ),
             f"  digest {self.bundle.digest}",
         ]
@@ -93,7 +95,7 @@ class TrustRecords:
                 where=str(bundle.place),
                 expected="a person who has read it and says so",
                 found="\n".join(request.lines[1:]).strip(),
-                remedy="Read it. Then say so with --trust, or call interlock on a terminal and answer y.",
+                remedy="Read it. Then say so with --trust behind its name, or call interlock at a terminal: answer y.",
             )
         self.keep(bundle)
 

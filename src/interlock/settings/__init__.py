@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Settings,
         Table,
         WorkspaceSettings,
+        is_taken,
         template,
         with_tables,
     )
@@ -67,6 +68,7 @@ __all__ = [
     "WorkspaceSettings",
     "catalogue",
     "find_workspace",
+    "is_taken",
     "json_schema",
     "load_settings",
     "reference",
@@ -81,8 +83,8 @@ __getattr__ = lazily(
         "loading": "SettingProblem SettingsInvalid load_settings",
         "models": (
             "READY_RUNNERS AcpAgent AgentSettings AnyProgram CodingAgent Globs Limits Name NotifySettings "
-            "RunnerSandbox RunnerSettings SandboxSettings Scripted Seconds Settings Table WorkspaceSettings template "
-            "with_tables"
+            "RunnerSandbox RunnerSettings SandboxSettings Scripted Seconds Settings Table WorkspaceSettings is_taken "
+            "template with_tables"
         ),
         "sources": "PROTOCOL_VARIABLES",
     },

@@ -327,6 +327,11 @@ OpenTable = dict[str, Any]
 """A table of a playbook that is not loaded: it may hold anything."""
 
 
+def is_taken(name: str) -> bool:
+    """Whether a table of a playbook cannot have this name, since the settings themselves have something under it."""
+    return name in Settings.model_fields or hasattr(Settings, name)
+
+
 def with_tables(tables: Mapping[str, type[Table] | None]) -> type[Settings]:
     """The settings of interlock with a table for each of these playbooks, by their names.
 

@@ -58,6 +58,10 @@ _PATIENCE_S = 900
 """Git opens a named pipe called .gitignore and waits for ever; nothing it does for us takes this long."""
 
 
+NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+"""A missing object of a partial clone would be fetched, by a transport that a config file names."""
+
+
 def _environment(**extra: str) -> dict[str, str]:
     """The caller's environment without its git variables: git exports GIT_DIR and GIT_INDEX_FILE in hooks."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -70,9 +74,7 @@ def _environment(**extra: str) -> dict[str, str]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_LITERAL_PATHSPECS": "1",
-        # A missing object of a partial clone would be fetched, by a transport that a config file names.
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_ALLOW_PROTOCOL": "none",
+        **NO_FETCH,
         "GIT_AUTHOR_NAME": "interlock",
         "GIT_AUTHOR_EMAIL": "interlock@localhost",
         "GIT_COMMITTER_NAME": "interlock",

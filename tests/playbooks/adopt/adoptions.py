@@ -109,6 +109,7 @@ BUGFIX = Adoption(
         "Go round at most three": ("limit", ["rounds.at_most"]),
         "over what you know": ("limit", ["rounds.when_used_up"]),
         "When the person says no": ("branch", ["after-close.rows[1]", "refused"]),
+        "Never merge, push": ("scope", "nothing that agents do to git leaves their layer, whatever the playbook says"),
     },
     {"reproducer": "## Reproducer", "fixer": "## Fixer", "reviewer": "## Reviewers"},
 )
@@ -142,10 +143,13 @@ RELEASE = Adoption(
         "- *publish*": ("branch", ["after-approval.rows[0]"]),
         "- *later*": ("branch", ["after-approval.rows[1]", "postponed.status"]),
         "- *wrong*": ("branch", ["after-approval.rows[2]", "refused"]),
-        "at most ten": ("output", ["announcement.produces"]),
+        "at most ten": ("output", "a product can ask for headings and labelled lines, not for a length"),
         "complete when this file is there": ("branch", ["after-announcement.rows[0]", "published.status"]),
         "- Only the writer and the surveyor": ("scope", ["agents.surveyor", "agents.writer", "agents.critic.judges"]),
-        "- Nobody creates tags": ("scope", ["agents.writer"]),
+        "- Nobody creates tags": (
+            "scope",
+            "nothing that agents do to git leaves their layer, whatever the playbook says",
+        ),
         "- Never reorder stages": ("order", ["steps[0]", "rounds", "publish", "announcement"]),
         "- Never guess a version number": ("order", ["inputs.version"]),
         "- Work on one release": ("limit", ["key"]),

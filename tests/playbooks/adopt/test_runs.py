@@ -15,7 +15,7 @@ from interlock.playbooks.adopt import AdoptInputs
 from interlock.playbooks.adopt.playbook import ROUNDS, TRIES
 from interlock.playbooks.adopt.source import MOST_PARTS, PART_LINES
 from interlock.playbooks.adopt.trace import Keeper
-from interlock.testing import best, both, lasting, leaves_out, says, writes
+from interlock.testing import Crash, best, both, lasting, leaves_out, says, writes
 
 from .adoptions import ALL, BUGFIX, RELEASE, Adoption
 from .conftest import Bench, relists, rewrites
@@ -153,7 +153,7 @@ def test_a_long_prompt_is_read_in_parts(bench: Bench) -> None:
             rewrites(AT.yaml, lambda text: text.replace("steps:\n", "steps:\n  - call: task\n", 1)),
             "'task' cannot be found",
         ),
-        (relists(AT.trace, "trace", lambda found: found.pop()), "S1.55: not traced"),
+        (relists(AT.trace, "trace", lambda found: found.pop()), "S1.56: not traced"),
     ],
     ids=["not total", "no number", "another name", "a call", "not traced"],
 )
@@ -417,7 +417,7 @@ def test_the_source_is_data_for_every_agent() -> None:
 @adoptions
 @pytest.mark.req("OW-54")
 def test_wherever_the_process_dies_the_same_is_installed(adoption: Adoption) -> None:
-    """Cut at every point up to the gate, and after it; whoever goes on ends with the same files."""
+    """Cut at every point up to the gate; whoever goes on ends with the same files."""
     bench = Bench(adoption=adoption)
     bench.adopted()
     bench.approved()
@@ -427,3 +427,40 @@ def test_wherever_the_process_dies_the_same_is_installed(adoption: Adoption) -> 
         assert bench.approved().status is Status.COMPLETE
         assert {path: bench.text(path) for path in bench.paths} == wanted
         assert bench.called.count("author") <= 2
+
+
+@pytest.mark.long
+@pytest.mark.req("OW-54")
+def test_wherever_the_installation_dies_the_same_is_installed_and_nothing_is_lost() -> None:
+    """Cut at every point after the approval, with a playbook in the way that goes to the attic."""
+    theirs: dict[str, str | bytes] = {f"{AT.installed}/playbook.py": "# mine\n"}
+
+    def approved(point: int) -> tuple[Bench, bool]:
+        bench, left = Bench(files=dict(theirs)), point
+
+        def wire(_name: str) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Crash
+
+        bench.adopted(replace=True)
+        bench.answer("approve")
+        try:
+            bench.simulation.go(tripwire=wire)
+        except Crash:
+            assert bench.resume().status is Status.COMPLETE
+            return bench, True
+        return bench, False
+
+    whole, _ = approved(0)
+    wanted = sorted(whole.text(path) for path in whole.paths)
+    assert "# mine\n" in wanted
+    points = 0
+    while (cut := approved(points + 1))[1]:
+        points += 1
+        assert sorted(cut[0].text(path) for path in cut[0].paths) == wanted
+        assert {path for path in cut[0].paths if path.startswith(AT.installed)} == {
+            path for path in whole.paths if path.startswith(AT.installed)
+        }
+    assert points > 20
