@@ -40,6 +40,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "playbooks/harness/decisions.py": ("playbooks/harness/test_decisions.py",),
     "playbooks/roadmap/decisions.py": ("playbooks/roadmap/test_decisions.py",),
     "playbooks/router/decisions.py": ("playbooks/router/test_routing.py", "playbooks/router/test_commands.py"),
+    "playbooks/task/decisions.py": ("playbooks/task/test_decisions.py",),
     "playbooks/ticket/graph.py": ("playbooks/ticket/test_graph.py", "playbooks/ticket/test_odd_graphs.py"),
     "workspace/scope.py": ("workspace/test_scope.py",),
 }
