@@ -55,6 +55,7 @@ SAME: dict[tuple[str, str, str], str] = {
     ("engine/retry.py", "growing = min(SHORTEST_WAIT_S * 2.0 ** min(waits, 30), LONGEST_WAIT_S)", "31"): (
         "any power beyond the longest wait: only that there is a bound counts"
     ),
+    ("workspace/scope.py", "if not self.protected:", "False"): "the common case, quicker",
 }
 """Mutants that do what the original does, as (module, line, what stands there instead), with the reason: nothing could
 notice them."""
