@@ -87,7 +87,7 @@ class Dispatcher:
         """What is proven about one call of one agent, recorded or made now."""
         slot = self._run.recall(spec.name, spec.parts())
         if slot.recorded:
-            report = Report.from_json(slot.value(), self._world.records.objects.get)
+            report = slot.meaning(lambda value: Report.from_json(value, self._world.records.objects.get))
             self._remember(report)
         else:
             async with AsyncExitStack() as seats:

@@ -325,7 +325,7 @@ class _Path:
 
     def _keep(self, simulation: Simulation, line: Line, recording: Recording) -> None:
         if is_quiet(line, recording):
-            self.moments.append(Moment.of(simulation, len(self._occasions)))
+            self.moments.append(Moment.of(simulation, recording, len(self._occasions)))
 
     def _comes(self, occasion: Occasion) -> AnyDeviation | None:
         """What happens at the next occasion instead of the best."""

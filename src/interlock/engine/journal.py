@@ -183,10 +183,9 @@ class Journal:
         self._held: list[bytes] | None = [] if held else None
         self._broken: BaseException | None = None
         self._genesis = genesis
-        raw = medium.load()
+        raw = medium.load() if known is None else b""
         whole, torn = split_torn(raw)
-        read = known if known is not None else read_lines(whole, genesis=genesis, name=medium.name)
-        self.lines: list[Line] = list(read)
+        self.lines: list[Line] = list(read_lines(whole, genesis=genesis, name=medium.name) if known is None else known)
         medium.confirm(self.lines, torn)
         self._head = self.lines[-1].hash if self.lines else genesis
         self._settled = Mark(len(self.lines), self._head)

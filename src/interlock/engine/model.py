@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from types import NoneType
 from typing import Any
 
 from interlock.agents.runner import Usage
@@ -371,6 +372,8 @@ class Changed:
 
 def plain(value: Any) -> Any:
     """A value as JSON data, for digests and records: enums by value, tuples as lists, dataclasses as dicts."""
+    if type(value) in _ATOMS:  # what most values are
+        return value
     match value:
         case StrEnum():
             return value.value
@@ -385,3 +388,6 @@ def plain(value: Any) -> Any:
             return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
         case _:
             return repr(value)
+
+
+_ATOMS = frozenset((str, int, bool, NoneType, float))

@@ -16,7 +16,7 @@ from typing import Any
 
 from interlock.engine.journal import Line
 from interlock.engine.recording import Recording
-from interlock.engine.simulation import Simulation
+from interlock.engine.simulation import Begun, Simulation
 
 AFTER = frozenset(("dispatch.end", "command", "cluster.end"))
 """Lines behind which it is worth to go on: what is recorded was work."""
@@ -29,15 +29,15 @@ class Moment:
 
     occasions: int
     """How much has happened to it that could have gone otherwise."""
-    lines: Sequence[Line]
+    begun: Begun
     _states: Sequence[Mapping[str, Any]]
     _chance: Any
 
     @classmethod
-    def of(cls, simulation: Simulation, occasions: int) -> Moment:
+    def of(cls, simulation: Simulation, recording: Recording, occasions: int) -> Moment:
         states = [_state(part) for part in _parts(simulation)]
         states[0] |= {"clock": asyncio.get_running_loop().time()}
-        return cls(occasions, list(simulation.lines), states, simulation.world.chance.getstate())
+        return cls(occasions, Begun.of(recording), states, simulation.world.chance.getstate())
 
     def goes_on(self, simulation: Simulation) -> None:
         """Make a run that is yet to begin this one."""
@@ -45,7 +45,7 @@ class Moment:
             vars(part).update({name: copy(value) for name, value in state.items()})
         simulation.world.tree.layers = {}  # those of verbs that have ended
         simulation.world.chance.setstate(self._chance)
-        simulation.midway = self.lines
+        simulation.midway = self.begun
 
 
 def is_quiet(line: Line, recording: Recording) -> bool:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from interlock.engine.prompts import environment
+from interlock.engine.prompts import environment, template
 from interlock.errors import ConfigInvalid
 from interlock.flows.reading import Problems
 from interlock.flows.tree import Input, Place, Text
 
 if TYPE_CHECKING:
-    from jinja2 import Template
     from jinja2.nodes import Node
 
 DEEPEST = 15
@@ -134,11 +132,6 @@ def _within(text: Text, line: int) -> Place:
     return text.at if line <= 1 else Place(text.at.line + line - 1, 1)
 
 
-@lru_cache(maxsize=1024)
-def _template(source: str, for_a_shell: bool) -> Template:
-    return environment().overlay(finalize=_quoted if for_a_shell else None).from_string(source)
-
-
 def fill(text: Text, values: Mapping[str, Any]) -> str:
     return _rendered(text, values, for_a_shell=False)
 
@@ -149,7 +142,7 @@ def _rendered(text: Text, values: Mapping[str, Any], *, for_a_shell: bool) -> st
     from jinja2 import TemplateError
 
     try:
-        return _template(text.source, for_a_shell).render(values).strip()
+        return template(text.source, _quoted if for_a_shell else None).render(values).strip()
     except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ConfigInvalid(
             f"the text cannot be filled in: {error}", expected="names used as what they are: text, number, list"
