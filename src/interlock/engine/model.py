@@ -377,12 +377,15 @@ def plain(value: Any) -> Any:
     match value:
         case StrEnum():
             return value.value
-        case None | bool() | int() | float() | str():
+        case int() | float() | str():
             return value
-        case Mapping():
-            return {str(plain(key)): plain(item) for key, item in value.items()}
-        case Sequence() | set() | frozenset():
-            items = [plain(item) for item in value]
+        case dict() | Mapping():
+            return {
+                key if type(key) is str else str(plain(key)): item if type(item) in _ATOMS else plain(item)
+                for key, item in value.items()
+            }
+        case list() | tuple() | Sequence() | set() | frozenset():
+            items = [item if type(item) in _ATOMS else plain(item) for item in value]
             return sorted(items, key=str) if isinstance(value, (set, frozenset)) else items
         case _ if hasattr(value, "__dataclass_fields__"):
             return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}

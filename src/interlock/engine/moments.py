@@ -8,8 +8,7 @@ taken only where one task is at work, since what several have begun is nowhere b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any
@@ -20,7 +19,8 @@ from interlock.engine.simulation import Begun, Simulation
 
 AFTER = frozenset(("dispatch.end", "command", "cluster.end"))
 """Lines behind which it is worth to go on: what is recorded was work."""
-_PLAIN = (dict, list, set, bytearray, bytes, int, float, bool, str, tuple, NoneType)
+_COLLECTIONS = (dict, list, set, bytearray)
+_VALUES = (bytes, int, float, bool, str, tuple, NoneType)
 
 
 @dataclass(frozen=True)
@@ -30,19 +30,19 @@ class Moment:
     occasions: int
     """How much has happened to it that could have gone otherwise."""
     begun: Begun
-    _states: Sequence[Mapping[str, Any]]
+    _states: Sequence[_State]
     _chance: Any
 
     @classmethod
     def of(cls, simulation: Simulation, recording: Recording, occasions: int) -> Moment:
-        states = [_state(part) for part in _parts(simulation)]
-        states[0] |= {"clock": asyncio.get_running_loop().time()}
+        states = [_State(part) for part in _parts(simulation)]
+        states[0].values["clock"] = asyncio.get_running_loop().time()
         return cls(occasions, Begun.of(recording), states, simulation.world.chance.getstate())
 
     def goes_on(self, simulation: Simulation) -> None:
         """Make a run that is yet to begin this one."""
         for part, state in zip(_parts(simulation), self._states, strict=True):
-            vars(part).update({name: copy(value) for name, value in state.items()})
+            state.goes_on(vars(part))
         simulation.world.tree.layers = {}  # those of verbs that have ended
         simulation.world.chance.setstate(self._chance)
         simulation.midway = self.begun
@@ -58,6 +58,15 @@ def _parts(simulation: Simulation) -> Iterator[Any]:
     return iter((simulation, world, world.tree, world.repository, records, records.objects, simulation.medium))
 
 
-def _state(part: Any) -> dict[str, Any]:
-    """What of it changes while it is played: values and collections of values; who it knows stays the same."""
-    return {name: copy(value) for name, value in vars(part).items() if type(value) in _PLAIN}
+class _State:
+    """What of a part changes while it is played: values and collections of values; who it knows stays the same."""
+
+    def __init__(self, part: Any) -> None:
+        names = vars(part)
+        self.values = {name: value for name, value in names.items() if type(value) in _VALUES}
+        self._collections = {name: value.copy() for name, value in names.items() if type(value) in _COLLECTIONS}
+
+    def goes_on(self, names: dict[str, Any]) -> None:
+        names.update(self.values)
+        for name, value in self._collections.items():
+            names[name] = value.copy()

@@ -256,9 +256,10 @@ class Recording:
 
     def note(self, event: str, **facts: Any) -> None:
         """Record an event of the playbook."""
-        slot = self.recall("note", {"event": event, "facts": plain(facts)})
+        told = plain(facts)
+        slot = self.recall("note", {"event": event, "facts": told})
         if not slot.recorded:
-            slot.settle(event, None, facts=plain(facts))
+            slot.settle(event, None, facts=told)
 
     # -- what happens
 
@@ -336,6 +337,7 @@ class Slot:
 
     def intents(self, event: str) -> list[Line]:
         return [self._whole(line) for line in self._recording.replay.all(self.key, event)]
+
 
     def _whole(self, line: Line) -> Line:
         return line._replace(data=unpack(line.data, self._objects))

@@ -27,7 +27,7 @@ from interlock.contracts import Reason, sample
 from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
 from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
-from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, no_tripwire
+from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, check_line, no_tripwire
 from interlock.engine.keys import sha256
 from interlock.engine.lifecycle import resumes
 from interlock.engine.model import CommandResult, GateDecision
@@ -643,6 +643,7 @@ class Simulation:
             held=self.world.records.identity is None,
             tripwire=tripwire,
             known=begun.lines if begun is not None else None,
+            check=checked_line,
         )
         self.lines = journal.lines
         recording = Recording(
@@ -685,10 +686,16 @@ class Simulation:
         waiting, identity = waiting_gate(self.lines), self.world.records.identity
         if waiting is None or identity is None:
             raise Refused("nothing waits for a decision in this simulation")
-        journal = Journal(self.medium, run_id=self.lines[0].run, genesis=sha256(identity), clock=virtual_stamp)
+        journal = Journal(
+            self.medium, run_id=self.lines[0].run, genesis=sha256(identity), clock=virtual_stamp, check=checked_line
+        )
         decision = GateDecision(choice, who, virtual_stamp(), note, waiting.digests)
         record_decision(journal, waiting, decision, self.world.records.objects)
         self.lines = journal.lines
+
+
+# Simulated runs have their beginnings in common.
+checked_line = lru_cache(maxsize=4096)(check_line)
 
 
 def virtual_stamp() -> str:
