@@ -277,7 +277,8 @@ class Report:
         return tuple(f"{self.member} {text}" for text in (*unchanged, *self.weakened, *git))
 
     def to_json(self) -> dict[str, Any]:
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "load"}
+        fields = dict(vars(self))
+        del fields["load"]
         fields["usage"] = dict(vars(self.usage)) if self.usage else None
         for name in LISTED:
             fields[name] = list(fields[name])

@@ -11,7 +11,7 @@ A playbook sees none of this: it has a `Run`, and the parts of the engine behind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
@@ -102,11 +102,9 @@ class Replay:
     def first_unconsumed(self, excused: Callable[[str], bool]) -> str | None:
         return next((key for key in self._outcomes if not excused(key)), None)
 
-    def last(self, key: str, event: str) -> Line | None:
-        return next((line for line in reversed(self._traces.get(key, ())) if line.event == event), None)
-
-    def all(self, key: str, event: str) -> list[Line]:
-        return [line for line in self._traces.get(key, ()) if line.event == event]
+    def traces(self, key: str) -> Sequence[Line]:
+        """What verbs left there on their way, in order."""
+        return self._traces.get(key, ())
 
     @property
     def replayed(self) -> bool:
@@ -332,11 +330,13 @@ class Slot:
 
     def intent(self, event: str) -> Line | None:
         """The last line of this kind that an earlier process left for this verb."""
-        line = self._recording.replay.last(self.key, event)
-        return self._whole(line) if line else None
+        for line in reversed(self._recording.replay.traces(self.key)):
+            if line.event == event:
+                return self._whole(line)
+        return None
 
     def intents(self, event: str) -> list[Line]:
-        return [self._whole(line) for line in self._recording.replay.all(self.key, event)]
+        return [self._whole(line) for line in self._recording.replay.traces(self.key) if line.event == event]
 
 
     def _whole(self, line: Line) -> Line:

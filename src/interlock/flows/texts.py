@@ -158,7 +158,7 @@ _ATOMS = (str, int, bool)
 
 @lru_cache(maxsize=4096, typed=True)
 def _filled(source: str, for_a_shell: bool, names: tuple[str, ...], *values: Any) -> str:
-    """A text that is filled in; jinja2 takes its time, and the paths of a rehearsal fill in the same again and again."""
+    """A text that is filled in; jinja2 takes its time, and paths of a rehearsal fill in the same again and again."""
     given = dict(zip(names, values, strict=True))
     return template(source, _quoted if for_a_shell else None).render(given).strip()
 
