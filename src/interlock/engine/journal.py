@@ -338,9 +338,7 @@ def is_whole(line: bytes) -> bool:
         return False
 
 
-def read_lines(
-    raw: bytes, *, genesis: str, name: str, check: Check | None = None
-) -> Iterator[Line]:
+def read_lines(raw: bytes, *, genesis: str, name: str, check: Check | None = None) -> Iterator[Line]:
     """The lines of a journal, each checked against the chain; the first damage raises."""
     prev, check = genesis, check or check_line
     for number, text in enumerate(raw.removesuffix(b"\n").split(b"\n") if raw else (), start=1):

@@ -338,7 +338,6 @@ class Slot:
     def intents(self, event: str) -> list[Line]:
         return [self._whole(line) for line in self._recording.replay.traces(self.key) if line.event == event]
 
-
     def _whole(self, line: Line) -> Line:
         return line._replace(data=unpack(line.data, self._objects))
 
