@@ -50,7 +50,11 @@ FIGURES = {
     "flows": [
         r"200 steps, # lines: read # ms \(max 50\), with compiling # ms; "
         r"the parser in Python alone # ms, ratio # \(max 1\)",
-        r"10 steps: # paths in # s of one core, # a second",
+        *(
+            rf"10 steps in {what}: # paths in # s of one core, # a second; "
+            r"# times what spelling and sealing their lines takes"
+            for what in ("YAML", "Python")
+        ),
     ],
     "ticket": [r"# files: # s \(max 5\), peak # MB"],
     "adr0001_engines": [r"jsonl +# +# +#"],

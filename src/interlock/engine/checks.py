@@ -291,7 +291,7 @@ class Checks:
         if result.changed:
             self._leaves.add(one)
         proof = self._proof(one, result, digest_of({"tree": now}), definitions)
-        run.note("proof", **asdict(proof))
+        run.note("proof", **vars(proof))
         self._last[one, definitions] = (now, proof)
         return proof
 
