@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters, stdio_client
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, Implementation, TextContent
 
 from interlock.engine.journal import Line
 from interlock.finding import Library
+from mcp import Client, StdioServerParameters, stdio_client
 
 PLAYBOOK = '''\
 """A playbook that asks a person."""
@@ -31,6 +31,7 @@ from interlock.engine import APPROVE, REJECT, Choice, Dispatch, Ending, Option, 
 class Wish:
     word: Annotated[str, Option("What is wanted.", metavar="WORD", argument=True)]
     asks: Annotated[bool, Option("Ask for words, not for a decision.")] = False
+    quick: Annotated[bool, Option("End after the plan.")] = False
     times: Annotated[int, Option("How often.", at_least=0)] = 1
 
 
@@ -41,6 +42,8 @@ async def wish(run: Run, inputs: Wish) -> Ending:
     planned = await run.dispatch(Dispatch(agent="planner", task="Write plan.md.", contract=contract))
     if not planned.ok:
         return Ending.failed(f"planner: {planned.reason}")
+    if inputs.quick:
+        return Ending.complete(f"planned {inputs.word}")
     if inputs.asks:
         said = await run.gate("colour", "Which colour?", choices=())
         return Ending.complete(f"the colour is {said.choice}")

@@ -15,13 +15,9 @@ from typing import Annotated, Any, Final
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, Resolve
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, create_model
 
-from interlock.app import open_runs
 from interlock.documents.files import read_plain
 from interlock.engine.folder import KnownRun
 from interlock.engine.glances import glance
-from interlock.engine.people import reopen_gate
-from interlock.engine.runs import Quiet
-from interlock.errors import ConfigInvalid
 from interlock.mcp.desk import Desk, seen_run
 from interlock.mcp.results import DATA, Attended, cut, short
 from interlock.mcp.telling import told
@@ -73,6 +69,10 @@ async def moment(run: Name, wait_s: Patience, ctx: Here) -> Moment:
 
 
 def _looked(desk: Desk, known: KnownRun, cannot: str) -> Moment:
+    from interlock.app import open_runs  # heavy: a client waits for the server's first words
+    from interlock.engine.people import reopen_gate
+    from interlock.engine.runs import Quiet
+
     if glance(known).status != "waiting" or waiting_gate(known.folder.lines()) is None:
         return Moment(known, None)
     runs = open_runs(desk.root, Quiet(), environ=desk.environ, found=desk.library)
@@ -156,11 +156,7 @@ async def attend_run(
     if seen.gate is None or seen.why_not:
         return await asyncio.to_thread(_unasked, desk, seen)
     if not isinstance(said, AcceptedElicitation):
-        what = (
-            "The person did not decide: the run waits."
-            if said.action == "decline"
-            else "The person was asked, and left it."
-        )
+        what = "Nobody decided at this client: the run waits."
         return await asyncio.to_thread(_after, desk, seen, PersonsAnswer(), what, recorded=False)
     answer = said.data
     if answer.choice == "reject" and not answer.note.strip():
@@ -203,11 +199,7 @@ def _after(
     desk: Desk, seen: Moment, answer: PersonsAnswer, what: str, *, recorded: bool, asked: bool = True
 ) -> Attended:
     """How the run stands now, with what the person said."""
-    try:
-        gate = waiting_gate(seen.known.folder.lines())
-    except ConfigInvalid:
-        gate = None
-    now = glance(seen.known)
+    gate, now = waiting_gate(seen.known.folder.lines()), glance(seen.known)
     return Attended(
         about=DATA,
         run=seen_run(now),
