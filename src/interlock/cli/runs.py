@@ -1,10 +1,11 @@
-"""`runs`: how the runs of a workspace stand, at a glance."""
+"""`runs`: how the runs of a workspace stand."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import asdict
 from datetime import datetime
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -15,8 +16,22 @@ from interlock.cli.commands import LOOK, command
 from interlock.cli.door import Door
 from interlock.cli.output import columns, complain
 from interlock.engine.folder import unreadable_runs
-from interlock.engine.glances import Glance, ListedAs, glances
+from interlock.engine.glances import Glance, glances
 from interlock.telemetry import in_words, printable
+
+
+class ListedAs(StrEnum):
+    """How a run in the list can stand."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    INTERRUPTED = "interrupted"
+    COMPLETE = "complete"
+    DEGRADED = "degraded"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    INVALID = "invalid"
+    DAMAGED = "damaged"
 
 
 @command("runs", example="interlock runs --status waiting --json", honours=("fields",), panel=LOOK)
@@ -50,8 +65,7 @@ def runs(
 
 def _row(one: Glance) -> tuple[str, ...]:
     started, took = started_shown(one.started_at), in_words(one.seconds)
-    key, dispatches = printable(one.key, 40), str(one.dispatches)
-    return one.run_id, one.playbook, key, one.status, started, took, dispatches
+    return one.run_id, one.playbook, printable(one.key, 40), one.status, started, took, str(one.dispatches)
 
 
 def started_shown(stamp: str) -> str:

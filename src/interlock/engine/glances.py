@@ -1,4 +1,4 @@
-"""How the runs of a workspace stand, at a glance: cheap enough for hundreds of them, for every door."""
+"""How the runs of a workspace stand, at a glance; cheap enough for hundreds of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 
 from interlock.documents.files import read_plain
@@ -39,20 +38,6 @@ class Glance:
     last_at: str
     seconds: float
     dispatches: int
-
-
-class ListedAs(StrEnum):
-    """How a run in the list can stand."""
-
-    RUNNING = "running"
-    WAITING = "waiting"
-    INTERRUPTED = "interrupted"
-    COMPLETE = "complete"
-    DEGRADED = "degraded"
-    STOPPED = "stopped"
-    FAILED = "failed"
-    INVALID = "invalid"
-    DAMAGED = "damaged"
 
 
 def glances(root: Path, playbook: str | None = None) -> Iterator[Glance]:

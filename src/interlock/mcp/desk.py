@@ -19,6 +19,7 @@ from interlock.engine.folder import HOME, KnownRun, find_run, known_runs
 from interlock.engine.glances import Glance, glance, running
 from interlock.engine.journal import Line
 from interlock.engine.lifecycle import ending_of
+from interlock.engine.objects import unpack
 from interlock.errors import ConfigInvalid, Refused
 from interlock.finding import Library
 from interlock.mcp.results import (
@@ -122,7 +123,7 @@ class Desk:
             gate=None if waiting is None else self.gate(known, waiting),
             dispatches=[_dispatch(one) for one in report.dispatches[-LAST:]],
             totals=asdict(report.totals),
-            documents=[short(path) for path in documents_of(lines, report)][:MOST],
+            documents=[short(path) for path in documents_of(known, lines, report)][:MOST],
             output=cut(output if isinstance(output, str) else output.decode("utf-8", "replace")),
         )
 
@@ -157,7 +158,7 @@ class Desk:
     def document(self, name: str, path: str, offset: int) -> TextPage:
         """A document of the run as it is now; nothing else of the workspace."""
         known = self.find(name)
-        paths = documents_of(known.folder.lines(), read_report(known.folder))
+        paths = documents_of(known, known.folder.lines(), read_report(known.folder))
         wanted = next((one for one in paths if path in (one, short(one))), None)
         if wanted is None:
             raise Refused(
@@ -239,12 +240,14 @@ def seen_run(one: Glance) -> SeenRun:
     )
 
 
-def documents_of(lines: Sequence[Line], report: ReportContent) -> list[str]:
-    """The files of the workspace that a run wrote, changed or asked about, in the order in which they came up."""
+def documents_of(known: KnownRun, lines: Sequence[Line], report: ReportContent) -> list[str]:
+    """The files of the workspace that a run asked about, wrote, or had from its agents."""
     asked = [path for line in lines if line.event == "gate.opened" for path in line.data["digests"]]
     written = [line.data["path"] for line in lines if line.event == "write.intent"]
     changed = [path for one in report.dispatches for path in one.changes]
-    return list(dict.fromkeys((*asked, *written, *changed)))
+    ends = [line.data["out"] for line in lines if line.event == "dispatch.end" and line.data.get("out")]
+    made = [path for out in ends for path in unpack(out, known.folder.objects)["artifacts"]]
+    return list(dict.fromkeys((*asked, *written, *made, *changed)))
 
 
 def page_of(known: KnownRun, path: str, text: str, offset: int) -> TextPage:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
-from interlock.engine.glances import ListedAs
 from interlock.mcp.attending import Here, Name
 from interlock.mcp.desk import Desk
 from interlock.mcp.results import (
@@ -21,6 +20,7 @@ from interlock.mcp.results import (
 )
 from interlock.mcp.telling import told
 
+Stands = Literal["running", "waiting", "interrupted", "complete", "degraded", "stopped", "failed", "invalid", "damaged"]
 PlaybookWord = Annotated[str, Field(description="The playbook, as list_playbooks names it.")]
 Inputs = Annotated[
     dict[str, Any], Field(description="What is said of its inputs, by the names that list_playbooks has.")
@@ -64,7 +64,7 @@ async def start_run(
 @told
 def list_runs(
     ctx: Here,
-    status: Annotated[ListedAs | None, Field(description="Only runs that stand so.")] = None,
+    status: Annotated[Stands | None, Field(description="Only runs that stand so.")] = None,
     playbook: Annotated[str | None, Field(description="Only runs of this playbook.")] = None,
     after: Annotated[
         str | None, Field(description="Only runs older than this one: next_after of the page before.")
