@@ -39,7 +39,7 @@ APPROVED = {
 def test_a_real_client_starts_a_run_and_reads_its_result(
     name: str, model_server: Serving, elsewhere: Path, tmp_path: Path
 ) -> None:
-    """Its model, a scripted one, gets the run's output; where a run waits, a client without a person decides nothing."""
+    """Its model, a scripted one, gets the run's output; where one waits, a client without a person decides nothing."""
     root = tmp_path / "work"
     root.mkdir()
     place = Place(root, tmp_path / "home")
