@@ -21,6 +21,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "interlock"
 FLOOR = ("contracts", "documents", "errors", "lazy")
 MIDDLE = ("agents", "workspace", "telemetry")
 DOORS = ("cli", "web", "mcp", "demo")
+BEHIND_DOORS = ("app", "commanding", "finding", "playbooks", "testing", "engine", "settings", *MIDDLE, *FLOOR)
 
 MAY_IMPORT = {
     "lazy": (),
@@ -35,7 +36,9 @@ MAY_IMPORT = {
     "flows": ("engine", "testing", *FLOOR),
     "finding": ("flows", "playbooks", "engine", "settings", "telemetry", *FLOOR),
     "app": ("finding", "playbooks", "engine", "settings", *MIDDLE, *FLOOR),
-    **dict.fromkeys(DOORS, ("app", "finding", "playbooks", "testing", "engine", "settings", *MIDDLE, *FLOOR)),
+    "commanding": ("engine", *FLOOR),
+    **dict.fromkeys(DOORS, BEHIND_DOORS),
+    "cli": (*BEHIND_DOORS, "mcp"),
     "__main__": ("cli",),
 }
 """What each part may import; its own modules always."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import socket
 import sys
@@ -173,3 +174,26 @@ def test_cancel_ends_a_live_run_for_good(workspace: Any) -> None:
     assert process.wait().code == 3
     assert [run["how"] for run in workspace("runs", "--json").json] == ["cancelled"]
     assert workspace("cancel", "latest").code == 2
+
+
+@pytest.mark.req("WB-05")
+def test_a_decision_can_be_bound_to_what_was_shown(waiting: Any) -> None:
+    """`--shown` names the opening that somebody saw; at any other one nothing is decided, by whatever it differs."""
+    seen = waiting("show", "latest", "--json").json["gate"]["shown"]
+    (waiting.root / "plan.md").write_text("# A better plan\n", "utf-8")
+    now = waiting("show", "latest", "--json").json["gate"]["shown"]
+    before = waiting.digest()
+    stale = waiting("approve", "latest", "--shown", seen, "--json")
+    assert (stale.code, stale.json["error"]["what"]) == (2, "gate ship is not as it was shown any more")
+    assert (seen != now, waiting.digest()) == (True, before)
+    assert waiting("approve", "latest", "--shown", now).code == 0
+
+
+@pytest.mark.req("WB-05")
+def test_who_decided_through_another_door_is_recorded_with_who_let_them(waiting: Any) -> None:
+    """`--by` cannot hide who called the command line."""
+    assert waiting("approve", "latest", "--by", "Ada\x1b[31m Lovelace").code == 0
+    (decided,) = [line["data"] for line in waiting.journal() if line["event"] == "gate.decided"]
+    assert decided["who"].startswith("Ada")
+    assert "\x1b" not in decided["who"]
+    assert f", by {getpass.getuser()}@{socket.gethostname()}" in decided["who"]

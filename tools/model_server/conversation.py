@@ -27,6 +27,10 @@ class Tool:
     """JSON Schema of its arguments."""
     freeform: bool = False
     """It takes one text instead of arguments."""
+    group: str = ""
+    """What codex keeps the tools of one server under."""
+    finds: bool = False
+    """It brings tools that were not offered at first."""
 
 
 @dataclass(frozen=True)

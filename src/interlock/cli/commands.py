@@ -48,6 +48,7 @@ HOMES = {
     "new": "playbooks",
     "doctor": "doctor",
     "recover": "doctor",
+    "mcp": "mcp",
 }
 """Each command and its module here, in the order of the help."""
 

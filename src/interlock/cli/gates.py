@@ -242,6 +242,39 @@ WaitingRun = Annotated[
     ),
 ]
 GoOn = Annotated[bool, typer.Option("--resume", help="Go on with the run at once, in this process.")]
+Shown = Annotated[
+    str | None,
+    typer.Option(
+        "--shown",
+        metavar="DIGEST",
+        help="Only where the gate is as it was shown: `shown` of the gate, from show --json.",
+        show_default=False,
+    ),
+]
+By = Annotated[
+    str,
+    typer.Option(
+        "--by", metavar="NAME", help="Who decided, if not you; your own name is kept behind it.", show_default=False
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Signed:
+    """What is to be known of a decision beyond its words: who made it, and about which opening."""
+
+    by: str = ""
+    shown: str | None = None
+
+    @property
+    def who(self) -> str | None:
+        from interlock.engine.people import person
+
+        return f"{printable(self.by, 200)}, by {person()}" if self.by.strip() else None
+
+
+YOURS = Signed()
+"""By the user of this process, about whatever the gate shows."""
 
 
 @command(
@@ -258,9 +291,11 @@ def approve(
     record_in_task: Annotated[
         bool, typer.Option("--record-in-task", help="Also fill in the approval field of the task's own file.")
     ] = False,
+    shown: Shown = None,
+    by: By = "",
 ) -> int:
     """Approve what a waiting run shows; it is recorded at once, and the run can go on."""
-    return decide(door, run, "record" if record_in_task else "approve", note, go_on=resume)
+    return decide(door, run, "record" if record_in_task else "approve", note, Signed(by, shown), go_on=resume)
 
 
 @command(
@@ -269,7 +304,9 @@ def approve(
     honours=("runner", "trust", "detach"),
     panel=DECIDE,
 )
-def reject(door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = False) -> int:
+def reject(
+    door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = False, shown: Shown = None, by: By = ""
+) -> int:
     """Reject what a waiting run shows, and say why."""
     if not note.strip():
         raise ConfigInvalid(
@@ -278,7 +315,7 @@ def reject(door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = Fal
             expected="--note TEXT",
             remedy=f'For example: {door.spoken(f"reject {run}".rstrip())} --note "the plan forgets the tests"',
         )
-    return decide(door, run, "reject", note, go_on=resume)
+    return decide(door, run, "reject", note, Signed(by, shown), go_on=resume)
 
 
 @command("answer", example="interlock answer latest stash", honours=("runner", "trust", "detach"), panel=DECIDE)
@@ -295,6 +332,8 @@ def answer(
     ],
     note: Note = "",
     resume: GoOn = False,
+    shown: Shown = None,
+    by: By = "",
 ) -> int:
     """Answer the question at which a run waits."""
     if len(choice) > 2:
@@ -304,7 +343,7 @@ def answer(
             found=printable(" ".join(choice)),
             remedy=f"For example: {door.spoken(shlex.join(('answer', choice[0], ' '.join(choice[1:]))))}",
         )
-    return decide(door, choice[0] if len(choice) == 2 else "", choice[-1], note, go_on=resume)
+    return decide(door, choice[0] if len(choice) == 2 else "", choice[-1], note, Signed(by, shown), go_on=resume)
 
 
 @command("cancel", example="interlock cancel latest", panel=DECIDE)
@@ -321,7 +360,7 @@ def cancel(door: Door, run: RunName) -> int:
     return 0
 
 
-def decide(door: Door, name: str, choice: str, note: str, *, go_on: bool) -> int:
+def decide(door: Door, name: str, choice: str, note: str, signed: Signed = YOURS, *, go_on: bool) -> int:
     """Record a decision, say how it goes on and, if asked for, go on."""
     from interlock.cli.run import carry
     from interlock.engine import people
@@ -332,7 +371,7 @@ def decide(door: Door, name: str, choice: str, note: str, *, go_on: bool) -> int
     view = PlainView(door.occasion, keep_output=door.json)
     with HeardView(door, view) as heard:  # the run may end with the decision
         heard.turn_to(known.identity, known.folder.lines())
-        gate = finish(people.decide(door.runs(heard), run_id, choice, note=note))
+        gate = finish(people.decide(door.runs(heard), run_id, choice, note=note, who=signed.who, shown=signed.shown))
     verb = {"approve": "approved", "record": "approved", "reject": "rejected"}.get(
         choice, f"answered with {printable(choice, 60)}"
     )

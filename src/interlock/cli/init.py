@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +16,7 @@ from interlock.cli.output import complain, print_json, print_lines
 from interlock.cli.rehearse import room_of
 from interlock.engine.folder import GITIGNORE, HOME
 from interlock.errors import ConfigInvalid, InterlockError
+from interlock.mcp.editors import EDITORS, Registration, registration
 from interlock.settings import FILE_NAME
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from interlock.engine.purity import Touch
 
 BROKEN = 2
+EditorName = StrEnum("EditorName", {name.upper(): name for name in EDITORS})  # type: ignore[misc]
 
 HEAD = """\
 # Settings of interlock. Everything has a default; every key is in the reference of settings.
@@ -82,11 +86,18 @@ def init(
     roles: Annotated[
         bool, typer.Option("--roles", help="Also copy the playbook's roles to .interlock/agents/, to be edited.")
     ] = False,
+    editor: Annotated[
+        list[EditorName] | None,
+        typer.Option(
+            "--editor", help="Also register the MCP server with this client; may be repeated.", metavar="NAME"
+        ),
+    ] = None,
 ) -> int:
     """Set a workspace up: interlock.toml for the agents found here; nothing is overwritten."""
     if (roles or example) and playbook is None:
         option = "--roles" if roles else "--example"
         raise ConfigInvalid(f"{option} needs to know whose", where="command line", remedy="Add --playbook NAME.")
+    clients = [registration(door.root, str(one)) for one in dict.fromkeys(editor or ())]
     agents = finish(_installed(door))
     further = dict[str, str]()
     if playbook is not None:
@@ -96,7 +107,12 @@ def init(
         further |= _role_files(known) if roles else {}
     # Commands that an example names are as invented as its tasks.
     written, kept, runner = set_up(door, further, agents, None if example else playbook)
-    advice = _next(door, playbook, runner, example=example)
+    registered = [one.editor.path for one in clients if one.needed]
+    for one in clients:
+        one.write()
+    written += registered
+    kept += [one.editor.path for one in clients if not one.needed]
+    advice = [*_registered(door, clients), *_next(door, playbook, runner, example=example)]
     found = {one.agent.name: {"version": one.version, "signed_in": one.signed_in} for one in agents}
     door.answer(
         {"workspace": str(door.root), "agents": found, "written": written, "kept": kept, "next": advice},
@@ -108,6 +124,17 @@ def init(
     )
     complain(*advice)
     return 0
+
+
+def _registered(door: Door, clients: Sequence[Registration]) -> Iterator[str]:
+    """What is to be known where a client was told of the server."""
+    for one in clients:
+        if one.other:
+            yield f"{one.editor.path} has a server interlock of its own: it was left as it is."
+    if clients and shutil.which("interlock", path=door.environ.get("PATH")) is None:
+        yield "interlock is not on PATH: a client that starts it will not find it."
+    for one in clients:
+        yield f"{one.editor.title} knows the server in this folder now; it asks you once whether you trust it."
 
 
 @command("validate", example="interlock validate router", honours=("runner", "trust"), panel=WORKSHOP)

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock.cli.progress import Board, PlainView, StepStand, Working, title
-from interlock.cli.runs import typical_seconds
+from interlock.engine.glances import typical_seconds
 from interlock.engine.journal import stamp_now
 from interlock.errors import InterlockError
 from interlock.finding import Library

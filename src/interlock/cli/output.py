@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from interlock.errors import ConfigInvalid
 from interlock.telemetry.lines import harmless
+from interlock.telemetry.standing import shown_as
 
 if TYPE_CHECKING:
     from interlock.telemetry import Totals
@@ -203,4 +204,5 @@ def gate_json(gate: Mapping[str, Any]) -> dict[str, Any]:
         "choices": [dict(choice) for choice in gate["choices"]],
         "shows": list(gate["digests"]),
         "opening": gate["opening"],
+        "shown": shown_as(gate["key"], gate["opening"], gate["digests"]),
     }

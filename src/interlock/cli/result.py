@@ -10,7 +10,7 @@ from interlock.cli.changes import Changes, branch_line, change_lines, changes_of
 from interlock.cli.failures import here, told
 from interlock.cli.gates import gate_lines
 from interlock.cli.output import as_text, complain, envelope, print_json, write_output
-from interlock.cli.runs import ENDED_WELL
+from interlock.engine.glances import ENDED_WELL
 from interlock.errors import InterlockError
 from interlock.telemetry import (
     State,

@@ -36,10 +36,16 @@ def person() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
-async def decide(runs: Runs, name: str, choice: str, *, note: str = "", who: str | None = None) -> WaitingGate:
+async def decide(
+    runs: Runs, name: str, choice: str, *, note: str = "", who: str | None = None, shown: str | None = None
+) -> WaitingGate:
     """Record a person's decision where the run waits, or hand it to the process that works on the run.
 
     The state documents are brought up to date at once: the playbook is played up to its next piece of work.
+
+    Args:
+        who: the person, where that is not the user of this process.
+        shown: the opening that the person saw (`WaitingGate.shown`): at another one nothing is decided.
     """
     known = runs.find(name)
     playbook = runs.playbook_of(known)
@@ -50,17 +56,18 @@ async def decide(runs: Runs, name: str, choice: str, *, note: str = "", who: str
         said = playbook.standing(playbook.parse_inputs(identity.inputs), runs.documents)
         remedy = f"See how it stands with: interlock show {identity.run_id}"
         raise Refused(f"No approval is pending ({said})", found=str(standing(lines)), remedy=remedy)
-    waiting = check_decision(lines, choice, runs.digest, run_id=identity.run_id)
+    waiting = check_decision(lines, choice, runs.digest, run_id=identity.run_id, shown=shown)
     decision = GateDecision(choice, who or person(), stamp_now(), note, waiting.digests)
     try:
         with runs.holding(known) as journal:
-            waiting = check_decision(journal.lines, choice, runs.digest, run_id=identity.run_id, gate=waiting.key)
+            seen = {"gate": waiting.key, "shown": shown}
+            waiting = check_decision(journal.lines, choice, runs.digest, run_id=identity.run_id, **seen)
             journal.listen(runs.view.line)
             record_decision(journal, waiting, decision, folder.objects)
             take_messages(folder, journal, runs.digest)
             await runs.bring_up_to_date(known, playbook, journal)
     except Locked:
-        folder.send({"kind": "decision", "gate": waiting.key, **asdict(decision)})
+        folder.send({"kind": "decision", "gate": waiting.key, "shown": shown, **asdict(decision)})
         return replace(waiting, handed_over=True)
     return waiting
 
@@ -122,8 +129,11 @@ def take_messages(folder: RunFolder, journal: Journal, digest_now: Callable[[str
                 "at": str(at),
                 "note": str(note),
             }:
+                seen = message.get("shown")
                 try:
-                    waiting = check_decision(journal.lines, choice, digest_now, gate=gate, run_id=folder.run_id)
+                    waiting = check_decision(
+                        journal.lines, choice, digest_now, gate=gate, run_id=folder.run_id, shown=seen
+                    )
                 except Refused as refusal:
                     journal.append("gate.refused", data={"gate": gate, "choice": choice, "why": refusal.what})
                 else:
@@ -138,7 +148,13 @@ def take_messages(folder: RunFolder, journal: Journal, digest_now: Callable[[str
 
 
 def check_decision(
-    lines: Sequence[Line], choice: str, digest_now: Callable[[str], str], *, gate: str | None = None, run_id: str
+    lines: Sequence[Line],
+    choice: str,
+    digest_now: Callable[[str], str],
+    *,
+    gate: str | None = None,
+    run_id: str,
+    shown: str | None = None,
 ) -> WaitingGate:
     """The gate that this choice decides; `Refused` when it decides nothing."""
     waiting = waiting_gate(lines)
@@ -147,6 +163,14 @@ def check_decision(
             f"nothing waits for a decision in run {run_id}",
             found=f"gate {waiting.key} is open" if waiting else str(standing(lines)),
             remedy=f"See how it stands with: interlock show {run_id}",
+        )
+    if shown is not None and shown != waiting.shown:
+        raise Refused(
+            f"gate {waiting.gate} is not as it was shown any more",
+            where=waiting.key,
+            expected=f"opening {shown}",
+            found=f"opening {waiting.shown}",
+            remedy=f"Look at it again with: interlock show {run_id} - and decide then.",
         )
     if waiting.names and choice not in waiting.names:
         raise Refused(

@@ -281,6 +281,16 @@ class TelemetrySettings(Table):
     )
 
 
+class McpSettings(Table):
+    """What clients of `interlock mcp` may do."""
+
+    gates: Literal["command", "elicit"] = Field(
+        default="command",
+        description="Who decides at a gate: a person by a command of theirs, or also the person at the client, which "
+        "asks them (MCP elicitation).",
+    )
+
+
 class Settings(Table):
     """Settings of interlock; `with_tables` adds those of playbooks."""
 
@@ -292,6 +302,7 @@ class Settings(Table):
     sandbox: SandboxSettings = Field(default_factory=SandboxSettings)
     notify: NotifySettings = Field(default_factory=NotifySettings)
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
+    mcp: McpSettings = Field(default_factory=McpSettings)
 
     def of(self, playbook: str) -> Any:
         """The playbook's own table; None where it has none."""

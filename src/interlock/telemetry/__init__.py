@@ -41,6 +41,7 @@ from interlock.telemetry.standing import (
     WaitingGate,
     decided_gates,
     is_cancelled,
+    shown_as,
     standing,
     waiting_gate,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "read_report",
     "schedules",
     "seconds_between",
+    "shown_as",
     "spent",
     "spoken_command",
     "standing",

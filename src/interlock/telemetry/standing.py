@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -83,6 +85,17 @@ class WaitingGate:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(choice["name"] for choice in self.choices)
+
+    @property
+    def shown(self) -> str:
+        """What this opening is known by to somebody who saw it."""
+        return shown_as(self.key, self.opening, self.digests)
+
+
+def shown_as(key: str, opening: int, digests: Mapping[str, str]) -> str:
+    """One digest of a gate as it was shown: which one, which opening of it, and each document."""
+    facts = json.dumps([key, opening, dict(sorted(digests.items()))]).encode()
+    return hashlib.sha256(facts).hexdigest()[:16]
 
 
 def decided_gates(lines: Sequence[LineLike]) -> set[str | None]:

@@ -27,7 +27,8 @@ class Responses:
     name = "responses"
 
     def read(self, body: JsonObject) -> Conversation:
-        return conversation(body["model"], _messages(body), _tools(body.get("tools") or ()), _schema(body))
+        offered = [*(body.get("tools") or ()), *_found(body)]
+        return conversation(body["model"], _messages(body), _tools(offered), _schema(body))
 
     def whole(self, turn: Turn, model: str, ids: Ids) -> JsonObject:
         return _response(turn, model, ids, status="completed", output=list(_items(turn, ids)), usage=_usage(turn))
@@ -55,21 +56,41 @@ def _messages(body: JsonObject) -> Iterator[Message]:
         kind = item.get("type", "message")
         if kind.endswith("_call_output"):
             yield Result(text_of(item.get("output")))
+        elif kind == FOUND:
+            yield Result(json.dumps([tool.name for tool in _tools(item["tools"])]))
         elif kind == "message" and item["role"] in ("system", "developer"):
             yield System(text_of(item["content"]))
         elif kind == "message" and item["role"] == "user":
             yield from map(Human, texts_of(item["content"]))
 
 
-def _tools(offered: Any) -> Iterator[Tool]:
+FOUND = "tool_search_output"
+
+
+def _found(body: JsonObject) -> Iterator[JsonObject]:
+    """The tools that the model searched for and was given."""
+    given = body.get("input") or ()
+    for item in () if isinstance(given, str) else given:
+        if item.get("type") == FOUND:
+            yield from item["tools"]
+
+
+def _tools(offered: Any, group: str = "") -> Iterator[Tool]:
     for tool in offered:
         match tool["type"]:
             case "function":
-                yield Tool(tool["name"], tool.get("parameters") or {})
+                yield Tool(_known_as(tool, group), tool.get("parameters") or {}, group=group)
             case "custom":
-                yield Tool(tool["name"], freeform=True)
+                yield Tool(_known_as(tool, group), freeform=True, group=group)
             case "namespace":
-                yield from _tools(tool.get("tools") or ())
+                yield from _tools(tool.get("tools") or (), tool["name"])
+            case "tool_search":
+                yield Tool("tool_search", tool.get("parameters") or {}, finds=True)
+
+
+def _known_as(tool: JsonObject, group: str) -> str:
+    """How a script calls a tool: those of an MCP server by the names that other clients give them too."""
+    return f"{group}__{tool['name']}" if group.startswith("mcp__") else str(tool["name"])
 
 
 def _schema(body: JsonObject) -> JsonObject | None:
@@ -89,7 +110,18 @@ def _items(turn: Turn, ids: Ids) -> Iterator[dict[str, Any]]:
 
 
 def _call_item(call: Call, ids: Ids) -> dict[str, Any]:
-    head = {"status": "completed", "call_id": ids("call_"), "name": call.tool.name}
+    head: dict[str, Any] = {"status": "completed", "call_id": ids("call_")}
+    if call.tool.finds:
+        return {
+            "type": "tool_search_call",
+            "id": ids("tsc_"),
+            **head,
+            "execution": "client",
+            "arguments": call.arguments,
+        }
+    head["name"] = call.tool.name.removeprefix(f"{call.tool.group}__")
+    if call.tool.group:
+        head["namespace"] = call.tool.group
     if call.tool.freeform:
         return {"type": "custom_tool_call", "id": ids("ctc_"), **head, "input": call.arguments}
     return {"type": "function_call", "id": ids("fc_"), **head, "arguments": json.dumps(call.arguments)}
@@ -113,6 +145,8 @@ def _item_events(index: int, item: dict[str, Any]) -> Iterator[JsonObject]:
             for piece in pieces(item["input"]):
                 yield {"type": "response.custom_tool_call_input.delta", **at, "delta": piece}
             yield {"type": "response.custom_tool_call_input.done", **at, "input": item["input"]}
+        case "tool_search_call":
+            yield _added(index, begun)
         case _:
             yield _added(index, {**begun, "arguments": ""})
             for piece in pieces(item["arguments"]):
