@@ -34,8 +34,9 @@ MAY_IMPORT = {
     "playbooks": ("flows", "engine", "settings", "testing", *FLOOR),
     "flows": ("engine", "testing", *FLOOR),
     "finding": ("flows", "playbooks", "engine", "settings", "telemetry", *FLOOR),
+    "pages": ("finding", "engine", *MIDDLE, *FLOOR),
     "app": ("finding", "playbooks", "engine", "settings", *MIDDLE, *FLOOR),
-    **dict.fromkeys(DOORS, ("app", "finding", "playbooks", "testing", "engine", "settings", *MIDDLE, *FLOOR)),
+    **dict.fromkeys(DOORS, ("app", "pages", "finding", "playbooks", "testing", "engine", "settings", *MIDDLE, *FLOOR)),
     "__main__": ("cli",),
 }
 """What each part may import; its own modules always."""

@@ -14,10 +14,10 @@ import typer
 from interlock.cli.commands import LOOK, LatestRun, command
 from interlock.cli.door import Door
 from interlock.cli.output import complain, print_journal_line, print_lines
-from interlock.cli.runs import glance
 from interlock.contracts import Evidence
 from interlock.documents.files import open_plain, read_plain
 from interlock.engine.folder import KnownRun
+from interlock.engine.glances import glance
 from interlock.engine.journal import Line
 from interlock.errors import JournalDamaged, Refused
 from interlock.telemetry import (

@@ -13,9 +13,10 @@ from interlock.cli.commands import LOOK, LatestRun, command
 from interlock.cli.door import Door
 from interlock.cli.gates import gate_lines
 from interlock.cli.output import columns, complain, gate_json, print_lines
-from interlock.cli.runs import glance, shown_path, started_shown
+from interlock.cli.runs import shown_path, started_shown
 from interlock.documents.files import replace_file
 from interlock.engine.folder import KnownRun
+from interlock.engine.glances import glance
 from interlock.errors import ConfigInvalid, JournalDamaged
 from interlock.telemetry import (
     UNKNOWN,

@@ -20,8 +20,8 @@ from interlock.cli.history import POLL_S, JournalReader
 from interlock.cli.output import complain, print_journal_line, print_json, print_lines
 from interlock.cli.progress import PlainView, can_draw, view_for
 from interlock.cli.result import deliver
-from interlock.cli.runs import running, told
 from interlock.engine.folder import KnownRun
+from interlock.engine.glances import running, told
 from interlock.engine.journal import Line
 from interlock.engine.lifecycle import ending_of
 from interlock.engine.model import Status
