@@ -46,7 +46,9 @@ def main() -> None:
         with served(root, Path(folder)) as page:
             print(f"the board with {RUNS} runs, the first time: {timed(lambda: page.get('/')):.2f} s")
             board = [timed(lambda: page.get("/")) * 1000 for _ in range(20)]
-            print(f"the board with {RUNS} runs: {statistics.median(board):.0f} ms (max 100), slowest {max(board):.0f} ms")
+            print(
+                f"the board with {RUNS} runs: {statistics.median(board):.0f} ms (max 100), slowest {max(board):.0f} ms"
+            )
             size = len(page.get("/"))
             print(f"its size: {size / 1000:.0f} KB")
             print(f"a run: {median_ms(page, address.run('work', first.identity.run_id)):.0f} ms")
@@ -63,7 +65,19 @@ def workspace(root: Path) -> KnownRun:
     root.mkdir()
     subprocess.run(["git", "init", "--quiet", str(root)], check=True)
     (root / "README.md").write_text("# A project\n", "utf-8")
-    words = [sys.executable, "-m", "interlock", "-C", str(root), "run", "task", REQUEST, "--runner", "scripted", "--json"]
+    words = [
+        sys.executable,
+        "-m",
+        "interlock",
+        "-C",
+        str(root),
+        "run",
+        "task",
+        REQUEST,
+        "--runner",
+        "scripted",
+        "--json",
+    ]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return find_run(root, "latest")
 
@@ -72,7 +86,9 @@ def again(first: KnownRun, number: int) -> KnownRun:
     """One more run, with the same story."""
     run_id = f"{first.identity.run_id[:-4]}{number:04x}"
     inputs = {**first.identity.inputs, "request": f"{REQUEST} ({number})"}
-    identity = replace(first.identity, run_id=run_id, key=f"{first.identity.key}-{number}", order=number + 2, inputs=inputs)
+    identity = replace(
+        first.identity, run_id=run_id, key=f"{first.identity.key}-{number}", order=number + 2, inputs=inputs
+    )
     folder = RunFolder(first.folder.root, run_id)
     shutil.copytree(first.folder.path / "objects", folder.path / "objects")
     folder.create(identity_bytes(identity))

@@ -25,7 +25,6 @@ from interlock.finding.bundle import read
 from interlock.finding.trust import TrustRecords
 from tests import own_python
 
-
 PATIENCE_S = 300.0
 
 SHIP = '''"""Plan, ask, build."""
@@ -93,7 +92,9 @@ class Place:
 
     def __init__(self, root: Path, home: Path) -> None:
         self.root, self.home = root, home
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("INTERLOCK_", "GIT_", "XDG_"))}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("INTERLOCK_", "GIT_", "XDG_"))
+        }
         path = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', os.defpath)}"
         self.env = {**kept, "HOME": str(home), "PATH": path, **own_python.SHOWN}
 

@@ -32,7 +32,9 @@ def test_an_approval_is_recorded_and_the_run_goes_on(place: Place, site: Site) -
     """Who, the note, and what was seen stand in the journal; the run goes on in the background by itself."""
     run_id = place.waiting()
     client = site.client()
-    got = client.post(f"/{place.name}/runs/{run_id}/gate", {**approving(client, place, run_id), "note": "fine\r\nby me"})
+    got = client.post(
+        f"/{place.name}/runs/{run_id}/gate", {**approving(client, place, run_id), "note": "fine\r\nby me"}
+    )
     assert run_of(got) == run_id
     until(lambda: place.status(run_id) == "complete", "the run is complete")
     (decided,) = place.decisions(run_id)
@@ -76,7 +78,10 @@ def test_rejecting_choosing_and_answering(place: Place, site: Site) -> None:
     bare = client.post(f"/{place.name}/runs/{rejected}/gate", form)
     assert (bare.status, "a rejection needs a reason" in bare.text) == (409, True)
     assert client.post(f"/{place.name}/runs/{rejected}/gate", {**form, "note": "no <b>wings</b>"}).status == 303
-    assert client.post(f"/{place.name}/runs/{chosen}/gate", {**approving(client, place, chosen), "choice": "later"}).status == 303
+    assert (
+        client.post(f"/{place.name}/runs/{chosen}/gate", {**approving(client, place, chosen), "choice": "later"}).status
+        == 303
+    )
     nothing = client.post(f"/{place.name}/runs/{asked}/gate", {**approving(client, place, asked), "choice": " "})
     assert nothing.status == 400
     answer = {**approving(client, place, asked), "choice": "--json\r\nblue"}
@@ -92,10 +97,24 @@ def test_a_run_is_started_from_a_form_after_its_plan(place: Place, site: Site) -
     client, path = site.client(), f"/{place.name}/start/ship"
     assert "Plan something, ask a person, build it." in client.get(f"/{place.name}/start").text
     form = client.get(path)
-    for piece in ('name="what"', 'type="number"', "<option", 'type="checkbox"', 'name="parts"', "What is to be shipped."):
+    for piece in (
+        'name="what"',
+        'type="number"',
+        "<option",
+        'type="checkbox"',
+        'name="parts"',
+        "What is to be shipped.",
+    ):
         assert piece in form.text, piece
     token = form.field("token")
-    inputs = {"token": token, "what": "a -- kite", "times": "2", "how": "plainly", "hurry": "on", "parts": "wing\r\n--tail"}
+    inputs = {
+        "token": token,
+        "what": "a -- kite",
+        "times": "2",
+        "how": "plainly",
+        "hurry": "on",
+        "parts": "wing\r\n--tail",
+    }
     assert client.post(path, {**inputs, "what": " ", "do": "plan"}).status == 400
     assert client.post(path, {**inputs, "times": "many", "do": "plan"}).status == 400
     unplanned = client.post(path, {**inputs, "do": "start"})

@@ -38,7 +38,15 @@ def test_without_a_cookie_there_is_nothing(site: Site, place: Place, gate: Any) 
     """Missing, forged, or somebody else's: 401, nothing of a run is said, and the form decides nothing."""
     client, path, form, run_id = gate
     name = client.cookie.partition("=")[0]
-    for cookie in ("", f"{name}=", f"{name}={'A' * 43}", f"{name}=../../../etc/passwd", "other=1", "=;=;,", f'{name}="'):
+    for cookie in (
+        "",
+        f"{name}=",
+        f"{name}={'A' * 43}",
+        f"{name}=../../../etc/passwd",
+        "other=1",
+        "=;=;,",
+        f'{name}="',
+    ):
         stranger = Client(site.port, site.origin, cookie)
         for where in ("/", path, f"/{place.name}/runs/{run_id}", "/stream", f"/{place.name}/start/ship", "/nowhere"):
             got = stranger.get(where)
@@ -81,7 +89,14 @@ def test_no_other_site_can_ask_for_anything(site: Site, gate: Any) -> None:
     """Another origin, none, `null`, another port of this machine: refused although the cookie is right."""
     client, path, form, _ = gate
     name = urlsplit(site.origin).hostname
-    for origin in (ELSEWHERE, None, "null", f"http://{name}:1", f"https://{name}:{site.port}", f"{site.origin}.evil.example"):
+    for origin in (
+        ELSEWHERE,
+        None,
+        "null",
+        f"http://{name}:1",
+        f"https://{name}:{site.port}",
+        f"{site.origin}.evil.example",
+    ):
         assert client.post(path, form, Origin=origin).status == 403, origin
     for relation in ("cross-site", "same-site"):
         assert client.post(path, form, Sec_Fetch_Site=relation).status == 403
@@ -96,7 +111,10 @@ def test_a_form_that_is_not_ours_decides_nothing(gate: Any) -> None:
     assert client.post(path, {**form, "token": ""}).status == 403
     assert client.post(path, {**form, "token": "0" * 64}).status == 403
     assert client.post(path, {name: value for name, value in form.items() if name != "token"}).status == 403
-    assert client.ask("POST", path, json.dumps(form).encode(), Origin=client.origin, Content_Type="text/plain").status == 415
+    assert (
+        client.ask("POST", path, json.dumps(form).encode(), Origin=client.origin, Content_Type="text/plain").status
+        == 415
+    )
     assert client.post(path, {**form, "note": "x" * 1_100_000}).status == 413
     for method in ("PUT", "DELETE", "PATCH", "OPTIONS"):
         assert client.ask(method, path, Origin=client.origin).status == 405
@@ -116,7 +134,9 @@ def test_every_answer_says_what_it_may_load(site: Site, place: Place, gate: Any)
     """Nothing from another host and nothing inline, on pages, errors, refusals and files alike."""
     client, path, _, run_id = gate
     run = f"/{place.name}/runs/{run_id}"
-    answers = [client.get(where) for where in ("/", run, path, f"/{place.name}/start/ship", "/nowhere", f"{run}/report.html")]
+    answers = [
+        client.get(where) for where in ("/", run, path, f"/{place.name}/start/ship", "/nowhere", f"{run}/report.html")
+    ]
     answers += [client.get("/", Host="evil.example"), client.post(path, {}), Client(site.port, site.origin).get("/")]
     for got in answers:
         assert got.headers["content-security-policy"] == POLICY
@@ -135,13 +155,44 @@ def test_addresses_lead_nowhere_else(site: Site, place: Place, gate: Any) -> Non
     (place.root / "secret.txt").write_text("the secret", "utf-8")
     (place.folder("outside")).symlink_to(place.folder(run_id))
     up = "../" * 8
-    for part in ("..", ".", "%2e%2e", f"..%2f..%2f{run_id}", "outside", "latest", run_id[:-1], f"{run_id}%00", "%ff", "."):
-        for where in (f"/{place.name}/runs/{part}", f"/{place.name}/runs/{part}/gate", f"/{place.name}/runs/{part}/report.html"):
+    for part in (
+        "..",
+        ".",
+        "%2e%2e",
+        f"..%2f..%2f{run_id}",
+        "outside",
+        "latest",
+        run_id[:-1],
+        f"{run_id}%00",
+        "%ff",
+        ".",
+    ):
+        for where in (
+            f"/{place.name}/runs/{part}",
+            f"/{place.name}/runs/{part}/gate",
+            f"/{place.name}/runs/{part}/report.html",
+        ):
             assert client.get(where).status in (404, 405), where
-    for key in (f"{up}secret.txt", quote(f"{up}secret.txt", safe=""), "..", "plan", "plan/../plan/planner", "%00", "plan//planner"):
+    for key in (
+        f"{up}secret.txt",
+        quote(f"{up}secret.txt", safe=""),
+        "..",
+        "plan",
+        "plan/../plan/planner",
+        "%00",
+        "plan//planner",
+    ):
         got = client.get(f"/{place.name}/runs/{run_id}/dispatches/{key}")
         assert (got.status, "the secret" in got.text) == (404, False), key
-    for name in ("../__init__.py", "%2e%2e%2frendering.py", "..%5crendering.py", "", "%00", "/etc/passwd", "nothing.css"):
+    for name in (
+        "../__init__.py",
+        "%2e%2e%2frendering.py",
+        "..%5crendering.py",
+        "",
+        "%00",
+        "/etc/passwd",
+        "nothing.css",
+    ):
         assert client.get(f"/static/{name}").status == 404, name
     for workspace in ("..", "%2e%2e", "nobody", quote(str(place.root), safe="")):
         assert client.get(f"/{workspace}/runs/{run_id}").status == 404, workspace

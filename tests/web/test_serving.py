@@ -53,7 +53,9 @@ def test_it_listens_on_this_machine_alone(place: Place, site: Site) -> None:
     """At both of its own addresses, so that nobody else has the other; a port that is taken is said."""
     import psutil
 
-    found = {one.laddr for one in psutil.Process(site.process.pid).net_connections() if one.status == psutil.CONN_LISTEN}
+    found = {
+        one.laddr for one in psutil.Process(site.process.pid).net_connections() if one.status == psutil.CONN_LISTEN
+    }
     assert {address.ip for address in found} <= {"127.0.0.1", "::1"}
     assert "127.0.0.1" in {address.ip for address in found}
     taken = place("web", "--port", str(site.port))
@@ -114,7 +116,9 @@ def test_with_a_certificate_other_machines_come_in(place: Place, tmp_path: Path)
     subprocess.run([openssl, *made], check=True, capture_output=True)
     unclear = place("web", "--host", "0.0.0.0", "--port", "0", "--tls-cert", str(cert), "--tls-key", str(key))
     assert (unclear.returncode, "under which address" in unclear.stderr) == (2, True)
-    site = Site(place, "--host", "0.0.0.0", "--tls-cert", str(cert), "--tls-key", str(key), "--origin", "https://localhost")
+    site = Site(
+        place, "--host", "0.0.0.0", "--tls-cert", str(cert), "--tls-key", str(key), "--origin", "https://localhost"
+    )
     port = next(iter(_ports(site)))
     context = ssl.create_default_context(cafile=str(cert))
     request = urllib.request.Request(f"https://localhost:{port}/enter?{site.address.partition('?')[2]}")

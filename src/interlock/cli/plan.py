@@ -157,7 +157,9 @@ def told(outlook: Outlook) -> list[tuple[str, list[str]]]:
 
 def lines_of(outlook: Outlook) -> list[str]:
     where = f"run {outlook.run_id} goes on" if outlook.run_id else "a new run starts"
-    lines = _wrapped(f"{outlook.playbook} {printable(outlook.key)}: {where} (nothing was changed, nobody was called)", "")
+    lines = _wrapped(
+        f"{outlook.playbook} {printable(outlook.key)}: {where} (nothing was changed, nobody was called)", ""
+    )
     for title, texts in told(outlook):
         table = _table(outlook.agents) if title == "Agents" else []
         lines += ["", title, *(table or [line for text in texts for line in _wrapped(text, "  ")])]

@@ -16,9 +16,14 @@ from interlock.cli.output import complain, print_lines
 @command("web", example="interlock web --open", always=SEVERAL, panel=LOOK)
 def web(
     door: Door,
-    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Where; 0: any that is free.")] = 8765,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Where; 0: any that is free.")
+    ] = 8765,
     host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="Another address than this machine alone; needs TLS or a proxy.")
+        str,
+        typer.Option(
+            "--host", metavar="ADDRESS", help="Another address than this machine alone; needs TLS or a proxy."
+        ),
     ] = "127.0.0.1",
     open_: Annotated[bool, typer.Option("--open", help="Open it in your browser.")] = False,
     origin: Annotated[
@@ -61,13 +66,8 @@ def web(
     """
     from interlock.web import Listening, serve
 
-    listening = Listening(
-        host, port, tuple(origin or ()), tls_cert, tls_key, proxy_user_header, proxy_secret_file
-    )
-    try:
-        serve(door.roots, listening, environ=door.environ, tell=_tell, opened=_open if open_ else None)
-    except KeyboardInterrupt:
-        pass
+    listening = Listening(host, port, tuple(origin or ()), tls_cert, tls_key, proxy_user_header, proxy_secret_file)
+    serve(door.roots, listening, environ=door.environ, tell=_tell, opened=_open if open_ else None)
     complain("The page has ended; runs go on.")
     return 0
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
 from collections.abc import Iterable, Mapping
@@ -55,9 +54,9 @@ def own_name(folder: Path) -> str:
 def _kept(file: Path, fresh: str) -> str:
     """What is in the file; whoever comes first says it."""
     draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}.tmp")
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as text:
-        text.write(fresh)
+    draft.touch(mode=0o600, exist_ok=False)
     try:
+        draft.write_text(fresh, "ascii")
         with suppress(FileExistsError):
             file.hardlink_to(draft)
     finally:

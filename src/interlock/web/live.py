@@ -91,7 +91,9 @@ class Channel:
         loop = asyncio.get_running_loop()
         try:
             while not self.closed:
-                with suppress(InterlockError, OSError):  # a run that is gone, or damaged: the page says so when reloaded
+                with suppress(
+                    InterlockError, OSError
+                ):  # a run that is gone, or damaged: the page says so when reloaded
                     now = version(await loop.run_in_executor(self._executor, self._page.stamp))
                     if now != self.version:
                         self._tell(now, await loop.run_in_executor(self._executor, self._page.parts))

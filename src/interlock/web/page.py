@@ -26,7 +26,7 @@ from interlock.pages import (
     StartView,
     Visit,
     address,
-    board,
+    board_view,
     dispatch_view,
     gate_view,
     one_file_of,
@@ -93,7 +93,7 @@ class Page:
         return tuple(index.stamp() for index in self._indexes.values())
 
     def _board_view(self, asked: BoardQuery) -> Any:
-        return board([row for index in self._indexes.values() for row in index.rows()], asked)
+        return board_view([row for index in self._indexes.values() for row in index.rows()], asked)
 
     async def _board(self, request: Request) -> Response:
         asked = BoardQuery.of(request.query_params)
@@ -184,7 +184,7 @@ class Page:
                 if notice:
                     return HTMLResponse(await self._off(self._told, request, index, known, notice), status)
                 return RedirectResponse(address.run(index.shelf.name, known.identity.run_id), 303)
-            if view.seen == dict(waiting.digests):
+            if json.loads(view.seen) == waiting.digests:
                 break
             await self._say(index.shelf.root, "show", known.identity.run_id, "--json")
         else:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
-import os
 import signal
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -21,7 +20,7 @@ import uvicorn
 
 from interlock.engine.nesting import only_people
 from interlock.engine.people import person
-from interlock.errors import ConfigInvalid, WorkspaceFailed
+from interlock.errors import ConfigInvalid
 from interlock.web.acting import COMMAND, CommandLine
 from interlock.web.entering import Browsers, Proxy, own_name, state_folder
 from interlock.web.guarding import ENTER, Threshold
@@ -58,10 +57,10 @@ class Listening:
             )
         if not self.is_loopback and self.certificate is None and not self.user_header:
             raise ConfigInvalid(
-                f"the page is not served to other machines in the clear: {self.host} is no address of this machine alone",
+                f"the page is not served to other machines in the clear: {self.host} is not of this machine alone",
                 where="option --host",
-                expected="a loopback address, --tls-cert with --tls-key, or --proxy-user-header with --proxy-secret-file",
-                remedy=f"Leave --host out, and reach it from elsewhere with: ssh -L {self.port}:{LOOPBACK}:{self.port} HOST",
+                expected="a loopback address; or --tls-cert and --tls-key; or --proxy-user-header, --proxy-secret-file",
+                remedy=f"Without it, reach it from elsewhere by: ssh -L {self.port}:{LOOPBACK}:{self.port} HOST",
             )
         if not self.origins and (self.user_header or self._is_any):
             raise ConfigInvalid(
@@ -111,7 +110,12 @@ class Listening:
 def _check_origin(origin: str) -> None:
     parts = urlsplit(origin)
     plain = f"{parts.scheme}://{parts.netloc}"
-    if parts.scheme not in ("http", "https") or not parts.hostname or origin.rstrip("/") != plain or "@" in parts.netloc:
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or origin.rstrip("/") != plain
+        or "@" in parts.netloc
+    ):
         raise ConfigInvalid(
             "this is no address of a page",
             where="option --origin",
@@ -142,7 +146,8 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._page.live.close()
-        super().handle_exit(sig, frame)
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
 
 def serve(
@@ -204,9 +209,7 @@ def serve(
     asyncio.run(_serving(Server(config, page), page, sockets, (lambda: opened(first)) if opened else None))
 
 
-async def _serving(
-    server: Server, page: Page, sockets: list[socket.socket], ready: Callable[[], None] | None
-) -> None:
+async def _serving(server: Server, page: Page, sockets: list[socket.socket], ready: Callable[[], None] | None) -> None:
     warming = asyncio.ensure_future(page.warm())
     if ready is not None:
         asyncio.get_running_loop().call_later(0.2, ready)  # the sockets listen already: a browser only waits

@@ -74,7 +74,9 @@ class Form:
         setup = open_runs(root, Quiet(), environ=environ).setup
         assert isinstance(setup, FromSettings)
         if name not in setup.finding.names():
-            raise ConfigInvalid(f"there is no playbook {name!r} here", remedy="See which there are: interlock playbooks")
+            raise ConfigInvalid(
+                f"there is no playbook {name!r} here", remedy="See which there are: interlock playbooks"
+            )
         playbook = setup.finding.load(name)
         asked = (*playbook.questions(playbook.inputs), *playbook.questions(playbook.flags))
         return cls(playbook.name, playbook.summary, asked, _unsaid(playbook, asked, setup))
@@ -85,7 +87,9 @@ class Form:
         fields = [self._field(one, filled) for one in self.questions]
         fields += [
             FormField(RUNNER, "Runner", "For all agents, instead of what interlock.toml says.", FieldKind.LINE, ""),
-            FormField(BUDGET, "Budget", "Wait for a person before spending more than this, in USD.", FieldKind.NUMBER, ""),
+            FormField(
+                BUDGET, "Budget", "Wait for a person before spending more than this, in USD.", FieldKind.NUMBER, ""
+            ),
             FormField(AFRESH, "A new run", "Although the last one for the same is complete.", FieldKind.FLAG, ""),
         ]
         if filled is not None:
@@ -108,7 +112,9 @@ class Form:
             question.option.help,
             kind,
             value,
-            choices=question.choices,
+            choices=question.choices
+            if question.required or question.default
+            else ("", *question.choices) * bool(question.choices),
             required=question.required,
         )
 
