@@ -24,8 +24,9 @@ def run(workspace: str, run_id: str) -> str:
     return f"/{_name(workspace)}/runs/{_name(run_id)}"
 
 
-def run_stream(workspace: str, run_id: str) -> str:
-    return f"{run(workspace, run_id)}/stream"
+def run_stream(workspace: str, run_id: str, since: str = "") -> str:
+    place = f"{run(workspace, run_id)}/stream"
+    return f"{place}?{urlencode({'since': since})}" if since else place
 
 
 def report(workspace: str, run_id: str) -> str:

@@ -46,6 +46,8 @@ class Visit:
     may_act: bool = True
     """Whether there are buttons for what changes something."""
     workspaces: tuple[str, ...] = ()
+    since: str = ""
+    """What the page was made from, in a word: its stream begins with what changed since."""
 
 
 def headline(identity: IdentityLike, lines: Sequence[LineLike] = ()) -> str:

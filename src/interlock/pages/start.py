@@ -52,6 +52,8 @@ class StartForm:
     fields: tuple[FormField, ...]
     problem: str = ""
     plan: Foresight | None = None
+    planned: str = ""
+    """For which inputs the plan is shown, in a word."""
 
 
 @dataclass(frozen=True)
