@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from markupsafe import Markup, escape
 
@@ -15,6 +16,8 @@ from interlock.pages.prose import decoded, highlighted_lines, plain
 MOST_ROWS = 1500
 """Lines of one file that are shown; the records have the rest."""
 LONGEST_ROW = 2000
+KEPT = 32_000
+"""Bytes of the patch of a file whose lines are kept, coloured."""
 OPEN_ROWS = 120
 """A file with more lines is folded at first."""
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)")
@@ -71,16 +74,23 @@ class DiffSummary:
         return sum(one.removed for one in self.files)
 
 
-def read_patch(patch: bytes) -> tuple[DiffFile, ...]:
-    """The files of a patch as git writes it."""
+def read_patch(patch: bytes, besides: Collection[str] = ()) -> tuple[DiffFile, ...]:
+    """The files of a patch as git writes it, without those that are named."""
     parts = re.split(rb"(?m)^(?=diff --git )", patch)
-    return tuple(_file(part) for part in parts if part.startswith(b"diff --git "))
+    found = [part for part in parts if part.startswith(b"diff --git ")]
+    return tuple(_kept(part) if len(part) <= KEPT else _file(part) for part in found if _name(part) not in besides)
 
 
 def between(path: str, old: str, new: str) -> DiffFile:
     """The difference of two texts."""
     rows = list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm=""))[2:]
     return _with_rows(path, "", rows)
+
+
+@lru_cache(maxsize=48)
+def _kept(part: bytes) -> DiffFile:
+    """The same file stands on a page again and again while somebody watches a run."""
+    return _file(part)
 
 
 def _file(part: bytes) -> DiffFile:
@@ -99,9 +109,9 @@ _SIGNS = (
 )
 
 
-def _name(head: bytes) -> str:
+def _name(part: bytes) -> str:
     """The path that a patch is about: as the new side calls it, else the old one."""
-    rows = head.split(b"\n")
+    rows = part.partition(b"\n@@")[0].split(b"\n")
     for mark in (b"+++ b/", b'+++ "b/', b"--- a/", b'--- "a/'):
         for row in rows:
             if row.startswith(mark):

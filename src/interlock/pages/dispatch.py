@@ -140,7 +140,7 @@ def view_of(shelf: Shelf, known: KnownRun, lines: Sequence[Line], key: str, page
         printable(str(begun.data.get("step") or ""), 60),
         printable(str(begun.agent or ""), 60),
         printable(str(begun.data.get("member") or begun.agent or "?"), 80),
-        int(begun.attempt or 1),
+        int((end or begun).attempt or 1),
         tone,
         "at work, or cut off" if end is None else verdict_word(data),
         lined(str(result.get("detail") or "")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from markupsafe import Markup
@@ -14,6 +15,8 @@ from interlock.pages.prose import decoded, highlighted, plain, prose
 
 MOST = 200_000
 """Bytes of a document that a page shows."""
+KEPT = 32_000
+"""Bytes of a document whose rendering is kept."""
 MARKDOWN = (".md", ".markdown", ".mdx")
 
 
@@ -39,7 +42,9 @@ def shown_document(root: Path, path: str) -> ShownDocument:
     facts = look(root, path)
     if facts.content is None:
         return ShownDocument(path, facts.digest or "", Markup(""), 0, facts.problem or "There is no such file.")
-    return ShownDocument(path, facts.digest or "", rendered(path, facts.content), len(facts.content))
+    size = len(facts.content)
+    body = _kept(path, facts.content) if size <= KEPT else rendered(path, facts.content)
+    return ShownDocument(path, facts.digest or "", body, size)
 
 
 def look(root: Path, path: str) -> FileFacts:
@@ -48,6 +53,12 @@ def look(root: Path, path: str) -> FileFacts:
         return Store(root, root / HOME / "attic").facts(path)
     except InterlockError as error:
         return FileFacts(path, exists=False, problem=error.what)
+
+
+@lru_cache(maxsize=128)
+def _kept(path: str, content: bytes) -> Markup:
+    """The same document stands on a page again and again while somebody watches a run."""
+    return rendered(path, content)
 
 
 def rendered(path: str, content: bytes) -> Markup:

@@ -45,7 +45,7 @@ class GateView:
 
     @property
     def seen(self) -> str:
-        """The digests of what this page shows, as its form carries them."""
+        """The digests of the bytes that this page shows, as its form carries them; empty where there is no file."""
         return json.dumps({one.now.path: one.now.digest for one in self.documents}, sort_keys=True)
 
     @property
@@ -111,5 +111,4 @@ def _code(shelf: Shelf, known: KnownRun, lines: Sequence[Line]) -> DiffSummary:
         found = run_changes(known.folder, lines, shelf.documents(known.identity))
     except (InterlockError, OSError, LookupError, ValueError):
         return DiffSummary(())
-    papers = set(found.documents)
-    return DiffSummary(tuple(one for one in read_patch(found.patch) if one.path not in papers))
+    return DiffSummary(read_patch(found.patch, found.documents))

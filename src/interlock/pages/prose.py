@@ -26,6 +26,8 @@ LONGEST_CODE = 60_000
 """Characters of code that are coloured."""
 SHIFT = 2
 """Headings of a text stand below those of the page."""
+UNCOLOURED = (".md", ".txt", ".rst", ".csv")
+"""Files of words: colours would say nothing of them."""
 SCHEMES = frozenset(("http", "https", "mailto"))
 _TERMINAL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]*\x1b\\|\x1b[ -/]*[0-~]"
@@ -144,7 +146,9 @@ def _lexer(language: str, path: str) -> Any:
     try:
         if language:
             return get_lexer_by_name(language, **options)
-        return get_lexer_for_filename(path.rpartition("/")[2], **options) if path else None
+        if not path or path.lower().endswith(UNCOLOURED):
+            return None
+        return get_lexer_for_filename(path.rpartition("/")[2], **options)
     except ClassNotFound:
         return None
 

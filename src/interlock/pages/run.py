@@ -15,7 +15,7 @@ from interlock.engine.folder import KnownRun
 from interlock.engine.glances import told
 from interlock.engine.journal import Line
 from interlock.errors import InterlockError
-from interlock.pages.diffs import DiffFile, DiffSummary, read_patch
+from interlock.pages.diffs import DiffSummary, read_patch
 from interlock.pages.documents import ShownDocument, shown_document
 from interlock.pages.prose import prose
 from interlock.pages.shelf import Shelf, headline
@@ -160,6 +160,10 @@ class RunView:
     log: tuple[Logged, ...]
     log_left_out: int
     seconds: float
+
+    @property
+    def has_costs(self) -> bool:
+        return bool(self.totals.cost_usd)
 
 
 def run_view(shelf: Shelf, known: KnownRun, holder: str | None) -> RunView:
@@ -350,6 +354,6 @@ def _changes(shelf: Shelf, known: KnownRun, lines: Sequence[Line]) -> tuple[Diff
         found = run_changes(known.folder, lines, shelf.documents(known.identity))
     except (InterlockError, OSError, LookupError, ValueError):
         return DiffSummary(()), ()
-    papers = set(found.documents)
-    code: list[DiffFile] = [one for one in read_patch(found.patch) if one.path not in papers]
-    return DiffSummary(tuple(code)), tuple(shown_document(shelf.root, path) for path in found.documents)
+    return DiffSummary(read_patch(found.patch, found.documents)), tuple(
+        shown_document(shelf.root, path) for path in found.documents
+    )

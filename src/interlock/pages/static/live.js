@@ -25,26 +25,41 @@
     },
   };
 
-  const say = (live) => {
+  const say = (live, words) => {
     const sign = document.getElementById("live");
     if (!sign) return;
     sign.dataset.state = live ? "on" : "off";
-    sign.textContent = live ? "live" : "not live: connecting again";
+    sign.textContent = words;
   };
 
   if (body.dataset.stream) {
-    const stream = new EventSource(body.dataset.stream);
-    stream.addEventListener("open", () => say(true));
-    stream.addEventListener("error", () => say(false));
-    stream.addEventListener("gone", () => say(false));
-    stream.addEventListener("part", (event) => {
-      const part = JSON.parse(event.data);
-      const old = document.getElementById(part.id);
-      if (old) Idiomorph.morph(old, part.html, { morphStyle: "outerHTML", ignoreActiveValue: true, callbacks: keep });
-      tick();
-    });
-    stream.addEventListener("reload", () => location.reload());
-    addEventListener("pagehide", () => stream.close());
+    // A browser has few connections for a server: a page that nobody sees holds none.
+    let stream = null, last = "";
+    const close = () => { stream?.close(); stream = null; };
+    const open = () => {
+      if (stream) return;
+      const address = new URL(body.dataset.stream, location.href);
+      if (last) address.searchParams.set("since", last);
+      stream = new EventSource(address);
+      stream.addEventListener("open", () => say(true, "live"));
+      stream.addEventListener("error", (event) => {
+        const refused = event.target.readyState === EventSource.CLOSED;
+        say(false, refused ? "signed out: open the address that interlock web printed" : "not live: connecting again");
+      });
+      stream.addEventListener("gone", () => say(false, "not live any more"));
+      stream.addEventListener("reload", () => location.reload());
+      stream.addEventListener("part", (event) => {
+        const part = JSON.parse(event.data);
+        const old = document.getElementById(part.id);
+        if (old) Idiomorph.morph(old, part.html, { morphStyle: "outerHTML", ignoreActiveValue: true, callbacks: keep });
+        last = event.lastEventId || last;
+        tick();
+      });
+    };
+    document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+    addEventListener("pagehide", close);
+    addEventListener("pageshow", open);
+    if (!document.hidden) open();
   }
 
   tick();
