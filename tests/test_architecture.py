@@ -21,6 +21,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "interlock"
 FLOOR = ("contracts", "documents", "errors", "lazy")
 MIDDLE = ("agents", "workspace", "telemetry")
 DOORS = ("cli", "web", "mcp", "demo")
+OPEN_TO_DOORS = ("app", "pages", "finding", "playbooks", "testing", "engine", "settings", *MIDDLE, *FLOOR)
 
 MAY_IMPORT = {
     "lazy": (),
@@ -36,7 +37,8 @@ MAY_IMPORT = {
     "finding": ("flows", "playbooks", "engine", "settings", "telemetry", *FLOOR),
     "pages": ("finding", "engine", *MIDDLE, *FLOOR),
     "app": ("finding", "playbooks", "engine", "settings", *MIDDLE, *FLOOR),
-    **dict.fromkeys(DOORS, ("app", "pages", "finding", "playbooks", "testing", "engine", "settings", *MIDDLE, *FLOOR)),
+    **dict.fromkeys(DOORS, OPEN_TO_DOORS),
+    "cli": ("web", *OPEN_TO_DOORS),  # the command line opens this door too: `interlock web`
     "__main__": ("cli",),
 }
 """What each part may import; its own modules always."""
