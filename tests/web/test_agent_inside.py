@@ -11,7 +11,7 @@ import pytest
 from tests.web.conftest import SETTINGS, Place, Site
 from tests.web.test_attacks import approving
 
-AGENT = '''"""Knows everything but the cookie: the port, the name, the run, what the form has; and looks for what is missing."""
+AGENT = '''"""Knows everything but the cookie: the port, the name, the run, the form."""
 
 import http.client, json, os, pathlib, subprocess, sys
 
@@ -47,7 +47,7 @@ tried["server seen"] = pathlib.Path(f"/proc/{known['pid']}/environ").exists() an
 ).read_text()
 for words in (["approve", known["run"]], ["web", "--port", "0"]):
     done = subprocess.run(
-        [sys.executable, "-m", "interlock", *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=240
+        [sys.executable, "-m", "interlock", *words], capture_output=True, stdin=subprocess.DEVNULL, timeout=240
     )
     tried[f"command {words[0]}"] = done.returncode
 pathlib.Path("plan.md").write_text("# Plan\\n\\n" + json.dumps(tried) + "\\n")

@@ -21,7 +21,10 @@ __all__ = ["chromium"]
 pytestmark = pytest.mark.long
 
 expect.set_options(timeout=PATIENCE_MS)
-NASTY = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\x1b[31mred \x07 [x](javascript:alert(1))"
+NASTY = (
+    "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+    "\x1b[31mred \x07 [x](javascript:alert(1))"
+)
 
 
 @pytest.fixture
