@@ -57,6 +57,12 @@ FIGURES = {
         ),
     ],
     "ticket": [r"# files: # s \(max 5\), peak # MB"],
+    "web": [
+        r"the board with # runs: # ms \(max 100\), slowest # ms",
+        r"a transcript of # MB, page by page: # ms, # ms, # ms",
+        r"# browsers watch the board: # ms until all have what changed",
+        r"peak memory of the server: # MB \(max 120\)",
+    ],
     "adr0001_engines": [r"jsonl +# +# +#"],
 }
 """By script, the lines that it prints; ``#`` stands for a number."""
@@ -65,7 +71,7 @@ LONG = ("feature", "layers", "engine_memory", "snapshots")
 ELSEWHERE = {"agents": "needs real clients", "escapes": "takes its own time"}
 
 
-@pytest.mark.req("LY-22")
+@pytest.mark.req("LY-22", "WB-10")
 @pytest.mark.parametrize("script", [pytest.param(one, marks=[pytest.mark.long] * (one in LONG)) for one in FIGURES])
 def test_a_benchmark_runs_and_tells_every_figure(script: str) -> None:
     """With `--quick`, which shows that it works and nothing else."""
