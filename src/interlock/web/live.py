@@ -23,7 +23,7 @@ STILL_THERE_S: Final = 15.0
 
 
 @dataclass(frozen=True)
-class Watched:
+class LivePage:
     """A page that somebody watches."""
 
     stamp: Callable[[], Stamp]
@@ -48,7 +48,7 @@ class Watcher:
 class Channel:
     """One page, for all who watch it."""
 
-    def __init__(self, page: Watched, executor: Executor) -> None:
+    def __init__(self, page: LivePage, executor: Executor) -> None:
         self._page, self._executor = page, executor
         self._watchers: set[Watcher] = set()
         self._parts: dict[str, str] = {}
@@ -118,7 +118,7 @@ class Live:
         self._channels: dict[Hashable, Channel] = {}
 
     async def events(
-        self, key: Hashable, page: Watched, seen: str, gone: Callable[[], Awaitable[bool]]
+        self, key: Hashable, page: LivePage, seen: str, gone: Callable[[], Awaitable[bool]]
     ) -> AsyncIterator[bytes]:
         """Server-sent events for one browser.
 

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from interlock.commanding import CommandLine, Reply
 from interlock.engine.folder import KnownRun
 from interlock.errors import InterlockError, Locked, Refused
 from interlock.pages import (
@@ -36,10 +37,10 @@ from interlock.pages import (
     static_file,
 )
 from interlock.telemetry import WaitingGate, waiting_gate
-from interlock.web.acting import CommandLine, Decision, Reply
+from interlock.web.acting import Decision
 from interlock.web.guarding import Guard, Threshold
 from interlock.web.index import Index, Stamp, shelves, version
-from interlock.web.live import Live, Watched
+from interlock.web.live import Live, LivePage
 
 T = TypeVar("T")
 
@@ -106,7 +107,7 @@ class Page:
 
     async def _board_stream(self, request: Request) -> Response:
         asked, visit = BoardQuery.of(request.query_params), visit_of(request)
-        page = Watched(self._board_stamp, lambda: parts(self._board_view(asked), visit))
+        page = LivePage(self._board_stamp, lambda: parts(self._board_view(asked), visit))
         return self._stream(request, ("board", asked, visit.person), page)
 
     # -- a run
@@ -139,10 +140,10 @@ class Page:
     async def _run_stream(self, request: Request) -> Response:
         visit = visit_of(request)
         index, known = await self._off(self._find, request)
-        page = Watched(lambda: index.run_stamp(known), lambda: parts(self._run_view(index, known), visit))
+        page = LivePage(lambda: index.run_stamp(known), lambda: parts(self._run_view(index, known), visit))
         return self._stream(request, ("run", index.shelf.name, known.identity.run_id, visit.person), page)
 
-    def _stream(self, request: Request, key: tuple[Any, ...], page: Watched) -> Response:
+    def _stream(self, request: Request, key: tuple[Any, ...], page: LivePage) -> Response:
         seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
         events = self.live.events(key, page, seen, request.is_disconnected)
         return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
+from interlock.commanding import COMMAND, CommandLine
 from interlock.engine.nesting import only_people
 from interlock.engine.people import person
 from interlock.errors import ConfigInvalid
-from interlock.web.acting import COMMAND, CommandLine
 from interlock.web.entering import Browsers, Proxy, own_name, state_folder
 from interlock.web.guarding import ENTER, Threshold
 from interlock.web.page import Page
