@@ -84,7 +84,7 @@ def timeline(lines: Sequence[LineLike], schedules: Iterable[Scheduled], until: s
     """The picture of a journal, up to a moment."""
     if not lines:
         return Timeline()
-    begin, end = _seconds(lines[0].ts), max(_seconds(until), _seconds(lines[-1].ts))
+    begin, end = min(_seconds(line.ts) for line in lines), max(_seconds(until), _seconds(lines[-1].ts))
     whole = max(end - begin, 0.001)
     known = list(schedules)
     chains = [(one.name, one.critical.members) for one in known if len(one.critical.members) > 1]
@@ -137,8 +137,10 @@ def _stretches(lines: Sequence[LineLike], end: float) -> Iterator[tuple[str, Str
                 open_[key].waits.append((now, min(end, now + float(data["delay_s"]))))
             case "dispatch.recovered":
                 open_.pop(key, None)
-            case "dispatch.end" if key in open_:
-                yield _done(open_.pop(key), key, now, data)
+            case "dispatch.end":
+                name = printable(str(data.get("member") or line.agent or "?"), 60)
+                known = open_.pop(key, None) or _Open(name, now - float(data["seconds"]))
+                yield _done(known, key, now, data)
             case "gate.opened":
                 gates.setdefault(key, (printable(str(data.get("gate", "?")), 60), now))
             case "gate.decided" if key in gates:

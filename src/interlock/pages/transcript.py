@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ class TranscriptEntry:
     body: Markup | None = None
     items: tuple[tuple[str, str], ...] = ()
     """Of a plan: each entry with how far it is."""
+    call: str = ""
+    """Which call of a tool it is about."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,17 @@ def transcript_page(path: Path, page: int = 0) -> TranscriptPage:
         entries: list[TranscriptEntry] = []
         while file.tell() < start + PAGE and (raw := file.readline(LONGEST_LINE)):
             entries += _entries(raw)
-    return TranscriptPage(tuple(entries), page, pages, size)
+    return TranscriptPage(tuple(_joined(entries)), page, pages, size)
+
+
+def _joined(entries: Sequence[TranscriptEntry]) -> Iterator[TranscriptEntry]:
+    """A call of a tool once, with how it ended: its end takes the place of its beginning."""
+    ends = {one.call: one for one in entries if one.call}
+    for one in entries:
+        if not one.call:
+            yield one
+        elif (last := ends.pop(one.call, None)) is not None:
+            yield replace(last, at=one.at)
 
 
 def _entries(raw: bytes) -> Iterator[TranscriptEntry]:
@@ -88,16 +100,7 @@ def _entry(at: str, kind: str, said: Mapping[str, Any]) -> TranscriptEntry:
                 at, kind, "says" if kind == "text" else "thinks", body=prose(str(said.get("text", "")))
             )
         case "tool":
-            state = str(said.get("state", ""))
-            tone = {"failed": Tone.FAILED, "refused": Tone.FAILED, "done": Tone.DONE}.get(state, Tone.WORKS)
-            name, subject = (
-                printable(str(said.get("name") or "tool"), 80),
-                printable(str(said.get("subject") or ""), 300),
-            )
-            why = f": {printable(said['why'], 300)}" if said.get("why") else ""
-            return TranscriptEntry(
-                at, kind, name, tone, Markup("<code>{}</code>{}").format(subject, why) if subject or why else None
-            )
+            return _tool(at, said)
         case "plan":
             entries = said.get("entries")
             items = (
@@ -124,3 +127,12 @@ def _entry(at: str, kind: str, said: Mapping[str, Any]) -> TranscriptEntry:
             return TranscriptEntry(at, kind, f"ended with exit status {printable(said.get('code'), 20)}{late}")
     data = {name: value for name, value in said.items() if name not in ("ts", "kind")}
     return TranscriptEntry(at, kind, doing(kind, data) or printable(kind, 80))
+
+
+def _tool(at: str, said: Mapping[str, Any]) -> TranscriptEntry:
+    tones = {"failed": Tone.FAILED, "refused": Tone.FAILED, "done": Tone.DONE}
+    name, subject = printable(str(said.get("name") or "tool"), 80), printable(str(said.get("subject") or ""), 300)
+    why = f": {printable(said['why'], 300)}" if said.get("why") else ""
+    body = Markup("<code>{}</code>{}").format(subject, why) if subject or why else None
+    tone = tones.get(str(said.get("state", "")), Tone.WORKS)
+    return TranscriptEntry(at, "tool", name, tone, body, call=str(said.get("call") or ""))

@@ -22,7 +22,6 @@ from interlock.telemetry.lines import (
 from interlock.telemetry.marks import MARKS, STEP_MARKS, Tone, tone_of
 from interlock.telemetry.narrator import INDENT, Narrator, dated
 from interlock.telemetry.news import doing, spoken_news, tokens
-from interlock.telemetry.page import html
 from interlock.telemetry.report import (
     REPORT,
     UNKNOWN,
@@ -82,7 +81,6 @@ __all__ = [
     "dispatch_spans",
     "doing",
     "harmless",
-    "html",
     "in_words",
     "indented",
     "is_cancelled",
