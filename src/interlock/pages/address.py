@@ -36,7 +36,7 @@ def report(workspace: str, run_id: str) -> str:
 
 def dispatch(workspace: str, run_id: str, key: str, page: int = 0) -> str:
     """A dispatch by its key; `page` is that of its transcript, from 0."""
-    place = f"{run(workspace, run_id)}/dispatches/{quote(key, safe='/', errors='surrogateescape')}"
+    place = f"{run(workspace, run_id)}/dispatches/{_name(key, safe='/')}"
     return f"{place}?page={page}#transcript" if page else place
 
 
@@ -54,5 +54,9 @@ def static(name: str) -> str:
     return f"/static/{_name(name)}"
 
 
-def _name(text: str) -> str:
-    return quote(text, safe="", errors="surrogateescape")
+def _name(text: str, safe: str = "") -> str:
+    """A name in an address; one that is no text at all is spelled somehow, so that the page is still made."""
+    try:
+        return quote(text, safe=safe, errors="surrogateescape")
+    except UnicodeEncodeError:
+        return quote(text, safe=safe, errors="replace")
