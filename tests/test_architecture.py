@@ -35,7 +35,8 @@ MAY_IMPORT = {
     "flows": ("engine", "testing", *FLOOR),
     "finding": ("flows", "playbooks", "engine", "settings", "telemetry", *FLOOR),
     "app": ("finding", "playbooks", "engine", "settings", *MIDDLE, *FLOOR),
-    **dict.fromkeys(DOORS, ("app", "finding", "playbooks", "testing", "engine", "settings", *MIDDLE, *FLOOR)),
+    "fleet": ("engine", *MIDDLE, *FLOOR),
+    **dict.fromkeys(DOORS, ("app", "fleet", "finding", "playbooks", "testing", "engine", "settings", *MIDDLE, *FLOOR)),
     "__main__": ("cli",),
 }
 """What each part may import; its own modules always."""

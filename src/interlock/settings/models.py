@@ -281,6 +281,12 @@ class TelemetrySettings(Table):
     )
 
 
+class FleetSettings(Table):
+    """How runs reach other machines."""
+
+    remote: Name = Field(default="origin", description="Remote, by name or address, that carries runs between clones.")
+
+
 class Settings(Table):
     """Settings of interlock; `with_tables` adds those of playbooks."""
 
@@ -292,6 +298,7 @@ class Settings(Table):
     sandbox: SandboxSettings = Field(default_factory=SandboxSettings)
     notify: NotifySettings = Field(default_factory=NotifySettings)
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
+    fleet: FleetSettings = Field(default_factory=FleetSettings)
 
     def of(self, playbook: str) -> Any:
         """The playbook's own table; None where it has none."""
