@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -108,7 +109,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[Office, str], None]]:
                 port = free_port()
                 words = ["git", "daemon", "--reuseaddr", "--listen=127.0.0.1", f"--port={port}", "--export-all"]
                 more = ["--enable=receive-pack", f"--base-path={office.folder}", str(office.folder)]
-                started.append(subprocess.Popen([*words, *more], stderr=subprocess.DEVNULL))
+                started.append(subprocess.Popen([*words, *more], stderr=subprocess.DEVNULL, start_new_session=True))
                 office.address = f"git://127.0.0.1:{port}/bare.git"
                 until(lambda: _answers(office.address), "git daemon answers")
             case "ssh":
@@ -120,7 +121,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[Office, str], None]]:
 
     yield change
     for process in started:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # git starts the daemon as a program of its own
         process.wait()
 
 
