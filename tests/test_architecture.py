@@ -21,7 +21,19 @@ SOURCE = Path(__file__).parent.parent / "src" / "interlock"
 FLOOR = ("contracts", "documents", "errors", "lazy")
 MIDDLE = ("agents", "workspace", "telemetry")
 DOORS = ("cli", "web", "mcp", "demo")
-BEHIND_DOORS = ("app", "commanding", "pages", "finding", "playbooks", "testing", "engine", "settings", *MIDDLE, *FLOOR)
+BEHIND_DOORS = (
+    "app",
+    "commanding",
+    "fleet",
+    "pages",
+    "finding",
+    "playbooks",
+    "testing",
+    "engine",
+    "settings",
+    *MIDDLE,
+    *FLOOR,
+)
 
 MAY_IMPORT = {
     "lazy": (),
@@ -37,6 +49,7 @@ MAY_IMPORT = {
     "finding": ("flows", "playbooks", "engine", "settings", "telemetry", *FLOOR),
     "pages": ("finding", "engine", *MIDDLE, *FLOOR),
     "app": ("finding", "playbooks", "engine", "settings", *MIDDLE, *FLOOR),
+    "fleet": ("engine", *MIDDLE, *FLOOR),
     "commanding": ("engine", *FLOOR),
     **dict.fromkeys(DOORS, BEHIND_DOORS),
     "cli": (*BEHIND_DOORS, "mcp", "web"),  # the command line opens the other doors

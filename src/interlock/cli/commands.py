@@ -22,6 +22,7 @@ from interlock.telemetry.lines import printable
 RUN: Final = "Run"
 LOOK: Final = "Look"
 DECIDE: Final = "Decide"
+ELSEWHERE: Final = "On other machines"
 WORKSHOP: Final = "Set up and check"
 """The groups in which the help lists the commands, in the order in which a newcomer meets them."""
 
@@ -41,6 +42,9 @@ HOMES = {
     "answer": "gates",
     "cancel": "gates",
     "web": "web",
+    "send": "moving",
+    "take": "moving",
+    "fetch": "moving",
     "init": "init",
     "adopt": "adopt",
     "validate": "init",

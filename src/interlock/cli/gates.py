@@ -19,6 +19,7 @@ from interlock.cli.beside import HeardView
 from interlock.cli.changes import change_lines, changes_of
 from interlock.cli.commands import DECIDE, Note, RunName, command, complete_run
 from interlock.cli.door import Door, finish
+from interlock.cli.elsewhere import check_ours
 from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, write_output
 from interlock.cli.progress import PlainView
 from interlock.cli.trusting import at_terminal
@@ -352,6 +353,7 @@ def cancel(door: Door, run: RunName) -> int:
     from interlock.engine import people
 
     known = _find(door, run)
+    check_ours(door, known.identity.run_id)
     view = PlainView(door.occasion, keep_output=True)
     finish(people.cancel(door.runs(view), known.identity.run_id))
     if door.json:
@@ -368,6 +370,7 @@ def decide(door: Door, name: str, choice: str, note: str, signed: Signed = YOURS
 
     known = _find(door, name)
     run_id = known.identity.run_id
+    check_ours(door, run_id)
     view = PlainView(door.occasion, keep_output=door.json)
     with HeardView(door, view) as heard:  # the run may end with the decision
         heard.turn_to(known.identity, known.folder.lines())

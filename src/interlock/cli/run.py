@@ -19,6 +19,7 @@ from interlock import playbooks
 from interlock.cli.beside import HeardView
 from interlock.cli.commands import CARRIES, HELP, RUN, STARTS, Note, RunName, command
 from interlock.cli.door import Door, finish
+from interlock.cli.elsewhere import check_ours
 from interlock.cli.gates import ask, can_ask, decide, gate_lines
 from interlock.cli.output import as_text, envelope, print_json, print_lines
 from interlock.cli.progress import PlainView, view_for
@@ -297,6 +298,7 @@ def resume(
     playbook = door.library.again(door.find(run).identity)  # whoever must be asked is asked before it goes on
     if asked:
         check_moves(door, run, playbook, asked)
+    check_ours(door, run)
     call = door.call(retry=retry, accept_recorded=accept_recorded, flags=asked, note=note)
     return carry(door, lambda runs: runs.resume(run, call))
 

@@ -10,7 +10,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ GITIGNORE = "/*\n" + "".join(f"!/{name}/\n" for name in SHARED_WITH_TEAM)
 HEARD = ("transcript.jsonl", "stream.jsonl", "output.md", "stderr.log")
 PER_TRY = ("brief.md", "output.md", "transcript.jsonl", "stderr.log", "answer.json", "PARTIAL_REQUEST", "changes.patch")
 IDENTITY = "run.json"
+ELSEWHERE = "elsewhere.json"
 UNBORN = frozenset({"objects", head.NAME})
 """What a run folder has before its ``run.json``: whoever was killed there had not begun."""
 EARLIER_LEFTOVER = re.compile(r"\.(?:run\.json|head|report\.md|[0-9a-f]{16}(?:\.json)?)\.tmp")
@@ -84,6 +85,21 @@ class LateObjects:
         held, self._memory = self._memory, None
         for content in held.contents() if held else ():
             self._files.put(content)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Where a run is that went away from here."""
+
+    who: str
+    since: str
+    how: str
+    """In what way it went, for whoever carries runs."""
+    remedy: str
+
+    def refusal(self, run_id: str) -> Refused:
+        since = f" since {self.since}" if self.since else ""
+        return Refused(f"run {run_id} is not here any more: {self.who}{since}", remedy=self.remedy)
 
 
 class RunFolder:
@@ -188,6 +204,28 @@ class RunFolder:
     def _has_journal(self) -> bool:
         return (self.path / journal_file.NAME).exists()
 
+    # -- where the run is
+
+    def elsewhere(self) -> Elsewhere | None:
+        """Who has the run now, where this folder is only what it left behind."""
+        try:
+            said = json.loads(read_plain(self.path / ELSEWHERE, limit=MESSAGE_BYTES))
+            return Elsewhere(str(said["who"]), str(said["since"]), str(said["how"]), str(said["remedy"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):  # whoever wrote it had given the run away
+            return Elsewhere("somebody else", "", "", f"Get it back with: interlock take {self.run_id}")
+
+    def leave_to(self, other: Elsewhere | None) -> None:
+        """From now on nobody works on the run here; None: from now on they do again."""
+        place = self.path / ELSEWHERE
+        with failing("it cannot be noted where the run is", place):
+            if other is not None:
+                replace_file(place, (json.dumps(asdict(other), indent=2) + "\n").encode())
+            else:
+                place.unlink(missing_ok=True)
+                sync_folder(self.path)
+
     # -- the journal
 
     def medium(self) -> FileMedium:
@@ -200,6 +238,8 @@ class RunFolder:
 
     def journal(self, clock: Any, *, tripwire: Tripwire = no_tripwire) -> Journal:
         """The journal for the process that holds the run's lock."""
+        if (other := self.elsewhere()) is not None:
+            raise other.refusal(self.run_id)
         self.tidy()
         identity, genesis = self._read_identity()
         return Journal(self._medium(identity), run_id=self.run_id, genesis=genesis, clock=clock, tripwire=tripwire)

@@ -101,7 +101,7 @@ def reopen_gate(runs: Runs, known: KnownRun) -> WaitingGate | None:
     waiting = waiting_gate(known.folder.lines())
     if waiting is None or all(runs.digest(path) == seen for path, seen in waiting.digests.items()):
         return waiting
-    if is_nested(runs.environ, runs.root):
+    if is_nested(runs.environ, runs.root) or known.folder.elsewhere() is not None:
         return waiting
     try:
         with runs.holding(known) as journal:

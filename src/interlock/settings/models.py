@@ -291,6 +291,12 @@ class McpSettings(Table):
     )
 
 
+class FleetSettings(Table):
+    """How runs reach other machines."""
+
+    remote: Name = Field(default="origin", description="Remote, by name or address, that carries runs between clones.")
+
+
 class Settings(Table):
     """Settings of interlock; `with_tables` adds those of playbooks."""
 
@@ -303,6 +309,7 @@ class Settings(Table):
     notify: NotifySettings = Field(default_factory=NotifySettings)
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
     mcp: McpSettings = Field(default_factory=McpSettings)
+    fleet: FleetSettings = Field(default_factory=FleetSettings)
 
     def of(self, playbook: str) -> Any:
         """The playbook's own table; None where it has none."""

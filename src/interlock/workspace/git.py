@@ -181,6 +181,7 @@ class GitReply:
         return [part for part in self.text.split("\0") if part]
 
 
+_NO_TRANSPORT = "protocol.allow=never"
 _QUIET = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -188,7 +189,7 @@ _QUIET = (
     "core.quotePath=false",
     "submodule.recurse=false",
     "gc.auto=0",
-    "protocol.allow=never",
+    _NO_TRANSPORT,
 )
 
 
@@ -212,12 +213,16 @@ class UsersGit:
         folder: Path | None = None,
         index: Path | None = None,
         marker: str = "",
+        network: bool = False,
+        borrowed: Path | None = None,
     ) -> GitReply:
         """How the command ended; whether that is a failure is the caller's to say.
 
         Args:
             reads: the command only looks, so it takes no lock.
             marker: by which whoever comes after a crash finds what is still at work.
+            network: it speaks to another repository, with the user's own keys and helpers.
+            borrowed: another repository's object folder to read from too.
         """
         environment = {
             **self.environ,
@@ -227,8 +232,10 @@ class UsersGit:
             **({"GIT_OPTIONAL_LOCKS": "0"} if reads else {}),
             **({"GIT_INDEX_FILE": str(index)} if index else {}),
             **({"INTERLOCK_MARKER": f"{marker}:"} if marker else {}),
+            **({"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(borrowed)} if borrowed else {}),
         }
-        settings = [] if hooks else [word for setting in _QUIET for word in ("-c", setting)]
+        quiet = [setting for setting in _QUIET if not (network and setting == _NO_TRANSPORT)]
+        settings = [] if hooks else [word for setting in quiet for word in ("-c", setting)]
         child = _Child(args, folder or self.folder, environment, before=settings)
         return GitReply(*await child.answers(stdin))
 

@@ -1,0 +1,388 @@
+"""A workspace as far as runs leave it and arrive there: `send`, `take`, `fetch`, and a checkpoint on the way.
+
+Theory of operation: docs/adr/0021.  In one sentence: the note that fences this place is written before the push that
+gives a run away, the claim is pushed before anything is written that came, and the folder moves into place last.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from interlock import __version__
+from interlock.agents.environment import Redaction
+from interlock.documents.files import read_plain, sync_folder
+from interlock.engine import journal_file
+from interlock.engine.folder import HOME, Elsewhere, KnownRun, RunFolder, known_runs, prepare_home
+from interlock.engine.identity import Identity
+from interlock.engine.lifecycle import ended_as
+from interlock.engine.people import person
+from interlock.engine.runs import Runs
+from interlock.errors import ConfigInvalid, InterlockError, Refused, WorkspaceFailed
+from interlock.fleet.branches import branch_for, make_branch, move_head
+from interlock.fleet.carried import Carried, clone_name
+from interlock.fleet.freight import Checkpoint, Freight, Possession
+from interlock.fleet.remote import NAMESPACE, Remote, runs_of, state_ref
+from interlock.fleet.tree import check_secrets, plan_arrival, standpoint, tree_at, write_arrival
+from interlock.workspace import Scope, Workspace
+from interlock.workspace.clone import remove_folder
+from interlock.workspace.objects import Stored
+
+SENDING, SENT, FENCED, FETCHED = "sending", "sent", "fenced", "fetched"
+"""How a run went away from here."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What became of a run that was sent, taken or fetched."""
+
+    run_id: str
+    remote: str
+    commit: str
+    branch: str | None = None
+    """The branch of the user's repository that has the work, where there is one."""
+    conflict: str = ""
+    """Why documents were not written here."""
+
+
+class Depot:
+    """Runs of one workspace on their way.
+
+    Args:
+        documents: what of the workspace belongs to a run even where git ignores it.
+        redaction: knows the secrets that must not travel.
+        worker: who works here, if it is no person.
+    """
+
+    def __init__(
+        self,
+        runs: Runs,
+        *,
+        documents: Callable[[Identity], Sequence[str]] = lambda _identity: (),
+        watch: Sequence[str] = (),
+        redaction: Redaction | None = None,
+        worker: str = "",
+    ) -> None:
+        self.runs = runs
+        self.root = runs.root
+        self._documents = documents
+        self._watch = watch
+        self._redaction = redaction or Redaction()
+        self.who = worker or f"{person()} ({runs.root.name})"
+
+    # -- leaving
+
+    async def send(self, name: str, remote_name: str) -> Moved:
+        """Give a run away that nobody works on: whoever takes it goes on with it."""
+        known = self.runs.find(name)
+        run_id = known.identity.run_id
+        workspace = self._workspace(known.identity)
+        remote = await Remote.of(workspace, remote_name, self.runs.environ)
+        carried, note = Carried.of(self.root, run_id), known.folder.elsewhere()
+        if note is not None and note.how == SENDING and carried.coming is not None:
+            return await self._push_away(known, remote, carried)
+        with self.runs.holding(known) as journal:
+            journal.close()
+            await self._check_tip(known.folder, remote, carried)
+            commit, tree = await self._packed(known, workspace, remote, carried, held=False)
+            carried = replace(carried, remote=remote.shown, coming=commit, trees=(tree,))
+            carried.keep(self.root, run_id)
+            return await self._push_away(known, remote, carried)
+
+    async def _push_away(self, known: KnownRun, remote: Remote, carried: Carried) -> Moved:
+        """The push that gives a run away; here it is fenced from before that on."""
+        run_id, commit = known.identity.run_id, carried.coming
+        assert commit is not None
+        back = f"Get it back with: interlock take {run_id}"
+        unsure = f"When {remote.shown} answers again: interlock send {run_id}. {back}"
+        known.folder.leave_to(Elsewhere(f"it was being sent to {remote.shown}", _now(), SENDING, unsure))
+        if not await remote.swap(state_ref(run_id), carried.commit, commit):
+            raise await self._fenced(known.folder, remote)
+        known.folder.leave_to(Elsewhere(f"it waits on {remote.shown} for whoever takes it", _now(), SENT, back))
+        replace(carried, commit=commit, coming=None).keep(self.root, run_id)
+        return Moved(run_id, remote.shown, commit)
+
+    async def checkpoint(self, known: KnownRun, remote_name: str, *, held: bool = True) -> str:
+        """Bring what the ref has of a run that is ours up to date; `Refused` when it is not ours any more.
+
+        The caller sees to it that nobody writes to the run or the workspace meanwhile.
+        """
+        workspace = self._workspace(known.identity)
+        remote = await Remote.of(workspace, remote_name, self.runs.environ)
+        carried = Carried.of(self.root, known.identity.run_id)
+        commit, tree = await self._packed(known, workspace, remote, carried, held=held)
+        if not await remote.swap(state_ref(known.identity.run_id), carried.commit, commit):
+            raise await self._fenced(known.folder, remote)
+        Carried(remote.shown, commit, None, (tree,)).keep(self.root, known.identity.run_id)
+        return commit
+
+    async def still_ours(self, run_id: str) -> None:
+        """`Refused` when a run that came by a remote is somebody else's now; a remote that is away proves nothing."""
+        folder, carried = RunFolder(self.root, run_id), Carried.of(self.root, run_id)
+        if carried.commit is None or folder.elsewhere() is not None:
+            return
+        try:
+            remote = await Remote.of(self._workspace(None), carried.remote, self.runs.environ)
+            tip = await remote.tip(state_ref(run_id))
+        except (WorkspaceFailed, ConfigInvalid) as error:
+            self.runs.view.remark(f"Nobody can say whether somebody else took this run over: {error.what}.")
+            return
+        if tip != carried.commit:
+            raise await self._fenced(folder, remote)
+
+    async def _packed(
+        self, known: KnownRun, workspace: Workspace, remote: Remote, carried: Carried, *, held: bool
+    ) -> tuple[str, str]:
+        """A commit with the run as it is now, and the tree of the workspace."""
+        where = await standpoint(remote)
+        tree = await workspace.whole(await workspace.snapshot())
+        base = await tree_at(remote, where.commit, where.prefix)
+        freight = Freight(workspace)
+        previous = await freight.read(carried.commit, known.identity.run_id) if carried.commit else None
+        possession = replace(
+            self._possession(known.identity.run_id, held=held),
+            head=where.commit,
+            branch=where.branch,
+            prefix=where.prefix,
+        )
+
+        async def check(objects: Sequence[Stored]) -> None:
+            await check_secrets(workspace, base, objects, self._redaction)
+
+        return await freight.pack(known.folder, tree, possession, previous, check=check), tree
+
+    # -- arriving
+
+    async def take(self, name: str, remote_name: str, *, take_over: bool = False) -> Moved:
+        """Claim a run that waits on a remote, and bring it here to go on with.
+
+        Args:
+            take_over: also from somebody who has it and surely works on it no more.
+        """
+        remote = await Remote.of(self._workspace(None), remote_name, self.runs.environ)
+        run_id = await self._meant(name, remote)
+        folder, carried = RunFolder(self.root, run_id), Carried.of(self.root, run_id)
+        note = folder.elsewhere()
+        tip = await remote.tip(state_ref(run_id))
+        if note is not None and note.how == SENDING and carried.coming and tip == carried.commit:
+            return await self._keep_after_all(folder, remote, carried)
+        if tip is None:
+            raise Refused(f"{remote.shown} has no run {run_id}", remedy="Send it there first: interlock send RUN")
+        async with self._arrived(remote, run_id, tip) as (checkpoint, staged):
+            who = checkpoint.possession
+            ours = who.held and who.clone == clone_name(self.root)
+            if ours and folder.exists and note is None:
+                raise Refused(f"run {run_id} is here", remedy=f"Go on with it: interlock resume {run_id}")
+            if who.held and not ours and not take_over:
+                raise Refused(
+                    f"run {run_id} is not free: {who} since {who.since}",
+                    remedy="Wait until they send it. If they surely work on it no more, add --take-over.",
+                )
+            identity = staged.identity()
+            self._check_here(identity, folder, staged)
+            return await self._settle_here(remote, checkpoint, staged, carried, claim=not ours)
+
+    async def _settle_here(
+        self, remote: Remote, checkpoint: Checkpoint, staged: RunFolder, carried: Carried, *, claim: bool
+    ) -> Moved:
+        """Claim, write the tree, and move the folder into place."""
+        identity, who = staged.identity(), checkpoint.possession
+        run_id, workspace = identity.run_id, self._workspace(identity)
+        remote = replace(remote, workspace=workspace)
+        where = await standpoint(remote)
+        if who.prefix != where.prefix or (where.prefix and who.head != where.commit):
+            raise Refused(
+                f"run {run_id} works in {who.prefix or 'the top'} of its repository, at commit {who.head}",
+                found=f"{where.prefix or 'the top'}, at commit {where.commit}",
+                remedy=f"Check that commit out, and call interlock from that folder: git checkout {who.head}",
+            )
+        head = await tree_at(remote, where.commit, where.prefix)
+        arrival = await plan_arrival(workspace, checkpoint.tree, (head, *carried.trees))
+        branch = await branch_for(remote, where, who)
+        commit = checkpoint.commit
+        if claim:
+            commit = Freight(workspace).claimed(checkpoint, self._claim_of(who))
+            if not await remote.swap(state_ref(run_id), checkpoint.commit, commit):
+                raise Refused(
+                    f"somebody else took run {run_id} a moment before",
+                    remedy=f"See who has it: interlock take {run_id}",
+                )
+        # Whoever dies from here on takes again: files of either tree are nobody's new work.
+        carried = Carried(remote.shown, commit, None, (arrival.tree, *carried.trees, head))
+        carried.keep(self.root, run_id)
+        if branch is not None or not claim:
+            await move_head(remote, branch, who)
+        await write_arrival(workspace, arrival, f"{run_id}-arrival")
+        self._place(staged)
+        replace(carried, trees=(arrival.tree,)).keep(self.root, run_id)
+        return Moved(run_id, remote.shown, commit, branch)
+
+    async def _keep_after_all(self, folder: RunFolder, remote: Remote, carried: Carried) -> Moved:
+        """A push that never happened: the run is claimed by the place that it never left."""
+        assert carried.coming is not None
+        freight = Freight(remote.workspace)
+        checkpoint = await freight.read(carried.coming, folder.run_id)
+        commit = freight.claimed(checkpoint, self._claim_of(checkpoint.possession))
+        if not await remote.swap(state_ref(folder.run_id), carried.commit, commit):
+            raise await self._fenced(folder, remote)
+        replace(carried, commit=commit, coming=None).keep(self.root, folder.run_id)
+        folder.leave_to(None)
+        return Moved(folder.run_id, remote.shown, commit)
+
+    def _check_here(self, identity: Identity, folder: RunFolder, staged: RunFolder) -> None:
+        """`Refused` where the run would meet another one, or lines that only this place has."""
+        same = (identity.playbook, identity.key)
+        for known in known_runs(self.root):
+            other = known.identity
+            if other.run_id == identity.run_id or (other.playbook, other.key) != same or known.folder.elsewhere():
+                continue
+            if ended_as(known.folder.lines()) is None:
+                raise Refused(
+                    f"run {other.run_id} is open here for {other.playbook} {other.key}",
+                    remedy=f"End it first: interlock cancel {other.run_id}. Or send it away: interlock send RUN.",
+                )
+        if folder.exists:
+            own, came = (read_plain(one.path / journal_file.NAME) for one in (folder, staged))
+            if not came.startswith(own.rpartition(b"\n")[0]):
+                raise Refused(
+                    f"run {identity.run_id} went on here and elsewhere: this place has lines that the remote has not",
+                    where=str(folder.path),
+                    remedy="Move that folder away to keep them, then take the run again.",
+                )
+
+    def _place(self, staged: RunFolder) -> None:
+        """Move a run that arrived to its place; what stood there goes to the attic."""
+        target = self.root / HOME / "runs" / staged.run_id
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            self._workspace(None).attic.take(self.root / HOME, f"runs/{staged.run_id}", "runs-before")
+        staged.path.rename(target)
+        sync_folder(target.parent)
+
+    async def fetch(self, name: str, remote_name: str) -> Moved:
+        """Bring a run's branch, documents and folder here, to look at; it stays where it is."""
+        remote = await Remote.of(self._workspace(None), remote_name, self.runs.environ)
+        run_id = await self._meant(name, remote)
+        tip = await remote.tip(state_ref(run_id))
+        if tip is None:
+            raise Refused(f"{remote.shown} has no run {run_id}", remedy="Send it there first: interlock send RUN")
+        folder, carried = RunFolder(self.root, run_id), Carried.of(self.root, run_id)
+        if folder.exists and folder.elsewhere() is None and tip == carried.commit:
+            raise Refused(f"run {run_id} is here", remedy=f"See how it stands: interlock show {run_id}")
+        async with self._arrived(remote, run_id, tip) as (checkpoint, staged):
+            identity, who = staged.identity(), checkpoint.possession
+            if folder.exists and folder.elsewhere() is None:
+                raise await self._fenced(folder, remote)
+            workspace = self._workspace(identity)
+            remote = replace(remote, workspace=workspace)
+            branch = await make_branch(remote, checkpoint)
+            conflict = await self._documents_here(remote, checkpoint, identity, carried)
+            remedy = f"To go on with it here: interlock take {run_id}"
+            staged.leave_to(Elsewhere(f"{who} on {remote.shown}", who.since, FETCHED, remedy))
+            self._place(staged)
+            return Moved(run_id, remote.shown, tip, branch, conflict)
+
+    async def _documents_here(
+        self, remote: Remote, checkpoint: Checkpoint, identity: Identity, carried: Carried
+    ) -> str:
+        """Write the run's documents where they overwrite nobody's work; why not, if so."""
+        patterns = tuple(self._documents_of(identity))
+        where = await standpoint(remote)
+        if not patterns or where.prefix != checkpoint.possession.prefix:
+            return ""
+        head = await tree_at(remote, where.commit, where.prefix)
+        try:
+            arrival = await plan_arrival(
+                remote.workspace, checkpoint.tree, (head, *carried.trees), only=Scope(patterns)
+            )
+        except Refused as refusal:
+            return f"{refusal.what}: {refusal.where}"
+        await write_arrival(remote.workspace, arrival, f"{identity.run_id}-arrival")
+        return ""
+
+    # -- parts
+
+    @asynccontextmanager
+    async def _arrived(self, remote: Remote, run_id: str, tip: str) -> AsyncIterator[tuple[Checkpoint, RunFolder]]:
+        """What the remote has of a run, unpacked beside the runs and found to be whole; gone again afterwards."""
+        await remote.fetch(state_ref(run_id), tip)
+        freight = Freight(remote.workspace)
+        checkpoint = await freight.read(tip, run_id)
+        stage = prepare_home(self.root) / "arriving" / secrets.token_hex(8)
+        try:
+            await freight.unpack(checkpoint, RunFolder(stage, run_id))
+            yield checkpoint, RunFolder(stage, run_id)
+        finally:
+            remove_folder(stage)
+            with suppress(OSError):
+                stage.parent.rmdir()
+
+    async def _meant(self, name: str, remote: Remote) -> str:
+        """The run of the remote, or of this place, that a person means: its id or an unambiguous beginning of it."""
+        here = [known.identity.run_id for known in known_runs(self.root)]
+        there = list(runs_of(await remote.refs(f"{NAMESPACE}/*/state")))
+        if name == "latest" and there:
+            return max(there, key=lambda run: run.split("-", 1)[-1][-20:])
+        found = sorted({run for run in (*there, *here) if run == name}) or sorted(
+            {run for run in (*there, *here) if name and run.startswith(name)}
+        )
+        if len(found) == 1:
+            return found[0]
+        shown = ", ".join((found or there)[-5:])
+        raise Refused(
+            f"{name!r} fits {len(found)} runs" if found else f"{remote.shown} has no run {name!r}",
+            expected=f"one of {shown}" if shown else None,
+            remedy="Give more of its id." if found else "Send it there first: interlock send RUN",
+        )
+
+    async def _check_tip(self, folder: RunFolder, remote: Remote, carried: Carried) -> None:
+        if await remote.tip(state_ref(folder.run_id)) != carried.commit:
+            raise await self._fenced(folder, remote)
+
+    async def _fenced(self, folder: RunFolder, remote: Remote) -> Refused:
+        """Somebody else has the run: note it, and say who."""
+        run_id, said, since = folder.run_id, "somebody else has it", _now()
+        with suppress(InterlockError):
+            if (tip := await remote.tip(state_ref(run_id))) is None:
+                said = f"it is gone from {remote.shown}"
+            else:
+                await remote.fetch(state_ref(run_id), tip)
+                who = (await Freight(remote.workspace).read(tip, run_id)).possession
+                said, since = str(who), who.since
+        other = Elsewhere(f"{said} ({remote.shown})", since, FENCED, f"Get it back with: interlock take {run_id}")
+        folder.leave_to(other)
+        return other.refusal(run_id)
+
+    def _possession(self, run_id: str, *, held: bool) -> Possession:
+        return Possession(
+            run=run_id,
+            holder=self.who,
+            clone=clone_name(self.root),
+            held=held,
+            since=_now(),
+            nonce=secrets.token_hex(16),
+            version=__version__,
+        )
+
+    def _claim_of(self, who: Possession) -> Possession:
+        """The claim of what somebody left, or has."""
+        mine = self._possession(who.run, held=True)
+        return replace(mine, head=who.head, branch=who.branch, prefix=who.prefix, lines=who.lines, last=who.last)
+
+    def _documents_of(self, identity: Identity) -> Sequence[str]:
+        try:
+            return self._documents(identity)
+        except InterlockError:  # a playbook that this place has not, or not yet
+            return ()
+
+    def _workspace(self, identity: Identity | None) -> Workspace:
+        documents = self._documents_of(identity) if identity else ()
+        home = prepare_home(self.root)
+        return Workspace(self.root, home, documents=documents, watch=self._watch, tell=self.runs.view.remark)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,336 @@
+"""A run as one commit, and back: what travels, in which form, and what must hold of it on arrival.
+
+The tree of the commit is described in docs/adr/0021.  Objects are written and read without a git call for each, in the
+shadow repository.  What arrives was made by whoever may push: nothing of it is believed before it is checked, and no
+name in it leads out of its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import stat
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+from interlock.documents.files import LEFTOVER, read_plain
+from interlock.engine import head, journal_file
+from interlock.engine.folder import ELSEWHERE, RunFolder
+from interlock.engine.head import Head, HeadFile, Mark
+from interlock.engine.journal import read_lines, split_torn
+from interlock.errors import DocumentInvalid, JournalDamaged, WorkspaceFailed
+from interlock.workspace import Workspace
+from interlock.workspace.clone import remove_folder
+from interlock.workspace.objects import (
+    FOLDER,
+    GitObjects,
+    Stored,
+    object_name,
+    reading,
+    store_bytes,
+    store_file,
+    store_tree,
+)
+
+CLAIM, RUN, JOURNAL, TREE, KEPT = "claim.json", "run", "journal", "tree", "kept"
+PLAIN = 0o100644
+STAYS = frozenset({ELSEWHERE, journal_file.NAME, journal_file.COPY, head.NAME, "bases"})
+"""What only the machine it is on can use, or what travels in another form."""
+_SEGMENT = re.compile(r"(\d{6,})-(\d{6,})\.jsonl")
+"""The numbers of its first and its last line."""
+_OBJECT_NAME = re.compile(rb"(?<![0-9a-f])[0-9a-f]{40}(?![0-9a-f])")
+_PLAIN_NAME = re.compile(r"[^/\0\n]{1,255}")
+
+
+Check = Callable[[Sequence[Stored]], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Possession:
+    """Who has a run, or had it last: what ``claim.json`` says."""
+
+    run: str
+    holder: str
+    """The person or worker, with their machine."""
+    clone: str
+    """The workspace it is in: a random name, so that two of one person are two."""
+    held: bool
+    """Whether they work on it; else it is free for whoever takes it."""
+    since: str
+    nonce: str
+    """Two claims are never the same commit: both pushes would succeed."""
+    head: str | None = None
+    """The commit that the user's HEAD led to."""
+    branch: str | None = None
+    prefix: str = ""
+    """Where in its repository the workspace is."""
+    version: str = ""
+    lines: int = 0
+    """How far the journal went: a missing end shows in no chain of hashes."""
+    last: str = ""
+    """The hash of its last line."""
+
+    def __str__(self) -> str:
+        return f"{self.holder} has it" if self.held else f"it waits to be taken, as {self.holder} left it"
+
+    def to_bytes(self) -> bytes:
+        return (json.dumps(asdict(self), indent=2, sort_keys=True) + "\n").encode()
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> Self:
+        """ValueError or TypeError for what is none."""
+        said = json.loads(raw)
+        known = {field.name: field.type for field in fields(cls)}
+        made = cls(**{name: value for name, value in said.items() if name in known})
+        texts = (made.run, made.holder, made.clone, made.since, made.nonce, made.prefix, made.version, made.last)
+        fits = all(isinstance(text, str) for text in texts) and isinstance(made.held, bool)
+        if not fits or type(made.lines) is not int:
+            raise TypeError("a name or a time is missing")
+        if made.head is not None and not re.fullmatch("[0-9a-f]{40}", made.head):
+            raise ValueError("head is no commit")
+        if made.branch is not None and not isinstance(made.branch, str):
+            raise TypeError("branch is no name")
+        return made
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One commit of a run's ref, as far as it was read."""
+
+    commit: str
+    possession: Possession
+    entries: Mapping[str, Stored]
+    """Of its tree."""
+
+    @property
+    def tree(self) -> str:
+        """The workspace."""
+        return self.entries[TREE].name
+
+
+class Freight:
+    """Runs of one workspace as commits of its shadow repository."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self._shadow = workspace.shadow
+
+    # -- leaving
+
+    async def pack(
+        self,
+        folder: RunFolder,
+        tree: str,
+        possession: Possession,
+        previous: Checkpoint | None = None,
+        *,
+        check: Check,
+    ) -> str:
+        """A commit with the run as it is now. The caller holds its lock; what is being written to it waits meanwhile.
+
+        Args:
+            tree: the workspace, as a tree of the shadow repository.
+            previous: the checkpoint before, whose parts are used again.
+            check: raises for objects of the workspace that must not travel.
+        """
+        self._shadow.git(self._shadow.path)  # its folders are there
+        async with reading(self._shadow, self.workspace.trees) as objects:
+            before = await _below(objects, previous.entries) if previous else {}
+        whole, _ = split_torn(read_plain(folder.path / journal_file.NAME))
+        whole = whole if whole.endswith(b"\n") or not whole else whole + b"\n"
+        end = _end_of(folder, whole)
+        possession = replace(possession, lines=end.seq, last=end.hash)
+        files, fresh = await asyncio.to_thread(self._files, folder, whole, before)
+        kept = {path: entry for path, entry in before.items() if path.startswith(f"{KEPT}/")}
+        named = await self._named_objects(fresh)
+        await check([Stored(FOLDER, tree), *(entry for path, entry in named.items() if path not in kept)])
+        kept |= named
+        everything = {**files, **kept, TREE: Stored(FOLDER, tree)}
+        return await asyncio.to_thread(self._commit, everything, possession, previous.commit if previous else None)
+
+    def claimed(self, checkpoint: Checkpoint, possession: Possession) -> str:
+        """A commit that changes nothing but who has the run."""
+        return self._commit(dict(checkpoint.entries), possession, checkpoint.commit)
+
+    def _commit(self, entries: Mapping[str, Stored], possession: Possession, parent: str | None) -> str:
+        claim = Stored(PLAIN, store_bytes(self._shadow, possession.to_bytes()))
+        tree = store_tree(self._shadow, {**entries, CLAIM: claim}.items())
+        seconds = int(datetime.fromisoformat(possession.since).timestamp())
+        by = f"interlock <interlock@localhost> {seconds} +0000"
+        parents = "".join(f"parent {name}\n" for name in dict.fromkeys((parent, possession.head)) if name)
+        text = f"tree {tree}\n{parents}author {by}\ncommitter {by}\n\n{possession.run}: {possession}\n"
+        return store_bytes(self._shadow, text.encode(), "commit")
+
+    def _files(
+        self, folder: RunFolder, journal: bytes, before: Mapping[str, Stored]
+    ) -> tuple[dict[str, Stored], list[bytes]]:
+        """The run's files and its journal as entries of a tree; and what may name objects that nobody looked at yet."""
+        entries, fresh = self._segments(journal, before)
+        for place in _plain_files(folder.path):
+            name = f"{RUN}/{place.relative_to(folder.path).as_posix()}"
+            is_object = name.startswith(f"{RUN}/objects/")
+            if is_object and name in before:  # under the name that its content has
+                entries[name] = before[name]
+                continue
+            entries[name] = Stored(PLAIN, store_file(self._shadow, place, place.lstat()))
+            if is_object:
+                fresh.append(read_plain(place))
+        return entries, fresh
+
+    def _segments(self, journal: bytes, before: Mapping[str, Stored]) -> tuple[dict[str, Stored], list[bytes]]:
+        """The journal in segments: those there are, while it still begins with them, and one for what came since."""
+        lines = journal.splitlines(keepends=True)
+        entries: dict[str, Stored] = {}
+        done = 0
+        for name in sorted(name for name in before if name.startswith(f"{JOURNAL}/")):
+            last = int(name.removesuffix(".jsonl").rpartition("-")[2])
+            if object_name("blob", b"".join(lines[done:last])) != before[name].name:  # it was mended meanwhile
+                entries, done = {}, 0
+                break
+            entries[name], done = before[name], last
+        rest = b"".join(lines[done:])
+        if rest:
+            name = f"{JOURNAL}/{done + 1:06d}-{len(lines):06d}.jsonl"
+            entries[name] = Stored(PLAIN, store_bytes(self._shadow, rest))
+        return entries, [rest]
+
+    async def _named_objects(self, texts: Sequence[bytes]) -> dict[str, Stored]:
+        """Objects of snapshots that the run's records name."""
+        names = sorted({name for text in texts for name in _OBJECT_NAME.findall(text)})
+        if not names:
+            return {}
+        asked = b"\n".join([*names, b""])
+        said = await self._shadow.plain.run("cat-file", "--batch-check", stdin=asked, reads=True)
+        kinds = (line.decode().split(" ") for line in said.splitlines())
+        modes = {"tree": FOLDER, "blob": PLAIN}
+        return {
+            f"{KEPT}/{about[0]}": Stored(modes[about[1]], about[0])
+            for about in kinds
+            if len(about) == 3 and about[1] in modes
+        }
+
+    # -- arriving
+
+    async def read(self, commit: str, run_id: str) -> Checkpoint:
+        """What a commit says that is here; `DocumentInvalid` when it is none of ours."""
+        async with reading(self._shadow, self.workspace.trees) as objects:
+            try:
+                entries = await objects.tree(await self._tree_of(commit))
+                claim = entries[CLAIM]
+                possession = Possession.from_bytes(await objects.blob(claim.name))
+                folders = [entries[name] for name in (RUN, JOURNAL, TREE)]
+            except (KeyError, ValueError, TypeError, RecursionError, WorkspaceFailed) as error:
+                raise _foreign(run_id, commit, f"it has no readable {CLAIM}, {RUN}, {JOURNAL} or {TREE}") from error
+        if not all(entry.is_folder for entry in folders):
+            raise _foreign(run_id, commit, f"{RUN}, {JOURNAL} or {TREE} is no folder")
+        if possession.run != run_id:
+            raise _foreign(run_id, commit, f"it is that of run {possession.run}")
+        return Checkpoint(commit, possession, entries)
+
+    async def unpack(self, checkpoint: Checkpoint, target: RunFolder) -> None:
+        """Write the run into a folder that is not there yet, and see that it is whole; else nothing is left of it."""
+        run_id = checkpoint.possession.run
+        async with reading(self._shadow, self.workspace.trees) as objects:
+            try:
+                journal = await self._journal(objects, checkpoint)
+                files = await _below(objects, await objects.tree(checkpoint.entries[RUN].name))
+                await self._check_kept(objects, checkpoint)
+                target.path.mkdir(parents=True)
+                for name, entry in files.items():
+                    if name.split("/")[0] in STAYS:
+                        continue
+                    place = target.path / name
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_bytes(await objects.blob(entry.name))
+                (target.path / journal_file.NAME).write_bytes(journal)
+                end = _end_of(target, journal)
+                if end != (checkpoint.possession.lines, checkpoint.possession.last):
+                    raise ValueError(f"its journal ends with line {end.seq}, not as {CLAIM} says")
+                HeadFile(target.path).create(Head(end, closed=True))
+            except (WorkspaceFailed, DocumentInvalid, JournalDamaged, ValueError) as error:
+                remove_folder(target.path)
+                raise _foreign(run_id, checkpoint.commit, str(error)) from error
+            except BaseException:
+                remove_folder(target.path)
+                raise
+        if findings := RunFolder(target.root, run_id).verify():
+            remove_folder(target.path)
+            raise _foreign(run_id, checkpoint.commit, findings[0])
+
+    async def _tree_of(self, commit: str) -> str:
+        return (await self._shadow.plain.run("rev-parse", f"{commit}^{{tree}}", reads=True)).decode().strip()
+
+    async def _journal(self, objects: GitObjects, checkpoint: Checkpoint) -> bytes:
+        """The whole journal, of its segments."""
+        segments = await objects.tree(checkpoint.entries[JOURNAL].name)
+        content, done = b"", 0
+        for name in sorted(segments, key=lambda name: (len(name), name)):
+            numbers = _SEGMENT.fullmatch(name)
+            if numbers is None or segments[name].mode != PLAIN:
+                raise ValueError(f"{JOURNAL}/{name} is no segment of a journal")
+            first, last = int(numbers[1]), int(numbers[2])
+            if first != done + 1:
+                raise ValueError(f"lines {done + 1} to {first - 1} of the journal are missing")
+            segment = await objects.blob(segments[name].name)
+            if segment.count(b"\n") != last - first + 1 or not segment.endswith(b"\n"):
+                raise ValueError(f"{JOURNAL}/{name} has not the lines that its name says")
+            content, done = content + segment, last
+        return content
+
+    async def _check_kept(self, objects: GitObjects, checkpoint: Checkpoint) -> None:
+        """Objects of snapshots are there, each under its own name."""
+        if KEPT not in checkpoint.entries:
+            return
+        for name, entry in (await objects.tree(checkpoint.entries[KEPT].name)).items():
+            if entry.name != name:
+                raise ValueError(f"{KEPT}/{name} is another object")
+
+
+def _end_of(folder: RunFolder, journal: bytes) -> Mark:
+    """The last line of a journal; every line is checked against the chain."""
+    end = Mark(0, folder.genesis())
+    for line in read_lines(journal, genesis=end.hash, name=str(folder.path / journal_file.NAME)):
+        end = Mark(line.seq, line.hash)
+    return end
+
+
+def _plain_files(folder: Path) -> Iterator[Path]:
+    """The files of a run folder that travel."""
+    for place in sorted(folder.rglob("*")):
+        if place.relative_to(folder).parts[0] in STAYS or LEFTOVER.fullmatch(place.name):
+            continue
+        if stat.S_ISREG(place.lstat().st_mode):
+            yield place
+
+
+async def _below(objects: GitObjects, entries: Mapping[str, Stored], above: str = "") -> dict[str, Stored]:
+    """All files below a folder, by their paths; the workspace and objects of snapshots are one entry each.
+
+    ValueError for a name that leads elsewhere, and for what is no plain file.
+    """
+    found: dict[str, Stored] = {}
+    for name, entry in entries.items():
+        if not _PLAIN_NAME.fullmatch(name) or name in (".", "..", ".git"):
+            raise ValueError(f"{above}{name!r} is no name of a file")
+        if not above and name == TREE:
+            continue
+        if entry.is_folder and above != f"{KEPT}/":
+            found |= await _below(objects, await objects.tree(entry.name), f"{above}{name}/")
+        elif entry.is_folder or entry.mode == PLAIN:
+            found[f"{above}{name}"] = entry
+        else:
+            raise ValueError(f"{above}{name} is no plain file")
+    return found
+
+
+def _foreign(run_id: str, commit: str, why: str) -> DocumentInvalid:
+    return DocumentInvalid(
+        f"what the remote has of run {run_id} cannot be used: {why}",
+        path=commit,
+        expected="a checkpoint of this run, whole, as interlock wrote it",
+        remedy="Nothing was changed here. Ask whoever had the run last to send it again.",
+    )

@@ -1,0 +1,183 @@
+"""The repository that runs are carried by: what its refs say, and how one is moved from what it was to something new.
+
+Git runs in the user's own repository, with their remotes, keys and helpers, and without hooks.  New objects lie in the
+shadow repository and are only lent to the push.  What is fetched is packed into the shadow repository, where the engine
+finds it; the user's refs are not touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.errors import ConfigInvalid, Refused, WorkspaceFailed
+from interlock.workspace import Workspace
+from interlock.workspace.git import GitReply, UsersGit
+from interlock.workspace.repository import UserRepository
+
+NAMESPACE = "refs/interlock"
+_OBJECT = re.compile(r"[0-9a-f]{40}")
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+_SHOWN = 600
+
+
+@dataclass(frozen=True)
+class Remote:
+    """One remote, as seen from one workspace."""
+
+    workspace: Workspace
+    repository: UserRepository | None
+    """The user's own; None: the workspace is in none, and the shadow repository carries."""
+    name: str
+    """As the user's git knows it, or its address."""
+    environ: Mapping[str, str]
+
+    @classmethod
+    async def of(cls, workspace: Workspace, name: str, environ: Mapping[str, str]) -> Remote:
+        """The remote of this name; `ConfigInvalid` when there is none."""
+        if not name or name.startswith("-"):
+            raise ConfigInvalid("a remote has a name or an address", where="option --remote", found=repr(name))
+        remote = cls(workspace, await workspace.user_repository(), name, environ)
+        if re.fullmatch(r"[\w.-]+", name) and not (workspace.root / name).is_dir():
+            known = (await remote.git("remote", reads=True)).text.split()
+            if name not in known:
+                raise ConfigInvalid(
+                    f"there is no remote {name!r} here",
+                    where=str(workspace.root),
+                    expected=f"one of {', '.join(known)}" if known else "an address",
+                    remedy="Add it with: git remote add NAME ADDRESS. Or name one: --remote ADDRESS.",
+                )
+        return remote
+
+    @property
+    def shown(self) -> str:
+        return _CREDENTIALS.sub("", self.name)
+
+    async def git(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        reads: bool = False,
+        network: bool = False,
+        index: Path | None = None,
+        lent: bool = False,
+    ) -> GitReply:
+        """Git in the repository that carries.
+
+        Args:
+            lent: with the objects of the shadow repository.
+        """
+        shadow = self.workspace.shadow.git(self.workspace.shadow.path).git_dir
+        environ = {name: value for name, value in self.environ.items() if name not in ("GIT_DIR", "GIT_WORK_TREE")}
+        folder, borrowed = self.workspace.root, shadow / "objects" if lent else None
+        if self.repository is None:
+            environ, folder, borrowed = {**environ, "GIT_DIR": str(shadow)}, shadow, None
+        environ["GIT_NO_REPLACE_OBJECTS"] = "1"
+        git = UsersGit(folder, environ)
+        return await git.run(*args, stdin=stdin, reads=reads, network=network, index=index, borrowed=borrowed)
+
+    async def asked(self, *args: str, stdin: bytes = b"", index: Path | None = None) -> str:
+        """What git says here; `WorkspaceFailed` when it fails."""
+        reply = await self.git(*args, stdin=stdin, index=index)
+        if reply.code != 0:
+            raise WorkspaceFailed(f"git {' '.join(args[:2])} failed", found=reply.error.strip()[-_SHOWN:])
+        return reply.text.strip()
+
+    # -- what it has
+
+    async def refs(self, *patterns: str) -> dict[str, str]:
+        """Refs of the remote that fit one of these patterns, each with its object."""
+        reply = await self.git("ls-remote", "--refs", self.name, *patterns, reads=True, network=True)
+        if reply.code != 0:
+            raise self._away(reply)
+        pairs = (line.split("\t", 1) for line in reply.text.splitlines() if "\t" in line)
+        return {ref: name for name, ref in pairs}
+
+    async def tip(self, ref: str) -> str | None:
+        """What a ref leads to now; None when there is no such ref."""
+        found = (await self.refs(ref)).get(ref)
+        if found is not None and not _OBJECT.fullmatch(found):
+            raise Refused(
+                "repositories with SHA-256 names cannot carry runs", where=self.shown, expected="names of 40 digits"
+            )
+        return found
+
+    async def fetch(self, ref: str, tip: str) -> None:
+        """Everything behind a ref is here now, and in the shadow repository what its tree holds."""
+        quietly = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=")
+        reply = await self.git("fetch", *quietly, self.name, ref, network=True)
+        if reply.code != 0:
+            raise self._away(reply)
+        if (await self.git("cat-file", "-e", f"{tip}^{{commit}}", reads=True)).code != 0:
+            raise Refused(
+                f"{ref} leads to something that is no commit, or moved while it was fetched",
+                where=self.shown,
+                found=tip,
+                remedy="Try again.",
+            )
+        await self.bring(tip)
+
+    async def bring(self, commit: str) -> str:
+        """The tree of a commit of the user's repository; it and all that it holds is in the shadow repository now."""
+        tree = await self.asked("rev-parse", f"{commit}^{{tree}}")
+        if self.repository is None:
+            return tree
+        listed = (
+            f"{commit}\n".encode() + (await self.asked("rev-list", "--objects", "--no-object-names", tree)).encode()
+        )
+        checked = await self.workspace.shadow.plain.run("cat-file", "--batch-check", stdin=listed + b"\n", reads=True)
+        missing = [line.split(b" ")[0] for line in checked.splitlines() if line.endswith(b" missing")]
+        if missing:
+            place = self.workspace.shadow.path / "objects" / "pack" / "pack"
+            await self.asked("pack-objects", "--quiet", str(place), stdin=b"\n".join([*missing, b""]))
+        return tree
+
+    # -- changing it
+
+    async def swap(self, ref: str, old: str | None, new: str) -> bool:
+        """Move a ref from `old` (None: it is not there) to `new`; whether it was still so, and now is."""
+        lease = f"--force-with-lease={ref}:{old or ''}"
+        reply = await self.git(
+            "push", "--porcelain", "--no-verify", lease, self.name, f"{new}:{ref}", network=True, lent=True
+        )
+        # What git says of the ref counts. The exit code is the same for a refusal and for much else.
+        flags = [line[:1] for line in reply.text.splitlines() if f":{ref}\t" in line]
+        if flags == ["!"]:
+            # A push whose answer got lost may have been carried out all the same.
+            return await self.tip(ref) == new
+        if reply.code != 0 or not flags:
+            if await self.tip(ref) == new:
+                return True
+            raise self._away(reply)
+        return True
+
+    async def drop(self, ref: str, old: str) -> None:
+        """Remove a ref, if it is still what it was."""
+        lease = f"--force-with-lease={ref}:{old}"
+        await self.git("push", "--porcelain", "--no-verify", lease, self.name, f":{ref}", network=True)
+
+    def _away(self, reply: GitReply) -> WorkspaceFailed:
+        said = [line for line in reply.error.strip().splitlines() if line.strip()]
+        return WorkspaceFailed(
+            f"the remote {self.shown} cannot be reached, or refuses",
+            found=_CREDENTIALS.sub("", "\n".join(said[-4:]))[-_SHOWN:] or f"git ended with {reply.code}",
+            remedy="Nothing was changed here. Look at it with: git ls-remote, then call interlock again.",
+        )
+
+
+def state_ref(run_id: str) -> str:
+    """The ref that carries a run."""
+    return f"{NAMESPACE}/{run_id}/state"
+
+
+def message_ref(run_id: str, number: str) -> str:
+    """A ref by which something is said to a run that is carried."""
+    return f"{NAMESPACE}/{run_id}/inbox/{number}"
+
+
+def runs_of(refs: Mapping[str, str]) -> Sequence[str]:
+    """The runs whose state refs these are."""
+    found = (re.fullmatch(rf"{NAMESPACE}/([^/]+)/state", ref) for ref in refs)
+    return sorted(match[1] for match in found if match is not None)

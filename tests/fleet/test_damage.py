@@ -1,0 +1,215 @@
+"""What a remote has of a run is not believed before it is whole; secrets stay where they are."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Workspace
+from tests.fleet.conftest import Office, git
+from tests.fleet.test_moving import waiting_run
+
+Entry = tuple[str, str, str]
+
+
+def entries(office: Office, tree: str) -> list[Entry]:
+    """(mode and kind, object, name) of a tree of the remote."""
+    listed = git(office.bare, "ls-tree", tree).splitlines()
+    return [
+        (about.rsplit(" ", 1)[0], about.rsplit(" ", 1)[1], name) for about, name in (row.split("\t") for row in listed)
+    ]
+
+
+def made(office: Office, kind: str, content: bytes) -> str:
+    words = ["git", "mktree", "--missing"] if kind == "tree" else ["git", "hash-object", "-w", "--stdin"]
+    return (
+        subprocess.run(words, cwd=office.bare, input=content, check=True, capture_output=True).stdout.decode().strip()
+    )
+
+
+def changed(office: Office, tree: str, path: str, change: Callable[[list[Entry]], list[Entry]]) -> str:
+    """The tree with other entries in one of its folders."""
+    first, _, rest = path.partition("/")
+    listed = entries(office, tree)
+    if not path:
+        listed = change(listed)
+    else:
+        listed = [
+            (about, changed(office, name, rest, change) if found == first else name, found)
+            for about, name, found in listed
+        ]
+    return made(office, "tree", "".join(f"{about} {name}\t{found}\n" for about, name, found in listed).encode())
+
+
+def without(name: str) -> Callable[[list[Entry]], list[Entry]]:
+    return lambda listed: [entry for entry in listed if entry[2] != name]
+
+
+FORGED: dict[str, tuple[str, Callable[[Office], Callable[[list[Entry]], list[Entry]]], str]] = {
+    "no claim": ("", lambda _: without("claim.json"), "no readable claim.json"),
+    "a claim that is none": (
+        "",
+        lambda office: (
+            lambda listed: [
+                *without("claim.json")(listed),
+                ("100644 blob", made(office, "blob", b"{"), "claim.json"),
+            ]
+        ),
+        "no readable claim.json",
+    ),
+    "a journal without its end": ("journal", lambda _: lambda listed: listed[:-1], "ends with line"),
+    "a journal without its beginning": ("journal", lambda _: lambda listed: listed[1:], "are missing"),
+    "a line that nobody wrote": (
+        "journal",
+        lambda office: (
+            lambda listed: [
+                *listed[:-1],
+                ("100644 blob", made(office, "blob", b"{}\n" * lines_of(listed[-1][2])), listed[-1][2]),
+            ]
+        ),
+        "is not a journal line",
+    ),
+    "an object that is gone": ("run/objects", lambda _: lambda listed: listed[1:], "object"),
+    "another run's identity": (
+        "run",
+        lambda office: (
+            lambda listed: [
+                *without("run.json")(listed),
+                ("100644 blob", made(office, "blob", b"{}"), "run.json"),
+            ]
+        ),
+        "run.json",
+    ),
+    "a link among the records": (
+        "run",
+        lambda office: lambda listed: [*listed, ("120000 blob", made(office, "blob", b"/etc/passwd"), "notes")],
+        "is no plain file",
+    ),
+}
+
+
+def lines_of(segment: str) -> int:
+    first, last = segment.removesuffix(".jsonl").split("-")
+    return int(last) - int(first) + 1
+
+
+@pytest.mark.req("WK-10")
+def test_what_was_damaged_or_forged_is_refused_and_changes_nothing(office: Office) -> None:
+    """Each way is told; no claim is made, no folder appears, the tree stays."""
+    laptop, other = office.clone("laptop"), office.clone("other")
+    run = waiting_run(laptop)
+    assert laptop("send", run).code == 0
+    assert laptop("take", run).code == 0
+    assert laptop("reject", run, "--note", "no").code == 0
+    assert laptop("send", run).code == 0
+    ref = f"refs/interlock/{run}/state"
+    good = office.refs()[ref]
+    assert len(entries(office, f"{good}:journal")) == 2, "a checkpoint adds one segment"
+    before = other.digest()
+    for what, (path, change, complaint) in FORGED.items():
+        tree = changed(office, f"{good}^{{tree}}", path, change(office))
+        forged = git(office.bare, "commit-tree", tree, "-p", good, "-m", "forged")
+        git(office.bare, "update-ref", ref, forged)
+        refused = other("take", run)
+        assert refused.code == 2, (what, refused.stderr)
+        assert complaint in refused.stderr, (what, refused.stderr)
+        assert office.refs()[ref] == forged, what
+        assert other.folders == [], what
+        assert git(other.root, "status", "--porcelain") == "", what
+    git(office.bare, "update-ref", ref, good)
+    assert other("take", run).code == 0
+    assert before != other.digest()
+
+
+@pytest.mark.req("WK-10")
+def test_a_remote_that_is_away_is_said_and_nothing_is_half_done(office: Office) -> None:
+    """Sending and taking say so; the run stays usable where it is, and goes on where its remote cannot be asked."""
+    laptop, other = office.clone("laptop"), office.clone("other")
+    run = waiting_run(laptop)
+    nowhere = laptop("send", run, "--remote", "upstream")
+    assert nowhere.code == 2
+    assert "there is no remote 'upstream'" in nowhere.stderr
+    gone = office.bare.rename(office.folder / "gone.git")
+    refused = laptop("send", run)
+    assert refused.code == 5
+    assert "the remote origin cannot be reached" in refused.stderr
+    assert laptop("show", run).code == 0
+    gone.rename(office.bare)
+    assert laptop("send", run).code == 0
+    assert other("take", run).code == 0
+    office.bare.rename(gone)
+    approved = other("approve", run, "--resume")
+    assert approved.code == 0, approved.stderr
+    assert "Nobody can say whether somebody else took this run over" in approved.stderr
+
+
+@pytest.mark.req("WK-16")
+def test_secrets_do_not_travel(office: Office) -> None:
+    """Settings or other new work that hold one refuse the send by name; the environment is recorded nowhere."""
+    laptop, other = office.clone("laptop"), office.clone("other")
+    secret = "sk-0123456789abcdef"
+    settings = (laptop.root / "interlock.toml").read_text("utf-8")
+    table = f'[runners.mine]\ntype = "command"\nargv = ["true"]\nenv = {{ API_KEY = "{secret}" }}\n'
+    run = waiting_run(laptop)
+
+    def refused_for(path: str) -> None:
+        refused = laptop("send", run, MY_TOKEN="ghp-aaaabbbbcccc")
+        assert refused.code == 2
+        assert path in refused.stderr
+        assert not any(one in refused.stderr for one in (secret, "ghp-aaaabbbbcccc"))
+        assert not any(ref.startswith("refs/interlock") for ref in office.refs())
+
+    (laptop.root / "interlock.toml").write_text(settings + table, "utf-8")
+    refused_for("interlock.toml")
+    (laptop.root / "interlock.toml").write_text(settings, "utf-8")
+    (laptop.root / "notes.txt").write_text("the token is ghp-aaaabbbbcccc\n", "utf-8")
+    refused_for("notes.txt")
+    (laptop.root / "notes.txt").unlink()
+    assert laptop("send", run, MY_TOKEN="ghp-aaaabbbbcccc", OTHER_TOKEN="never-recorded-value").code == 0
+    assert not any(one in everything(office) for one in (secret.encode(), b"ghp-aaaabbbbcccc", b"never-recorded"))
+    assert other("take", run).code == 0
+
+
+@pytest.mark.req("WK-16")
+def test_a_secret_in_an_earlier_snapshot_does_not_travel(office: Office) -> None:
+    """A snapshot that the journal names may hold what the tree holds no more."""
+    laptop = office.clone("laptop")
+    (laptop.root / "notes.txt").write_text("the token is ghp-aaaabbbbcccc\n", "utf-8")
+    run = waiting_run(laptop)
+    (laptop.root / "notes.txt").unlink()
+    refused = laptop("send", run, MY_TOKEN="ghp-aaaabbbbcccc")
+    assert refused.code == 2
+    assert "notes.txt" in refused.stderr
+    assert b"ghp-aaaabbbbcccc" not in everything(office)
+
+
+def everything(office: Office) -> bytes:
+    """All bytes that the remote holds."""
+    words = ["git", "cat-file", "--batch", "--batch-all-objects"]
+    return subprocess.run(words, cwd=office.bare, check=True, capture_output=True).stdout
+
+
+@pytest.mark.req("WK-10")
+def test_a_folder_without_a_repository_sends_too(office: Office, tmp_path: Path, door: str) -> None:
+    """The remote is an address then; whoever takes the run may be in a folder like it."""
+    folders = []
+    for name in ("plain", "plainer"):
+        root = tmp_path / name
+        root.mkdir()
+        (tmp_path / f"{name}-state").mkdir()
+        (root / "interlock.toml").write_bytes((office.folder / "seed" / "interlock.toml").read_bytes())
+        (root / "scenario.yaml").write_text(json.dumps({"reactions": []}), "utf-8")
+        folders.append(Workspace(root, tmp_path / f"{name}-state", door))
+    here, there = folders
+    run = waiting_run(here)
+    sent = here("send", run, "--remote", office.address)
+    assert sent.code == 0, sent.stderr
+    (there.root / "scenario.yaml").unlink()
+    (there.root / "interlock.toml").unlink()
+    taken = there("-C", str(there.root), "take", run, "--remote", office.address)
+    assert taken.code == 0, taken.stderr
+    assert there("-C", str(there.root), "approve", run, "--resume").code == 0
