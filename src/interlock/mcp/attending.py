@@ -45,7 +45,7 @@ class PersonsAnswer(BaseModel):
 
 
 @dataclass(frozen=True)
-class Moment:
+class Attendance:
     """A run when nobody works on it any more, or when the time to wait was over."""
 
     known: KnownRun
@@ -56,7 +56,7 @@ class Moment:
 
 
 @told
-async def moment(run: Name, wait_s: Patience, ctx: Here) -> Moment:
+async def moment(run: Name, wait_s: Patience, ctx: Here) -> Attendance:
     """Wait until the run works no more, and see where it waits."""
     desk = ctx.request_context.lifespan_context
     known = await asyncio.to_thread(desk.find, run)
@@ -68,18 +68,18 @@ async def moment(run: Name, wait_s: Patience, ctx: Here) -> Moment:
     return await asyncio.to_thread(_looked, desk, known, _cannot_ask(ctx))
 
 
-def _looked(desk: Desk, known: KnownRun, cannot: str) -> Moment:
+def _looked(desk: Desk, known: KnownRun, cannot: str) -> Attendance:
     from interlock.app import open_runs  # heavy: a client waits for the server's first words
     from interlock.engine.people import reopen_gate
     from interlock.engine.runs import Quiet
 
     if glance(known).status != "waiting" or waiting_gate(known.folder.lines()) is None:
-        return Moment(known, None)
+        return Attendance(known, None)
     runs = open_runs(desk.root, Quiet(), environ=desk.environ, found=desk.library)
     gate = reopen_gate(runs, known)
     if not desk.elicits:
         cannot = 'The settings leave decisions to the command line ([mcp] gates is not "elicit").'
-    return Moment(known, gate, runs.setup.caution(), cannot)
+    return Attendance(known, gate, runs.setup.caution(), cannot)
 
 
 def _cannot_ask(ctx: Here) -> str:
@@ -91,7 +91,7 @@ def _cannot_ask(ctx: Here) -> str:
 
 
 @told
-async def question(seen: Annotated[Moment, Resolve(moment)]) -> Elicit[PersonsAnswer] | PersonsAnswer:
+async def question(seen: Annotated[Attendance, Resolve(moment)]) -> Elicit[PersonsAnswer] | PersonsAnswer:
     """The question to the person; nothing where there is none to ask."""
     if seen.gate is None or seen.why_not:
         return PersonsAnswer()
@@ -114,7 +114,7 @@ def answer_to(gate: WaitingGate) -> type[PersonsAnswer]:
     return create_model("PersonsAnswer", __base__=PersonsAnswer, choice=choice)
 
 
-def _lines(seen: Moment) -> Iterator[str]:
+def _lines(seen: Attendance) -> Iterator[str]:
     assert seen.gate is not None
     identity, gate = seen.known.identity, seen.gate
     yield f"interlock asks for your decision: {printable(f'{identity.playbook} {identity.key}', 200)}"
@@ -145,7 +145,7 @@ def _document(known: KnownRun, path: str, digest: str) -> Iterator[str]:
 @told
 async def attend_run(
     run: Name,
-    seen: Annotated[Moment, Resolve(moment)],
+    seen: Annotated[Attendance, Resolve(moment)],
     said: Annotated[ElicitationResult[PersonsAnswer], Resolve(question)],
     ctx: Here,
     wait_s: Patience = 40.0,
@@ -182,7 +182,7 @@ def client_of(ctx: Here) -> str:
     return printable(f"{info.name} {info.version}".strip(), 100) if info is not None else "a client without a name"
 
 
-def _unasked(desk: Desk, seen: Moment) -> Attended:
+def _unasked(desk: Desk, seen: Attendance) -> Attended:
     if seen.gate is None:
         now = glance(seen.known)
         what = {
@@ -196,7 +196,7 @@ def _unasked(desk: Desk, seen: Moment) -> Attended:
 
 
 def _after(
-    desk: Desk, seen: Moment, answer: PersonsAnswer, what: str, *, recorded: bool, asked: bool = True
+    desk: Desk, seen: Attendance, answer: PersonsAnswer, what: str, *, recorded: bool, asked: bool = True
 ) -> Attended:
     """How the run stands now, with what the person said."""
     gate, now = waiting_gate(seen.known.folder.lines()), glance(seen.known)
