@@ -21,7 +21,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "interlock"
 FLOOR = ("contracts", "documents", "errors", "lazy")
 MIDDLE = ("agents", "workspace", "telemetry")
 DOORS = ("cli", "web", "mcp", "demo")
-BEHIND_DOORS = ("app", "commanding", "finding", "playbooks", "testing", "engine", "settings", *MIDDLE, *FLOOR)
+BEHIND_DOORS = ("app", "commanding", "pages", "finding", "playbooks", "testing", "engine", "settings", *MIDDLE, *FLOOR)
 
 MAY_IMPORT = {
     "lazy": (),
@@ -35,10 +35,11 @@ MAY_IMPORT = {
     "playbooks": ("flows", "engine", "settings", "testing", *FLOOR),
     "flows": ("engine", "testing", *FLOOR),
     "finding": ("flows", "playbooks", "engine", "settings", "telemetry", *FLOOR),
+    "pages": ("finding", "engine", *MIDDLE, *FLOOR),
     "app": ("finding", "playbooks", "engine", "settings", *MIDDLE, *FLOOR),
     "commanding": ("engine", *FLOOR),
     **dict.fromkeys(DOORS, BEHIND_DOORS),
-    "cli": (*BEHIND_DOORS, "mcp"),
+    "cli": (*BEHIND_DOORS, "mcp", "web"),  # the command line opens the other doors
     "__main__": ("cli",),
 }
 """What each part may import; its own modules always."""

@@ -50,9 +50,19 @@ FIGURES = {
     "flows": [
         r"200 steps, # lines: read # ms \(max 50\), with compiling # ms; "
         r"the parser in Python alone # ms, ratio # \(max 1\)",
-        r"10 steps: # paths in # s of one core, # a second",
+        *(
+            rf"10 steps in {what}: # paths in # s of one core, # a second; "
+            r"# times what spelling and sealing their lines takes"
+            for what in ("YAML", "Python")
+        ),
     ],
     "ticket": [r"# files: # s \(max 5\), peak # MB"],
+    "web": [
+        r"the board with # runs: # ms \(max 100\), slowest # ms",
+        r"a transcript of # MB, page by page: # ms, # ms, # ms",
+        r"# browsers watch the board: # ms until all have what changed",
+        r"peak memory of the server: # MB \(max 120\)",
+    ],
     "adr0001_engines": [r"jsonl +# +# +#"],
 }
 """By script, the lines that it prints; ``#`` stands for a number."""
@@ -61,7 +71,7 @@ LONG = ("feature", "layers", "engine_memory", "snapshots")
 ELSEWHERE = {"agents": "needs real clients", "escapes": "takes its own time"}
 
 
-@pytest.mark.req("LY-22")
+@pytest.mark.req("LY-22", "WB-10")
 @pytest.mark.parametrize("script", [pytest.param(one, marks=[pytest.mark.long] * (one in LONG)) for one in FIGURES])
 def test_a_benchmark_runs_and_tells_every_figure(script: str) -> None:
     """With `--quick`, which shows that it works and nothing else."""

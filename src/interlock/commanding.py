@@ -43,6 +43,10 @@ class Reply:
         return found if isinstance(found, Mapping) else None
 
     @property
+    def run_id(self) -> str:
+        return str(self.facts.get("run_id") or "")
+
+    @property
     def trouble(self) -> str:
         """All that was said of the error, in one text; empty where there is none."""
         several = [self.error, *self.error.get("also", ())] if self.error is not None else []

@@ -125,7 +125,7 @@ def test_every_command_has_help_with_an_example() -> None:
     }
     found = {**top.commands, **below}
     expected = {"run", "runs", "show", "logs", "report", "approve", "reject", "answer", "resume", "cancel"}
-    expected |= {"diff", "why", "watch", "playbooks", "new", "plan", "adopt"}
+    expected |= {"diff", "why", "watch", "playbooks", "new", "plan", "adopt", "web"}
     assert set(top.commands) == expected | {"rehearse", "validate", "doctor", "init", "recover"}
     for name, one in found.items():
         assert one.help, name
@@ -142,6 +142,8 @@ def test_what_must_be_fast_imports_little(tmp_path: Path) -> None:
         "interlock.settings.models",
         "interlock.engine.runs",
         "jinja2",
+        "starlette",
+        "uvicorn",
         "ruamel",
     )
     for words, absent in ((["--version"], ("typer", "json", "interlock.engine", *heavy)), (["runs"], heavy)):

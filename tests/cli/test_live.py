@@ -17,8 +17,9 @@ from rich.console import Console
 
 from interlock.agents import AgentNews
 from interlock.cli.live import Picture, minutes
-from interlock.cli.progress import Board, doing
+from interlock.cli.progress import Board
 from interlock.engine.journal import Line
+from interlock.telemetry import doing
 
 TOY = str(Path(__file__).parent / "toy_cli.py")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.cli.progress import Pipeline, StepStand
 from interlock.playbooks import load
+from interlock.telemetry import Pipeline, StepStand
 
 STEPS = {"1": "research", "2": "spec", "3": "design", "4": "plan"}
 keys = st.sampled_from(["1/a#1", "2/b#1", "pass.1/3/c#1", "4", "note#1", None, ""])

@@ -80,9 +80,10 @@ def test_the_page_stands_alone(shipped: Any) -> None:
     assert (answer.code, answer.stdout) == (0, b"")
     page = (shipped.root / "report.html").read_text("utf-8")
     assert "<svg" in page
-    assert page.count("<rect") == 4  # three dispatches and the gate
-    for foreign in ("http:", "https:", "<script", "<link", "url("):
+    assert page.count('class="stretch') == 4  # three dispatches and the gate
+    for foreign in ("http:", "https:", "<script", "<link", "<form"):
         assert foreign not in page
+    assert page.count("url(") == page.count("url(#")
     assert shipped("report", "latest", "--html", "no/such/folder/x.html").code == 2
 
 

@@ -14,6 +14,8 @@ from interlock.engine.journal import (
     Journal,
     Line,
     MemoryMedium,
+    is_whole,
+    read_lines,
     split_torn,
     stamp_now,
     verify,
@@ -75,6 +77,15 @@ def sample(lines: int = 3, text: str = "x") -> bytes:
     journal = opened(medium)
     for number in range(lines):
         journal.append("note", data={"n": number, "text": text})
+    return medium.load()
+
+
+def foreign(lines: int) -> bytes:
+    """The journal of another run."""
+    medium = MemoryMedium()
+    journal = Journal(medium, run_id="toy-1", genesis="0" * 64, clock=lambda: NOW)
+    for number in range(lines):
+        journal.append("note", data={"n": number})
     return medium.load()
 
 
@@ -289,6 +300,11 @@ def test_what_is_torn(raw: bytes, whole: bytes, torn: bytes) -> None:
             rows(sample(2, "x"))[0] + rows(sample(2, "y"))[1],
             "journal line 2 does not follow the line before it: the chain is broken",
         ),
+        (
+            sample(2).replace(GENESIS.encode(), b"f" * len(GENESIS)),
+            "journal line 1 was changed: its hash does not fit its content",
+        ),
+        (foreign(2), "journal line 1 does not belong to this run.json: the chain is broken"),
         (b"{}\n" + sample(1), "journal line 1 is not a journal line"),
         (b"[1]\n" + sample(1), "journal line 1 is not a journal line"),
         (b"?\n" + sample(1), "journal line 1 is not a journal line"),
@@ -315,6 +331,32 @@ def test_a_torn_end_is_told_beside_other_damage() -> None:
     ]
     assert verify(b"", genesis=GENESIS, name="j", head=(0, GENESIS)) == []
     assert verify(b"", genesis=GENESIS, name="j", head=(1, "x")) == ["lines 1 to 1 are missing at the end"]
+
+
+@pytest.mark.req("CM-25")
+def test_the_line_that_was_last_is_known_by_its_hash() -> None:
+    """Another journal of the same length is told, and so is one that is shorter; lines behind it do not matter."""
+    raw = sample()
+    seals = [json.loads(row)["hash"] for row in rows(raw)]
+    for number, seal in enumerate(seals, start=1):
+        assert verify(raw, genesis=GENESIS, name="j", head=(number, seal)) == []
+        said = f"journal line {number} is not the one that was written"
+        assert verify(raw, genesis=GENESIS, name="j", head=(number, "x")) == [said]
+    missing = "lines 4 to 5 are missing at the end"
+    assert verify(raw, genesis=GENESIS, name="j", head=(5, "x")) == [missing]
+
+
+def test_lines_that_are_known_are_not_read_again() -> None:
+    """Whoever opens it has read them: here the file would not even bear it."""
+    lines = list(read_lines(sample(), genesis=GENESIS, name="j"))
+    again = opened(MemoryMedium(b"{}\n" * 3), known=lines)
+    assert again.lines == lines
+
+
+@pytest.mark.parametrize(("line", "whole"), [(b"{}", True), (b"[]", False), (b"{", False), (b"", False)])
+def test_a_line_is_whole_when_it_is_an_object(line: bytes, whole: bool) -> None:
+    """Whatever it says."""
+    assert is_whole(line) is whole
 
 
 @pytest.mark.req("CM-25")

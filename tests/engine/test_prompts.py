@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from interlock.documents import Store
 from interlock.engine import Dispatch, Prompt
-from interlock.engine.prompts import check, filled, names, worded
+from interlock.engine.prompts import check, filled, worded
 from interlock.errors import ConfigInvalid, EngineFault
 from interlock.playbooks import NAMES, load
 from interlock.playbooks.router import router
@@ -97,7 +97,7 @@ def test_a_prompt_that_a_playbook_does_not_have_is_its_own_fault() -> None:
 def test_shipped_prompts_can_be_read(name: str, tmp_path: Path) -> None:
     """Copied into the workspace as they are, the prompts of a playbook pass its check."""
     playbook = load(name)
-    for prompt in names(playbook):
+    for prompt in playbook.prompts:
         text = (playbook.folder / "prompts" / f"{prompt}.md").read_text(encoding="utf-8")
         put(tmp_path, f".interlock/prompts/{name}/{prompt}.md", text)
     check(playbook, Store(tmp_path, tmp_path / "attic"))

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from interlock.engine.objects import MemoryObjects
+from interlock.pages import Shelf, one_file_of
 
 START = "2026-01-01T10:00:00.000+00:00"
 
@@ -44,6 +48,20 @@ class MadeRun:
 
     def lines(self) -> list[Any]:
         return self.made
+
+
+def page_of(run: Any) -> str:
+    """The run page of records made by hand, as one file."""
+    folder = SimpleNamespace(
+        path=run.path,
+        root=run.path,
+        identity=run.identity,
+        lines=run.lines,
+        folder=lambda key: run.path / "dispatches" / key,
+        objects=MemoryObjects(),
+    )
+    known: Any = SimpleNamespace(identity=run.identity(), folder=folder)
+    return one_file_of(Shelf("made", run.path, lambda _: {}, lambda _: ()), known)
 
 
 @pytest.fixture

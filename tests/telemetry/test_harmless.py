@@ -15,7 +15,6 @@ from interlock.telemetry import (
     Narrator,
     dated,
     harmless,
-    html,
     markdown,
     printable,
     read_report,
@@ -23,6 +22,8 @@ from interlock.telemetry import (
     write_report,
 )
 from interlock.telemetry.lines import _TELL
+
+from .conftest import page_of
 
 START = "2026-01-01T10:00:00.000+00:00"
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\x08\x7f\u202eevil\u2066\rover\x00|<b>`"
@@ -179,11 +180,11 @@ def test_report_and_page_show_words_only(tmp_path: Path, dispatch_end: Any, make
     """Names of files, agents, steps and runs, notes, inputs, complaints: in both forms, and in the kept file."""
     run = made_run(tmp_path, dispatch_end, make_line, text)
     report = read_report(run)
-    for page in (markdown(report), html(report), write_report(run).read_text("utf-8")):
+    for page in (markdown(report), page_of(run), write_report(run).read_text("utf-8")):
         assert is_harmless(page)
         assert page.encode()
     seen = Page()
-    seen.feed(html(report))
+    seen.feed(page_of(run))
     assert "b" not in seen.tags
     table = [line for line in markdown(report).splitlines() if line.startswith("| ") and "attempt" not in line]
     assert all(line.count("|") - line.count("\\|") in (5, 10) for line in table)

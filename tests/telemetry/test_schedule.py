@@ -17,7 +17,6 @@ from interlock.telemetry import (
     ReportContent,
     critical_path,
     dispatch_spans,
-    html,
     markdown,
     most_at_once,
     read_report,
@@ -25,7 +24,7 @@ from interlock.telemetry import (
     tell,
 )
 
-from .conftest import START, MadeRun
+from .conftest import START, MadeRun, page_of
 
 Make = Callable[..., Any]
 NAMES = "abcdefgh"
@@ -243,18 +242,18 @@ def test_the_report_sets_time_taken_against_the_critical_path(report: ReportCont
     ]
 
 
-def test_the_page_has_the_same_table(report: ReportContent) -> None:
+def test_the_page_has_the_same_table(tmp_path: Path, journal: list[Any]) -> None:
     """In HTML."""
-    page = html(report)
-    assert "<h2>Work side by side</h2>" in page
-    for cell in ("<td>p/5</td>", "<td>barrier</td>", "<td>1.62</td>", "<td>— wave 2</td>"):
+    page = page_of(MadeRun(tmp_path, journal))
+    assert "Work side by side" in page
+    for cell in (">p/5</td>", ">barrier</td>", ">1.62</td>", ">— wave 2</td>"):
         assert cell in page
 
 
 def test_a_run_that_scheduled_nothing_says_nothing_of_it(tmp_path: Path, journal: list[Any]) -> None:
     """No empty table."""
-    report = read_report(MadeRun(tmp_path, [line for line in journal if line.event != "schedule"]))
-    assert "side by side" not in markdown(report) + html(report)
+    run = MadeRun(tmp_path, [line for line in journal if line.event != "schedule"])
+    assert "side by side" not in markdown(read_report(run)) + page_of(run)
 
 
 def test_a_schedule_is_told_in_a_line(journal: list[Any]) -> None:

@@ -52,6 +52,7 @@ def test_an_exclusion_wins_whatever_the_order() -> None:
     assert scope.covers("docs/a.md")
     assert not scope.covers("docs/state.json")
     assert not Scope(("!docs/**",)).covers("docs/a")
+    assert not Scope(("!docs/**",)).covers("!docs/a")  # an exclusion opens nothing, not even what is called like it
     assert not Scope(()).covers("a")
 
 

@@ -40,6 +40,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "playbooks/harness/decisions.py": ("playbooks/harness/test_decisions.py",),
     "playbooks/roadmap/decisions.py": ("playbooks/roadmap/test_decisions.py",),
     "playbooks/router/decisions.py": ("playbooks/router/test_routing.py", "playbooks/router/test_commands.py"),
+    "playbooks/task/decisions.py": ("playbooks/task/test_decisions.py",),
     "playbooks/ticket/graph.py": ("playbooks/ticket/test_graph.py", "playbooks/ticket/test_odd_graphs.py"),
     "workspace/scope.py": ("workspace/test_scope.py",),
 }
@@ -54,6 +55,7 @@ SAME: dict[tuple[str, str, str], str] = {
     ("engine/retry.py", "growing = min(SHORTEST_WAIT_S * 2.0 ** min(waits, 30), LONGEST_WAIT_S)", "31"): (
         "any power beyond the longest wait: only that there is a bound counts"
     ),
+    ("workspace/scope.py", "if not self.protected:", "False"): "the common case, quicker",
 }
 """Mutants that do what the original does, as (module, line, what stands there instead), with the reason: nothing could
 notice them."""

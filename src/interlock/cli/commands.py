@@ -40,6 +40,7 @@ HOMES = {
     "reject": "gates",
     "answer": "gates",
     "cancel": "gates",
+    "web": "web",
     "init": "init",
     "adopt": "adopt",
     "validate": "init",
@@ -141,6 +142,16 @@ Workspace = Annotated[
         show_default=False,
     ),
 ]
+Workspaces = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--workspace",
+        "-C",
+        metavar="DIR",
+        help="Workspace to show; may be given several times. Default: the one that all commands work in.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout; progress goes to stderr.")]
 Runner = Annotated[
     str | None,
@@ -235,7 +246,9 @@ PlaybookName = Annotated[
     ),
 ]
 
-_ALWAYS = {"workspace": (Workspace, None), "json": (Json, False)}
+_ALWAYS: Final[Mapping[str, Any]] = {"workspace": (Workspace, None), "json": (Json, False)}
+SEVERAL: Final[Mapping[str, Any]] = {"workspace": (Workspaces, None)}
+"""For a command that shows several workspaces, and has nothing to say to programs."""
 _ON_REQUEST = {
     "runner": (Runner, None),
     "dry_run": (DryRun, False),
@@ -258,7 +271,13 @@ _BEFORE = (*_ALWAYS, "runner", "dry_run")
 
 
 def command(
-    name: str, *, example: str, honours: tuple[str, ...] = (), panel: str | None = None, **more: Any
+    name: str,
+    *,
+    example: str,
+    honours: tuple[str, ...] = (),
+    panel: str | None = None,
+    always: Mapping[str, Any] = _ALWAYS,
+    **more: Any,
 ) -> Callable[[Callable[..., int]], Any]:
     """Make a function ``(door, ...) -> exit code`` the command `name`, with the common options it honours.
 
@@ -266,7 +285,7 @@ def command(
     """
 
     def make(function: Callable[..., int]) -> Any:
-        kinds = {**_ALWAYS, **{one: _ON_REQUEST[one] for one in honours}}
+        kinds = {**always, **{one: _ON_REQUEST[one] for one in honours}}
 
         def run(**given: Any) -> int:
             occasion: Occasion = given.pop("context").obj

@@ -64,6 +64,8 @@ class Door:
     fields: str | None = None
     """Of what programs get, the fields that were asked for; None: all of them."""
     trust: bool = False
+    beside: tuple[Path, ...] = ()
+    """Further workspaces, of a command that shows several."""
 
     @classmethod
     def of(cls, occasion: Occasion, own: Mapping[str, Any]) -> Door:
@@ -78,8 +80,17 @@ class Door:
         known = {entry.name for entry in fields(cls)} - {"occasion"}
         given = {name: value for options in (occasion.given, own) for name, value in options.items() if said(value)}
         given |= {"json": True} if "fields" in given else {}
+        if isinstance(several := given.pop("workspace", None), list):
+            given |= {"workspace": several[0], "beside": tuple(several[1:])} if several else {}
+        elif several is not None:
+            given["workspace"] = several
         occasion.place = f" -C {shlex.quote(str(given['workspace']))}" if "workspace" in given else ""
         return cls(occasion, **{name: value for name, value in given.items() if name in known})
+
+    @cached_property
+    def roots(self) -> list[Path]:
+        """All workspaces that were named."""
+        return [self.root, *(find_workspace(self.root, other) for other in self.beside)]
 
     @cached_property
     def root(self) -> Path:

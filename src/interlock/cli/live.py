@@ -16,12 +16,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from interlock.cli.progress import Board, PlainView, StepStand, Working, title
+from interlock.cli.progress import Board, PlainView, Working, title
 from interlock.engine.glances import typical_seconds
 from interlock.engine.journal import stamp_now
-from interlock.errors import InterlockError
 from interlock.finding import Library
-from interlock.telemetry import INDENT, Telling, Weight, printable, seconds_between, spent
+from interlock.telemetry import INDENT, STEP_MARKS, StepStand, Telling, Weight, printable, seconds_between, spent
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 STYLES = {Weight.GOOD: "green", Weight.BAD: "red", Weight.ATTENTION: "yellow"}
 SPINNER, ASCII_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "-\\|/"
-MARKS = {StepStand.DONE: "+", StepStand.SKIPPED: "-", StepStand.NOW: ">", StepStand.AHEAD: "."}
 STANDS = {StepStand.DONE: "green", StepStand.SKIPPED: "dim", StepStand.NOW: "bold cyan", StepStand.AHEAD: "dim"}
 REFRESH = 8
 """Times a second that the view is drawn."""
@@ -86,10 +84,7 @@ class LiveView(PlainView):
             self._live.start()
 
     def _steps(self, identity: Identity) -> Mapping[str, str]:
-        try:
-            return Library(self._root, os.environ).again(identity, ask=False).steps
-        except InterlockError:  # a program runs a playbook that it alone has
-            return {}
+        return Library(self._root, os.environ).steps_of(identity)
 
     def line(self, line: Line) -> None:
         self._board.line(line, about=self._narrator.about(line))
@@ -145,7 +140,7 @@ class Picture:
         head.truncate(options.max_width, overflow="ellipsis")
         yield head
         if steps := board.steps():
-            row = Text(" ").join(Text(f"{MARKS[stand]} {name}", STANDS[stand]) for name, stand in steps)
+            row = Text(" ").join(Text(f"{STEP_MARKS[stand]} {name}", STANDS[stand]) for name, stand in steps)
             row.truncate(options.max_width, overflow="ellipsis")
             yield row
         yield self._rows(board.working(), now, options)

@@ -90,7 +90,8 @@ def show(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
     door.occasion.playbook, door.occasion.key = playbook.name, playbook.key(inputs)
     outlook = outlook_of(door, playbook, inputs)
     if door.json:
-        print_json({**asdict(outlook), "next": {name: v for name, v in outlook.next.items() if name != "brief"}})
+        coming = {name: value for name, value in outlook.next.items() if name != "brief"}
+        print_json({**asdict(outlook), "next": coming, "told": told(outlook)})
     else:
         print_lines(lines_of(outlook))
     return 0
@@ -138,32 +139,45 @@ def figures_of(door: Door, playbook: Playbook) -> tuple[Figures, Sighted | None]
 # -- for people
 
 
+def told(outlook: Outlook) -> list[tuple[str, list[str]]]:
+    """All of it in sentences, below headings."""
+    parts = {
+        "Stages": [" -> ".join(outlook.stages)] if outlook.stages else [],
+        "Agents": [
+            f"{name}: {runner}, model {model}; time {time}; cost {cost}"
+            for name, runner, model, time, cost in _agents(outlook.agents)
+        ],
+        "Calls of agents": [_calls(outlook.calls), *_caps(outlook.caps)],
+        "Commands that interlock runs": outlook.commands,
+        "Documents": outlook.documents or ("none of its own",),
+        "First": [_next(outlook.next)],
+    }
+    return [(title, [printable(text) for text in texts] or ["none"]) for title, texts in parts.items()]
+
+
 def lines_of(outlook: Outlook) -> list[str]:
     where = f"run {outlook.run_id} goes on" if outlook.run_id else "a new run starts"
+    lines = _wrapped(
+        f"{outlook.playbook} {printable(outlook.key)}: {where} (nothing was changed, nobody was called)", ""
+    )
+    for title, texts in told(outlook):
+        table = _table(outlook.agents) if title == "Agents" else []
+        lines += ["", title, *(table or [line for text in texts for line in _wrapped(text, "  ")])]
+    return lines
+
+
+def _agents(agents: Sequence[Seat]) -> list[tuple[str, str, str, str, str]]:
     return [
-        *_wrapped(f"{outlook.playbook} {printable(outlook.key)}: {where} (nothing was changed, nobody was called)", ""),
-        *_listed("Stages", [" -> ".join(outlook.stages)] if outlook.stages else []),
-        *_listed("Agents", *_agents(outlook.agents)),
-        *_listed("Calls of agents", [_calls(outlook.calls), *_caps(outlook.caps)]),
-        *_listed("Commands that interlock runs", outlook.commands),
-        *_listed("Documents", outlook.documents or ("none of its own",)),
-        *_listed("First", [_next(outlook.next)]),
-    ]
-
-
-def _agents(agents: Sequence[Seat]) -> tuple[Sequence[str], Sequence[str]]:
-    """As a table; where that is too wide, a text for each."""
-    rows = [("AGENT", "RUNNER", "MODEL", "TIME HERE", "COST HERE")]
-    rows += [
         (one.agent, one.runner, one.model or "its default", _spread(one.seconds, in_words), _spread(one.cost_usd, _usd))
         for one in agents
     ]
-    table = columns(rows) if agents else []
-    if all(len(line) + 2 <= WIDTH for line in table):
-        return (), table
-    return [
-        f"{name}: {runner}, model {model}; time {time}; cost {cost}" for name, runner, model, time, cost in rows[1:]
-    ], ()
+
+
+def _table(agents: Sequence[Seat]) -> list[str]:
+    """The agents as a table; nothing where that is too wide."""
+    rows = [("AGENT", "RUNNER", "MODEL", "TIME HERE", "COST HERE"), *_agents(agents)]
+    lines = [f"  {line}" for line in columns(rows)] if agents else []
+    return lines if all(len(line) <= WIDTH for line in lines) else []
 
 
 def _spread(spread: Spread | None, said: Any) -> str:
@@ -195,11 +209,6 @@ def _next(coming: Mapping[str, Any]) -> str:
     if coming["next"] == "end":
         return f"it ends at once: {coming['status']} {coming['reason']}".rstrip()
     return f"{coming['next']} {coming['key']}"
-
-
-def _listed(title: str, texts: Sequence[str], table: Sequence[str] = ()) -> list[str]:
-    said = [line for text in texts for line in _wrapped(printable(text), "  ")] + [f"  {line}" for line in table]
-    return ["", title, *(said or ["  none"])]
 
 
 def _wrapped(text: str, indent: str) -> list[str]:

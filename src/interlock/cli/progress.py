@@ -6,9 +6,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,14 +15,18 @@ from interlock.cli.output import complain, write_output
 from interlock.telemetry import (
     INDENT,
     Narrator,
+    Pipeline,
+    StepStand,
     Telling,
     Weight,
     clock,
+    doing,
     in_words,
     indented,
-    lined,
     printable,
     spoken_command,
+    spoken_news,
+    tokens,
     who,
 )
 
@@ -168,55 +171,6 @@ def view_for(door: Door) -> PlainView:
     return PlainView(door.occasion, keep_output=door.json, verbose=door.verbose)
 
 
-# -- the steps of a playbook as a row: what is behind it, where it is, what lies before it
-
-
-class StepStand(StrEnum):
-    DONE = "done"
-    SKIPPED = "skipped"
-    NOW = "now"
-    AHEAD = "ahead"
-
-
-@dataclass
-class Pipeline:
-    """Where a run is among the steps that its playbook declares, kept from the keys of its journal."""
-
-    steps: Mapping[str, str] = field(default_factory=dict)
-    """Name of a step in keys, to what people call it; in their order."""
-    now: str | None = None
-    _seen: set[str] = field(default_factory=set)
-
-    def pass_by(self, key: str | None) -> None:
-        """A line of the journal with this key; going back to an earlier step opens those after it again."""
-        found = next((part for part in (key or "").split("/") if part in self.steps), None)
-        if found is None or found == self.now:
-            return
-        names = list(self.steps)
-        if self.now is not None and names.index(found) < names.index(self.now):
-            self._seen -= set(names[names.index(found) :])
-        self._seen.add(found)
-        self.now = found
-
-    def __iter__(self) -> Iterator[tuple[str, StepStand]]:
-        """Each step's title, and how it stands."""
-        behind = self.now is not None
-        for name, title in self.steps.items():
-            if name == self.now:
-                behind = False
-                yield title, StepStand.NOW
-            elif behind:
-                yield title, StepStand.DONE if name in self._seen else StepStand.SKIPPED
-            else:
-                yield title, StepStand.AHEAD
-
-    @property
-    def share(self) -> float:
-        """How much of the way is behind it, from 0 to 1; every step that is not skipped counts the same."""
-        stands = [stand for _, stand in self if stand is not StepStand.SKIPPED]
-        return stands.count(StepStand.DONE) / len(stands) if stands else 0.0
-
-
 # -- what works right now, kept from journal lines and news
 
 
@@ -354,56 +308,3 @@ def _again(data: Mapping[str, Any]) -> str:
         what = f"waits {in_words(delay)} for its service" if delay else "its limit lasts longer than may be waited"
         return printable(f"{what}: {data['detail']}", 80)
     return f"{move} in {in_words(delay)}" if delay else str(move)
-
-
-def doing(kind: str, data: Mapping[str, object]) -> str:
-    """The last thing an agent did, in a few words; empty for what changes nothing of that."""
-    match kind:
-        case "text" | "thought":
-            lines = str(data.get("text", "")).strip().splitlines()
-            return printable(lines[-1], 80) if lines else ""
-        case "tool":
-            return _tool(data)
-        case "plan":
-            return _plan(data.get("entries"))
-        case "waiting":
-            return printable(f"waits: {data.get('why', '')}", 80)
-        case "warning":
-            return printable(f"warns: {data.get('text', '')}", 80)
-        case "partial.requested":
-            return "time is up: asked for partial results"
-        case "started" | "ended" | "session" | "usage":
-            return ""
-    texts = [value for value in data.values() if isinstance(value, str) and value.strip()]
-    return printable(" ".join([kind, *texts]), 80)
-
-
-def spoken_news(kind: str, data: Mapping[str, object]) -> str:
-    """What an agent said or did, for a line of its own: its words at some length, else as `doing` has it."""
-    return lined(str(data.get("text", "")), 1000) if kind in ("text", "thought") else doing(kind, data)
-
-
-def _tool(data: Mapping[str, object]) -> str:
-    """The tool and what it is about; how it ended only where that is worth a look."""
-    if data.get("state") == "done":
-        return ""
-    ended = f" {data['state']}" if data.get("state") in ("failed", "refused") else ""
-    return printable(f"{data.get('name') or 'tool'}{ended} {data.get('subject') or ''}".rstrip(), 80)
-
-
-def _plan(entries: object) -> str:
-    """How far the agent's own plan is, and what it is at."""
-    steps = (
-        [entry for entry in entries if isinstance(entry, list) and len(entry) == 2] if isinstance(entries, list) else []
-    )
-    if not steps:
-        return ""
-    done = sum(state == "completed" for _, state in steps)
-    now = next((text for text, state in steps if state == "in_progress"), "")
-    return printable(f"plan {done}/{len(steps)}{f': {now}' if now else ''}", 80)
-
-
-def tokens(data: Mapping[str, object]) -> int | None:
-    known = [data.get(name) for name in ("input_tokens", "output_tokens")]
-    counts = [count for count in known if isinstance(count, int)]
-    return sum(counts) if counts else None

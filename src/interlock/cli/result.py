@@ -6,10 +6,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from interlock.cli.changes import Changes, branch_line, change_lines, changes_of
+from interlock.cli.changes import branch_line, change_lines, changes_of
 from interlock.cli.failures import here, told
 from interlock.cli.gates import gate_lines
 from interlock.cli.output import as_text, complain, envelope, print_json, write_output
+from interlock.engine.changes import Changes
 from interlock.engine.glances import ENDED_WELL
 from interlock.errors import InterlockError
 from interlock.telemetry import (

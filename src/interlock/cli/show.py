@@ -16,13 +16,12 @@ from interlock.cli.output import columns, complain, gate_json, print_lines
 from interlock.cli.runs import shown_path, started_shown
 from interlock.documents.files import replace_file
 from interlock.engine.folder import KnownRun
-from interlock.engine.glances import glance
+from interlock.engine.glances import glance, running
 from interlock.errors import ConfigInvalid, JournalDamaged
 from interlock.telemetry import (
     UNKNOWN,
     cost_line,
     counted,
-    html,
     in_words,
     indented,
     lined,
@@ -80,7 +79,10 @@ def report(
     known = door.find(run)
     found = read_report(known.folder)
     if page is not None:
-        _write_page(page, html(found))
+        from interlock.pages import Shelf, one_file_of
+
+        holder = running(door.root).get(known.identity.run_id)
+        _write_page(page, one_file_of(Shelf.of(door.root.name, door.root), known, holder))
         complain(f"Written: {page}")
     if door.json:
         facts = {"run_id": known.identity.run_id, "status": found.status, "reason": found.reason}

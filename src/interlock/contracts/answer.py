@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from interlock.contracts.outcome import Outcome, Reason
@@ -21,6 +22,8 @@ from interlock.documents import DuplicateKey, Fence, JsonInvalid, Sections, load
 from interlock.errors import EngineFault
 
 Completion = Literal["json", "line", "text", "none"]
+SHORT = 2000
+"""Characters up to which what a message says is remembered."""
 SEARCHED = 200_000
 """Characters at the end of a message in which an object among other words is looked for."""
 
@@ -298,7 +301,14 @@ def _last_object(text: str) -> str | None:
 
 
 def _from_line(fmt: AnswerFormat, message: str) -> _Said:
-    words = "|".join(re.escape(token) for token in fmt.tokens)
+    read = _read_line if len(message) <= SHORT else _read_line.__wrapped__
+    return read(tuple(fmt.tokens), message)
+
+
+# A rehearsal hears the same few answers on thousands of paths.
+@lru_cache(maxsize=1024)
+def _read_line(tokens: tuple[str, ...], message: str) -> _Said:
+    words = "|".join(map(re.escape, tokens))
     pattern = rf"^ {{0,3}}[*_`]{{0,3}}({words})[*_`]{{0,3}}:[*_`]{{0,3}}[ \t]*(.*)$"
     found = re.findall(pattern, Sections(message).prose(), re.MULTILINE)
     return _one_of([_Said(token, detail=text.strip()) for token, text in found])

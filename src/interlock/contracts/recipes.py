@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
@@ -56,6 +57,8 @@ class Recipe:
     """Whether something stands behind every target and script that it names itself."""
 
 
+# A command is looked at in every run that has it, and a rehearsal is thousands of them.
+@lru_cache(maxsize=256)
 def recipe_files(command: str) -> tuple[str, ...]:
     """The files in which the recipes of a command can stand."""
     makers = (*_MAKE, *_PACKAGERS)
@@ -73,8 +76,12 @@ def read_recipes(command: str, texts: Mapping[str, str]) -> Recipe:
     Args:
         texts: those of its recipe files that there are, by name.
     """
-    makefile = next((texts[name] for name in MAKEFILES if name in texts), "")
-    targets, scripts = _targets(makefile), _scripts(texts.get(PACKAGE, ""))
+    return _read(command, next((texts[name] for name in MAKEFILES if name in texts), ""), texts.get(PACKAGE, ""))
+
+
+@lru_cache(maxsize=256)
+def _read(command: str, makefile: str, package: str) -> Recipe:
+    targets, scripts = _targets(makefile), _scripts(package)
     starts: set[str] = set()
     seen: set[str] = set()
     waiting = [command]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from interlock.contracts import AnswerFormat, Artifact
 from interlock.documents.paths import spoken
@@ -135,6 +136,7 @@ def _outputs(artifacts: tuple[Artifact, ...]) -> str:
     return "\n".join(listed) or "None."
 
 
+@lru_cache(maxsize=1024)
 def named(path: str) -> str:
     """A path as code, whatever it is called: an odd name in the quotes in which git shows it."""
     said = spoken(path)

@@ -22,7 +22,7 @@ class Budget:
     def __init__(self, lines: Iterable[Line], *, usd: float | None, tokens: int | None) -> None:
         self._usd = usd
         self._tokens = tokens
-        self.spent = spent(lines)
+        self.spent = spent(lines) if usd is not None or tokens is not None else Usage()
         self._shares: dict[str, Allowance] = {}
         self._noted: dict[str, Usage] = {}
         self._freed = asyncio.Event()

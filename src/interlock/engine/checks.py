@@ -291,7 +291,7 @@ class Checks:
         if result.changed:
             self._leaves.add(one)
         proof = self._proof(one, result, digest_of({"tree": now}), definitions)
-        run.note("proof", **asdict(proof))
+        run.note("proof", **vars(proof))
         self._last[one, definitions] = (now, proof)
         return proof
 
@@ -393,7 +393,8 @@ def _said(problems: Sequence[str], red: Sequence[Proof]) -> str:
     """Why nothing was begun: every problem once, and what to do."""
     said = [*problems, *(f"{proof.shown}\n{_last_lines(proof.tail)}".rstrip() for proof in red)]
     advice = (
-        "No agent was called. Mend it, or go on with --accept-baseline: then only failures that are new count."
+        "No agent was called. Mend it, or go on with --accept-baseline: then only failures that are new count. "
+        "Where mending it is the work itself, go on with --no-preflight: then it must pass in the end."
         if red
         else "No agent was called."
     )

@@ -194,16 +194,21 @@ _taken: ContextVar[tuple[_Seat, ...]] = ContextVar("seats", default=())
 
 
 @asynccontextmanager
-async def seated(seats: asyncio.Semaphore) -> AsyncIterator[None]:
-    """Work on one of the seats, as soon as one is free."""
-    seat = _Seat(seats)
-    await seat.take()
-    token = _taken.set((*_taken.get(), seat))
+async def seated(*rows: asyncio.Semaphore) -> AsyncIterator[None]:
+    """Work on a seat of each row, as soon as one is free there."""
+    outer = _taken.get()
+    mine: list[_Seat] = []
     try:
+        for row in rows:
+            seat = _Seat(row)
+            await seat.take()
+            mine.append(seat)
+            _taken.set((*outer, *mine))
         yield
     finally:
-        _taken.reset(token)
-        seat.leave()
+        _taken.set(outer)
+        for seat in reversed(mine):
+            seat.leave()
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,6 +144,13 @@ class Playbook:
             return self.home
         module = sys.modules[self.function.__module__]
         return resources.files(module.__package__) if module.__package__ else Path(str(module.__file__)).parent
+
+    @cached_property
+    def prompts(self) -> Mapping[str, str]:
+        """The texts of its folder by name, like its code as they were when it was loaded."""
+        folder = self.folder / "prompts"
+        files = [file for file in folder.iterdir() if file.name.endswith(".md")] if folder.is_dir() else []
+        return {file.name[:-3]: file.read_text(encoding="utf-8") for file in files}
 
     def questions(self, kind: type) -> tuple[Question, ...]:
         """What people can say of its inputs, its flags or its moves."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -87,12 +86,10 @@ class Dispatcher:
         """What is proven about one call of one agent, recorded or made now."""
         slot = self._run.recall(spec.name, spec.parts())
         if slot.recorded:
-            report = Report.from_json(slot.value(), self._world.records.objects.get)
+            report = slot.meaning(lambda value: Report.from_json(value, self._world.records.objects.get))
             self._remember(report)
         else:
-            async with AsyncExitStack() as seats:
-                for limit in self._seats:
-                    await seats.enter_async_context(seated(limit))
+            async with seated(*self._seats):
                 report = await self._perform(spec, slot)
         through()
         return report
@@ -325,9 +322,9 @@ class Dispatcher:
             attempt=attempt,
         )
         run.journal.tripwire("effect")
-        request = self._request(plan, ground.layer, text, attempt, marker, token)
         share = self._budget.reserve(slot.key, min(at_once(), run.at_once))
-        request = replace(request, timeout_s=timeout_s, allowance=share, resume=session or None)
+        mine = {"timeout_s": timeout_s, "allowance": share, "resume": session or None}
+        request = self._request(plan, ground.layer, text, attempt, marker, token, **mine)
         return Try(plan, used, ground.layer, ground.baseline, request, started)
 
     def _words(self, plan: DispatchPlan) -> tuple[Words, ...]:
@@ -344,7 +341,7 @@ class Dispatcher:
         return Quoted(NOTICED, "\n".join(list(noticed)[:MOST_NOTICED])) if noticed else None
 
     def _request(
-        self, plan: DispatchPlan, layer: Layer, text: str, attempt: int, marker: str, token: str
+        self, plan: DispatchPlan, layer: Layer, text: str, attempt: int, marker: str, token: str, **of_try: Any
     ) -> AgentRequest:
         world, spec = self._world, plan.spec
         return AgentRequest(
@@ -361,7 +358,6 @@ class Dispatcher:
             exchange=layer.exchange,
             within=layer,
             brief=text,
-            timeout_s=plan.timeout_s,
             partial_grace_s=spec.partial_grace_s,
             depth=plan.delegation.depth,
             path=plan.delegation.path,
@@ -371,6 +367,7 @@ class Dispatcher:
             role=plan.bound.role,
             instructions=world.redact(plan.instructions.strip()),
             contract=spec.contract,
+            **{"timeout_s": plan.timeout_s, **of_try},
         )
 
     def _observer(self, plan: DispatchPlan) -> Observer:
@@ -406,7 +403,8 @@ class Dispatcher:
 
     def _plan(self, spec: Dispatch, slot: Slot, session: str) -> DispatchPlan:
         run = self._run
-        spec = replace(spec, task=worded(run.playbook, spec.task, self._world.documents))
+        if not isinstance(spec.task, str):
+            spec = replace(spec, task=worded(run.playbook, spec.task, self._world.documents))
         return make_plan(spec, slot, self._world.bind(spec.agent), run.identity, run.options, session=session)
 
     def _session(self, slot: Slot) -> str:

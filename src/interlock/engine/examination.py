@@ -286,11 +286,11 @@ def with_refusals(verdict: Judgement, refused: Sequence[str]) -> Judgement:
 
 def seen_before(slot: Slot, *events: str) -> Iterator[str]:
     """What a process that died meanwhile found in the layer after this call, and took out of it."""
-    start = slot.intent("dispatch.start")
-    for event in events:
-        for line in slot.intents(event):
-            if start is None or line.seq > start.seq:
-                yield from line.data["paths"]
+    found = [line for event in events for line in slot.intents(event)]
+    start = slot.intent("dispatch.start") if found else None
+    for line in found:
+        if start is None or line.seq > start.seq:
+            yield from line.data["paths"]
 
 
 def within_scope(verdict: Judgement, violations: Sequence[str], found: Found) -> Judgement:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from interlock.agents.runner import AgentRequest
 from interlock.contracts import Evidence
@@ -27,7 +26,7 @@ from interlock.engine.deviations import (
     fits,
     same,
 )
-from interlock.engine.journal import Line, check_line, read_lines
+from interlock.engine.journal import Line, read_lines
 from interlock.engine.keys import sha256
 from interlock.engine.model import CommandResult, Status
 from interlock.engine.moments import Moment, is_quiet
@@ -35,7 +34,7 @@ from interlock.engine.objects import unpack
 from interlock.engine.options import Options
 from interlock.engine.playing import Finished
 from interlock.engine.recording import Recording
-from interlock.engine.simulation import Act, Agent, Crash, Simulation, best
+from interlock.engine.simulation import Act, Agent, Crash, Simulation, best, checked_line
 from interlock.engine.world import CommandCall
 from interlock.errors import JournalDamaged
 
@@ -64,16 +63,12 @@ class Invariant:
     """Why it does not hold there, or None."""
 
 
-# Paths have their beginnings in common.
-_checked = lru_cache(maxsize=4096)(check_line)
-
-
 def chain_is_whole(played: Played) -> str | None:
     medium, identity = played.simulation.medium, played.simulation.world.records.identity
     if identity is None:
         return None
     try:
-        for _ in read_lines(medium.load(), genesis=sha256(identity), name=medium.name, check=_checked):
+        for _ in read_lines(medium.load(), genesis=sha256(identity), name=medium.name, check=checked_line):
             pass
     except JournalDamaged as damage:
         return damage.what
@@ -156,7 +151,7 @@ def with_whole_lines(simulation: Simulation) -> Simulation:
     objects, seen = simulation.world.records.objects, copy(simulation)
     seen.lines = [
         line._replace(data=unpack(line.data, objects))
-        if isinstance(out := line.data.get("out"), Mapping) and "$json" in out
+        if type(out := line.data.get("out")) is dict and "$json" in out
         else line
         for line in simulation.lines
     ]
@@ -325,7 +320,7 @@ class _Path:
 
     def _keep(self, simulation: Simulation, line: Line, recording: Recording) -> None:
         if is_quiet(line, recording):
-            self.moments.append(Moment.of(simulation, len(self._occasions)))
+            self.moments.append(Moment.of(simulation, recording, len(self._occasions)))
 
     def _comes(self, occasion: Occasion) -> AnyDeviation | None:
         """What happens at the next occasion instead of the best."""

@@ -39,6 +39,8 @@ def stamp_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+Check = Callable[[bytes, int, str, str], "Line"]
+"""Makes a line of its bytes, its number, the hash of the one before it and the name of its journal; or refuses it."""
 LONG = 4096
 """Bytes from which on a line's large values are stored elsewhere."""
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -174,6 +176,7 @@ class Journal:
         held: bool = False,
         tripwire: Tripwire = no_tripwire,
         known: Sequence[Line] | None = None,
+        check: Check | None = None,
     ) -> None:
         """`known`: its lines, where whoever opens it has read them, and nobody else can write."""
         self.run_id = run_id
@@ -183,10 +186,11 @@ class Journal:
         self._held: list[bytes] | None = [] if held else None
         self._broken: BaseException | None = None
         self._genesis = genesis
-        raw = medium.load()
+        raw = medium.load() if known is None else b""
         whole, torn = split_torn(raw)
-        read = known if known is not None else read_lines(whole, genesis=genesis, name=medium.name)
-        self.lines: list[Line] = list(read)
+        self.lines: list[Line] = list(
+            read_lines(whole, genesis=genesis, name=medium.name, check=check) if known is None else known
+        )
         medium.confirm(self.lines, torn)
         self._head = self.lines[-1].hash if self.lines else genesis
         self._settled = Mark(len(self.lines), self._head)
@@ -334,9 +338,7 @@ def is_whole(line: bytes) -> bool:
         return False
 
 
-def read_lines(
-    raw: bytes, *, genesis: str, name: str, check: Callable[[bytes, int, str, str], Line] | None = None
-) -> Iterator[Line]:
+def read_lines(raw: bytes, *, genesis: str, name: str, check: Check | None = None) -> Iterator[Line]:
     """The lines of a journal, each checked against the chain; the first damage raises."""
     prev, check = genesis, check or check_line
     for number, text in enumerate(raw.removesuffix(b"\n").split(b"\n") if raw else (), start=1):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from interlock.errors import EngineFault, NameRefused
+from interlock.errors import NameRefused
 
 _NAME = re.compile(r"[^/#\\\x00-\x1f]+")
 NAME_BYTES = 200
@@ -97,28 +97,29 @@ class Keys:
 
     def __init__(self) -> None:
         self._uses: dict[str, int] = {}
-        self._issued: set[str] = set()
 
     def next(self, scope: str, name: str) -> str:
         """The next key for `name` in `scope`; a dispatch named like its member needs no second name."""
-        checked_name(name)
-        if _size(scope) + _size(name) > KEY_BYTES:
-            raise NameRefused(
-                f"names nested as deeply as {_short(scope)!r} are too long together",
-                where=_short(scope),
-                expected=f"at most {KEY_BYTES} bytes",
-                found=f"{_size(scope) + _size(name)} bytes",
-                remedy="Give what is named so (a task, an item, an agent) a shorter name.",
-            )
-        key = self.coming(scope, name)
-        base, _, count = key.rpartition("#")
-        self._uses[base] = int(count)
-        if key in self._issued:
-            raise EngineFault(f"key {key!r} was given out twice", where=key)
-        self._issued.add(key)
-        return key
+        base = _base(scope, name)
+        self._uses[base] = count = self._uses.get(base, 0) + 1
+        return f"{base}#{count}"
 
     def coming(self, scope: str, name: str) -> str:
         """The key that `next` would give."""
-        base = scope if scope and scope.rpartition("/")[2] == name else f"{scope}/{name}" if scope else name
+        base = _base(scope, name)
         return f"{base}#{self._uses.get(base, 0) + 1}"
+
+
+@lru_cache(maxsize=4096)
+def _base(scope: str, name: str) -> str:
+    """A key without its number."""
+    checked_name(name)
+    if (size := _size(scope) + _size(name)) > KEY_BYTES:
+        raise NameRefused(
+            f"names nested as deeply as {_short(scope)!r} are too long together",
+            where=_short(scope),
+            expected=f"at most {KEY_BYTES} bytes",
+            found=f"{size} bytes",
+            remedy="Give what is named so (a task, an item, an agent) a shorter name.",
+        )
+    return scope if scope and scope.rpartition("/")[2] == name else f"{scope}/{name}" if scope else name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from types import NoneType
 from typing import Any
 
 from interlock.agents.runner import Usage
@@ -276,7 +277,8 @@ class Report:
         return tuple(f"{self.member} {text}" for text in (*unchanged, *self.weakened, *git))
 
     def to_json(self) -> dict[str, Any]:
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "load"}
+        fields = dict(vars(self))
+        del fields["load"]
         fields["usage"] = dict(vars(self.usage)) if self.usage else None
         for name in LISTED:
             fields[name] = list(fields[name])
@@ -371,17 +373,25 @@ class Changed:
 
 def plain(value: Any) -> Any:
     """A value as JSON data, for digests and records: enums by value, tuples as lists, dataclasses as dicts."""
+    if type(value) in _ATOMS:  # what most values are
+        return value
     match value:
         case StrEnum():
             return value.value
-        case None | bool() | int() | float() | str():
+        case int() | float() | str():
             return value
-        case Mapping():
-            return {str(plain(key)): plain(item) for key, item in value.items()}
-        case Sequence() | set() | frozenset():
-            items = [plain(item) for item in value]
+        case dict() | Mapping():
+            return {
+                key if type(key) is str else str(plain(key)): item if type(item) in _ATOMS else plain(item)
+                for key, item in value.items()
+            }
+        case list() | tuple() | Sequence() | set() | frozenset():
+            items = [item if type(item) in _ATOMS else plain(item) for item in value]
             return sorted(items, key=str) if isinstance(value, (set, frozenset)) else items
         case _ if hasattr(value, "__dataclass_fields__"):
             return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
         case _:
             return repr(value)
+
+
+_ATOMS = frozenset((str, int, bool, NoneType, float))

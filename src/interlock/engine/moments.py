@@ -8,19 +8,19 @@ taken only where one task is at work, since what several have begun is nowhere b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
 from interlock.engine.journal import Line
 from interlock.engine.recording import Recording
-from interlock.engine.simulation import Simulation
+from interlock.engine.simulation import Begun, Simulation
 
 AFTER = frozenset(("dispatch.end", "command", "cluster.end"))
 """Lines behind which it is worth to go on: what is recorded was work."""
-_PLAIN = (dict, list, set, bytearray, bytes, int, float, bool, str, tuple, NoneType)
+_COLLECTIONS = (dict, list, set, bytearray)
+_VALUES = (bytes, int, float, bool, str, tuple, NoneType)
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,23 @@ class Moment:
 
     occasions: int
     """How much has happened to it that could have gone otherwise."""
-    lines: Sequence[Line]
-    _states: Sequence[Mapping[str, Any]]
+    begun: Begun
+    _states: Sequence[_State]
     _chance: Any
 
     @classmethod
-    def of(cls, simulation: Simulation, occasions: int) -> Moment:
-        states = [_state(part) for part in _parts(simulation)]
-        states[0] |= {"clock": asyncio.get_running_loop().time()}
-        return cls(occasions, list(simulation.lines), states, simulation.world.chance.getstate())
+    def of(cls, simulation: Simulation, recording: Recording, occasions: int) -> Moment:
+        states = [_State(part) for part in _parts(simulation)]
+        states[0].values["clock"] = asyncio.get_running_loop().time()
+        return cls(occasions, Begun.of(recording), states, simulation.world.chance.getstate())
 
     def goes_on(self, simulation: Simulation) -> None:
         """Make a run that is yet to begin this one."""
         for part, state in zip(_parts(simulation), self._states, strict=True):
-            vars(part).update({name: copy(value) for name, value in state.items()})
+            state.goes_on(vars(part))
         simulation.world.tree.layers = {}  # those of verbs that have ended
         simulation.world.chance.setstate(self._chance)
-        simulation.midway = self.lines
+        simulation.midway = self.begun
 
 
 def is_quiet(line: Line, recording: Recording) -> bool:
@@ -58,6 +58,15 @@ def _parts(simulation: Simulation) -> Iterator[Any]:
     return iter((simulation, world, world.tree, world.repository, records, records.objects, simulation.medium))
 
 
-def _state(part: Any) -> dict[str, Any]:
-    """What of it changes while it is played: values and collections of values; who it knows stays the same."""
-    return {name: copy(value) for name, value in vars(part).items() if type(value) in _PLAIN}
+class _State:
+    """What of a part changes while it is played: values and collections of values; who it knows stays the same."""
+
+    def __init__(self, part: Any) -> None:
+        names = vars(part)
+        self.values = {name: value for name, value in names.items() if type(value) in _VALUES}
+        self._collections = {name: value.copy() for name, value in names.items() if type(value) in _COLLECTIONS}
+
+    def goes_on(self, names: dict[str, Any]) -> None:
+        names.update(self.values)
+        for name, value in self._collections.items():
+            names[name] = value.copy()

@@ -147,7 +147,10 @@ def _pack(value: Any, objects: Objects) -> Any:
             kind_of_text = "$text" if _is_unicode(value) else "$loose"
             return {kind_of_text: objects.put(content)}
     elif kind is dict:
-        packed = {key: _pack(item, objects) for key, item in value.items()}
+        packed = {
+            key: _pack(item, objects) if type(item) in _DEEP or (type(item) is str and len(item) * 4 > LIMIT) else item
+            for key, item in value.items()
+        }
         return {"$dict": packed} if "$" in "".join(packed) and any(key[:1] == "$" for key in packed) else packed
     elif kind is list or kind is tuple:
         return [_pack(item, objects) for item in value]
@@ -178,7 +181,7 @@ def unpack(value: Any, objects: Objects) -> Any:
     return value
 
 
-_DEEP = (dict, list)
+_DEEP = (dict, list, tuple, bytes)
 
 
 def _unpack_marked(mark: str, value: dict[str, Any], objects: Objects) -> Any:

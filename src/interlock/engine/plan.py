@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from interlock.agents.book import Bound
@@ -59,7 +60,7 @@ class DispatchPlan:
         """Begins the marks of all processes of this dispatch."""
         return f"{self.identity.run_id}:{self.slot.key}:"
 
-    @property
+    @cached_property
     def layer(self) -> str:
         return layer_name(self.identity, self.slot)
 

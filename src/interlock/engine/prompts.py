@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from interlock.documents import DocumentState
 from interlock.errors import ConfigInvalid, EngineFault
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from jinja2.sandbox import SandboxedEnvironment
 
     from interlock.engine.definition import Playbook
@@ -57,7 +58,7 @@ def filled(text: str, values: Mapping[str, Any], where: str) -> str:
     from jinja2 import TemplateError
 
     try:
-        return environment().from_string(text).render(dict(values)).strip()
+        return template(text).render(dict(values)).strip()
     except TemplateError as problem:
         raise _invalid(problem, where, values) from None
 
@@ -66,7 +67,7 @@ def check(playbook: Playbook, documents: Documents) -> None:
     """`ConfigInvalid` for the workspace's own prompts that no brief is made of, or that cannot be filled in."""
     from jinja2 import TemplateError, meta
 
-    known = names(playbook)
+    known = sorted(playbook.prompts)
     folder = f"{FOLDER}/{playbook.name}"
     for path in documents.list(folder, "*.md"):
         name = path.rpartition("/")[2].removesuffix(".md")
@@ -89,17 +90,11 @@ def check(playbook: Playbook, documents: Documents) -> None:
             raise _unknown(unknown[0], path, values)
 
 
-def names(playbook: Playbook) -> list[str]:
-    """The prompts of a playbook's folder."""
-    folder = playbook.folder / "prompts"
-    return sorted(file.name[:-3] for file in folder.iterdir() if file.name.endswith(".md")) if folder.is_dir() else []
-
-
 def shipped(playbook: Playbook, name: str) -> str:
     """A playbook's own text."""
-    if name not in names(playbook):
+    if name not in playbook.prompts:
         raise EngineFault(f"playbook {playbook.name} has no prompt {name!r}", where=f"prompts/{name}.md")
-    return (playbook.folder / "prompts" / f"{name}.md").read_text(encoding="utf-8")
+    return playbook.prompts[name]
 
 
 @cache
@@ -110,6 +105,17 @@ def environment() -> SandboxedEnvironment:
     from jinja2.sandbox import SandboxedEnvironment
 
     return SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+
+
+@lru_cache(maxsize=1024)
+def template(text: str, finalize: Callable[[Any], Any] | None = None) -> Template:
+    """A text, ready to be filled in; jinja2 takes a while for that, and the same few texts are filled in again.
+
+    Args:
+        finalize: what becomes of each value before it stands in the text.
+    """
+    made = environment() if finalize is None else environment().overlay(finalize=finalize)
+    return made.from_string(text)
 
 
 def _invalid(problem: Any, where: str, values: Mapping[str, Any]) -> ConfigInvalid:

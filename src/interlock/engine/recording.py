@@ -11,11 +11,11 @@ A playbook sees none of this: it has a `Run`, and the parts of the engine behind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from interlock.agents.runner import AgentNews
 from interlock.engine import scopes
@@ -32,6 +32,7 @@ from interlock.engine.world import World
 from interlock.errors import Diverged
 from interlock.workspace import Scope
 
+T = TypeVar("T")
 CODE_CHANGED = "The playbook's code changed since this run was recorded: install the version that run.json names."
 RESUME = "resume-"
 """Scope of what happens outside of replay: `on_resume` at each resume (EN-09), and what an option asks for (EN-21)."""
@@ -42,9 +43,19 @@ class Replay:
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self._outcomes: dict[str, Line] = {}
-        self._traces: dict[str, list[Line]] = {}
+        self._traces: dict[str, tuple[Line, ...]] = {}
+        self._asked: dict[str, Mapping[str, Any]] | None = None
+        self._meant: dict[str, Any] | None = None
         for line in lines:
             self.add(line)
+
+    def shared(self) -> Replay:
+        """The same for one of many processes that go on from here: what one of them worked out, the next ones know."""
+        if self._asked is None:
+            self._asked, self._meant = {}, {}
+        other = copy(self)
+        other._outcomes, other._traces = self._outcomes.copy(), self._traces.copy()
+        return other
 
     def add(self, line: Line) -> None:
         if line.event == "run.reopened":
@@ -55,7 +66,7 @@ class Replay:
             if not line.key.startswith(RESUME):
                 self._outcomes[line.key] = line
         else:
-            self._traces.setdefault(line.key, []).append(line)
+            self._traces[line.key] = (*self._traces.get(line.key, ()), line)
 
     def _forget(self, keys: set[str]) -> None:
         for key in keys:
@@ -69,14 +80,31 @@ class Replay:
     def consume(self, key: str) -> Line | None:
         return self._outcomes.pop(key, None)
 
+    def is_answer_to(self, parts: Mapping[str, Any], line: Line, key: str) -> bool:
+        """Whether this line was recorded for a verb that was asked this."""
+        if self._asked is not None and self._asked.get(key) == parts:
+            return True
+        if line.digest != digest_of(parts):
+            return False
+        if self._asked is not None:
+            self._asked[key] = parts
+        return True
+
+    def meaning(self, key: str, made: Callable[[], T]) -> T:
+        """What the outcome of a verb is made into, which nobody changes: once for all that go on from here."""
+        if self._meant is None:
+            return made()
+        if key not in self._meant:
+            self._meant[key] = made()
+        known: T = self._meant[key]
+        return known
+
     def first_unconsumed(self, excused: Callable[[str], bool]) -> str | None:
         return next((key for key in self._outcomes if not excused(key)), None)
 
-    def last(self, key: str, event: str) -> Line | None:
-        return next((line for line in reversed(self._traces.get(key, ())) if line.event == event), None)
-
-    def all(self, key: str, event: str) -> list[Line]:
-        return [line for line in self._traces.get(key, ()) if line.event == event]
+    def traces(self, key: str) -> Sequence[Line]:
+        """What verbs left there on their way, in order."""
+        return self._traces.get(key, ())
 
     @property
     def replayed(self) -> bool:
@@ -95,13 +123,14 @@ class Recording:
         *,
         options: Options | None = None,
         say: Callable[[str | bytes], None] = lambda _text: None,
+        replay: Replay | None = None,
     ) -> None:
         self.identity = self._begun_as = identity
         self.playbook = playbook
         self.options = options = options or Options()
         self.world = world
         self.journal = journal
-        self.replay = Replay(journal.lines)
+        self.replay = Replay(journal.lines) if replay is None else replay
         self.resumed = 0
         """Which resume this process is, 0 for a first start."""
         self.say = say
@@ -175,14 +204,12 @@ class Recording:
         """The key of the verb that is being used, with its recorded outcome or leave to really happen."""
         scope = scopes.here()
         key = self._keys.next(scope.path, name)
-        digest = digest_of(parts)
         line = self.replay.consume(key)
         if line is None:
             self._may_happen(key)
-            return Slot(self, key, digest, parts, None, scope)
-        if line.digest != digest:
+        elif not self.replay.is_answer_to(parts, line, key):
             self._check_difference(key, line, parts)
-        return Slot(self, key, digest, parts, line, scope)
+        return Slot(self, key, parts, line, scope)
 
     def _check_difference(self, key: str, line: Line, parts: Mapping[str, Any]) -> None:
         if self.options.accept_recorded:
@@ -227,9 +254,10 @@ class Recording:
 
     def note(self, event: str, **facts: Any) -> None:
         """Record an event of the playbook."""
-        slot = self.recall("note", {"event": event, "facts": plain(facts)})
+        told = plain(facts)
+        slot = self.recall("note", {"event": event, "facts": told})
         if not slot.recorded:
-            slot.settle(event, None, facts=plain(facts))
+            slot.settle(event, None, facts=told)
 
     # -- what happens
 
@@ -268,18 +296,21 @@ class Slot:
         self,
         recording: Recording,
         key: str,
-        digest: str,
         parts: Mapping[str, Any],
         line: Line | None,
         scope: OpenScope,
     ) -> None:
         self.key = key
         self.scope = scope
-        self.digest = digest
         self._recording = recording
         self._objects = recording.world.records.objects
         self._parts = parts
         self._line = line
+
+    @property
+    def digest(self) -> str:
+        """What it was asked."""
+        return digest_of(self._parts)
 
     @property
     def recorded(self) -> bool:
@@ -289,17 +320,23 @@ class Slot:
         assert self._line is not None
         return unpack(self._line.data["out"], self._objects)
 
+    def meaning(self, make: Callable[[Any], T]) -> T:
+        """What the recorded outcome is made into; nobody may change that."""
+        return self._recording.replay.meaning(self.key, lambda: make(self.value()))
+
     def diverged(self, what: str) -> Diverged:
         """The error of a verb that now comes to something else than what is recorded."""
         return Diverged(what, key=self.key, remedy=CODE_CHANGED)
 
     def intent(self, event: str) -> Line | None:
         """The last line of this kind that an earlier process left for this verb."""
-        line = self._recording.replay.last(self.key, event)
-        return self._whole(line) if line else None
+        for line in reversed(self._recording.replay.traces(self.key)):
+            if line.event == event:
+                return self._whole(line)
+        return None
 
     def intents(self, event: str) -> list[Line]:
-        return [self._whole(line) for line in self._recording.replay.all(self.key, event)]
+        return [self._whole(line) for line in self._recording.replay.traces(self.key) if line.event == event]
 
     def _whole(self, line: Line) -> Line:
         return line._replace(data=unpack(line.data, self._objects))

@@ -33,7 +33,7 @@ class OpenScope:
         self, name: str, *, step: str | None = None, iteration: int | None = None, member: bool = False
     ) -> OpenScope:
         path = f"{self.path}/{name}" if self.path else name
-        task = asyncio.current_task()
+        task = asyncio.current_task() if member else self.task
         lane = path if member else self.member
         return OpenScope(path, self, task, self.step if step is None else step, iteration or self.iteration, lane)
 

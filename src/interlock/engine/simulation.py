@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +27,7 @@ from interlock.contracts import Reason, sample
 from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
 from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
-from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, no_tripwire
+from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, check_line, no_tripwire
 from interlock.engine.keys import sha256
 from interlock.engine.lifecycle import resumes
 from interlock.engine.model import CommandResult, GateDecision
@@ -35,7 +35,7 @@ from interlock.engine.objects import MemoryObjects, Objects
 from interlock.engine.options import Options
 from interlock.engine.people import record_decision
 from interlock.engine.playing import Finished, play
-from interlock.engine.recording import Recording
+from interlock.engine.recording import Recording, Replay
 from interlock.engine.simulated_repository import SimulatedRepository, Trouble
 from interlock.engine.world import CommandCall, Imported, Layer
 from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault, Refused
@@ -586,6 +586,23 @@ def aside(work: Callable[[], T]) -> T:
 # -- one run
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A run whose process is under way, between two verbs: what others need that go on as if they were it."""
+
+    identity: Identity
+    lines: Sequence[Line]
+    resumed: int
+
+    @classmethod
+    def of(cls, recording: Recording) -> Begun:
+        return cls(recording.identity, list(recording.journal.lines), recording.resumed)
+
+    @cached_property
+    def replay(self) -> Replay:
+        return Replay(self.lines)
+
+
 @dataclass
 class Simulation:
     """One run of a playbook in memory, with as many processes as its crashes need."""
@@ -601,8 +618,8 @@ class Simulation:
     processes: int = 0
     clock: float = 0.0
     """Seconds since `EPOCH` in this simulation: equal runs have equal times, whatever was simulated before."""
-    midway: Sequence[Line] | None = None
-    """The journal, where this is a run that another began: its process goes on, and none begins (`moments`)."""
+    midway: Begun | None = None
+    """Where this is a run that another began: its process goes on, and none begins (`moments`)."""
     watch: Callable[[Line, Recording], None] | None = None
     """Is told each line as it is written."""
 
@@ -616,14 +633,8 @@ class Simulation:
             self.clock = loop.virtual
 
     async def process(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Finished:
-        identity = Identity.of(
-            self.playbook,
-            self.inputs,
-            run_id=f"{self.playbook.name}-20260104-120000-0000",
-            caps=self.caps,
-            version="simulated",
-            started_at=EPOCH.isoformat(),
-        )
+        begun, self.midway = self.midway, None
+        identity = begun.identity if begun is not None else self._identity()
         journal = Journal(
             self.medium,
             run_id=identity.run_id,
@@ -631,24 +642,41 @@ class Simulation:
             clock=virtual_stamp,
             held=self.world.records.identity is None,
             tripwire=tripwire,
-            known=self.midway,
+            known=begun.lines if begun is not None else None,
+            check=checked_line,
         )
         self.lines = journal.lines
         recording = Recording(
-            self.playbook, identity, journal, self.world, options=options or self.options, say=self.said.append
+            self.playbook,
+            identity,
+            journal,
+            self.world,
+            options=options or self.options,
+            say=self.said.append,
+            replay=begun.replay.shared() if begun is not None else None,
         )
         if (watch := self.watch) is not None:
             journal.listen(lambda line: watch(line, recording))
-        resume, begun = 0, self.midway is not None
-        if begun:
-            self.midway, resume = None, resumes(journal.lines)
-        elif journal.lines:
+        if begun is not None:
+            return await play(recording, resume=begun.resumed, begun=True)
+        self.processes += 1
+        resume = 0
+        if journal.lines:
             resume = 1 + resumes(journal.lines)
             journal.append("run.resumed", data={"n": resume})
         else:
             journal.append("run.start", data={"playbook": identity.playbook, "key": identity.key})
-        self.processes += not begun
-        return await play(recording, resume=resume, begun=begun)
+        return await play(recording, resume=resume)
+
+    def _identity(self) -> Identity:
+        return Identity.of(
+            self.playbook,
+            self.inputs,
+            run_id=f"{self.playbook.name}-20260104-120000-0000",
+            caps=self.caps,
+            version="simulated",
+            started_at=EPOCH.isoformat(),
+        )
 
     def decide(self, choice: str, *, who: str = "somebody", note: str = "") -> None:
         """What a person says at the gate at which the run waits; the next `go` hears it."""
@@ -658,10 +686,16 @@ class Simulation:
         waiting, identity = waiting_gate(self.lines), self.world.records.identity
         if waiting is None or identity is None:
             raise Refused("nothing waits for a decision in this simulation")
-        journal = Journal(self.medium, run_id=self.lines[0].run, genesis=sha256(identity), clock=virtual_stamp)
+        journal = Journal(
+            self.medium, run_id=self.lines[0].run, genesis=sha256(identity), clock=virtual_stamp, check=checked_line
+        )
         decision = GateDecision(choice, who, virtual_stamp(), note, waiting.digests)
         record_decision(journal, waiting, decision, self.world.records.objects)
         self.lines = journal.lines
+
+
+# Simulated runs have their beginnings in common.
+checked_line = lru_cache(maxsize=4096)(check_line)
 
 
 def virtual_stamp() -> str:

@@ -119,6 +119,22 @@ class Library:
         given = self._given.get(identity.playbook)
         return given or self._load(self._of_run(identity), self.consent if ask else nobody)
 
+    def steps_of(self, identity: Identity) -> Mapping[str, str]:
+        """What people call the steps of a run's playbook; none of one that is not here any more, or not trusted."""
+        try:
+            return self.again(identity, ask=False).steps
+        except InterlockError:
+            return {}
+
+    def documents_of(self, identity: Identity) -> tuple[str, ...]:
+        """Patterns of the documents that belong to a run's playbook; none of one that is not here, or not trusted."""
+        try:
+            playbook = self.again(identity, ask=False)
+            inputs = playbook.parse_inputs(identity.inputs)
+            return (*playbook.documents(inputs), *playbook.state(inputs))
+        except InterlockError:
+            return ()
+
     def _of_run(self, identity: Identity) -> FoundPlaybook:
         match identity.source:
             case {"origin": Origin.PATH, "place": str(place)}:

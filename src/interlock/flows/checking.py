@@ -62,7 +62,7 @@ class _Walk:
         self.problems = problems
         self.agents = {agent.name: agent for agent in flow.agents}
         self.inputs = {texts.word(one.name): texts.sample(one) for one in flow.inputs}
-        self.asked = outcomes.asked_about(flow)
+        self.asked = flow.asked_about
         self.names = dict(outcomes.all_names(flow))
         self.endings = {step.name: step for step in walk(flow.steps) if isinstance(step, End)}
         self.arrivals: dict[str, list[Known]] = {name: [] for name in self.endings}

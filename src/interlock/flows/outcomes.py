@@ -9,7 +9,6 @@ from interlock.flows.tree import (
     AgentStep,
     AskStep,
     CallStep,
-    Decide,
     Flow,
     Repeat,
     RunStep,
@@ -57,13 +56,6 @@ def of_step(flow: Flow, step: Step) -> dict[str, tuple[str, ...]]:
 
 def worst(words: Iterable[str], known: tuple[str, ...]) -> str:
     return max(words, key=known.index)
-
-
-def asked_about(flow: Flow) -> frozenset[str]:
-    """The steps and members about which some table asks; every other one has to go well."""
-    columns = {column for step in walk(flow.steps) if isinstance(step, Decide) for column in step.columns}
-    whole = (step for step in walk(flow.steps) if isinstance(step, Together) and step.name in columns)
-    return frozenset(columns | {member.name for step in whole for member in step.members})
 
 
 def going_on(step: Step, offered: tuple[str, ...]) -> tuple[str, ...]:

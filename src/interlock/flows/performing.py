@@ -32,7 +32,6 @@ from interlock.errors import Diverged
 from interlock.flows import calls, handover, outcomes, texts
 from interlock.flows.checking import FINDINGS, MEMBER, TURN, row_for
 from interlock.flows.tree import (
-    Agent,
     AgentStep,
     AskStep,
     CallStep,
@@ -84,9 +83,10 @@ class Performance:
         self.called = called
         self.comes_to = comes_to
         self.inputs = inputs
-        self.asked = outcomes.asked_about(flow)
-        self.agents: dict[str, Agent] = {agent.name: agent for agent in flow.agents}
+        self.asked = flow.asked_about
         self.outcomes: dict[str, str] = {}
+        self._known = dict(inputs)
+        """What texts can fill in: the inputs, and the outcomes under their names there."""
         self.said: dict[str, tuple[Quoted, ...]] = {}
         self.turns: list[tuple[str, int]] = []
         self.found: list[Quoted] = []
@@ -97,11 +97,11 @@ class Performance:
         self.checks: dict[str, Checks] = {}
 
     async def whole(self) -> Ending:
-        for step in walk(self.flow.steps):
+        for step in self.flow.all_steps:
             if isinstance(step, RunStep) and step.must_pass:
                 await self._begin_checks(step)
         way = await self.steps(self.flow.steps)
-        return await self._end(next(s for s in walk(self.flow.steps) if isinstance(s, End) and s.name == way.ending))
+        return await self._end(next(s for s in self.flow.all_steps if isinstance(s, End) and s.name == way.ending))
 
     async def steps(self, steps: Sequence[Step]) -> Way:
         """Where these steps lead."""
@@ -144,9 +144,11 @@ class Performance:
     # -- texts and what is quoted
 
     @property
-    def values(self) -> dict[str, Any]:
-        turn = {TURN: self.turns[-1][1]} if self.turns else {}
-        return {**self.inputs, **{texts.word(name): word for name, word in self.outcomes.items()}, **turn}
+    def values(self) -> Mapping[str, Any]:
+        return {**self._known, TURN: self.turns[-1][1]} if self.turns else self._known
+
+    def _comes_out(self, name: str, word: str) -> None:
+        self.outcomes[name] = self._known[texts.word(name)] = word
 
     def _quoted(self, names: Sequence[str]) -> tuple[Quoted, ...]:
         parts: list[Quoted] = []
@@ -158,7 +160,7 @@ class Performance:
         self, step: Step, word: str, said: Sequence[Quoted], *, why: str = "", because: tuple[str, ...] = ()
     ) -> None:
         """A step is over: its outcome is known to texts and tables; what nobody asks about has to have gone well."""
-        self.outcomes[step.name] = word
+        self._comes_out(step.name, word)
         self.said[step.name] = tuple(said)
         words = outcomes.of_step(self.flow, step)[step.name]
         if word != words[0] and not isinstance(step, AskStep):
@@ -174,7 +176,7 @@ class Performance:
         values = {**self.values, MEMBER: step.name} if member else self.values
         return calls.dispatch(
             step,
-            self.agents[step.agent],
+            self.flow.agent(step.agent),
             values,
             quotes=self._quoted(step.quotes),
             turn=self.turns[-1][1] if self.turns else 1,
@@ -186,7 +188,7 @@ class Performance:
         return lambda: self.run.dispatch(spec)
 
     def _report(self, step: AgentStep, report: Report) -> None:
-        word = calls.outcome(report, self.agents[step.agent])
+        word = calls.outcome(report, self.flow.agent(step.agent))
         why = "; ".join(report.complaints) or report.detail or str(report.reason or "")
         said = Quoted(f"{step.name}: {word}", calls.words(report) or why)
         self._settle(step, word, (said,), why=why, because=(report.key,))
@@ -197,7 +199,7 @@ class Performance:
         self.said[step.name] = tuple(part for member in step.members for part in self.said[member.name])
         if (known := outcomes.of_step(self.flow, step).get(step.name)) is not None:
             words = (self.outcomes[member.name] for member in step.members)
-            self.outcomes[step.name] = outcomes.worst(words, known)
+            self._comes_out(step.name, outcomes.worst(words, known))
 
     # -- commands
 
@@ -267,14 +269,14 @@ class Performance:
     async def _repeat(self, step: Repeat) -> Way:
         for inner in walk(step.steps):
             self.last.pop((inner.name, step.name), None)
-        self.outcomes[step.name] = "used up"
+        self._comes_out(step.name, "used up")
         async for turn in self.run.loop(step.name):
             self.before, self.found = self.found, []
             self.turns.append((step.name, turn))
             way = await self.steps(step.steps)
             self.turns.pop()
             if way.goes is Goes.LEAVE:
-                self.outcomes[step.name] = "left"
+                self._comes_out(step.name, "left")
                 return ON
             if way.goes is Goes.END:
                 return way

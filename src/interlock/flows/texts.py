@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from interlock.engine.prompts import environment
+from interlock.engine.prompts import environment, template
 from interlock.errors import ConfigInvalid
 from interlock.flows.reading import Problems
 from interlock.flows.tree import Input, Place, Text
 
 if TYPE_CHECKING:
-    from jinja2 import Template
     from jinja2.nodes import Node
 
 DEEPEST = 15
@@ -134,11 +133,6 @@ def _within(text: Text, line: int) -> Place:
     return text.at if line <= 1 else Place(text.at.line + line - 1, 1)
 
 
-@lru_cache(maxsize=1024)
-def _template(source: str, for_a_shell: bool) -> Template:
-    return environment().overlay(finalize=_quoted if for_a_shell else None).from_string(source)
-
-
 def fill(text: Text, values: Mapping[str, Any]) -> str:
     return _rendered(text, values, for_a_shell=False)
 
@@ -149,11 +143,31 @@ def _rendered(text: Text, values: Mapping[str, Any], *, for_a_shell: bool) -> st
     from jinja2 import TemplateError
 
     try:
-        return _template(text.source, for_a_shell).render(values).strip()
+        asked = {name: values[name] for name in _names_in(text.source) if name in values}
+        if all(type(value) in _ATOMS for value in asked.values()):
+            return _filled(text.source, for_a_shell, tuple(asked), *asked.values())
+        return template(text.source, _quoted if for_a_shell else None).render(asked).strip()
     except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ConfigInvalid(
             f"the text cannot be filled in: {error}", expected="names used as what they are: text, number, list"
         ) from None
+
+
+_ATOMS = (str, int, bool)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _filled(source: str, for_a_shell: bool, names: tuple[str, ...], *values: Any) -> str:
+    """A text that is filled in; jinja2 takes its time, and paths of a rehearsal fill in the same again and again."""
+    given = dict(zip(names, values, strict=True))
+    return template(source, _quoted if for_a_shell else None).render(given).strip()
+
+
+@lru_cache(maxsize=1024)
+def _names_in(source: str) -> tuple[str, ...]:
+    from jinja2 import meta
+
+    return tuple(sorted(meta.find_undeclared_variables(environment().parse(source))))
 
 
 def fill_command(text: Text, values: Mapping[str, Any]) -> str:
@@ -204,6 +218,4 @@ def sample(one: Input) -> Any:
 
 def asked(text: Text) -> set[str]:
     """The names that a text fills in."""
-    from jinja2 import meta
-
-    return meta.find_undeclared_variables(environment().parse(text.source))
+    return set(_names_in(text.source))

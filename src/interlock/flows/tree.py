@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 
@@ -168,7 +169,7 @@ class Decide:
     rows: tuple[Row, ...]
     at: Place = field(default=NOWHERE, compare=False)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(column for row in self.rows for column in row.cells))
 
@@ -211,12 +212,23 @@ class Flow:
     at: Place = field(default=NOWHERE, compare=False)
 
     def agent(self, name: str) -> Agent:
-        return next((agent for agent in self.agents if agent.name == name), Agent(name))
+        return self._by_name.get(name) or Agent(name)
 
-    @property
-    def all_steps(self) -> Iterator[Step]:
+    @cached_property
+    def _by_name(self) -> Mapping[str, Agent]:
+        return {agent.name: agent for agent in self.agents}
+
+    @cached_property
+    def all_steps(self) -> tuple[Step, ...]:
         """Every step, those inside of repeats too, in the order of the file; members are no steps of their own."""
-        return walk(self.steps)
+        return tuple(walk(self.steps))
+
+    @cached_property
+    def asked_about(self) -> frozenset[str]:
+        """The steps and members about which some table asks; every other one has to go well."""
+        columns = {column for step in self.all_steps if isinstance(step, Decide) for column in step.columns}
+        whole = (step for step in self.all_steps if isinstance(step, Together) and step.name in columns)
+        return frozenset(columns | {member.name for step in whole for member in step.members})
 
 
 def walk(steps: tuple[Step, ...]) -> Iterator[Step]:

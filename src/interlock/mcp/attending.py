@@ -1,6 +1,6 @@
 """Waiting with a run, and asking the person at the client where it waits for one.
 
-What is asked is the gate as it is at that moment: what it shows is read, its digests stand in the question, and an
+What is asked is the gate as it is at that rest: what it shows is read, its digests stand in the question, and an
 answer counts for this opening alone.  With protocols from 2026-07-28 on the call is repeated with the answer, and the
 SDK takes it for the very same question only; before, the client is asked while the call lasts.
 """
@@ -45,7 +45,7 @@ class PersonsAnswer(BaseModel):
 
 
 @dataclass(frozen=True)
-class Attendance:
+class Rest:
     """A run when nobody works on it any more, or when the time to wait was over."""
 
     known: KnownRun
@@ -56,7 +56,7 @@ class Attendance:
 
 
 @told
-async def moment(run: Name, wait_s: Patience, ctx: Here) -> Attendance:
+async def rest(run: Name, wait_s: Patience, ctx: Here) -> Rest:
     """Wait until the run works no more, and see where it waits."""
     desk = ctx.request_context.lifespan_context
     known = await asyncio.to_thread(desk.find, run)
@@ -68,18 +68,18 @@ async def moment(run: Name, wait_s: Patience, ctx: Here) -> Attendance:
     return await asyncio.to_thread(_looked, desk, known, _cannot_ask(ctx))
 
 
-def _looked(desk: Desk, known: KnownRun, cannot: str) -> Attendance:
+def _looked(desk: Desk, known: KnownRun, cannot: str) -> Rest:
     from interlock.app import open_runs  # heavy: a client waits for the server's first words
     from interlock.engine.people import reopen_gate
     from interlock.engine.runs import Quiet
 
     if glance(known).status != "waiting" or waiting_gate(known.folder.lines()) is None:
-        return Attendance(known, None)
+        return Rest(known, None)
     runs = open_runs(desk.root, Quiet(), environ=desk.environ, found=desk.library)
     gate = reopen_gate(runs, known)
     if not desk.elicits:
         cannot = 'The settings leave decisions to the command line ([mcp] gates is not "elicit").'
-    return Attendance(known, gate, runs.setup.caution(), cannot)
+    return Rest(known, gate, runs.setup.caution(), cannot)
 
 
 def _cannot_ask(ctx: Here) -> str:
@@ -91,7 +91,7 @@ def _cannot_ask(ctx: Here) -> str:
 
 
 @told
-async def question(seen: Annotated[Attendance, Resolve(moment)]) -> Elicit[PersonsAnswer] | PersonsAnswer:
+async def question(seen: Annotated[Rest, Resolve(rest)]) -> Elicit[PersonsAnswer] | PersonsAnswer:
     """The question to the person; nothing where there is none to ask."""
     if seen.gate is None or seen.why_not:
         return PersonsAnswer()
@@ -114,7 +114,7 @@ def answer_to(gate: WaitingGate) -> type[PersonsAnswer]:
     return create_model("PersonsAnswer", __base__=PersonsAnswer, choice=choice)
 
 
-def _lines(seen: Attendance) -> Iterator[str]:
+def _lines(seen: Rest) -> Iterator[str]:
     assert seen.gate is not None
     identity, gate = seen.known.identity, seen.gate
     yield f"interlock asks for your decision: {printable(f'{identity.playbook} {identity.key}', 200)}"
@@ -145,7 +145,7 @@ def _document(known: KnownRun, path: str, digest: str) -> Iterator[str]:
 @told
 async def attend_run(
     run: Name,
-    seen: Annotated[Attendance, Resolve(moment)],
+    seen: Annotated[Rest, Resolve(rest)],
     said: Annotated[ElicitationResult[PersonsAnswer], Resolve(question)],
     ctx: Here,
     wait_s: Patience = 40.0,
@@ -182,7 +182,7 @@ def client_of(ctx: Here) -> str:
     return printable(f"{info.name} {info.version}".strip(), 100) if info is not None else "a client without a name"
 
 
-def _unasked(desk: Desk, seen: Attendance) -> Attended:
+def _unasked(desk: Desk, seen: Rest) -> Attended:
     if seen.gate is None:
         now = glance(seen.known)
         what = {
@@ -195,9 +195,7 @@ def _unasked(desk: Desk, seen: Attendance) -> Attended:
     return _after(desk, seen, PersonsAnswer(), what, recorded=False, asked=False)
 
 
-def _after(
-    desk: Desk, seen: Attendance, answer: PersonsAnswer, what: str, *, recorded: bool, asked: bool = True
-) -> Attended:
+def _after(desk: Desk, seen: Rest, answer: PersonsAnswer, what: str, *, recorded: bool, asked: bool = True) -> Attended:
     """How the run stands now, with what the person said."""
     gate, now = waiting_gate(seen.known.folder.lines()), glance(seen.known)
     return Attended(

@@ -19,8 +19,9 @@ from interlock.telemetry.lines import (
     verdict_word,
     who,
 )
+from interlock.telemetry.marks import MARKS, STEP_MARKS, Tone, tone_of
 from interlock.telemetry.narrator import INDENT, Narrator, dated
-from interlock.telemetry.page import html
+from interlock.telemetry.news import doing, spoken_news, tokens
 from interlock.telemetry.report import (
     REPORT,
     UNKNOWN,
@@ -45,20 +46,26 @@ from interlock.telemetry.standing import (
     standing,
     waiting_gate,
 )
+from interlock.telemetry.steps import Pipeline, StepStand
 
 __all__ = [
     "INDENT",
+    "MARKS",
     "REPORT",
+    "STEP_MARKS",
     "UNKNOWN",
     "Dispatched",
     "Narrator",
     "Path",
     "Period",
+    "Pipeline",
     "ReportContent",
     "Scheduled",
     "Standing",
     "State",
+    "StepStand",
     "Telling",
+    "Tone",
     "Totals",
     "WaitingGate",
     "Weight",
@@ -72,8 +79,8 @@ __all__ = [
     "decision",
     "dispatch_rows",
     "dispatch_spans",
+    "doing",
     "harmless",
-    "html",
     "in_words",
     "indented",
     "is_cancelled",
@@ -89,8 +96,11 @@ __all__ = [
     "shown_as",
     "spent",
     "spoken_command",
+    "spoken_news",
     "standing",
     "tell",
+    "tokens",
+    "tone_of",
     "totals",
     "verdict_word",
     "waiting_gate",

@@ -125,6 +125,8 @@ def test_critical_is_a_blocker_in_the_wrong_words() -> None:
     """It counts as the worst, and the wrong word is noticed."""
     found = judged(row("r-quality"), Said.DONE, MemoryFile(status="DONE", severity="critical"))
     assert (found.severity, found.foreign, found.malformed) == ("Blocker", True, False)
+    for word in ("Blocker", "Minor", "Severe"):
+        assert not judged(row("r-quality"), Said.DONE, MemoryFile(status="DONE", severity=word)).foreign
 
 
 def test_the_worse_of_answer_and_status_counts() -> None:

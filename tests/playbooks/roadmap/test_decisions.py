@@ -26,6 +26,7 @@ from interlock.playbooks.roadmap.decisions import (
     AfterAttempt,
     AfterCall,
     AttemptResult,
+    Failure,
     Knowledge,
     Pick,
     QualityGate,
@@ -193,6 +194,15 @@ def test_the_changed_fields_of_the_scope_are_named() -> None:
     scope = {"title": "Old", "acceptanceCriteria": ["It works.", "It is fast."], "verification": ["make"]}
     planned = Item(0, item(planningResearch={"findings": ["x"], "scope": scope}))
     assert changed_scope(planned) == ("title", "verification")
+    assert changed_scope(Item(0, item(planningResearch=None))) == ()
+
+
+def test_a_ruling_passes_without_failures_and_with_every_gate_open() -> None:
+    """Either alone is not enough."""
+    failure = Failure(Source.REVIEW, "a.ts: x")
+    assert Ruling({QualityGate.BUILD: True}).passed
+    assert not Ruling({QualityGate.BUILD: True}, (failure,)).passed
+    assert not Ruling({QualityGate.BUILD: False}).passed
 
 
 # -- verdicts

@@ -17,6 +17,7 @@ from interlock.contracts import Outcome
 from interlock.documents import Document
 from interlock.engine import Edit, Ending, Options, Playbook, Status, Table
 from interlock.playbooks.roadmap import TOKEN
+from interlock.playbooks.roadmap.answers import Verdict
 from interlock.playbooks.roadmap.briefs import ALWAYS_BRIEFED
 from interlock.playbooks.roadmap.decisions import (
     AFTER_ATTEMPT,
@@ -106,7 +107,8 @@ def begins_all(document: Document, place: str, item: Item, changes: Mapping[str,
 
 def believes_the_word(step: Step, answer: Any, _outcome: Any, _against: Any) -> Ruling:
     """A pass is a pass, whatever speaks against it."""
-    return judge(step, answer, Outcome.OK)
+    said = judge(step, answer, Outcome.OK)
+    return Ruling() if answer.verdict is Verdict.PASS else said
 
 
 def blocks_by_weather(step: Step, outcome: Outcome, *more: Any) -> AfterCall:

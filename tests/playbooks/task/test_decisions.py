@@ -7,8 +7,18 @@ import itertools
 import pytest
 
 from interlock.contracts import Outcome, Reason
+from interlock.engine import Proof, Report
 from interlock.playbooks.task.briefs import claim, complaint
-from interlock.playbooks.task.decisions import AFTER_ROUND, Checked, Next, Reviewed, Worked, after_work
+from interlock.playbooks.task.decisions import (
+    AFTER_ROUND,
+    Checked,
+    Next,
+    Reviewed,
+    Worked,
+    after_work,
+    checked,
+    reviewed,
+)
 
 ACCEPTED = {
     (Checked.GREEN, Reviewed.ACCEPTS),
@@ -43,6 +53,56 @@ def test_every_way_to_end_the_work_is_one_of_four(outcome: Outcome, reason: Reas
         told = reason in (Reason.SCOPE_VIOLATION, Reason.CONTRACT_VIOLATION, Reason.NO_CHANGE)
         assert worked is (Worked.FELL_SHORT if told else Worked.FAILED)
     assert (worked is Worked.BLOCKED) == (outcome is Outcome.BLOCKED)
+    if outcome is Outcome.REVISE:
+        assert worked is Worked.FELL_SHORT
+
+
+def proof(*, exit: int) -> Proof:
+    return Proof("tests", "make test", exit, 1.0, "", "tree", problem="it failed" if exit else "")
+
+
+@pytest.mark.parametrize(
+    ("exits", "expected"),
+    [
+        ((), Checked.NONE),
+        ((0,), Checked.GREEN),
+        ((0, 0), Checked.GREEN),
+        ((0, 1), Checked.RED),
+        ((1, 0), Checked.RED),
+        ((2,), Checked.RED),
+    ],
+)
+def test_checks_are_green_when_each_of_them_is(exits: tuple[int, ...], expected: Checked) -> None:
+    """One that is red is enough, wherever it stands; without any there is nothing to go by."""
+    assert checked([proof(exit=code) for code in exits]) is expected
+
+
+def review(outcome: Outcome, passed: bool | None) -> Report:
+    return Report("review#1", "task/reviewer", "reviewer", 1, "", outcome, passed=passed)
+
+
+@pytest.mark.req("OW-30")
+@pytest.mark.parametrize(
+    ("given", "noticed", "expected"),
+    [
+        (None, (), Reviewed.NOBODY),
+        (None, ("a test was deleted",), Reviewed.MISSED),
+        (review(Outcome.OK, True), (), Reviewed.ACCEPTS),
+        (review(Outcome.OK, True), ("a test was deleted",), Reviewed.ACCEPTS),
+        (review(Outcome.OK, False), (), Reviewed.UNUSABLE),
+        (review(Outcome.OK, None), (), Reviewed.UNUSABLE),
+        (review(Outcome.REVISE, True), (), Reviewed.OBJECTS),
+        (review(Outcome.REVISE, False), (), Reviewed.OBJECTS),
+        (review(Outcome.FAIL, None), (), Reviewed.UNUSABLE),
+        (review(Outcome.FAIL, True), (), Reviewed.UNUSABLE),
+        (review(Outcome.BLOCKED, None), (), Reviewed.UNUSABLE),
+    ],
+)
+def test_a_review_counts_as_what_it_says_and_bears_out(
+    given: Report | None, noticed: tuple[str, ...], expected: Reviewed
+) -> None:
+    """It accepts only by an answer that passed with its evidence; without a reviewer, what was noticed misses one."""
+    assert reviewed(given, noticed) is expected
 
 
 RUN = {"verification": [{"command": "make", "exit": 0}]}

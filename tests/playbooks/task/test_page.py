@@ -12,7 +12,6 @@ import pytest
 from interlock.agents import parse_role
 from interlock.contracts import Outcome, parse_answer
 from interlock.documents import Sections
-from interlock.engine.prompts import names
 from interlock.engine.purity import touches
 from interlock.playbooks.task import rehearsal, task
 from interlock.playbooks.task.briefs import AGENTS, REVIEW, WORK
@@ -55,7 +54,7 @@ def test_it_is_an_ordinary_playbook() -> None:
     """One folder, nothing but the verbs, and a process that fits on three screens."""
     assert touches(task) == []
     assert len((ROOM / "playbook.py").read_text("utf-8").splitlines()) <= 180
-    assert names(task) == ["review", "work"]
+    assert sorted(task.prompts) == ["review", "work"]
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -300,6 +300,18 @@ def test_red_checks_stop_the_run_before_anything_is_paid() -> None:
 
 
 @pytest.mark.req("EV-05")
+@pytest.mark.parametrize("mends", [True, False])
+def test_a_red_check_can_be_the_work_itself(mends: bool) -> None:
+    """Without the look before it, what was red must be green in the end; the way is said where the run stopped."""
+    red = {**FILES, "old.txt": "bug\n"}
+    assert "--no-preflight" in bench(red).play(TaskInputs(REQUEST)).reason
+    played = bench(red, flags={"no_preflight": True})
+    played.ever("builder", both(GOOD, writes({"old.txt": "mended\n"})) if mends else GOOD)
+    finished = played.play(TaskInputs(REQUEST))
+    assert finished.status is (Status.COMPLETE if mends else Status.STOPPED)
+
+
+@pytest.mark.req("EV-05")
 @pytest.mark.parametrize(("later", "status"), [(1, Status.COMPLETE), (7, Status.STOPPED)])
 def test_a_check_that_fails_without_a_word_is_known_by_its_exit_status(later: int, status: Status) -> None:
     """What says nothing when it fails is not taken for one that passes."""

@@ -373,6 +373,22 @@ def test_no_batch_has_tasks_that_share_files(wanted: list[list[str]], limit: int
         assert not any(share_files(a, b) for a, b in itertools.combinations(batch, 2))
 
 
+def test_one_file_in_common_keeps_tasks_apart() -> None:
+    """However many files they do not share."""
+    made = read(graph(task("T1", files=("a", "b")), task("T2", files=("b", "c")), task("T3", files=("c", "d"))))
+    assert [[one.id for one in batch] for batch in batches(made.order[0], made, 3)] == [["T1", "T3"], ["T2"]]
+
+
+def test_a_group_is_done_when_all_its_tasks_are_accepted() -> None:
+    """One that waits keeps it open, and so does a group in which all wait."""
+    data = data_of(graph(task("T1"), task("T2")))
+    for accepted, done in (((), False), (("T1",), False), (("T1", "T2"), True)):
+        for entry in data["tasks"]:
+            entry["status"] = "ACCEPTED" if entry["id"] in accepted else "PENDING"
+        made = read_graph(data)
+        assert made.is_done(made.order[0]) is done
+
+
 def test_folders_and_patterns_meet_what_lies_in_them() -> None:
     """A folder or pattern overlaps with every path that begins as it does."""
     assert may_meet("src/", "src/a.py")

@@ -231,8 +231,6 @@ def judge(step: Step, answer: StepAnswer, outcome: Outcome, against: Sequence[st
     """The verdict of a judge. `against`: what in its own evidence contradicts it."""
     passed = outcome is Outcome.OK and answer.verdict is JUDGEMENTS[step][0]
     gates = _gates(step, answer, passed)
-    if passed:
-        return Ruling(gates)
     asks = outcome is Outcome.REVISE and not against
     words = "needs revision" if asks else f"verdict {answer.verdict}" if answer.verdict else "verdict missing"
     said = against or [f"{gate}: {words}" for gate, good in gates.items() if not good]

@@ -120,7 +120,7 @@ _GROUP = re.compile(rf"[^/#\\\x00-\x1f]{{1,{LONGEST}}}")
 _KINDS = {list: "a list", dict: "a mapping", str: "text", bool: "true or false", int: "a number", type(None): "empty"}
 _WANTED: Mapping[type, str] = {list: "list", dict: "mapping", str: "text"}
 _TOP = {"validation_policy": dict, "tasks": list, "parallel_groups": dict, "execution_order": list, "strategy": str}
-_TASK = {"id": str, "description": str, "parallel_group": str, "status": str} | dict.fromkeys(
+_TASK = {"description": str, "parallel_group": str, "status": str} | dict.fromkeys(
     ("files_to_modify", "success_criteria", "depends_on"), list
 )
 _STEP = {"group": str, "strategy": str, "tasks": list}
@@ -280,7 +280,7 @@ def path_problem(path: str) -> str | None:
     parts = path.replace("\\", "/").split("/")
     if path.startswith(("/", "~")) or ".." in parts or "\0" in path:
         return "path leaves the repository"
-    if parts[0] in (".git", ".interlock", "prompts") or ".git" in parts:
+    if parts[0] in (".interlock", "prompts") or ".git" in parts:
         return f"path is inside {parts[0] if parts[0] != '.' else '.git'}/"
     if "interlock.toml" in map(str.casefold, parts):
         return "interlock.toml is the user's own"

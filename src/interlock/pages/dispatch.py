@@ -1,0 +1,270 @@
+"""A dispatch: brief, answer, transcript, changes, the checks behind it, its tries and why they were repeated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from interlock.contracts import Evidence
+from interlock.documents.files import read_plain
+from interlock.engine.folder import KnownRun
+from interlock.engine.journal import Line
+from interlock.errors import Refused
+from interlock.pages.diffs import DiffSummary, read_patch
+from interlock.pages.prose import decoded, prose
+from interlock.pages.shelf import Shelf, headline
+from interlock.pages.transcript import TranscriptPage, transcript_page
+from interlock.telemetry import (
+    UNKNOWN,
+    Narrator,
+    Tone,
+    counted,
+    in_words,
+    is_good,
+    lined,
+    outcome_word,
+    printable,
+    spent,
+    verdict_word,
+)
+
+MOST_PATCH = 2_000_000
+"""Bytes of a patch that are read."""
+MOST_TEXT = 400_000
+
+
+@dataclass(frozen=True)
+class TryRow:
+    """One call of the agent, and what followed it."""
+
+    number: int
+    started_at: str
+    runner: str
+    tone: Tone
+    outcome: str
+    why: str = ""
+    followed: str = ""
+    """What was done about it."""
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """Something behind a verdict."""
+
+    tone: Tone
+    what: str
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class DispatchView:
+    workspace: str
+    run_id: str
+    playbook: str
+    headline: str
+    """Of the run."""
+    key: str
+    about: str
+    step: str
+    agent: str
+    member: str
+    attempt: int
+    tone: Tone
+    outcome: str
+    said: str
+    """What the agent said of it in a sentence."""
+    started_at: str
+    took: str
+    tokens: str
+    cost: str
+    brief: Markup
+    answer: Markup
+    tries: tuple[TryRow, ...]
+    checks: tuple[CheckRow, ...]
+    complaints: tuple[str, ...]
+    artifacts: tuple[str, ...]
+    refused: tuple[str, ...]
+    """Changes outside its scope, or in the way of somebody else's: not taken over."""
+    diff: DiffSummary
+    accepted: bool
+    transcript: TranscriptPage
+    before: str | None
+    after: str | None
+    """The dispatches beside it, by their keys."""
+
+
+def dispatch_keys(lines: Sequence[Line]) -> list[str]:
+    """All dispatches of a run in the order in which they began."""
+    return list(dict.fromkeys(str(line.key) for line in lines if line.event == "dispatch.start"))
+
+
+def dispatch_view(shelf: Shelf, known: KnownRun, key: str, page: int = 0) -> DispatchView:
+    """One dispatch; `Refused` where the run has none of this key.
+
+    Args:
+        page: of its transcript, from 0.
+    """
+    return view_of(shelf, known, known.folder.lines(), key, page)
+
+
+def view_of(shelf: Shelf, known: KnownRun, lines: Sequence[Line], key: str, page: int = 0) -> DispatchView:
+    """The same, for whoever has read the journal already."""
+    keys = dispatch_keys(lines)
+    if key not in keys:
+        raise Refused(
+            f"run {known.identity.run_id} has no dispatch {printable(key)}",
+            expected="the key of one of its dispatches",
+            remedy=f"See all of them with: interlock show {known.identity.run_id}",
+        )
+    mine = [line for line in lines if line.key == key]
+    begun = next(line for line in mine if line.event == "dispatch.start")
+    end = next((line for line in reversed(mine) if line.event == "dispatch.end"), None)
+    data: Mapping[str, Any] = end.data if end is not None else {}
+    folder = known.folder.folder(key)
+    result = _result(folder)
+    number = keys.index(key)
+    good = end is not None and is_good(data)
+    tone = Tone.WORKS if end is None else Tone.DONE if good else Tone.FAILED
+    return DispatchView(
+        shelf.name,
+        known.identity.run_id,
+        known.identity.playbook,
+        headline(known.identity, lines),
+        key,
+        _about(lines, begun),
+        printable(str(begun.data.get("step") or ""), 60),
+        printable(str(begun.agent or ""), 60),
+        printable(str(begun.data.get("member") or begun.agent or "?"), 80),
+        int((end or begun).attempt or 1),
+        tone,
+        "at work, or cut off" if end is None else verdict_word(data),
+        lined(str(result.get("detail") or "")),
+        begun.ts,
+        "" if end is None else in_words(data["seconds"]),
+        _tokens(data),
+        spent(data.get("cost_usd")) if data else UNKNOWN,
+        prose(_text(folder / "brief.md")),
+        prose(_text(folder / "output.md")),
+        tuple(_tries(mine)),
+        tuple(_checks(result)),
+        tuple(lined(str(one)) for one in _list(result, "complaints")),
+        tuple(sorted(result["artifacts"])) if isinstance(result.get("artifacts"), dict) else (),
+        tuple(_refused(result)),
+        DiffSummary(read_patch(_bytes(folder / "changes.patch", MOST_PATCH))),
+        bool(result.get("accepted", True)),
+        transcript_page(folder / "transcript.jsonl", page),
+        keys[number - 1] if number else None,
+        keys[number + 1] if number + 1 < len(keys) else None,
+    )
+
+
+def _about(lines: Sequence[Line], begun: Line) -> str:
+    narrator = Narrator()
+    for line in lines:
+        narrator.tell(line)
+        if line is begun:
+            break
+    return narrator.about(begun)
+
+
+def _tries(mine: Sequence[Line]) -> Iterator[TryRow]:
+    """Each call: when it began, how it ended, and what followed."""
+    open_: Line | None = None
+    number = 0
+    for line in mine:
+        data = line.data
+        match line.event:
+            case "dispatch.start":
+                if open_ is not None:
+                    yield _try(number, open_, Tone.FAILED, "was cut off", "", "begun anew")
+                open_, number = line, number + 1
+            case "dispatch.try" if open_ is not None:
+                why = "\n".join(lined(str(one)) for one in (data.get("complaints") or [data.get("detail") or ""]))
+                delay = f" after {in_words(data['delay_s'])}" if data.get("delay_s") else ""
+                followed = _MOVES.get(str(data.get("move")), str(data.get("move"))) + delay
+                yield _try(number, open_, Tone.FAILED, outcome_word(data["outcome"], data["reason"]), why, followed)
+                open_ = None
+            case "dispatch.end" if open_ is not None:
+                good = is_good(data)
+                why = "" if good else "\n".join(lined(str(one)) for one in data.get("complaints", ()))
+                yield _try(number, open_, Tone.DONE if good else Tone.FAILED, verdict_word(data), why, "")
+                open_ = None
+    if open_ is not None:
+        yield _try(number, open_, Tone.WORKS, "at work, or cut off", "", "")
+
+
+_MOVES = {
+    "repeat": "called again",
+    "repair": "asked to mend it",
+    "retry": "asked again",
+    "wait": "waited for its service",
+}
+
+
+def _try(number: int, begun: Line, tone: Tone, outcome: str, why: str, followed: str) -> TryRow:
+    return TryRow(number, begun.ts, printable(str(begun.data.get("runner") or ""), 40), tone, outcome, why, followed)
+
+
+def _checks(result: Mapping[str, Any]) -> Iterator[CheckRow]:
+    """What stands behind its verdict."""
+    try:
+        shown = Evidence.from_json(result.get("evidence") or {})
+    except (TypeError, ValueError, AttributeError):
+        return
+    for check in shown.checks:
+        tone = Tone.QUIET if check.exit is None else Tone.FAILED if check.exit else Tone.DONE
+        code = "" if check.exit is None else f"exit {check.exit}"
+        yield CheckRow(tone, check.command, ": ".join(filter(None, (code, lined(check.summary)))))
+    if shown.passed or shown.failed:
+        tone = Tone.FAILED if shown.failed else Tone.DONE
+        yield CheckRow(tone, "tests", f"{shown.passed} passed, {shown.failed} failed")
+    for name, word in shown.marks.items():
+        tone = {"pass": Tone.DONE, "fail": Tone.FAILED}.get(word, Tone.QUIET)
+        yield CheckRow(tone, name, word)
+    for name, texts in (("failure", shown.failures), ("not met", shown.unmet), ("blocking", shown.blocking)):
+        for text in texts:
+            yield CheckRow(Tone.FAILED, name, lined(text))
+    if shown.nothing_to_run:
+        yield CheckRow(Tone.QUIET, "nothing to run", lined(shown.nothing_to_run))
+
+
+def _refused(result: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"{path}: outside its scope" for path in _list(result, "violations"))
+    yield from (f"{path}: a document of the engine" for path in _list(result, "foreign"))
+    conflicts = result.get("conflicts")
+    yield from (f"{path}: {why}" for path, why in (conflicts if isinstance(conflicts, dict) else {}).items())
+
+
+def _list(result: Mapping[str, Any], name: str) -> list[str]:
+    found = result.get(name)
+    return [str(one) for one in found] if isinstance(found, list) else []
+
+
+def _tokens(data: Mapping[str, Any]) -> str:
+    if not data or None in (data.get("input_tokens"), data.get("output_tokens")):
+        return UNKNOWN
+    return f"{counted(data['input_tokens'])} in, {counted(data['output_tokens'])} out"
+
+
+def _result(folder: Path) -> Mapping[str, Any]:
+    try:
+        value = json.loads(read_plain(folder / "result.json"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(path: Path) -> str:
+    return decoded(_bytes(path, MOST_TEXT))
+
+
+def _bytes(path: Path, limit: int) -> bytes:
+    try:
+        return read_plain(path, limit=limit)
+    except OSError:
+        return b""

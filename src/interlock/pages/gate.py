@@ -1,0 +1,114 @@
+"""A gate: the question, what led to it, what it shows and what of that is new; the answer is bound to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from interlock.engine.changes import run_changes
+from interlock.engine.folder import KnownRun
+from interlock.engine.journal import Line
+from interlock.errors import InterlockError
+from interlock.pages.diffs import DiffFile, DiffSummary, between, read_patch
+from interlock.pages.documents import ShownDocument, look, shown_document
+from interlock.pages.prose import decoded
+from interlock.pages.run import RunDispatch, listed_dispatch
+from interlock.pages.shelf import Shelf, headline
+from interlock.telemetry import WaitingGate, is_good, read_report
+
+
+@dataclass(frozen=True)
+class GateDocument:
+    """A document that the decision is about."""
+
+    now: ShownDocument
+    changed: DiffFile | None
+    """What is new in it since the gate showed it last; None where it is shown the first time, or is as before."""
+    seen_before: bool
+
+
+@dataclass(frozen=True)
+class GateView:
+    workspace: str
+    run_id: str
+    playbook: str
+    headline: str
+    gate: WaitingGate
+    documents: tuple[GateDocument, ...]
+    since: str
+    """What was done since a person was last asked, in a line."""
+    judged: tuple[RunDispatch, ...]
+    """Verdicts and failures among it, the latest last."""
+    code: DiffSummary
+    cost: str
+
+    @property
+    def seen(self) -> str:
+        """The digests of the bytes that this page shows, as its form carries them; empty where there is no file."""
+        return json.dumps({one.now.path: one.now.digest for one in self.documents}, sort_keys=True)
+
+    @property
+    def choices(self) -> tuple[Mapping[str, str], ...]:
+        return self.gate.choices
+
+
+JUDGED = 12
+
+
+def gate_view(shelf: Shelf, known: KnownRun, waiting: WaitingGate) -> GateView:
+    """The gate at which a run waits, with what is on the disk now."""
+    report = read_report(known.folder)
+    lines = known.folder.lines()
+    asked = [number for number, line in enumerate(lines) if line.event == "gate.decided"]
+    recent = {line.key: line for line in lines[asked[-1] if asked else 0 :] if line.event == "dispatch.end"}
+    ends = [one for one in report.dispatches if one.facts["key"] in recent]
+    judged = [one for one in ends if not one.good or one.facts["passed"] is not None]
+    good = sum(is_good(line.data) for line in recent.values())
+    called = f"{len(ends)} {'dispatch' if len(ends) == 1 else 'dispatches'}"
+    bad = f", {len(ends) - good} not" if good < len(ends) else ""
+    since = f"since {'the last decision' if asked else 'the start'}: {called}, {good} well{bad}" if ends else ""
+    return GateView(
+        shelf.name,
+        known.identity.run_id,
+        known.identity.playbook,
+        headline(known.identity, lines),
+        waiting,
+        tuple(_documents(known, lines, waiting)),
+        since,
+        tuple(listed_dispatch(one) for one in judged[-JUDGED:]),
+        _code(shelf, known, lines),
+        "" if not report.totals.cost_usd else f"{report.totals.cost_usd:.2f} USD",
+    )
+
+
+def _documents(known: KnownRun, lines: Sequence[Line], waiting: WaitingGate) -> Iterator[GateDocument]:
+    for path in waiting.digests:
+        now = shown_document(known.folder.root, path)
+        before = _earlier(known, lines, waiting, path)
+        text = look(known.folder.root, path).content
+        changed = None
+        if before is not None and text is not None and before != decoded(text):
+            changed = between(path, before, decoded(text))
+        yield GateDocument(now, changed, before is not None)
+
+
+def _earlier(known: KnownRun, lines: Sequence[Line], waiting: WaitingGate, path: str) -> str | None:
+    """The document as an earlier opening of the gate showed it, where it is still known."""
+    openings = [line.data for line in lines if line.event == "gate.opened"]
+    same = [data for data in openings if data["gate"] == waiting.gate and path in data["digests"]]
+    seen = [data["digests"][path] for data in same if data["digests"] != waiting.digests]
+    if not seen or not seen[-1]:
+        return None
+    try:
+        return decoded(known.folder.objects.get(seen[-1]))
+    except (InterlockError, OSError, LookupError):
+        return None
+
+
+def _code(shelf: Shelf, known: KnownRun, lines: Sequence[Line]) -> DiffSummary:
+    try:
+        found = run_changes(known.folder, lines, shelf.documents(known.identity))
+    except (InterlockError, OSError, LookupError, ValueError):
+        return DiffSummary(())
+    return DiffSummary(read_patch(found.patch, found.documents))

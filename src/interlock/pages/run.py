@@ -1,0 +1,359 @@
+"""A run: what it is about, how it stands and why, what works now, what was decided, what it cost, what it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from markupsafe import Markup
+
+from interlock.agents.records import TranscriptReader
+from interlock.engine.changes import run_changes
+from interlock.engine.folder import KnownRun
+from interlock.engine.glances import told
+from interlock.engine.journal import Line
+from interlock.errors import InterlockError
+from interlock.pages.diffs import DiffSummary, read_patch
+from interlock.pages.documents import ShownDocument, shown_document
+from interlock.pages.prose import prose
+from interlock.pages.shelf import Shelf, headline
+from interlock.pages.spending import Plot, plots
+from interlock.pages.timeline import Timeline, timeline
+from interlock.telemetry import (
+    Dispatched,
+    Narrator,
+    Pipeline,
+    StepStand,
+    Telling,
+    Tone,
+    Totals,
+    WaitingGate,
+    Weight,
+    decision,
+    doing,
+    is_cancelled,
+    lined,
+    printable,
+    read_report,
+    seconds_between,
+    spoken_command,
+    tokens,
+    tone_of,
+    waiting_gate,
+    who,
+)
+from interlock.telemetry.report import SCHEDULE_COLUMNS, SCHEDULE_NOTE, schedule_rows
+
+TAIL = 24_000
+"""Bytes of the transcript of an agent at work that are read: what it says and does now."""
+MOST_TEXT = 1_500
+MOST_LINES = 3_000
+"""Of the log; the records have the rest."""
+
+
+@dataclass(frozen=True)
+class AtWork:
+    """An agent or a command that is running."""
+
+    key: str
+    name: str
+    attempt: int | None
+    since: str
+    doing: str = ""
+    """Its present tool call, or what else it does."""
+    text: str = ""
+    """What it said last."""
+    tokens: int | None = None
+    is_dispatch: bool = True
+
+
+@dataclass(frozen=True)
+class RunDispatch:
+    """A dispatch in the list of a run."""
+
+    key: str
+    about: str
+    step: str
+    member: str
+    attempt: int
+    tone: Tone
+    outcome: str
+    took: str
+    changes: int
+    tokens: str
+    cost: str
+    retries: int
+    complaints: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MadeDecision:
+    """A decision of the playbook or of a person, with what it was made from."""
+
+    at: str
+    key: str
+    rule: str
+    given: tuple[str, ...]
+    """Each input behind its name."""
+    result: str
+    person: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class RanCheck:
+    """A command that interlock ran itself, and how it ended."""
+
+    key: str
+    name: str
+    command: str
+    tone: Tone
+    outcome: str
+    tail: str
+
+
+@dataclass(frozen=True)
+class Logged:
+    at: str
+    weight: Weight
+    text: str
+
+
+@dataclass(frozen=True)
+class RunView:
+    workspace: str
+    run_id: str
+    playbook: str
+    key: str
+    version: str
+    continues: str | None
+    headline: str
+    status: str
+    tone: Tone
+    why: str
+    """Why it stands so: the reason of an end, a question, a fault, what goes on."""
+    output: Markup
+    """What the playbook said at its end."""
+    inputs: tuple[tuple[str, str], ...]
+    started_at: str
+    last_at: str
+    live: bool
+    """A process works on it."""
+    resumable: bool
+    retriable: bool
+    cancellable: bool
+    steps: tuple[tuple[str, StepStand], ...]
+    working: tuple[AtWork, ...]
+    gate: WaitingGate | None
+    totals: Totals
+    timeline: Timeline
+    plots: tuple[Plot, ...]
+    dispatches: tuple[RunDispatch, ...]
+    decisions: tuple[MadeDecision, ...]
+    checks: tuple[RanCheck, ...]
+    schedule: tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]
+    code: DiffSummary
+    documents: tuple[ShownDocument, ...]
+    incidents: tuple[Logged, ...]
+    log: tuple[Logged, ...]
+    log_left_out: int
+    seconds: float
+
+    @property
+    def has_costs(self) -> bool:
+        return bool(self.totals.cost_usd)
+
+
+def run_view(shelf: Shelf, known: KnownRun, holder: str | None) -> RunView:
+    """Everything about a run, as it stands now.
+
+    Args:
+        holder: the process that works on it, if one does.
+    """
+    identity, folder = known.identity, known.folder
+    found = read_report(folder)
+    lines: list[Line] = list(found.lines)  # type: ignore[arg-type]
+    status, how = told(lines, holder)
+    gate = waiting_gate(lines)
+    until = datetime.now(UTC).isoformat() if holder is not None else found.ended_at
+    pipeline = Pipeline(shelf.steps(identity))
+    for line in lines:
+        pipeline.pass_by(line.key)
+    logged = list(_logged(lines))
+    code, documents = _changes(shelf, known, lines)
+    ended = bool(lines) and lines[-1].event == "run.end"
+    cancelled = is_cancelled(lines)
+    return RunView(
+        workspace=shelf.name,
+        run_id=identity.run_id,
+        playbook=identity.playbook,
+        key=identity.key,
+        version=identity.version,
+        continues=identity.continues,
+        headline=headline(identity, lines),
+        status=status,
+        tone=Tone.WAITS if gate is not None else tone_of(status),
+        why=_why(gate, found.reason, how, holder),
+        output=prose(_output(lines)),
+        inputs=tuple(_inputs(identity.inputs)),
+        started_at=identity.started_at,
+        last_at=found.ended_at,
+        live=holder is not None,
+        resumable=holder is None and gate is None and not ended,
+        retriable=holder is None and ended and not cancelled and status not in ("complete", "degraded"),
+        cancellable=not ended,
+        steps=tuple(_ended(pipeline, status)),
+        working=tuple(at_work(known, lines)) if holder is not None else (),
+        gate=gate,
+        totals=found.totals,
+        timeline=timeline(lines, found.schedules, until),
+        plots=plots(lines, until),
+        dispatches=tuple(map(listed_dispatch, found.dispatches)),
+        decisions=tuple(_decisions(lines)),
+        checks=tuple(_checks(lines)),
+        schedule=(SCHEDULE_NOTE, SCHEDULE_COLUMNS, tuple(schedule_rows(found.schedules))),
+        code=code,
+        documents=documents,
+        incidents=tuple(Logged(one.ts, Weight.ATTENTION, Narrator().tell(one).text) for one in found.incidents),
+        log=tuple(logged[-MOST_LINES:]),
+        log_left_out=max(0, len(logged) - MOST_LINES),
+        seconds=seconds_between(identity.started_at, until),
+    )
+
+
+def _why(gate: WaitingGate | None, reason: str, how: str, holder: str | None) -> str:
+    if gate is not None:
+        return lined(gate.question)
+    return lined(how if holder is not None or not reason else reason)
+
+
+def _ended(pipeline: Pipeline, status: str) -> Iterator[tuple[str, StepStand]]:
+    """The steps; of a run that ended well, none of them is the present one."""
+    for title, stand in pipeline:
+        over = stand is StepStand.NOW and status in ("complete", "degraded")
+        yield title, StepStand.DONE if over else stand
+
+
+def _output(lines: Sequence[Line]) -> str:
+    said = lines[-1].data.get("output") if lines and lines[-1].event == "run.end" else ""
+    return said if isinstance(said, str) else ""
+
+
+def _inputs(inputs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in inputs.items():
+        if value not in (None, "", False, [], {}):
+            yield printable(name), value if isinstance(value, str) else printable(value, 400)
+
+
+# -- what works now
+
+
+def at_work(known: KnownRun, lines: Sequence[Line]) -> Iterator[AtWork]:
+    """The agents and commands that are running, each with what it does right now."""
+    open_: dict[str, AtWork] = {}
+    narrator = Narrator()
+    for line in lines:
+        narrator.tell(line)
+        key = str(line.key)
+        match line.event:
+            case "dispatch.start":
+                about, name = narrator.about(line), who(line)
+                told_name = name if not about or about in name else f"{about}, {name}"
+                open_[key] = AtWork(key, told_name, line.attempt, line.ts)
+            case "command.intent":
+                name = printable(spoken_command(line.data), 80)
+                open_[key] = AtWork(key, name, None, line.ts, is_dispatch=False)
+            case "dispatch.end" | "command":
+                open_.pop(key, None)
+            case "run.start" | "run.resumed" | "run.end" | "run.interrupted" | "run.fault":
+                open_.clear()
+    for one in open_.values():
+        yield _heard(known, one) if one.is_dispatch else one
+
+
+def _heard(known: KnownRun, one: AtWork) -> AtWork:
+    now, text, used = "", "", None
+    for news in TranscriptReader(known.folder.folder(one.key), at_most=TAIL).fresh():
+        if news.kind in ("text", "thought"):
+            said = str(news.data.get("text", ""))
+            text = (text + said if news.data.get("part") else said)[-MOST_TEXT:]
+        elif news.kind == "usage":
+            used = tokens(news.data)
+        else:
+            now = doing(news.kind, news.data) or now
+    return AtWork(one.key, one.name, one.attempt, one.since, now, text, used)
+
+
+# -- what happened
+
+
+def listed_dispatch(one: Dispatched) -> RunDispatch:
+    facts = one.facts
+    return RunDispatch(
+        str(facts["key"]),
+        one.about,
+        printable(str(facts["step"]), 40),
+        printable(str(facts["member"]), 60),
+        int(facts["attempt"] or 1),
+        Tone.DONE if one.good else Tone.FAILED,
+        one.outcome,
+        one.took,
+        len(one.changes),
+        one.tokens,
+        one.cost,
+        int(facts["retries"]),
+        () if one.good else tuple(lined(text) for text in one.complaints[:3]),
+    )
+
+
+def _decisions(lines: Sequence[Line]) -> Iterator[MadeDecision]:
+    for line in lines:
+        match line.event:
+            case "decide":
+                made = decision(line.data)
+                given = made.named or ("(what the log has at this key)",)
+                yield MadeDecision(line.ts, str(line.key), made.rule, given, made.result, person=False)
+            case "gate.decided":
+                data = line.data
+                person = printable(str(data["who"]))
+                note = lined(str(data["note"] or ""))
+                given = (f"decided by {person}",)
+                yield MadeDecision(
+                    line.ts, str(line.key), f"gate {data['gate']}", given, str(data["choice"]), person=True, note=note
+                )
+
+
+def _checks(lines: Sequence[Line]) -> Iterator[RanCheck]:
+    for line in lines:
+        data = line.data
+        if line.event == "proof" and isinstance(data.get("command"), str):
+            code = data.get("exit")
+            well = code == 0 and not data.get("timed_out")
+            word = "timed out" if data.get("timed_out") else f"exit {code}"
+            tail = str(data.get("tail") or "")
+            name = printable(str(data.get("name") or "check"), 60)
+            yield RanCheck(str(line.key), name, data["command"], Tone.DONE if well else Tone.FAILED, word, tail)
+
+
+def _logged(lines: Sequence[Line]) -> Iterator[Logged]:
+    narrator = Narrator()
+    for line in lines:
+        said: Telling = narrator.tell(line)
+        if said.weight is not Weight.DETAIL:
+            yield Logged(line.ts, said.weight, said.text)
+
+
+# -- what it changed
+
+
+def _changes(shelf: Shelf, known: KnownRun, lines: Sequence[Line]) -> tuple[DiffSummary, tuple[ShownDocument, ...]]:
+    """Code as a difference, the playbook's documents as they are now."""
+    try:
+        found = run_changes(known.folder, lines, shelf.documents(known.identity))
+    except (InterlockError, OSError, LookupError, ValueError):
+        return DiffSummary(()), ()
+    return DiffSummary(read_patch(found.patch, found.documents)), tuple(
+        shown_document(shelf.root, path) for path in found.documents
+    )

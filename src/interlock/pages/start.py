@@ -1,0 +1,73 @@
+"""The form that starts a run, and pages that only say something. The server fills them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A playbook that can be started."""
+
+    name: str
+    about: str
+
+
+class FieldKind(StrEnum):
+    LINE = "line"
+    TEXT = "text"
+    NUMBER = "number"
+    FLAG = "flag"
+    CHOICE = "choice"
+    LIST = "list"
+    """Several values, one on each line."""
+
+
+@dataclass(frozen=True)
+class FormField:
+    """One input of a playbook."""
+
+    name: str
+    label: str
+    help: str
+    kind: FieldKind
+    value: str = ""
+    choices: tuple[str, ...] = ()
+    required: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Foresight:
+    """What a run would take, as `plan` says it: headings with their lines."""
+
+    parts: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True)
+class StartForm:
+    playbook: str
+    about: str
+    fields: tuple[FormField, ...]
+    problem: str = ""
+    plan: Foresight | None = None
+    planned: str = ""
+    """For which inputs the plan is shown, in a word."""
+
+
+@dataclass(frozen=True)
+class StartView:
+    workspace: str
+    playbooks: tuple[Offer, ...]
+    form: StartForm | None = None
+
+
+@dataclass(frozen=True)
+class MessageView:
+    """A page that says one thing: an error, a refusal, how to sign in."""
+
+    title: str
+    text: str
+    remedy: str = ""
+    back: str = "/"

@@ -1,0 +1,139 @@
+"""Who is let in: one-time tokens that become cookies, for as long as the server lives.
+
+The page is reached under a name of its own below ``.localhost``, which browsers resolve to this machine.  Cookies know
+no ports: under a name that other programs of this machine use too, a browser would hand ours to each of them, also to a
+server that an agent started in its layer.  And a browser that still watches hands its cookie to whoever takes the port
+when the server has ended: so no cookie outlives the server that gave it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from interlock.documents.files import read_plain
+from interlock.errors import ConfigInvalid, WorkspaceFailed
+
+SECRET_HEADER: Final = "x-interlock-proxy-secret"
+SECRET_BYTES: Final = 4096
+SHORTEST: Final = 16
+
+
+def state_folder(environ: Mapping[str, str], roots: Iterable[Path]) -> Path:
+    """Where the page keeps its name; never inside of a workspace, where agents read."""
+    named = Path(environ.get("XDG_STATE_HOME") or "")
+    home = Path(environ.get("HOME") or Path.home())
+    folder = (named if named.is_absolute() else home / ".local" / "state") / "interlock" / "web"
+    for root in roots:
+        if folder.resolve().is_relative_to(root.resolve()):
+            raise ConfigInvalid(
+                "the name of the page cannot be kept inside of the workspace",
+                where=str(folder),
+                expected="a folder of your own that no agent can reach",
+                remedy="Set XDG_STATE_HOME to a folder outside of the workspace.",
+            )
+    return folder
+
+
+def own_name(folder: Path) -> str:
+    """The name under which this user's pages are reached on this machine: the same after a restart, known to nobody."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return f"interlock-{_kept(folder / 'name', secrets.token_hex(4))}.localhost"
+    except OSError as error:
+        raise WorkspaceFailed.of(error, "the page cannot keep its name", where=str(folder)) from error
+
+
+def _kept(file: Path, fresh: str) -> str:
+    """What is in the file; whoever comes first says it."""
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}.tmp")
+    draft.touch(mode=0o600, exist_ok=False)
+    try:
+        draft.write_text(fresh, "ascii")
+        with suppress(FileExistsError):
+            file.hardlink_to(draft)
+    finally:
+        draft.unlink()
+    found = read_plain(file).decode("ascii", "replace")
+    return found if re.fullmatch("[0-9a-f]{8}", found) else fresh
+
+
+class Browsers:
+    """The browsers that were let in; of what they bring, only digests are known."""
+
+    def __init__(self, key: str = "") -> None:
+        self._tokens: set[str] = set()
+        self._cookies: set[str] = set()
+        self._key = (key or secrets.token_hex(32)).encode()
+
+    def token(self) -> str:
+        """A word that lets one browser in, once."""
+        made = secrets.token_urlsafe(32)
+        self._tokens.add(_digest(made))
+        return made
+
+    def enter(self, token: str) -> str | None:
+        """The cookie of the browser that brings this word; None for a word that lets nobody in (any more)."""
+        digest = _digest(token)
+        if digest not in self._tokens:
+            return None
+        self._tokens.discard(digest)
+        cookie = secrets.token_urlsafe(32)
+        self._cookies.add(_digest(cookie))
+        return cookie
+
+    def knows(self, cookie: str) -> bool:
+        return _digest(cookie) in self._cookies
+
+    def form_token(self, person: str) -> str:
+        """What stands in every form that this person is shown, and in none that anybody else makes."""
+        return hmac.new(self._key, person.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """A reverse proxy in front, which says who the person is; it alone knows the secret."""
+
+    header: str
+    secret: str = field(repr=False)
+
+    @classmethod
+    def of(cls, header: str, file: Path, roots: Iterable[Path]) -> Proxy:
+        """`ConfigInvalid` for a secret that cannot be read, is short, or lies where agents read."""
+        if any(file.resolve().is_relative_to(root.resolve()) for root in roots):
+            raise _no_secret("lies in the workspace, where agents can read it", file)
+        try:
+            secret = read_plain(file, limit=SECRET_BYTES).decode("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise _no_secret(f"cannot be read: {error}", file) from error
+        if len(secret) < SHORTEST or not secret.isprintable():
+            raise _no_secret(f"is not one line of at least {SHORTEST} characters", file)
+        return cls(header.lower(), secret)
+
+    def person(self, headers: Mapping[str, str]) -> str | None:
+        """Who the proxy says it is; None for anybody who does not come through it."""
+        given = headers.get(SECRET_HEADER, "").encode("latin-1", "replace")
+        if not hmac.compare_digest(given, self.secret.encode()):
+            return None
+        name = headers.get(self.header, "").strip()
+        return name if name and name.isprintable() and len(name) <= 200 else None
+
+
+def _no_secret(what: str, file: Path) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"the secret of the proxy {what}",
+        where=str(file),
+        expected=f"a file outside of the workspace, with one line of at least {SHORTEST} characters",
+        remedy=f"For example: openssl rand -hex 32 > FILE; the proxy sends it as the header {SECRET_HEADER}.",
+    )
