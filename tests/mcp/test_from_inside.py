@@ -30,7 +30,7 @@ import asyncio, os
 from pathlib import Path
 from interlock.commanding import CommandLine
 line = CommandLine(os.environ)
-print(asyncio.run(line(Path.cwd(), "run", "wish", "--detach", "--json", "--", "mischief")).trouble)
+print(asyncio.run(line(Path.cwd(), "run", "task", "--detach", "--json", "--runner=scripted", "--", "mischief")).trouble)
 print(asyncio.run(line(Path.cwd(), "approve", "--json", "--detach", "--", os.environ["WAITS"])).trouble)
 """
 tries = {
@@ -61,6 +61,7 @@ def test_an_agent_that_starts_the_server_can_neither_decide_nor_start(place: Pla
         assert "inside a dispatch" in said, (name, said)
         assert '"jsonrpc"' not in said
         assert code == (0 if name.startswith("the command line") else 2), (name, said)
+    assert "this workspace has no runs" in tries["the command line behind it"][1]  # what waits is not even seen
     keys = [json.loads(file.read_bytes())["key"] for file in (place.root / ".interlock" / "runs").glob("*/run.json")]
     assert sorted(keys) == ["a boat", "a car"]
     shown = json.loads(place.command("show", waits, "--json").stdout)

@@ -1,6 +1,6 @@
 """Waiting with a run, and asking the person at the client where it waits for one.
 
-What is asked is the gate as it is at that rest: what it shows is read, its digests stand in the question, and an
+What is asked is the gate as it is at that moment: what it shows is read, its digests stand in the question, and an
 answer counts for this opening alone.  With protocols from 2026-07-28 on the call is repeated with the answer, and the
 SDK takes it for the very same question only; before, the client is asked while the call lasts.
 """
