@@ -87,7 +87,7 @@ class Depot:
         with self.runs.holding(known) as journal:
             journal.close()
             await self._check_tip(known.folder, remote, carried)
-            commit, tree = await self._packed(known, workspace, remote, carried, held=False)
+            commit, tree = await self._packed(known, workspace, remote, carried)
             carried = replace(carried, remote=remote.shown, coming=commit, trees=(tree,))
             carried.keep(self.root, run_id)
             return await self._push_away(known, remote, carried)
@@ -105,20 +105,6 @@ class Depot:
         replace(carried, commit=commit, coming=None).keep(self.root, run_id)
         return Moved(run_id, remote.shown, commit)
 
-    async def checkpoint(self, known: KnownRun, remote_name: str, *, held: bool = True) -> str:
-        """Bring what the ref has of a run that is ours up to date; `Refused` when it is not ours any more.
-
-        The caller sees to it that nobody writes to the run or the workspace meanwhile.
-        """
-        workspace = self._workspace(known.identity)
-        remote = await Remote.of(workspace, remote_name, self.runs.environ)
-        carried = Carried.of(self.root, known.identity.run_id)
-        commit, tree = await self._packed(known, workspace, remote, carried, held=held)
-        if not await remote.swap(state_ref(known.identity.run_id), carried.commit, commit):
-            raise await self._fenced(known.folder, remote)
-        Carried(remote.shown, commit, None, (tree,)).keep(self.root, known.identity.run_id)
-        return commit
-
     async def still_ours(self, run_id: str) -> None:
         """`Refused` when a run that came by a remote is somebody else's now; a remote that is away proves nothing."""
         folder, carried = RunFolder(self.root, run_id), Carried.of(self.root, run_id)
@@ -133,9 +119,7 @@ class Depot:
         if tip != carried.commit:
             raise await self._fenced(folder, remote)
 
-    async def _packed(
-        self, known: KnownRun, workspace: Workspace, remote: Remote, carried: Carried, *, held: bool
-    ) -> tuple[str, str]:
+    async def _packed(self, known: KnownRun, workspace: Workspace, remote: Remote, carried: Carried) -> tuple[str, str]:
         """A commit with the run as it is now, and the tree of the workspace."""
         where = await standpoint(remote)
         tree = await workspace.whole(await workspace.snapshot())
@@ -143,7 +127,7 @@ class Depot:
         freight = Freight(workspace)
         previous = await freight.read(carried.commit, known.identity.run_id) if carried.commit else None
         possession = replace(
-            self._possession(known.identity.run_id, held=held),
+            self._possession(known.identity.run_id, held=False),
             head=where.commit,
             branch=where.branch,
             prefix=where.prefix,

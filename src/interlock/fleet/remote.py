@@ -172,11 +172,6 @@ def state_ref(run_id: str) -> str:
     return f"{NAMESPACE}/{run_id}/state"
 
 
-def message_ref(run_id: str, number: str) -> str:
-    """A ref by which something is said to a run that is carried."""
-    return f"{NAMESPACE}/{run_id}/inbox/{number}"
-
-
 def runs_of(refs: Mapping[str, str]) -> Sequence[str]:
     """The runs whose state refs these are."""
     found = (re.fullmatch(rf"{NAMESPACE}/([^/]+)/state", ref) for ref in refs)

@@ -490,7 +490,7 @@ async def test_a_program_behind_the_forwarder_is_otherwise_as_it_would_be(start:
         assert all(got[name] == got[name.upper()] == proxy for name in ("http_proxy", "https_proxy", "all_proxy"))
         assert got["no_proxy"] == got["NO_PROXY"] == "localhost,127.0.0.1,::1,[::1]"
         assert (got["X"], got["NODE_USE_ENV_PROXY"], "LC_CTYPE" in got, "secret" in said) == ("1", "1", False, False)
-        missing = await start(["no-such-program"], [], path=deep / "s")
+        missing = await start(["no-such-program"], [], path=deep / "s", PATH="/usr/bin:/bin")
         assert missing == (127, "interlock: no-such-program cannot be started: No such file or directory\n")
 
 
