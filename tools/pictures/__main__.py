@@ -169,6 +169,7 @@ def served(found: dict[str, str]) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
+        server.server_close()
 
 
 def main(arguments: list[str]) -> int:
