@@ -104,7 +104,7 @@ def pages(base: Path) -> Iterator[tuple[str, str]]:
 
 
 def show(view: PageView) -> str:
-    return render(view, VISIT)
+    return render(view, VISIT).replace(" data-stream=", " data-without-stream=")  # nothing is live in a picture
 
 
 def _gate(shelf: Shelf, known: KnownRun) -> GateView:
