@@ -104,7 +104,7 @@ def pages(base: Path) -> Iterator[tuple[str, str]]:
 
 
 def show(view: PageView) -> str:
-    return render(view, VISIT)
+    return render(view, VISIT).replace(" data-stream=", " data-without-stream=")  # nothing is live in a picture
 
 
 def _gate(shelf: Shelf, known: KnownRun) -> GateView:
@@ -169,6 +169,7 @@ def served(found: dict[str, str]) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
+        server.server_close()
 
 
 def main(arguments: list[str]) -> int:

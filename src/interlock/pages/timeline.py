@@ -139,8 +139,7 @@ def _stretches(lines: Sequence[LineLike], end: float) -> Iterator[tuple[str, Str
                 open_.pop(key, None)
             case "dispatch.end":
                 name = printable(str(data.get("member") or line.agent or "?"), 60)
-                known = open_.pop(key) if key in open_ else _Open(name, now - float(data["seconds"]))
-                yield _done(known, key, now, data)
+                yield _done(open_.pop(key, _Open(name, now - float(data["seconds"]))), key, now, data)
             case "gate.opened":
                 gates.setdefault(key, (printable(str(data.get("gate", "?")), 60), now))
             case "gate.decided" if key in gates:

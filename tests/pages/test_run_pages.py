@@ -1,0 +1,157 @@
+"""Pages of real runs, as data and in a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser
+
+from interlock.engine.folder import KnownRun
+from interlock.errors import Refused
+from interlock.pages import (
+    BoardQuery,
+    Shelf,
+    Visit,
+    board_view,
+    dispatch_view,
+    gate_view,
+    listed,
+    one_file_of,
+    parts,
+    render,
+    run_view,
+)
+from interlock.pages.transcript import PAGE, transcript_page
+from interlock.telemetry import Tone, waiting_gate
+from tests.browser import tab
+from tools.pictures import scenes
+from tools.pictures.__main__ import served
+
+VISIT = Visit("ann", "the-token", workspaces=("purse",))
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    return Shelf.of("purse", scenes.prepare(tmp_path_factory.mktemp("pages") / "purse", pauses=False))
+
+
+@pytest.fixture(scope="module")
+def troubled(shelf: Shelf) -> KnownRun:
+    return scenes.had_trouble(shelf.root)
+
+
+@pytest.fixture(scope="module")
+def waiting(shelf: Shelf, troubled: KnownRun) -> KnownRun:
+    return scenes.waits(shelf.root)
+
+
+@pytest.fixture(scope="module")
+def found(shelf: Shelf, troubled: KnownRun, waiting: KnownRun) -> Iterator[dict[str, str]]:
+    gate = waiting_gate(waiting.folder.lines())
+    assert gate is not None
+    view = run_view(shelf, troubled, None)
+    yield {
+        "board": render(board_view([listed(shelf, one, None) for one in (troubled, waiting)]), VISIT),
+        "run": render(view, VISIT),
+        "dispatch": render(dispatch_view(shelf, troubled, view.dispatches[0].key), VISIT),
+        "gate": render(gate_view(shelf, waiting, gate), VISIT),
+        "report": one_file_of(shelf, troubled),
+    }
+
+
+@pytest.mark.req("WB-02")
+def test_the_board_has_what_waits_first_and_finds_by_words(shelf: Shelf, troubled: KnownRun, waiting: KnownRun) -> None:
+    """In the words of whoever asked, with stage and question; filters and search leave the rest out."""
+    rows = [listed(shelf, one, None) for one in (troubled, waiting)]
+    board = board_view(rows)
+    assert [one.headline for one in board.waiting] == [scenes.REQUEST]
+    assert board.waiting[0].asks
+    assert board.waiting[0].stage
+    assert [one.headline for one in board.past] == [scenes.TROUBLED]
+    assert board.past[0].cost
+    assert not board_view(rows, BoardQuery.of({"q": "calendar"})).waiting
+    assert board_view([listed(shelf, troubled, "process 7")]).working
+
+
+@pytest.mark.req("WB-03")
+def test_a_run_page_says_how_it_stands_and_why(shelf: Shelf, troubled: KnownRun) -> None:
+    """Headline, stages, timeline with retries, decisions with inputs, cost over time, code apart from documents."""
+    view = run_view(shelf, troubled, None)
+    assert (view.headline, view.tone) == (scenes.TROUBLED, Tone.DONE)
+    assert view.steps
+    assert any(one.retries for row in view.timeline.rows for one in row.stretches)
+    assert all(one.given and one.rule for one in view.decisions)
+    assert [plot.name for plot in view.plots] == ["Cost", "Tokens"]
+    assert "purse/entries.py" in [file.path for file in view.code.files]
+    assert set(parts(view, VISIT)) == set(re.findall(r'id="(run-[a-z]+)"', render(view, VISIT)))
+
+
+@pytest.mark.req("WB-04")
+def test_a_dispatch_page_has_its_tries_and_why(shelf: Shelf, troubled: KnownRun) -> None:
+    """The crash and what followed, brief, answer, difference; a key that is none is refused."""
+    first = run_view(shelf, troubled, None).dispatches[0]
+    view = dispatch_view(shelf, troubled, first.key)
+    assert [one.tone for one in view.tries] == [Tone.FAILED, Tone.DONE]
+    assert view.brief and view.answer and view.diff.files
+    with pytest.raises(Refused):
+        dispatch_view(shelf, troubled, "../../../etc/passwd")
+
+
+@pytest.mark.req("WB-04")
+def test_a_long_transcript_is_shown_page_by_page(tmp_path: Path) -> None:
+    """Every line stands on exactly one page."""
+    path = tmp_path / "transcript.jsonl"
+    path.write_text("".join(f'{{"kind": "text", "text": "line {n:06} {"x" * 50}"}}\n' for n in range(5000)))
+    first = transcript_page(path)
+    assert first.pages == -(-path.stat().st_size // PAGE)
+    texts = [str(one.body) for number in range(first.pages) for one in transcript_page(path, number).entries]
+    assert [int(text.split()[1]) for text in texts] == list(range(5000))
+
+
+@pytest.mark.req("WB-05")
+def test_a_gate_page_carries_the_digests_of_what_it_shows(shelf: Shelf, waiting: KnownRun) -> None:
+    """Question, documents rendered, choices with a note; the form is bound to the bytes shown."""
+    gate = waiting_gate(waiting.folder.lines())
+    assert gate is not None
+    view = gate_view(shelf, waiting, gate)
+    assert {one.now.path: one.now.digest for one in view.documents} == gate.digests
+    page = render(view, VISIT)
+    assert gate.question in page
+    assert all(f'name="choice" value="{name}"' in page for name in gate.names)
+    assert "the-token" not in render(view, Visit("ann", "the-token", may_act=False))
+
+
+@pytest.mark.req("WB-12")
+def test_the_one_file_needs_no_server(found: dict[str, str]) -> None:
+    """Request as headline, brief, answer and patch to unfold; no link to a server, no form, no script."""
+    page = found["report"]
+    assert f"<h1>{scenes.TROUBLED}</h1>" in page
+    assert all(word in page for word in ("Brief", "Answer", "Decisions", "critical", "purse/entries.py"))
+    assert not re.search(r"<(script|form|link)\b", page)
+    links = re.findall(r'href="([^"]*)"', page)
+    anchors = set(re.findall(r'id="([^"]*)"', page))
+    assert links and all(link[0] == "#" and link[1:] in anchors for link in links)
+
+
+@pytest.mark.req("WB-11")
+@pytest.mark.parametrize("name", ["board", "run", "dispatch", "gate", "report"])
+def test_pages_fit_a_phone_and_everybody(chromium: Browser, found: dict[str, str], name: str) -> None:
+    """390 px without sideways scrolling, dark and light, and axe-core has nothing serious to say."""
+    with served(found) as address:
+        for width, dark in ((390, True), (1440, False)):
+            with tab(chromium, width=width, dark=dark) as page:
+                page.goto(f"{address}/{name}")
+                page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+                page.context.new_cdp_session(page).send("Page.setBypassCSP", {"enabled": True})
+                page.reload()
+                serious = [
+                    (one["id"], one["nodes"][0]["html"][:200])
+                    for one in Axe().run(page).response["violations"]
+                    if one["impact"] in ("serious", "critical")
+                ]
+                assert serious == []
