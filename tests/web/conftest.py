@@ -50,7 +50,7 @@ async def ship(run: Run, asked: Asked) -> Ending:
     """Plan something, ask a person, build it."""
     with run.step("plan"):
         plan = Contract(artifacts=(Artifact("plan.md"),))
-        planned = await run.dispatch(Dispatch("planner", f"Plan {asked.what}.", contract=plan))
+        planned = await run.dispatch(Dispatch("planner", f"Plan {asked.what}.", contract=plan, writes=("**",)))
     if not planned.ok:
         return Ending.failed(f"planner: {planned.reason}")
     if asked.how == "by asking":

@@ -51,7 +51,7 @@ for words in (["approve", known["run"]], ["web", "--port", "0"]):
     )
     tried[f"command {words[0]}"] = done.returncode
 pathlib.Path("plan.md").write_text("# Plan\\n\\n" + json.dumps(tried) + "\\n")
-print("done")
+print("DONE: planned")
 '''
 
 

@@ -93,7 +93,7 @@ def test_a_run_is_started_cancelled_and_resumed(place: Place, site: Site, page: 
         return page.url.rpartition("/")[2]
 
     cancelled = start("a kite")
-    page.on("dialog", lambda dialog: dialog.accept())
+    page.locator("form[action$='/cancel'] summary").click()
     page.locator("form[action$='/cancel'] button").first.click()
     until(lambda: place.status(cancelled) == "stopped", "it is cancelled")
     died = start("a boat")
@@ -133,7 +133,12 @@ def test_two_browsers_and_a_server_that_is_killed_in_between(
 def test_what_agents_wrote_is_only_shown(place: Place, site: Site, page: Page, complaints: list[str]) -> None:
     """Script, HTML and ANSI in an answer, a document, a file's name, the request and a note: text, on every page."""
     place.scenario(
-        {"agent": "planner", "files": {"plan.md": f"# {NASTY}\n\n{NASTY}\n", "x<b>'\"&.txt": NASTY}, "message": NASTY}
+        {
+            "agent": "planner",
+            "files": {"plan.md": f"# {NASTY}\n\n{NASTY}\n", "x<b>'\"&.txt": NASTY},
+            "message": NASTY,
+            "status": "DONE",
+        }
     )
     run_id = place.waiting(NASTY.replace("\x1b", "").replace("\x07", ""))
     key = next(line["key"] for line in place.journal(run_id) if line["event"] == "dispatch.end")
