@@ -25,8 +25,9 @@ from interlock.cli.progress import PlainView
 from interlock.cli.trusting import at_terminal
 from interlock.documents.files import read_plain
 from interlock.engine.folder import KnownRun, known_runs
+from interlock.engine.openings import shown_before, since_asked
 from interlock.errors import ConfigInvalid, InterlockError, Refused
-from interlock.telemetry import harmless, indented, is_good, lined, printable, totals, verdict_word, waiting_gate
+from interlock.telemetry import harmless, indented, lined, printable, totals, verdict_word, waiting_gate
 
 if TYPE_CHECKING:
     from interlock.engine import Ending
@@ -85,16 +86,11 @@ def _commands(run_id: str, names: Sequence[str]) -> Iterator[str]:
 def _summary(known: KnownRun) -> Iterator[str]:
     """What happened since a person was last asked: how many were called, and what judges said."""
     lines = known.folder.lines()
-    asked = [number for number, line in enumerate(lines) if line.event == "gate.decided"]
-    ends = [line for line in lines[asked[-1] if asked else 0 :] if line.event == "dispatch.end"]
-    if not ends:
+    since = since_asked(lines)
+    if not since.said:
         return
-    good = sum(is_good(line.data) for line in ends)
-    bad = f", {len(ends) - good} not" if good < len(ends) else ""
-    called = f"{len(ends)} {'dispatch' if len(ends) == 1 else 'dispatches'}"
-    yield f"  since {'the last decision' if asked else 'the start'}: {called}, {good} well{bad}"
-    judged = [line for line in ends if line.data.get("passed") is not None or not is_good(line.data)]
-    yield from (f"    {_verdict(line)}" for line in judged[-VERDICTS:])
+    yield f"  {since.said}"
+    yield from (f"    {_verdict(line)}" for line in since.judged[-VERDICTS:])
     try:
         yield from change_lines(changes_of(known, lines))[:1]
     except (InterlockError, OSError, LookupError, ValueError):
@@ -135,18 +131,8 @@ def _since(known: KnownRun, gate: Mapping[str, Any], path: str, text: str) -> st
 
 
 def _earlier(known: KnownRun, gate: Mapping[str, Any], path: str) -> str | None:
-    """The document as an earlier opening of the gate showed it, where it is still known."""
-    openings = [line.data for line in known.folder.lines() if line.event == "gate.opened"]
-    same = [data for data in openings if data["gate"] == gate["gate"] and path in data["digests"]]
-    seen = [data["digests"][path] for data in same if data["digests"] != gate["digests"]]
-    if not seen:
-        return None
-    if seen[-1] == gate["digests"][path]:
-        return _text_of(known, path)
-    try:
-        return known.folder.objects.get(seen[-1]).decode("utf-8", "replace")
-    except (InterlockError, OSError, LookupError):
-        return None
+    before = shown_before(known.folder, known.folder.lines(), gate["gate"], gate["digests"], path)
+    return None if before is None else before.decode("utf-8", "replace")
 
 
 def _text_of(known: KnownRun, path: str) -> str | None:

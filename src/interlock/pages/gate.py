@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from interlock.engine.changes import run_changes
 from interlock.engine.folder import KnownRun
 from interlock.engine.journal import Line
+from interlock.engine.openings import shown_before, since_asked
 from interlock.errors import InterlockError
 from interlock.pages.diffs import DiffFile, DiffSummary, between, read_patch
 from interlock.pages.documents import ShownDocument, look, shown_document
 from interlock.pages.prose import decoded
 from interlock.pages.run import RunDispatch, listed_dispatch
 from interlock.pages.shelf import Shelf, headline
-from interlock.telemetry import WaitingGate, is_good, read_report
+from interlock.telemetry import WaitingGate, read_report
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,9 @@ def gate_view(shelf: Shelf, known: KnownRun, waiting: WaitingGate) -> GateView:
     """The gate at which a run waits, with what is on the disk now."""
     report = read_report(known.folder)
     lines = known.folder.lines()
-    asked = [number for number, line in enumerate(lines) if line.event == "gate.decided"]
-    recent = {line.key: line for line in lines[asked[-1] if asked else 0 :] if line.event == "dispatch.end"}
-    ends = [one for one in report.dispatches if one.facts["key"] in recent]
-    judged = [one for one in ends if not one.good or one.facts["passed"] is not None]
-    good = sum(is_good(line.data) for line in recent.values())
-    called = f"{len(ends)} {'dispatch' if len(ends) == 1 else 'dispatches'}"
-    bad = f", {len(ends) - good} not" if good < len(ends) else ""
-    since = f"since {'the last decision' if asked else 'the start'}: {called}, {good} well{bad}" if ends else ""
+    since = since_asked(lines)
+    keys = {line.key for line in since.judged}
+    judged = [one for one in report.dispatches if one.facts["key"] in keys]
     return GateView(
         shelf.name,
         known.identity.run_id,
@@ -75,7 +71,7 @@ def gate_view(shelf: Shelf, known: KnownRun, waiting: WaitingGate) -> GateView:
         headline(known.identity, lines),
         waiting,
         tuple(_documents(known, lines, waiting)),
-        since,
+        since.said,
         tuple(listed_dispatch(one) for one in judged[-JUDGED:]),
         _code(shelf, known, lines),
         "" if not report.totals.cost_usd else f"{report.totals.cost_usd:.2f} USD",
@@ -85,25 +81,13 @@ def gate_view(shelf: Shelf, known: KnownRun, waiting: WaitingGate) -> GateView:
 def _documents(known: KnownRun, lines: Sequence[Line], waiting: WaitingGate) -> Iterator[GateDocument]:
     for path in waiting.digests:
         now = shown_document(known.folder.root, path)
-        before = _earlier(known, lines, waiting, path)
+        shown = shown_before(known.folder, lines, waiting.gate, waiting.digests, path)
+        before = None if shown is None else decoded(shown)
         text = look(known.folder.root, path).content
         changed = None
         if before is not None and text is not None and before != decoded(text):
             changed = between(path, before, decoded(text))
         yield GateDocument(now, changed, before is not None)
-
-
-def _earlier(known: KnownRun, lines: Sequence[Line], waiting: WaitingGate, path: str) -> str | None:
-    """The document as an earlier opening of the gate showed it, where it is still known."""
-    openings = [line.data for line in lines if line.event == "gate.opened"]
-    same = [data for data in openings if data["gate"] == waiting.gate and path in data["digests"]]
-    seen = [data["digests"][path] for data in same if data["digests"] != waiting.digests]
-    if not seen or not seen[-1]:
-        return None
-    try:
-        return decoded(known.folder.objects.get(seen[-1]))
-    except (InterlockError, OSError, LookupError):
-        return None
 
 
 def _code(shelf: Shelf, known: KnownRun, lines: Sequence[Line]) -> DiffSummary:
