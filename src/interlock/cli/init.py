@@ -134,7 +134,7 @@ def _registered(door: Door, clients: Sequence[Registration]) -> Iterator[str]:
     if clients and shutil.which("interlock", path=door.environ.get("PATH")) is None:
         yield "interlock is not on PATH: a client that starts it will not find it."
     for one in clients:
-        yield f"{one.editor.title} knows the server in this folder now; it asks you once whether you trust it."
+        yield f"{one.editor.title} knows the server in this folder now; it may ask you whether you trust it."
 
 
 @command("validate", example="interlock validate router", honours=("runner", "trust"), panel=WORKSHOP)
