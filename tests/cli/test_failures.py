@@ -125,7 +125,7 @@ def test_every_command_has_help_with_an_example() -> None:
     }
     found = {**top.commands, **below}
     expected = {"run", "runs", "show", "logs", "report", "approve", "reject", "answer", "resume", "cancel"}
-    expected |= {"diff", "why", "watch", "playbooks", "new", "plan", "adopt", "web"}
+    expected |= {"diff", "why", "watch", "playbooks", "new", "plan", "adopt", "web", "mcp", "send", "take", "fetch"}
     assert set(top.commands) == expected | {"rehearse", "validate", "doctor", "init", "recover"}
     for name, one in found.items():
         assert one.help, name
