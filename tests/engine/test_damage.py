@@ -437,6 +437,17 @@ def test_an_odd_run_json_is_bad_input(tmp_path: Path, content: bytes) -> None:
     assert known_runs(tmp_path) == []
 
 
+@pytest.mark.req("LY-35", "LY-42")
+@pytest.mark.parametrize("moment", ["", "yesterday", "2026-02-30T01:02:03+00:00"])
+def test_a_run_began_at_a_moment(tmp_path: Path, moment: str) -> None:
+    """Anything else in run.json is damage: no list of runs fails because of it."""
+    folder, _ = born(tmp_path)
+    place = folder.path / "run.json"
+    place.write_text(json.dumps({**json.loads(place.read_bytes()), "started_at": moment}), "utf-8")
+    assert known_runs(tmp_path) == []
+    assert "is no time" in unreadable_runs(tmp_path)[0].what
+
+
 # -- order
 
 

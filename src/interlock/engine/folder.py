@@ -188,6 +188,8 @@ class RunFolder:
         texts = (identity.run_id, identity.playbook, identity.key, identity.version, identity.started_at)
         if not all(isinstance(text, str) for text in texts) or type(identity.order) is not int:
             raise self._unreadable("is not readable: a name, a time or a number is missing")
+        if not _is_moment(identity.started_at):
+            raise self._unreadable(f"is not readable: {identity.started_at!r} is no time")
         if identity.run_id != self.run_id:
             raise self._unreadable(f"is that of another run, {identity.run_id}")
         return identity, sha256(raw)
@@ -396,6 +398,14 @@ class KnownRun:
     def place(self) -> tuple[int, str, str]:
         """Where it stands among all runs: those that nobody counted first, by the clock; then as they were counted."""
         return self.identity.order, self.identity.started_at, self.identity.run_id
+
+
+def _is_moment(stamp: str) -> bool:
+    try:
+        datetime.fromisoformat(stamp)
+    except ValueError:
+        return False
+    return True
 
 
 def known_runs(root: Path) -> list[KnownRun]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from interlock.lazy import lazily
 
 if TYPE_CHECKING:
-    from interlock.pages.board import EVERYTHING, BoardQuery, BoardView, ListedRun, board_view, listed
+    from interlock.pages.board import EVERYTHING, BoardQuery, BoardView, ListedRun, board_view, listed, unreadable
     from interlock.pages.dispatch import DispatchView, dispatch_view
     from interlock.pages.gate import GateView, gate_view
     from interlock.pages.rendering import PageView, StaticFile, one_file, one_file_of, parts, render, static_file
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __getattr__ = lazily(
     __name__,
     {
-        "board": "EVERYTHING BoardQuery BoardView ListedRun board_view listed",
+        "board": "EVERYTHING BoardQuery BoardView ListedRun board_view listed unreadable",
         "dispatch": "DispatchView dispatch_view",
         "gate": "GateView gate_view",
         "rendering": "PageView StaticFile one_file one_file_of parts render static_file",
@@ -65,4 +65,5 @@ __all__ = [
     "render",
     "run_view",
     "static_file",
+    "unreadable",
 ]

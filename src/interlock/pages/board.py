@@ -84,6 +84,12 @@ def listed(shelf: Shelf, known: KnownRun, holder: str | None) -> ListedRun:
     return _row(shelf, known, seen, lines, totals(lines), status=seen.status, how=how, asks=asked is not None)
 
 
+def unreadable(shelf: Shelf, run_id: str, why: str) -> ListedRun:
+    """A run of which nobody can say what it is."""
+    name, how = printable(run_id, 80), printable(why, 300)
+    return ListedRun(shelf.name, run_id, "", name, "damaged", tone_of("damaged"), how, "", "", "", 0.0, "", 0, "", False)
+
+
 def _row(
     shelf: Shelf,
     known: KnownRun,
@@ -214,6 +220,6 @@ def board_view(rows: Iterable[ListedRun], asked: BoardQuery = EVERYTHING) -> Boa
         len(past),
         len(known),
         asked,
-        tuple(sorted({one.playbook for one in known})),
+        tuple(sorted({one.playbook for one in known if one.playbook})),
         tuple(sorted({one.workspace for one in known})),
     )

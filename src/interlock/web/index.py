@@ -15,7 +15,7 @@ from typing import Final
 from interlock.engine.folder import HOME, KnownRun, RunFolder
 from interlock.engine.glances import running
 from interlock.errors import InterlockError, Refused
-from interlock.pages import ListedRun, Shelf, listed
+from interlock.pages import ListedRun, Shelf, listed, unreadable
 
 RESERVED: Final = frozenset({"static", "stream", "enter"})
 """First parts of addresses that are no workspace's."""
@@ -63,7 +63,7 @@ class Index:
         return tuple(self._stamps().items())
 
     def rows(self) -> list[ListedRun]:
-        """All runs; those that cannot be read are left out."""
+        """All runs; of those that cannot be read, that they are damaged."""
         stamps = self._stamps()
         with self._guard:  # one reads, the others find it read
             for name in self._rows.keys() - stamps.keys():
@@ -80,7 +80,7 @@ class Index:
         with suppress(OSError), os.scandir(runs) as entries:
             for entry in entries:
                 if (journal := file_stamp(f"{entry.path}/journal.jsonl")) is not None:
-                    found[entry.name] = journal, live.get(entry.name)
+                    found[entry.name] = journal, file_stamp(f"{entry.path}/run.json"), live.get(entry.name)
         return found
 
     def _holders(self) -> Mapping[str, str]:
@@ -92,8 +92,10 @@ class Index:
     def _listed(self, name: str, holder: str | None) -> ListedRun | None:
         try:
             return listed(self.shelf, self.find(name), holder)
-        except (InterlockError, OSError, ValueError, LookupError):
+        except Refused:  # a folder without a run
             return None
+        except (InterlockError, OSError, ValueError, LookupError, TypeError) as error:
+            return unreadable(self.shelf, name, str(error))
 
     def find(self, run_id: str) -> KnownRun:
         """The run of exactly this id; `Refused` where there is none."""
