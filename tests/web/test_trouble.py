@@ -6,8 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, expect
 
-from tests.web.conftest import Place, Site
+from tests.browser import chromium, tab
+from tests.web.conftest import PATIENCE_S, Place, Site
+
+__all__ = ["chromium"]
 
 
 @pytest.mark.req("WB-02", "LY-35")
@@ -29,3 +33,23 @@ def test_runs_that_cannot_be_read_stand_on_the_board(place: Place, site: Site) -
         assert run_id in place("runs").stderr
     (place.folder(bad) / "run.json").write_bytes(whole)
     assert client.get("/").text.count(">damaged</span>") == 1
+
+
+@pytest.mark.req("WB-03")
+def test_a_run_that_goes_away_is_not_live_any_more(place: Place, site: Site, chromium: Browser) -> None:
+    """The page that somebody watches says so, and says when it is back; loaded anew, there is no such page."""
+    run_id = place.waiting()
+    folder, aside = place.folder(run_id), place.root / "aside"
+    with tab(chromium) as page:
+        page.goto(site.invitation())
+        page.goto(f"{site.origin}/{place.name}/runs/{run_id}")
+        sign = expect(page.locator("#live"))
+        sign.to_have_text("live", timeout=PATIENCE_S * 1000)
+        folder.rename(aside)
+        sign.to_contain_text("gone", timeout=PATIENCE_S * 1000)
+        aside.rename(folder)
+        sign.to_have_text("live", timeout=PATIENCE_S * 1000)
+        folder.rename(aside)
+        answer = page.reload()
+        assert answer is not None
+        assert (answer.status, page.locator("h1").inner_text()) == (404, "There is no such page")

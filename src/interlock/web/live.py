@@ -10,7 +10,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from concurrent.futures import Executor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -54,6 +53,7 @@ class Channel:
         self._parts: dict[str, str] = {}
         self.version = ""
         self.closed = False
+        self._failures = 0
         self._looking: asyncio.Task[None] | None = None
         self._first = asyncio.Event()
 
@@ -87,16 +87,26 @@ class Channel:
         names, watcher.due = watcher.due, {}
         return [(name, self._parts[name]) for name in names if name in self._parts]
 
+    @property
+    def lost(self) -> bool:
+        """What it shows is gone, or damaged; once alone may be a file that is just written."""
+        return self._failures > 1
+
     async def _look(self, _seen: str) -> None:
         loop = asyncio.get_running_loop()
         try:
             while not self.closed:
-                with suppress(
-                    InterlockError, OSError
-                ):  # a run that is gone, or damaged: the page says so when reloaded
+                was_lost = self.lost
+                try:
                     now = version(await loop.run_in_executor(self._executor, self._page.stamp))
                     if now != self.version:
                         self._tell(now, await loop.run_in_executor(self._executor, self._page.parts))
+                    self._failures = 0
+                except (InterlockError, OSError):  # what is wrong is said by the page when it is loaded anew
+                    self._failures += 1
+                if self.lost != was_lost:
+                    for watcher in self._watchers:
+                        watcher.fresh.set()
                 self._first.set()
                 await asyncio.sleep(LOOK_S)
         finally:
@@ -132,6 +142,7 @@ class Live:
             channel = self._channels[key] = Channel(page, self._executor)
         yield b"retry: 1000\n\n"
         watcher = await channel.join(seen)
+        lost = False
         try:
             while not channel.closed:
                 try:
@@ -140,6 +151,9 @@ class Live:
                     if await gone():
                         return
                     yield b": still there\n\n"
+                if channel.lost != lost:
+                    lost = channel.lost
+                    yield b"event: gone\ndata:\n\n" if lost else b"event: back\ndata:\n\n"
                 for name, html in channel.taken(watcher):
                     yield _event(name, html, channel.version)
         finally:

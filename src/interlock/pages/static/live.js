@@ -44,9 +44,10 @@
       stream.addEventListener("open", () => say(true, "live"));
       stream.addEventListener("error", (event) => {
         const refused = event.target.readyState === EventSource.CLOSED;
-        say(false, refused ? "signed out: open the address that interlock web printed" : "not live: connecting again");
+        say(false, refused ? "not live: signed out, or it is gone; load the page anew" : "not live: connecting again");
       });
-      stream.addEventListener("gone", () => say(false, "not live any more"));
+      stream.addEventListener("gone", () => say(false, "not live: it is gone or damaged; load the page anew"));
+      stream.addEventListener("back", () => say(true, "live"));
       stream.addEventListener("reload", () => location.reload());
       stream.addEventListener("part", (event) => {
         const part = JSON.parse(event.data);
