@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import Markup
 
 from interlock.pages.diffs import read_patch
-from interlock.pages.prose import is_web, plain, prose
+from interlock.pages.prose import LONGEST_CODE, LONGEST_MARKDOWN, highlighted_lines, is_web, plain, prose
+from interlock.pages.transcript import transcript_page
 
 TAGS = frozenset(("a", "p", "h3", "h4", "h5", "h6", "ul", "ol", "li", "em", "strong", "s", "code", "pre", "span"))
 TAGS |= {"blockquote", "hr", "br", "table", "thead", "tbody", "tr", "th", "td"}
@@ -85,3 +89,51 @@ def test_a_patch_is_read_with_odd_names_and_bytes() -> None:
     ]
     assert Tags("".join(str(row.code) for row in odd.rows)).tags <= {"span"}
     assert (binary.path, binary.what) == ("pic.png", "binary")
+
+
+@pytest.mark.req("WB-04", "WB-09")
+@pytest.mark.parametrize("language", ["console", "python", "c", "no-such-language", ""])
+@pytest.mark.parametrize(
+    "text",
+    ["$ ls", "\ufeffa\nb", "a\n\n\n", "x\x0cy", '"' * 500, "a" + " " * 150 + "b", "$ a\nb\n>>> c\n"],
+    ids=["prompt", "mark", "empty", "feed", "quotes", "spaces", "session"],
+)
+def test_colours_leave_nothing_out(text: str, language: str) -> None:
+    """Every line is there as it was written: a lexer that drops or changes something is not believed."""
+    rows = text.split("\n")
+    shown = [re.sub("<[^>]*>", "", row) for row in highlighted_lines(rows, language=language)]
+    assert [Markup(row).unescape() for row in shown] == rows
+
+
+@pytest.mark.req("WB-09", "WB-10")
+@pytest.mark.parametrize(
+    "code", [f"a{' ' * 10_000}b\n", "a " * 5000, f"int a;{chr(10) * 5000}x", "int a;\n" * LONGEST_CODE]
+)
+def test_code_that_nobody_reads_gets_no_colours(code: str) -> None:
+    """One such line costs some lexers hours, in which nobody else is served."""
+    assert not any("<span" in row for row in highlighted_lines(code.split("\n"), path="odd.c"))
+    assert any("<span" in row for row in highlighted_lines(["int a;"], path="odd.c"))
+
+
+@pytest.mark.req("WB-09", "WB-10")
+def test_a_huge_text_is_shown_as_it_is_written() -> None:
+    """Reading it as Markdown could take minutes; nothing of it is missing."""
+    text = "![" * LONGEST_MARKDOWN
+    assert prose(text) == f"<pre><code>{text}</code></pre>"
+    assert prose("<b>" * LONGEST_MARKDOWN).count("&lt;b&gt;") == LONGEST_MARKDOWN
+
+
+@pytest.mark.req("WB-04", "WB-09")
+def test_a_line_of_a_transcript_that_makes_no_sense_is_said_to_be_none(tmp_path: Path) -> None:
+    """Numbers beyond all bounds, lists for words: the other lines are shown."""
+    place = tmp_path / "transcript.jsonl"
+    odd = f'{{"kind": "usage", "cost_usd": {"9" * 400}}}\n[]\n{{"kind": "tool", "call": {{}}, "why": [1]}}\n'
+    place.write_text(f'{odd}{{"kind": "text", "text": "still here"}}\n{{"kind": "te', "utf-8")
+    titles = [one.title for one in transcript_page(place).entries]
+    assert titles == [
+        "a line of 432 bytes that is no news",
+        "a line of 3 bytes that is no news",
+        "tool",
+        "says",
+        "a line of 12 bytes that is no news",
+    ]

@@ -87,7 +87,9 @@ def listed(shelf: Shelf, known: KnownRun, holder: str | None) -> ListedRun:
 def unreadable(shelf: Shelf, run_id: str, why: str) -> ListedRun:
     """A run of which nobody can say what it is."""
     name, how = printable(run_id, 80), printable(why, 300)
-    return ListedRun(shelf.name, run_id, "", name, "damaged", tone_of("damaged"), how, "", "", "", 0.0, "", 0, "", False)
+    return ListedRun(
+        shelf.name, run_id, "", name, "damaged", tone_of("damaged"), how, "", "", "", 0.0, "", 0, "", False
+    )
 
 
 def _row(

@@ -21,9 +21,14 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 LONGEST = 400_000
-"""Characters of one text that are read as Markdown; of a longer one the beginning, and it says so."""
-LONGEST_CODE = 60_000
-"""Characters of code that are coloured."""
+"""Characters of one text that are shown; of a longer one the beginning, and it says so."""
+LONGEST_MARKDOWN = 64_000
+"""Characters of a text that are read as Markdown: the time that this can take grows with their square.  A longer text
+is shown as it is written."""
+LONGEST_CODE = 20_000
+"""Characters of code that are coloured, for the same reason."""
+UNBROKEN = re.compile(r"[^\n]{600}|\s{200}")
+"""Code that no person reads; expressions for colours can take hours for it, and nothing else is served meanwhile."""
 SHIFT = 2
 """Headings of a text stand below those of the page."""
 UNCOLOURED = (".md", ".txt", ".rst", ".csv")
@@ -49,6 +54,8 @@ def prose(text: str) -> Markup:
     """Markdown as HTML."""
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}\n\n(and {len(text) - LONGEST} characters more: the file has them)"
+    if len(text) > LONGEST_MARKDOWN:
+        return Markup("<pre><code>{}</code></pre>").format(plain(text))
     reader = _reader()
     tokens = reader.parse(plain(text))
     return Markup(reader.renderer.render(list(_tamed(tokens)), reader.options, {}))
@@ -122,19 +129,20 @@ def highlighted(code: str, *, language: str = "", path: str = "") -> Markup:
 
 def highlighted_lines(rows: Sequence[str], *, language: str = "", path: str = "") -> list[Markup]:
     """The same, line by line: as many as were given."""
-    lexer = _lexer(language, path) if sum(map(len, rows)) <= LONGEST_CODE else None
-    if lexer is None:
+    text = "\n".join(rows)
+    lexer = _lexer(language, path) if len(text) <= LONGEST_CODE and not UNBROKEN.search(text) else None
+    tokens = [] if lexer is None else list(lexer.get_tokens(text))
+    if "".join(value for _, value in tokens) != text:  # no colours, or some that would leave something out
         return [escape(row) for row in rows]
     made: list[list[Markup]] = [[]]
-    for kind, value in lexer.get_tokens("\n".join(rows)):
+    for kind, value in tokens:
         name = _short(kind)
         for number, part in enumerate(value.split("\n")):
             if number:
                 made.append([])
             if part:
                 made[-1].append(Markup('<span class="{}">{}</span>').format(name, part) if name else escape(part))
-    lines = [Markup("").join(parts) for parts in made[: len(rows)]]
-    return lines + [escape(row) for row in rows[len(lines) :]]
+    return [Markup("").join(parts) for parts in made][: len(rows)]
 
 
 @lru_cache(maxsize=256)

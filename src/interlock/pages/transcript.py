@@ -85,12 +85,12 @@ def _joined(entries: Sequence[TranscriptEntry]) -> Iterator[TranscriptEntry]:
 def _entries(raw: bytes) -> Iterator[TranscriptEntry]:
     try:
         said = json.loads(raw)
-        kind, at = str(said["kind"]), str(said.get("ts", ""))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        entry = _entry(str(said.get("ts", "")), str(said["kind"]), said)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         if raw.strip():
             yield TranscriptEntry("", "unreadable", f"a line of {len(raw)} bytes that is no news")
         return
-    yield _entry(at, kind, said)
+    yield entry
 
 
 def _entry(at: str, kind: str, said: Mapping[str, Any]) -> TranscriptEntry:
