@@ -55,6 +55,16 @@ def test_without_a_cookie_there_is_nothing(site: Site, place: Place, gate: Any) 
 
 
 @pytest.mark.req("WB-08")
+def test_nobody_is_locked_out_by_cookies_of_others(site: Site) -> None:
+    """A server under a sibling of our name can set some for all of them: ours counts all the same, theirs do not."""
+    client = site.client()
+    name = client.cookie.partition("=")[0]
+    for cookies in (f"{name}=x; {client.cookie}", f"{client.cookie}; {name}=x", f'a b"=[;{client.cookie};,=\\'):
+        assert Client(site.port, site.origin, cookies).get("/").status == 200, cookies
+    assert Client(site.port, site.origin, f"{name}=x; {name}=; x{client.cookie}").get("/").status == 401
+
+
+@pytest.mark.req("WB-08")
 def test_an_address_lets_one_browser_in_once(site: Site) -> None:
     """The cookie that it becomes is HttpOnly and SameSite=Strict; used again, or guessed, it lets nobody in."""
     parts = urlsplit(site.invitation())

@@ -13,9 +13,8 @@ Policy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -74,11 +73,14 @@ class Threshold:
     def who(self, headers: Headers) -> str | None:
         if self.proxy is not None:
             return self.proxy.person(headers)
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
-        except CookieError:
-            return None
-        return self.person if found is not None and self.browsers.knows(found.value) else None
+        return self.person if any(map(self.browsers.knows, self._brought(headers))) else None
+
+    def _brought(self, headers: Headers) -> Iterator[str]:
+        """Every cookie of our name: whoever serves something under a sibling of it can have a browser send more."""
+        for pair in ";".join(headers.getlist("cookie")).split(";"):
+            name, _, value = pair.partition("=")
+            if name.strip() == self.cookie:
+                yield value.strip()
 
     def visit(self, person: str, workspaces: Iterable[str]) -> Visit:
         return Visit(person, self.browsers.form_token(person), workspaces=tuple(workspaces))
