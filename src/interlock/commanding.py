@@ -77,18 +77,22 @@ class CommandLine:
                 f"what was said {what}", expected=f"at most {LONGEST} bytes, without NUL", found=f"{size} bytes"
             )
         async with self._turns:
-            process = await asyncio.create_subprocess_exec(
-                *self.command,
-                "-C",
-                str(root),
-                *words,
-                cwd=root,
-                env=dict(self.environ),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,  # a signal at the terminal of the door is not meant for it
-            )
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *self.command,
+                    "-C",
+                    str(root),
+                    *words,
+                    cwd=root,
+                    env=dict(self.environ),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    start_new_session=True,  # a signal at the terminal of the door is not meant for it
+                )
+            except OSError as error:
+                what = f"the command line cannot be started: {(error.strerror or str(error)).lower()}"
+                raise Refused(what, where=str(root)) from error
             try:
                 said, _ = await process.communicate()
             except asyncio.CancelledError:  # nobody waits for it any more

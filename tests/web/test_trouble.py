@@ -53,3 +53,21 @@ def test_a_run_that_goes_away_is_not_live_any_more(place: Place, site: Site, chr
         answer = page.reload()
         assert answer is not None
         assert (answer.status, page.locator("h1").inner_text()) == (404, "There is no such page")
+
+
+@pytest.mark.req("WB-01", "WB-06")
+def test_a_workspace_that_goes_away_is_said_to_be_gone(place: Place, site: Site) -> None:
+    """The board is empty, its forms say why nothing can be started; nothing is a fault of ours."""
+    run_id = place.waiting()
+    client = site.client()
+    form = {"token": client.get(f"/{place.name}/start/task").field("token"), "request": "a kite", "do": "plan"}
+    aside = place.root.with_name("aside")
+    place.root.rename(aside)
+    try:
+        assert run_id not in client.get("/").text
+        assert client.get(f"/{place.name}/runs/{run_id}").status == 404
+        said = client.post(f"/{place.name}/start/task", form)
+        assert (said.status, "cannot be started: no such file" in said.text) == (409, True), said.text
+    finally:
+        aside.rename(place.root)
+    assert run_id in client.get("/").text
