@@ -147,6 +147,8 @@ def test_pages_fit_a_phone_and_everybody(chromium: Browser, found: dict[str, str
                 page.goto(f"{address}/{name}")
                 page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
+                code = "[...document.querySelectorAll('.diff .code')].map(one => one.getBoundingClientRect().width)"
+                assert all(wide > width / 2 for wide in page.evaluate(code)), "code needs room to be read"
                 page.context.new_cdp_session(page).send("Page.setBypassCSP", {"enabled": True})
                 page.reload()
                 serious = [
