@@ -137,6 +137,21 @@ def test_the_one_file_needs_no_server(found: dict[str, str]) -> None:
     assert links and all(link[0] == "#" and link[1:] in anchors for link in links)
 
 
+@pytest.mark.req("WB-12")
+def test_the_one_file_of_a_long_run_says_what_it_leaves_out(
+    shelf: Shelf, troubled: KnownRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What did not go well is there; what is not is in the list without a link, and counted."""
+    monkeypatch.setattr("interlock.pages.rendering.IN_ONE_FILE", 2)
+    page = one_file_of(shelf, troubled)
+    number = len(run_view(shelf, troubled, None).dispatches)
+    assert number > 2
+    assert f"2 of {number}: those that did not go well" in page
+    anchors = set(re.findall(r'id="([^"]*)"', page))
+    assert all(link[1:] in anchors for link in re.findall(r'href="([^"]*)"', page))
+    assert len([one for one in anchors if re.fullmatch(r"dispatch-\d+", one)]) == 2
+
+
 @pytest.mark.req("WB-11")
 @pytest.mark.parametrize("name", ["board", "run", "dispatch", "gate", "report"])
 def test_pages_fit_a_phone_and_everybody(chromium: Browser, found: dict[str, str], name: str) -> None:

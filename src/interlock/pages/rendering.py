@@ -91,11 +91,15 @@ def parts(view: PageView, visit: Visit) -> dict[str, str]:
     return {name: _environment().get_template(f"parts/{name}.html.j2").render(context) for name in found}
 
 
-def one_file(view: RunView, dispatches: Iterable[DispatchView]) -> str:
-    """The run page with everything inside: no server, no script, nothing from elsewhere."""
+def one_file(view: RunView, dispatches: Iterable[DispatchView], left_out: int = 0) -> str:
+    """The run page with everything inside: no server, no script, nothing from elsewhere.
+
+    Args:
+        left_out: how many dispatches the run has beside these.
+    """
     whole = tuple(dispatches)
     numbers = {one.key: f"dispatch-{number}" for number, one in enumerate(whole, 1)}
-    context = _context(view, None) | {"whole": whole, "numbers": numbers, "notice": ""}
+    context = _context(view, None) | {"whole": whole, "numbers": numbers, "left_out": left_out, "notice": ""}
     return _environment().get_template(TEMPLATES[RunView]).render(context)
 
 
@@ -113,7 +117,7 @@ def one_file_of(shelf: Shelf, known: KnownRun, holder: str | None = None) -> str
                 found.append(view_of(shelf, known, lines, key))
             except (InterlockError, OSError):
                 continue
-    return one_file(view, found)
+    return one_file(view, found, len(keys) - len(found))
 
 
 def _context(view: PageView, visit: Visit | None) -> dict[str, Any]:
