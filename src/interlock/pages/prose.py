@@ -7,7 +7,7 @@ fetched, its place says what it would show.  Sequences for terminals go; any oth
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -57,8 +57,17 @@ def prose(text: str) -> Markup:
     if len(text) > LONGEST_MARKDOWN:
         return Markup("<pre><code>{}</code></pre>").format(plain(text))
     reader = _reader()
-    tokens = reader.parse(plain(text))
-    return Markup(reader.renderer.render(list(_tamed(tokens)), reader.options, {}))
+    known: dict[str, Any] = {}
+    tokens = reader.parse(plain(text), known)
+    return Markup(reader.renderer.render(list(_tamed(tokens)), reader.options, {})) + _unseen(known)
+
+
+def _unseen(known: Mapping[str, Any]) -> Markup:
+    """Where links lead that are defined apart: nobody would see these lines, but agents read them."""
+    found = [(name, one) for name, one in known.get("references", {}).items()]
+    found += [(one["label"], one) for one in known.get("duplicate_refs", ())]
+    rows = [" ".join(filter(None, (f"[{name}]:", one["href"], one["title"]))) for name, one in found]
+    return Markup("<pre><code>{}</code></pre>\n").format("\n".join(rows)) if rows else Markup("")
 
 
 def is_web(address: str) -> bool:
@@ -109,8 +118,9 @@ def _tamed(tokens: Sequence[Token]) -> Iterator[Token]:
 
 def _fence(_renderer: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
     token = tokens[index]
-    language = token.info.split()[0] if token.info.split() else ""
-    return f"<pre><code>{highlighted(token.content, language=language)}</code></pre>\n"
+    language, *more = token.info.split() or [""]
+    said = Markup("<p>{}</p>\n").format(" ".join(more)) if more else ""
+    return f"{said}<pre><code>{highlighted(token.content, language=language)}</code></pre>\n"
 
 
 def _image(_renderer: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
