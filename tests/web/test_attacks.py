@@ -126,6 +126,9 @@ def test_a_form_that_is_not_ours_decides_nothing(gate: Any) -> None:
         == 415
     )
     assert client.post(path, {**form, "note": "x" * 1_100_000}).status == 413
+    assert client.post(path, {**form, **{f"n{number}": "" for number in range(1000)}}).status == 413
+    assert client.post(path, {**form, "seen": "[" * 100_000}).status == 400
+    assert client.post(path, {**form, "opening": "9" * 5000}).status == 400
     for method in ("PUT", "DELETE", "PATCH", "OPTIONS"):
         assert client.ask(method, path, Origin=client.origin).status == 405
 

@@ -202,7 +202,7 @@ class Page:
             seen, opening = json.loads(_one(form, "seen")), int(_one(form, "opening"))
             if not isinstance(seen, dict):
                 raise ValueError(seen)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise HTTPException(400) from None
         decision = Decision(
             known.identity.run_id,
@@ -329,7 +329,10 @@ async def read_form(request: Request) -> Mapping[str, list[str]]:
         body += part
         if len(body) > FORM_BYTES:
             raise HTTPException(413)
-    form = parse_qs(bytes(body).decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=1000)
+    try:
+        form = parse_qs(bytes(body).decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=1000)
+    except ValueError:  # too many fields
+        raise HTTPException(413) from None
     if not is_ours(visit_of(request), _one(form, "token")):
         raise HTTPException(403)
     return form
