@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from interlock.pages import (
     board_view,
     dispatch_view,
     gate_view,
+    headline,
     listed,
     one_file_of,
     parts,
@@ -75,6 +77,13 @@ def test_the_board_has_what_waits_first_and_finds_by_words(shelf: Shelf, trouble
     assert board.past[0].cost
     assert not board_view(rows, BoardQuery.of({"q": "calendar"})).waiting
     assert board_view([listed(shelf, troubled, "process 7")]).working
+
+
+@pytest.mark.req("WB-02")
+def test_a_run_of_ones_own_playbook_is_called_what_was_asked_for(troubled: KnownRun) -> None:
+    """Also where its inputs have other names than ours."""
+    inputs = {"slug": "x", "text": "Mend the gate", "check": "make test"}
+    assert headline(replace(troubled.identity, inputs=inputs)) == "Mend the gate"
 
 
 @pytest.mark.req("WB-03")

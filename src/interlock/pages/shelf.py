@@ -13,7 +13,7 @@ from interlock.telemetry import printable
 from interlock.telemetry.facts import LineLike
 from interlock.telemetry.report import IdentityLike
 
-SAID = ("request", "command", "ticket", "task", "item", "title", "file")
+SAID = ("request", "command", "ticket", "task", "item", "title", "text", "what", "file")
 """Inputs in which people say what they want, the best first."""
 LONGEST = 240
 
