@@ -438,3 +438,38 @@ def test_planted_records_start_nothing(own: Any, tmp_path: Path) -> None:
     for words in (("diff", "latest"), ("show", "latest"), ("report", "latest"), ("runs",), ("doctor", "--no-ask")):
         own(*words)
         assert not mark.exists(), words
+
+
+FILE_READ = FLOW.replace("argument: true", "type: file")
+FILE_WRITTEN = FILE_READ.replace(
+    "steps:\n",
+    'agents:\n  scribe: {instructions: Write.}\nsteps:\n  - {agent: scribe, task: Write., produces: "{{ what }}"}\n',
+)
+
+
+@pytest.mark.req("OW-03", "OW-20")
+@pytest.mark.parametrize(
+    ("file", "text", "is_read"),
+    [
+        ("own.py", SHIP.replace('metavar="WHAT"', "file=True"), True),
+        ("own.py", SHIP.replace('metavar="WHAT"', "file=True, must_exist=False"), False),
+        ("own.yaml", FILE_READ, True),
+        ("own.yaml", FILE_WRITTEN, False),
+    ],
+    ids=["python, read", "python, written", "yaml, read", "yaml, written"],
+)
+def test_a_file_that_is_to_be_read_must_be_there(own: Any, file: str, text: str, is_read: bool) -> None:
+    """Exit 2 before there is a run, for what is not there and for a folder; what is to be written need not be there."""
+    (own.root / file).write_text(text)
+    (own.root / "there.md").write_text("Here.\n")
+    (own.root / "folder").mkdir()
+    assert own("run", f"./{file}", "--what", "there.md", "--trust", "--dry-run").code == 0
+    for words in (("run",), ("run", "--dry-run"), ("plan",)) if is_read else ():
+        missing = own(words[0], f"./{file}", "--what", "not-there.md", *words[1:])
+        assert (missing.code, "what: there is no file not-there.md" in missing.stderr) == (2, True), missing.stderr
+    if is_read:
+        folder = own("run", f"./{file}", "--what", "folder")
+        assert (folder.code, "what: folder is no file" in folder.stderr) == (2, True), folder.stderr
+    else:
+        assert own("run", f"./{file}", "--what", "not-there.md", "--dry-run").code == 0
+    assert own.folders == []
