@@ -440,6 +440,20 @@ def test_planted_records_start_nothing(own: Any, tmp_path: Path) -> None:
         assert not mark.exists(), words
 
 
+@pytest.mark.req("OW-02")
+def test_the_list_of_playbooks_fits_80_columns(own: Any) -> None:
+    """Purposes and inputs go on below; nothing of them is left out."""
+    folder = own.root / ".interlock/playbooks"
+    (folder / "ship/playbook.py").write_text(SHIP.replace("Work, then ask", f"{'Work, ' * 20}then ask"))
+    (folder / "broken.yaml").write_text("playbook: [\n" * 20)
+    said = own("playbooks").stdout.decode()
+    assert max(map(len, said.splitlines())) <= 80
+    text = " ".join(said.split())
+    for one in json.loads(own("playbooks", "--json").stdout):
+        assert f"{one['name']} {one['purpose']}".strip() in text
+        assert all(f"{asked['name']}: {asked['kind']}" in text for asked in one["inputs"] or ())
+
+
 FILE_READ = FLOW.replace("argument: true", "type: file")
 FILE_WRITTEN = FILE_READ.replace(
     "steps:\n",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli.commands import LOOK
 from interlock.cli.door import Door, finish
-from interlock.cli.output import columns, print_json, print_lines
+from interlock.cli.output import WIDTH, columns, print_json, print_lines, wrapped
 from interlock.cli.rehearse import find_rehearsal, play, room_of
 from interlock.cli.run import Playbooks, command_for, following, group
 from interlock.engine.outlook import Figures, Seat, Spread, commands_in, earlier_calls, seats, stages_of
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 FAULTS = 1
 MOST_PATHS = 300
 """Of a rehearsal that is made on the spot: a few seconds."""
-WIDTH = 80
 UNKNOWN = "unknown"
 
 
@@ -164,12 +162,12 @@ def told(outlook: Outlook) -> list[tuple[str, list[str]]]:
 
 def lines_of(outlook: Outlook) -> list[str]:
     where = f"run {outlook.run_id} goes on" if outlook.run_id else "a new run starts"
-    lines = _wrapped(
+    lines = wrapped(
         f"{outlook.playbook} {printable(outlook.key)}: {where} (nothing was changed, nobody was called)", ""
     )
     for title, texts in told(outlook):
         table = _table(outlook.agents) if title == "Agents" else []
-        lines += ["", title, *(table or [line for text in texts for line in _wrapped(text, "  ")])]
+        lines += ["", title, *(table or [line for text in texts for line in wrapped(text, "  ")])]
     return lines
 
 
@@ -216,14 +214,3 @@ def _next(coming: Mapping[str, Any]) -> str:
     if coming["next"] == "end":
         return f"it ends at once: {coming['status']} {coming['reason']}".rstrip()
     return f"{coming['next']} {coming['key']}"
-
-
-def _wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
