@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -168,6 +169,30 @@ def test_a_text_that_reads_like_trust_is_none(own: Any, mark: Path) -> None:
     assert not mark.exists()
     assert own("resume", "latest", "--dry-run", "--trust").code == 0
     assert mark.exists()
+
+
+@pytest.mark.req("OW-04", "WB-07")
+@pytest.mark.parametrize("lost", ["a file changed", "the record is gone"])
+def test_what_is_not_trusted_any_more_does_not_go_on_in_the_background(
+    own: Any, mark: Path, tmp_path: Path, lost: str
+) -> None:
+    """The caller hears it, exit 2, as without --detach; nothing is executed, and the run stays as it is."""
+    assert own("run", "ship", "--what", "x", "--trust").code == 4
+    mark.unlink()
+    file = own.root / ".interlock/playbooks/ship/playbook.py"
+    if lost == "a file changed":
+        file.write_text(file.read_text() + "# changed\n")
+    else:
+        shutil.rmtree(tmp_path / "config")
+    before = own.journal()
+    for words in (("resume", "latest"), ("resume", "latest", "--json"), ("approve", "latest")):
+        plain, detached = own(*words), own(*words, "--detach")
+        assert detached.code == plain.code == 2, words
+        assert "--trust" in detached.stderr, words
+        assert detached.stderr == plain.stderr, words
+    assert own.journal() == before
+    assert not mark.exists()
+    assert not list(own.root.rglob("detached.log"))
 
 
 @pytest.mark.req("OW-04")
