@@ -226,7 +226,7 @@ class Depot:
             if ended_as(known.folder.lines()) is None:
                 raise Refused(
                     f"run {other.run_id} is open here for {other.playbook} {other.key}",
-                    remedy=f"End it with: interlock cancel {other.run_id}. Or give it away: interlock send {other.run_id}.",
+                    remedy=f"End it: interlock cancel {other.run_id}, or give it away: interlock send {other.run_id}",
                 )
         if folder.exists:
             own, came = (read_plain(one.path / journal_file.NAME) for one in (folder, staged))
