@@ -66,8 +66,8 @@ def tab(
         context.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def chromium() -> Iterator[Browser]:
-    """One browser for all tests of a process."""
+    """A browser for one test: while it is there, an event loop runs in this thread, and other tests need theirs."""
     with launched() as browser:
         yield browser

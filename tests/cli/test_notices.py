@@ -47,6 +47,28 @@ def test_somebody_elsewhere_is_called_at_a_gate_and_at_the_end(workspace: Any) -
 
 
 @pytest.mark.req("WB-22")
+def test_the_end_of_a_run_that_is_cancelled_is_told_once(workspace: Any) -> None:
+    """Also where nobody works on it: who cancels it calls whoever wants to know of ends."""
+    notify(workspace, f'on = ["end"]\ncommand = {json.dumps(["sh", "-c", KEEPS])}')
+    assert workspace("run", "toy", "a").code == 4
+    assert called(workspace) == []
+    assert workspace("cancel", "latest").code == 0
+    assert called(workspace) == ["end stopped: toy a is stopped: cancelled"]
+    assert workspace("cancel", "latest").code == 2
+    assert len(called(workspace)) == 1
+
+
+@pytest.mark.req("WB-22")
+def test_settings_that_cannot_be_read_keep_nobody_from_cancelling(workspace: Any) -> None:
+    """That nobody else is told is said, and the run is ended."""
+    assert workspace("run", "toy", "a").code == 4
+    notify(workspace, "on = [")
+    answer = workspace("cancel", "latest")
+    assert (answer.code, "nobody else is told of it" in answer.stderr) == (0, True), answer.stderr
+    assert workspace.events()[-1] == "run.end"
+
+
+@pytest.mark.req("WB-22")
 def test_only_what_was_asked_for_is_told(workspace: Any) -> None:
     """Trouble alone: the dispatch that failed for good, and neither gate nor end."""
     notify(workspace, f'on = ["trouble"]\ncommand = {json.dumps(["sh", "-c", KEEPS])}')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -168,6 +169,30 @@ def test_a_text_that_reads_like_trust_is_none(own: Any, mark: Path) -> None:
     assert not mark.exists()
     assert own("resume", "latest", "--dry-run", "--trust").code == 0
     assert mark.exists()
+
+
+@pytest.mark.req("OW-04", "WB-07")
+@pytest.mark.parametrize("lost", ["a file changed", "the record is gone"])
+def test_what_is_not_trusted_any_more_does_not_go_on_in_the_background(
+    own: Any, mark: Path, tmp_path: Path, lost: str
+) -> None:
+    """The caller hears it, exit 2, as without --detach; nothing is executed, and the run stays as it is."""
+    assert own("run", "ship", "--what", "x", "--trust").code == 4
+    mark.unlink()
+    file = own.root / ".interlock/playbooks/ship/playbook.py"
+    if lost == "a file changed":
+        file.write_text(file.read_text() + "# changed\n")
+    else:
+        shutil.rmtree(tmp_path / "config")
+    before = own.journal()
+    for words in (("resume", "latest"), ("resume", "latest", "--json"), ("approve", "latest")):
+        plain, detached = own(*words), own(*words, "--detach")
+        assert detached.code == plain.code == 2, words
+        assert "--trust" in detached.stderr, words
+        assert detached.stderr == plain.stderr, words
+    assert own.journal() == before
+    assert not mark.exists()
+    assert not list(own.root.rglob("detached.log"))
 
 
 @pytest.mark.req("OW-04")
@@ -438,3 +463,52 @@ def test_planted_records_start_nothing(own: Any, tmp_path: Path) -> None:
     for words in (("diff", "latest"), ("show", "latest"), ("report", "latest"), ("runs",), ("doctor", "--no-ask")):
         own(*words)
         assert not mark.exists(), words
+
+
+@pytest.mark.req("OW-02")
+def test_the_list_of_playbooks_fits_80_columns(own: Any) -> None:
+    """Purposes and inputs go on below; nothing of them is left out."""
+    folder = own.root / ".interlock/playbooks"
+    (folder / "ship/playbook.py").write_text(SHIP.replace("Work, then ask", f"{'Work, ' * 20}then ask"))
+    (folder / "broken.yaml").write_text("playbook: [\n" * 20)
+    said = own("playbooks").stdout.decode()
+    assert max(map(len, said.splitlines())) <= 80
+    text = " ".join(said.split())
+    for one in json.loads(own("playbooks", "--json").stdout):
+        assert f"{one['name']} {one['purpose']}".strip() in text
+        assert all(f"{asked['name']}: {asked['kind']}" in text for asked in one["inputs"] or ())
+
+
+FILE_READ = FLOW.replace("argument: true", "type: file")
+FILE_WRITTEN = FILE_READ.replace(
+    "steps:\n",
+    'agents:\n  scribe: {instructions: Write.}\nsteps:\n  - {agent: scribe, task: Write., produces: "{{ what }}"}\n',
+)
+
+
+@pytest.mark.req("OW-03", "OW-20")
+@pytest.mark.parametrize(
+    ("file", "text", "is_read"),
+    [
+        ("own.py", SHIP.replace('metavar="WHAT"', "file=True"), True),
+        ("own.py", SHIP.replace('metavar="WHAT"', "file=True, must_exist=False"), False),
+        ("own.yaml", FILE_READ, True),
+        ("own.yaml", FILE_WRITTEN, False),
+    ],
+    ids=["python, read", "python, written", "yaml, read", "yaml, written"],
+)
+def test_a_file_that_is_to_be_read_must_be_there(own: Any, file: str, text: str, is_read: bool) -> None:
+    """Exit 2 before there is a run, for what is not there and for a folder; what is to be written need not be there."""
+    (own.root / file).write_text(text)
+    (own.root / "there.md").write_text("Here.\n")
+    (own.root / "folder").mkdir()
+    assert own("run", f"./{file}", "--what", "there.md", "--trust", "--dry-run").code == 0
+    for words in (("run",), ("run", "--dry-run"), ("plan",)) if is_read else ():
+        missing = own(words[0], f"./{file}", "--what", "not-there.md", *words[1:])
+        assert (missing.code, "what: there is no file not-there.md" in missing.stderr) == (2, True), missing.stderr
+    if is_read:
+        folder = own("run", f"./{file}", "--what", "folder")
+        assert (folder.code, "what: folder is no file" in folder.stderr) == (2, True), folder.stderr
+    else:
+        assert own("run", f"./{file}", "--what", "not-there.md", "--dry-run").code == 0
+    assert own.folders == []

@@ -99,6 +99,24 @@ def test_all_of_it_is_said_in_80_columns(place: Place) -> None:
 
 
 @pytest.mark.req("OW-40")
+@pytest.mark.parametrize("said", ["command line", "settings"])
+def test_what_is_asked_for_narrows_the_plan(place: Place, said: str) -> None:
+    """Nobody who reviews, and one round: the plan has no reviewer, and counts what such a run would call."""
+    if said == "settings":
+        place.write("interlock.toml", f"{SCRIPTED}[task]\nreview = false\nrounds = 1\n")
+    options = ("--no-review", "--rounds", "1") if said == "command line" else ()
+    code, out, err = place("plan", "task", REQUEST, "--json", *options)
+    assert code == 0, err
+    value = json.loads(out)
+    assert [seat["agent"] for seat in value["agents"]] == ["builder"]
+    assert value["stages"] == ["work", "checks", "commit"]
+    assert value["caps"] == {"round": 1}
+    assert value["calls"]["fewest"] == 1
+    assert value["calls"]["most"] == 2  # one fault is tried again
+    assert value["commands"] == ["test: make test, from Makefile"]
+
+
+@pytest.mark.req("OW-40")
 @pytest.mark.parametrize("before", ["nothing", "runs"])
 def test_nothing_is_changed_and_nobody_is_called(place: Place, before: str) -> None:
     """The tree, the home folder and .interlock are the same bytes; neither agents nor checks leave a trace outside."""

@@ -100,6 +100,17 @@ def test_a_run_is_one_trace_also_after_a_resume(workspace: Any, collector: Colle
 
 
 @pytest.mark.req("WB-23")
+def test_cancelling_a_run_closes_its_trace(workspace: Any, collector: Collector) -> None:
+    """A run that waits and is ended there has its own span and those of its steps, in the trace of its dispatches."""
+    send_to(workspace, collector.url)
+    assert workspace("run", "toy", "a").code == 4
+    assert workspace("cancel", "latest").code == 0
+    assert sorted(span.name for span in collector.spans) == ["invoke_agent planner", "invoke_workflow toy", "step plan"]
+    assert len({span.trace_id for span in collector.spans}) == 1
+    assert facts(collector.named("invoke_workflow toy").attributes)["interlock.run.status"] == "stopped"
+
+
+@pytest.mark.req("WB-23")
 def test_spans_and_metrics_follow_the_conventions_for_agents(workspace: Any, collector: Collector) -> None:
     """Operation, agent, tokens, errors under their usual names; cost under ours; nothing that somebody wrote."""
     workspace.scenario({"agent": "planner", "usage": USAGE, "message": "DONE: a secret plan"})

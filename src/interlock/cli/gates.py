@@ -341,7 +341,12 @@ def cancel(door: Door, run: RunName) -> int:
     known = _find(door, run)
     check_ours(door, known.identity.run_id)
     view = PlainView(door.occasion, keep_output=True)
-    finish(people.cancel(door.runs(view), known.identity.run_id))
+    with HeardView(door, view) as heard:
+        try:
+            heard.turn_to(known.identity, known.folder.lines())
+        except ConfigInvalid as problem:  # a run can be ended whatever the settings say
+            view.remark(f"nobody else is told of it: {problem.what}")
+        finish(people.cancel(door.runs(heard), known.identity.run_id))
     if door.json:
         print_json(_object(known, "stopped", "cancelled"))
     complain(f"Run {known.identity.run_id} is cancelled.")

@@ -20,6 +20,9 @@ from interlock.telemetry.standing import shown_as
 if TYPE_CHECKING:
     from interlock.telemetry import Totals
 
+WIDTH = 80
+"""Columns that every terminal has."""
+
 
 def write_output(text: str | bytes) -> None:
     """Put the playbook's output on stdout: bytes exactly as they are, text with a newline at its end.
@@ -150,6 +153,20 @@ def quiet(*streams: TextIO) -> None:
     for stream in streams:
         with suppress(OSError, ValueError):
             os.dup2(null, stream.fileno())
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    """A text on lines of 80 columns, set in below the first; a word that is longer, such as a path, stays whole."""
+    import textwrap
+
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def columns(rows: Sequence[Sequence[str]], *, gap: str = "  ") -> list[str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli.commands import LOOK
 from interlock.cli.door import Door, finish
-from interlock.cli.output import columns, print_json, print_lines
-from interlock.cli.rehearse import find_rehearsal, play
+from interlock.cli.output import WIDTH, columns, print_json, print_lines, wrapped
+from interlock.cli.rehearse import find_rehearsal, play, room_of
 from interlock.cli.run import Playbooks, command_for, following, group
 from interlock.engine.outlook import Figures, Seat, Spread, commands_in, earlier_calls, seats, stages_of
 from interlock.engine.tracing import Trace
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 FAULTS = 1
 MOST_PATHS = 300
 """Of a rehearsal that is made on the spot: a few seconds."""
-WIDTH = 80
 UNKNOWN = "unknown"
 
 
@@ -104,6 +102,7 @@ def outlook_of(door: Door, playbook: Playbook, inputs: Any) -> Outlook:
         return await door.runs(Quiet()).plan(playbook, inputs)
 
     found = finish(dry())
+    playbook = narrowed(playbook, inputs)
     figures, seen = figures_of(door, playbook)
     setup = door.setup
     bound = [
@@ -126,10 +125,16 @@ def outlook_of(door: Door, playbook: Playbook, inputs: Any) -> Outlook:
     )
 
 
+def narrowed(playbook: Playbook, inputs: Any) -> Playbook:
+    """The playbook as these inputs leave it, where its room offers that: fewer agents, lower caps, their rehearsal."""
+    offered = getattr(room_of(playbook), "narrowed", None)
+    return replace(offered(inputs), source=playbook.source) if offered is not None else playbook
+
+
 def figures_of(door: Door, playbook: Playbook) -> tuple[Figures, Sighted | None]:
     """How often agents are called: as it was counted for a playbook that ships, else counted here and now."""
     ships = playbook.source is not None and playbook.source.origin == Origin.SHIPPED
-    if ships and (known := Figures.of(playbook)) is not None:
+    if ships and playbook.rehearsal is None and (known := Figures.of(playbook)) is not None:
         return known, None
     rehearsal, seen = find_rehearsal(playbook, door.setup.asking(playbook)), Sighted(playbook)
     result = play(rehearsal, door.setup.options(playbook), FAULTS, progress=Bounded(), trace=seen)
@@ -157,12 +162,12 @@ def told(outlook: Outlook) -> list[tuple[str, list[str]]]:
 
 def lines_of(outlook: Outlook) -> list[str]:
     where = f"run {outlook.run_id} goes on" if outlook.run_id else "a new run starts"
-    lines = _wrapped(
+    lines = wrapped(
         f"{outlook.playbook} {printable(outlook.key)}: {where} (nothing was changed, nobody was called)", ""
     )
     for title, texts in told(outlook):
         table = _table(outlook.agents) if title == "Agents" else []
-        lines += ["", title, *(table or [line for text in texts for line in _wrapped(text, "  ")])]
+        lines += ["", title, *(table or [line for text in texts for line in wrapped(text, "  ")])]
     return lines
 
 
@@ -209,14 +214,3 @@ def _next(coming: Mapping[str, Any]) -> str:
     if coming["next"] == "end":
         return f"it ends at once: {coming['status']} {coming['reason']}".rstrip()
     return f"{coming['next']} {coming['key']}"
-
-
-def _wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

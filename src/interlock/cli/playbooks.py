@@ -10,7 +10,7 @@ import typer
 
 from interlock.cli.commands import RUN, WORKSHOP, command
 from interlock.cli.door import Door
-from interlock.cli.output import complain
+from interlock.cli.output import complain, wrapped
 from interlock.telemetry import printable
 
 if TYPE_CHECKING:
@@ -41,13 +41,15 @@ def _facts(one: Offered) -> dict[str, Any]:
 def _lines(one: Offered) -> Iterator[str]:
     from interlock.finding import UNKNOWN
 
-    yield f"{printable(one.found.name)}  {printable(one.purpose)}".rstrip()
-    yield f"  from: {printable(str(one.found))}{'' if one.trusted else ' (not trusted yet)'}"
+    yield from wrapped(f"{printable(one.found.name)}  {printable(one.purpose)}".rstrip())
+    yield from wrapped(f"from: {printable(str(one.found))}{'' if one.trusted else ' (not trusted yet)'}", "  ")
     if one.problem is not None:
-        yield f"  cannot be used: {printable(one.problem.what, 300)}"
+        yield from wrapped(f"cannot be used: {printable(one.problem.what, 300)}", "  ")
     else:
-        yield f"  inputs: {UNKNOWN if one.inputs is None else ', '.join(map(_asked, one.inputs)) or 'none'}"
-    yield from (f"  hides: {printable(str(hidden))}, which has the same name" for hidden in one.hides)
+        asked = UNKNOWN if one.inputs is None else ", ".join(map(_asked, one.inputs)) or "none"
+        yield from wrapped(f"inputs: {asked}", "  ")
+    for hidden in one.hides:
+        yield from wrapped(f"hides: {printable(str(hidden))}, which has the same name", "  ")
 
 
 def _asked(asks: Asks) -> str:

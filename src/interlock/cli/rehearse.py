@@ -163,8 +163,8 @@ def find_rehearsal(playbook: Playbook, asking: Asking) -> Rehearsal:
 
 
 def room_of(playbook: Playbook) -> ModuleType:
-    """Where a playbook may offer `setup_files()`, `example_files()`, `rehearsal()`: its package, its `rehearsing.py`
-    or its own module."""
+    """Where a playbook may offer `setup_files()`, `example_files()`, `rehearsal()`, `narrowed(inputs)`: its package,
+    its `rehearsing.py` or its own module."""
     module = playbook.function.__module__
     package = module.rpartition(".")[0] or module
     names = (package, f"{package}.rehearsing", module) if package != module else (module,)

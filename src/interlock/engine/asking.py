@@ -42,6 +42,8 @@ class Option:
     """The variable of the environment that says it before the setting does."""
     file: bool = False
     """A file of the workspace, named from where the person is."""
+    must_exist: bool = True
+    """One that is not there is refused before anything runs; not where the playbook writes it, or says so itself."""
     at_least: int | None = None
     at_most: int | None = None
 
@@ -200,7 +202,23 @@ def completed(asked: Iterable[Question], said: Mapping[str, Any], asking: Asking
             value = getattr(asking.settings, option.setting)
         if value is not None:
             given[question.field] = list(value) if question.many else value
+            if option.file and option.must_exist:
+                _check_files(question, value if question.many else [value], asking.documents)
     return given
+
+
+def _check_files(question: Question, paths: Iterable[str], documents: Documents) -> None:
+    """`ConfigInvalid` for a file that is to be read and is not there."""
+    for path in paths:
+        facts = documents.facts(path)
+        if not facts.plain:
+            raise ConfigInvalid(
+                f"{question.name}: {path} is no file" if facts.exists else f"{question.name}: there is no file {path}",
+                where="command line",
+                expected="a file of the workspace",
+                found=facts.problem or None,
+                remedy="Name one that is there: its path counts from where you are.",
+            )
 
 
 def _truth(variable: str, value: str | None) -> bool | None:

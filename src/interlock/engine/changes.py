@@ -9,6 +9,7 @@ import base64
 import difflib
 import hashlib
 import os
+import stat
 import subprocess
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +26,9 @@ from interlock.workspace.git import NO_FETCH
 
 GIT_S = 20
 BINARY = b"GIT binary patch"
+PLAIN, EXECUTABLE, LINK = b"100644", b"100755", b"120000"
+AT_ONCE = 500
+"""Paths that one call of git is given."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,13 @@ class FileChange:
     added: int | None
     """Lines; None for a file that has none."""
     removed: int | None
+    mode: str = ""
+    """Its mode before and now, where that differs: whether it can be executed."""
 
     @property
     def shown(self) -> str:
         counts = "binary" if self.added is None else f"+{self.added} -{self.removed}"
-        return f"{printable(self.path)} {counts}"
+        return f"{printable(self.path)} {counts}" + (f" (mode {self.mode})" if self.mode else "")
 
 
 @dataclass(frozen=True)
@@ -90,26 +96,71 @@ def run_changes(
     """
     papered = Scope(tuple(documents))
     texts = _versions(folder.root, accepted_work(folder, lines, agent))
-    differing = {path: (old, new) for path, (old, new) in sorted(texts.items()) if old != new}
+    differing = {
+        path: (old, new)
+        for path, (old, new) in sorted(texts.items())
+        if old.content != new.content or _other_mode(old, new)
+    }
     parts = {path: _difference(path, old, new) for path, (old, new) in differing.items()}
     written = {str(line.data["out"]["path"]) for line in lines if line.event == "write" and _path_in(line.data)}
     papers = {path for path in differing if papered.covers(path)} | (written if agent is None else set())
-    code = tuple(_counted(path, parts[path]) for path in parts if path not in papers)
+    code = tuple(_counted(path, parts[path], *differing[path]) for path in parts if path not in papers)
     return Changes(code, tuple(sorted(papers)), b"".join(parts.values()))
 
 
-def _versions(root: Path, works: Sequence[Made]) -> dict[str, tuple[bytes | None, bytes | None]]:
-    """Each file as the first of these found it and as the last of them left it; None where it was not there."""
+@dataclass(frozen=True)
+class Version:
+    """A file at one moment."""
+
+    content: bytes | None
+    """None: it was not there."""
+    mode: bytes = PLAIN
+    """As git has it."""
+
+
+def _versions(root: Path, works: Sequence[Made]) -> dict[str, tuple[Version, Version]]:
+    """Each file as the first of these found it and as the last of them left it."""
     first: dict[str, str] = {}
     last: dict[str, str] = {}
+    modes: dict[str, bytes] = {}
     for made in works:
         trees = dict(made.work.base.trees)
         for entry in made.work.entries:
             home = max((folder for folder in trees if not folder or entry.path.startswith(f"{folder}/")), key=len)
             first.setdefault(entry.path, f"{trees[home]}:{entry.path[len(home) :].lstrip('/')}")
             last[entry.path] = entry.blob or ""
-    contents = _contents(root / HOME / "snapshots.git", [*first.values(), *filter(None, last.values())])
-    return {path: (contents.get(first[path]), contents.get(last[path])) for path in first}
+            modes[entry.path] = _mode(entry.mode)
+    repository = root / HOME / "snapshots.git"
+    contents = _contents(repository, [*first.values(), *filter(None, last.values())])
+    before = _modes(repository, first.values())
+    return {
+        path: (
+            Version(contents.get(first[path]), before.get(first[path], PLAIN)),
+            Version(contents.get(last[path]), modes[path]),
+        )
+        for path in first
+    }
+
+
+def _mode(bits: int) -> bytes:
+    """What git notes of a file's mode."""
+    return LINK if stat.S_ISLNK(bits) else EXECUTABLE if bits & stat.S_IXUSR else PLAIN
+
+
+def _modes(repository: Path, names: Iterable[str]) -> dict[str, bytes]:
+    """The modes of the files of these names, each a tree and a path in it; those that are not there are left out."""
+    paths: dict[str, list[str]] = {}
+    for tree, _, path in (name.partition(":") for name in names):
+        paths.setdefault(tree, []).append(path)
+    found: dict[str, bytes] = {}
+    for tree, wanted in paths.items():
+        for at in range(0, len(wanted), AT_ONCE):
+            some = wanted[at : at + AT_ONCE]
+            told = git_says(repository, "--literal-pathspecs", "ls-tree", "-z", "--full-tree", tree, "--", *some)
+            for row in told.split(b"\0")[:-1]:
+                facts, _, name = row.partition(b"\t")
+                found[f"{tree}:{name.decode('utf-8', 'surrogateescape')}"] = facts.split(b" ")[0]
+    return found
 
 
 def _contents(repository: Path, names: Sequence[str]) -> dict[str, bytes]:
@@ -127,16 +178,28 @@ def _contents(repository: Path, names: Sequence[str]) -> dict[str, bytes]:
     return found
 
 
-def _difference(path: str, old: bytes | None, new: bytes | None) -> bytes:
+def _difference(path: str, before: Version, after: Version) -> bytes:
     """The difference of two versions of a file as `git apply` reads it."""
-    name = path.encode("utf-8", "surrogateescape")
+    name, old, new = path.encode("utf-8", "surrogateescape"), before.content, after.content
     head = b"diff --git a/%s b/%s\n" % (name, name)
-    head += b"new file mode 100644\n" if old is None else b"deleted file mode 100644\n" if new is None else b""
+    if old is None:
+        head += b"new file mode %s\n" % after.mode
+    elif new is None:
+        head += b"deleted file mode %s\n" % before.mode
+    elif _other_mode(before, after):
+        head += b"old mode %s\nnew mode %s\n" % (before.mode, after.mode)
+        if old == new:
+            return head
     sides = [b"/dev/null" if old is None else b"a/" + name, b"/dev/null" if new is None else b"b/" + name]
     if any(b"\0" in (text or b"")[:8000] for text in (old, new)):
         return head + b"index %s..%s\n%s\n" % (_id(old), _id(new), BINARY) + _literal(new) + _literal(old)
     rows = difflib.diff_bytes(difflib.unified_diff, _rows(old), _rows(new), sides[0], sides[1])
     return head + b"".join(row if row.endswith(b"\n") else row + b"\n\\ No newline at end of file\n" for row in rows)
+
+
+def _other_mode(before: Version, after: Version) -> bool:
+    """Whether a file that stays one can be executed now and could not before, or the other way round."""
+    return {before.mode, after.mode} == {PLAIN, EXECUTABLE} and None not in (before.content, after.content)
 
 
 def _id(content: bytes | None) -> bytes:
@@ -169,13 +232,14 @@ def _path_in(data: Mapping[str, Any]) -> bool:
     return isinstance(data.get("out"), Mapping) and isinstance(data["out"].get("path"), str)
 
 
-def _counted(path: str, patch: bytes) -> FileChange:
+def _counted(path: str, patch: bytes, before: Version, after: Version) -> FileChange:
     """Lines added and removed; the head of a difference ends with the line that begins with ``@@``."""
+    mode = f"{before.mode.decode()} -> {after.mode.decode()}" if _other_mode(before, after) else ""
     if b"\n@@" not in patch:
         binary = b"\n%s\n" % BINARY in patch
-        return FileChange(path, None if binary else 0, None if binary else 0)
+        return FileChange(path, None if binary else 0, None if binary else 0, mode)
     rows = patch.split(b"\n@@", 1)[1].split(b"\n")
-    return FileChange(path, sum(row[:1] == b"+" for row in rows), sum(row[:1] == b"-" for row in rows))
+    return FileChange(path, sum(row[:1] == b"+" for row in rows), sum(row[:1] == b"-" for row in rows), mode)
 
 
 def git_says(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:

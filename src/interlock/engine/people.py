@@ -84,6 +84,7 @@ async def cancel(runs: Runs, name: str, *, patience_s: float = PATIENCE_S) -> No
         try:
             with runs.holding(known) as journal:
                 if ended_as(journal.lines) is None:
+                    journal.listen(runs.view.line)
                     take_messages(folder, journal, runs.digest)
                     await runs.clear_up(identity.run_id)
                     journal.append("run.end", data=CANCELLED)

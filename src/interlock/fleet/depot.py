@@ -154,7 +154,7 @@ class Depot:
         if note is not None and note.how == SENDING and carried.coming and tip == carried.commit:
             return await self._keep_after_all(folder, remote, carried)
         if tip is None:
-            raise Refused(f"{remote.shown} has no run {run_id}", remedy="Send it there first: interlock send RUN")
+            raise Refused(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
         async with self._arrived(remote, run_id, tip) as (checkpoint, staged):
             who = checkpoint.possession
             ours = who.held and who.clone == clone_name(self.root)
@@ -226,7 +226,7 @@ class Depot:
             if ended_as(known.folder.lines()) is None:
                 raise Refused(
                     f"run {other.run_id} is open here for {other.playbook} {other.key}",
-                    remedy=f"End it first: interlock cancel {other.run_id}. Or send it away: interlock send RUN.",
+                    remedy=f"End it: interlock cancel {other.run_id}, or give it away: interlock send {other.run_id}",
                 )
         if folder.exists:
             own, came = (read_plain(one.path / journal_file.NAME) for one in (folder, staged))
@@ -252,7 +252,7 @@ class Depot:
         run_id = await self._meant(name, remote)
         tip = await remote.tip(state_ref(run_id))
         if tip is None:
-            raise Refused(f"{remote.shown} has no run {run_id}", remedy="Send it there first: interlock send RUN")
+            raise Refused(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
         folder, carried = RunFolder(self.root, run_id), Carried.of(self.root, run_id)
         if folder.exists and folder.elsewhere() is None and tip == carried.commit:
             raise Refused(f"run {run_id} is here", remedy=f"See how it stands: interlock show {run_id}")
@@ -319,7 +319,7 @@ class Depot:
         raise Refused(
             f"{name!r} fits {len(found)} runs" if found else f"{remote.shown} has no run {name!r}",
             expected=f"one of {shown}" if shown else None,
-            remedy="Give more of its id." if found else "Send it there first: interlock send RUN",
+            remedy="Give more of its id." if found else "Send it there first, from where it is.",
         )
 
     async def _check_tip(self, folder: RunFolder, remote: Remote, carried: Carried) -> None:

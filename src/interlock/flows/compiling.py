@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import field, make_dataclass
 from functools import partial
@@ -14,7 +14,7 @@ from interlock.flows import handover, texts
 from interlock.flows.checking import MEMBER, TURN
 from interlock.flows.performing import Performance
 from interlock.flows.reading import Problems
-from interlock.flows.tree import AgentStep, AskStep, CallStep, Decide, End, Flow, Input, Repeat, Together, walk
+from interlock.flows.tree import AgentStep, AskStep, CallStep, Decide, End, Flow, Input, Product, Repeat, Together, walk
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -76,17 +76,18 @@ def _inputs_class(flow: Flow) -> type:
     ordered = sorted(flow.inputs, key=lambda one: one.default is not None)
     return make_dataclass(
         "".join(part.capitalize() for part in texts.word(flow.name).split("_")) + "Inputs",
-        [(texts.word(one.name), _annotated(one), field(**_default(one))) for one in ordered],
+        [(texts.word(one.name), _annotated(one, flow), field(**_default(one))) for one in ordered],
         frozen=True,
         namespace={"__doc__": f"What {flow.name} is asked for."},
     )
 
 
-def _annotated(one: Input) -> Any:
+def _annotated(one: Input, flow: Flow) -> Any:
     option = Option(
         one.help,
         argument=one.argument,
         file=one.type == "file",
+        must_exist=all(texts.word(one.name) not in texts.asked(product.path) for _, product in _products(flow)),
         at_least=one.at_least,
         at_most=one.at_most,
     )
@@ -130,13 +131,18 @@ def _titles(flow: Flow) -> dict[str, str]:
 def _documents(flow: Flow, inputs: Any) -> tuple[str, ...]:
     values = {TURN: 1, **_values(flow, inputs)}
     paths = []
+    for member, product in _products(flow):
+        known = {**dict.fromkeys(texts.asked(product.path), "*"), **values, MEMBER: member.name}
+        paths.append(texts.fill(product.path, known))
+    return tuple(dict.fromkeys(paths))
+
+
+def _products(flow: Flow) -> Iterator[tuple[AgentStep, Product]]:
+    """Every document that a step must write, with who writes it."""
     for step in walk(flow.steps):
         members = step.members if isinstance(step, Together) else (step,) if isinstance(step, AgentStep) else ()
         for member in members:
-            for product in member.produces:
-                known = {**dict.fromkeys(texts.asked(product.path), "*"), **values, MEMBER: member.name}
-                paths.append(texts.fill(product.path, known))
-    return tuple(dict.fromkeys(paths))
+            yield from ((member, product) for product in member.produces)
 
 
 def _found(find: Find, step: CallStep, problems: Problems) -> Playbook:

@@ -159,12 +159,16 @@ def test_bad_requests_are_refused_before_anything_happens(terminal: Terminal) ->
 
 @pytest.mark.req("OW-30", "EV-26")
 def test_what_was_not_accepted_can_be_taken_back_as_it_says(terminal: Terminal) -> None:
-    """Texts and binary files, changed, new and gone."""
+    """Texts and binary files, changed, new and gone, and whether they can be executed."""
     (terminal.root / "old.bin").write_bytes(bytes(range(256)))
     (terminal.root / "gone.bin").write_bytes(b"\0gone")
+    for name in ("run.sh", "more.sh", "less.sh"):
+        (terminal.root / name).write_text("true\n")
+    (terminal.root / "less.sh").chmod(0o755)
     terminal.git("add", "-A")
     terminal.git("commit", "-qm", "binary")
     change = "cat /bin/sh > new.bin; head -c 100 /dev/zero >> old.bin; rm gone.bin two.txt; echo x >> words.txt"
+    change += "; chmod +x run.sh more.sh; chmod -x less.sh; echo x >> more.sh; echo new > new.sh; chmod +x new.sh"
     terminal.scenario({"agent": "builder", "run": ["sh", "-c", change], "message": "DONE: it is there"})
     code, out, _ = terminal("run", "task", REQUEST, "--rounds", "1")
     assert code == 3
@@ -173,6 +177,12 @@ def test_what_was_not_accepted_can_be_taken_back_as_it_says(terminal: Terminal) 
     patch = subprocess.run(
         (sys.executable, "-m", "interlock", *said), cwd=terminal.root, check=True, capture_output=True
     ).stdout
+    assert b"diff --git a/run.sh b/run.sh\nold mode 100644\nnew mode 100755\ndiff" in patch
+    assert b"diff --git a/new.sh b/new.sh\nnew file mode 100755\n" in patch
+    shown = terminal("diff", "--stat")[1].splitlines()
+    assert "run.sh +0 -0 (mode 100644 -> 100755)" in shown
+    assert "more.sh +1 -0 (mode 100644 -> 100755)" in shown
+    assert "less.sh +0 -0 (mode 100755 -> 100644)" in shown
     subprocess.run(("git", "apply", "-R"), cwd=terminal.root, input=patch, check=True)
     assert terminal.git("status", "--short") == ""
 

@@ -24,6 +24,7 @@ class AdoptInputs:
             metavar="FILE",
             argument=True,
             file=True,
+            must_exist=False,
         ),
     ]
     name: Annotated[

@@ -70,7 +70,10 @@ class RoadmapInputs:
     file: Annotated[
         str,
         Option(
-            "The roadmap, inside the workspace. Default: roadmap.json in its top folder.", metavar="FILE", file=True
+            "The roadmap, inside the workspace. Default: roadmap.json in its top folder.",
+            metavar="FILE",
+            file=True,
+            must_exist=False,
         ),
     ] = DEFAULT_FILE
 

@@ -8,14 +8,14 @@ from interlock.lazy import lazily
 
 if TYPE_CHECKING:
     from interlock.playbooks.task.playbook import TaskInputs, task
-    from interlock.playbooks.task.rehearsing import rehearsal
+    from interlock.playbooks.task.rehearsing import narrowed, rehearsal
 
 __getattr__ = lazily(
     __name__,
     {
         "playbook": "TaskInputs task",
-        "rehearsing": "rehearsal",
+        "rehearsing": "narrowed rehearsal",
     },
 )
 
-__all__ = ["TaskInputs", "rehearsal", "task"]
+__all__ = ["TaskInputs", "narrowed", "rehearsal", "task"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 
-from interlock.engine import AgentRequest, CommandCall, CommandResult, Options, Status
+from interlock.engine import AgentRequest, CommandCall, CommandResult, Options, Playbook, Status
 from interlock.playbooks.task.playbook import ROUNDS, TaskInputs, task
 from interlock.playbooks.task.settings import TaskSettings
 from interlock.testing import (
@@ -82,8 +83,22 @@ DEVIATIONS = (
 )
 
 
-def rehearsal() -> Rehearsal:
+def narrowed(inputs: TaskInputs) -> Playbook:
+    """The playbook as these inputs leave it: without a reviewer if nobody wants one, with the rounds asked for."""
+    if inputs.review and inputs.rounds >= ROUNDS:
+        return task
+    return replace(
+        task,
+        agents=tuple(name for name in task.agents if inputs.review or name != "reviewer"),
+        steps={name: title for name, title in task.steps.items() if inputs.review or name != "review"},
+        caps={"round": min(inputs.rounds, ROUNDS)},
+        rehearsal=partial(rehearsal, rounds=inputs.rounds, review=inputs.review),
+    )
+
+
+def rehearsal(*, rounds: int = ROUNDS, review: bool = True) -> Rehearsal:
     """One request in a project whose Makefile says how it is tested, with a reviewer and a commit at the end."""
+    inputs = TaskInputs(REQUEST, rounds=rounds, review=review, commit=True)
 
     def make(agent: Agent, options: Options) -> Simulation:
         def command(_call: CommandCall) -> CommandResult:
@@ -92,7 +107,7 @@ def rehearsal() -> Rehearsal:
         world = SimulatedWorld(FILES, agent, command=command)
         if options.settings is None:
             options = replace(options, settings=TaskSettings())
-        return Simulation(task, TaskInputs(REQUEST, commit=True), world, options=options)
+        return Simulation(task, inputs, world, options=options)
 
     return Rehearsal(
         make,
@@ -101,7 +116,11 @@ def rehearsal() -> Rehearsal:
             *ALWAYS,
             ENDS,
             Invariant("nothing is accepted that its checks do not bear out", accepted_on_green),
-            Invariant("nothing is accepted that its reviewer did not accept", accepted_by_review),
+            *(
+                (Invariant("nothing is accepted that its reviewer did not accept", accepted_by_review),)
+                if review
+                else ()
+            ),
             Invariant("at most three rounds", bounded),
             Invariant("what fails goes back with its evidence", told),
             Invariant("only an accepted change is committed, and nothing else", committed),

@@ -1,0 +1,55 @@
+"""What a person who is asked at a gate knows already: what was done since, and each document as it was shown before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from interlock.documents.files import read_plain
+from interlock.engine.folder import RunFolder
+from interlock.engine.journal import Line
+from interlock.errors import InterlockError
+from interlock.telemetry import is_good
+
+
+@dataclass(frozen=True)
+class SinceAsked:
+    """What happened since a person was last asked."""
+
+    said: str = ""
+    """How many were called, in a line; empty where nobody was."""
+    judged: tuple[Line, ...] = ()
+    """Verdicts and failures among it, the latest last."""
+
+
+def since_asked(lines: Sequence[Line]) -> SinceAsked:
+    asked = [number for number, line in enumerate(lines) if line.event == "gate.decided"]
+    ends = [line for line in lines[asked[-1] if asked else 0 :] if line.event == "dispatch.end"]
+    if not ends:
+        return SinceAsked()
+    good = sum(is_good(line.data) for line in ends)
+    bad = f", {len(ends) - good} not" if good < len(ends) else ""
+    called = f"{len(ends)} {'dispatch' if len(ends) == 1 else 'dispatches'}"
+    judged = (line for line in ends if line.data.get("passed") is not None or not is_good(line.data))
+    return SinceAsked(
+        f"since {'the last decision' if asked else 'the start'}: {called}, {good} well{bad}", tuple(judged)
+    )
+
+
+def shown_before(
+    folder: RunFolder, lines: Sequence[Line], gate: str, digests: Mapping[str, str], path: str
+) -> bytes | None:
+    """A document as an earlier opening of the gate showed it, where it is still known.
+
+    Args:
+        digests: what the present opening shows.
+    """
+    openings = [line.data for line in lines if line.event == "gate.opened"]
+    same = [data for data in openings if data["gate"] == gate and path in data["digests"]]
+    seen = [data["digests"][path] for data in same if data["digests"] != digests]
+    if not seen or not seen[-1]:
+        return None
+    try:
+        return read_plain(folder.root / path) if seen[-1] == digests[path] else folder.objects.get(seen[-1])
+    except (InterlockError, OSError, LookupError):
+        return None
