@@ -127,7 +127,7 @@ def test_colours_leave_nothing_out(text: str, language: str) -> None:
     "code", [f"a{' ' * 10_000}b\n", "a " * 5000, f"int a;{chr(10) * 5000}x", "int a;\n" * LONGEST_CODE]
 )
 def test_code_that_nobody_reads_gets_no_colours(code: str) -> None:
-    """One such line costs some lexers hours, in which nobody else is served."""
+    """One such line costs some lexers many seconds, in which hardly anybody else is served."""
     assert not any("<span" in row for row in highlighted_lines(code.split("\n"), path="odd.c"))
     assert any("<span" in row for row in highlighted_lines(["int a;"], path="odd.c"))
 

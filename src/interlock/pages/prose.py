@@ -28,7 +28,7 @@ is shown as it is written."""
 LONGEST_CODE = 20_000
 """Characters of code that are coloured, for the same reason."""
 UNBROKEN = re.compile(r"[^\n]{600}|\s{200}")
-"""Code that no person reads; expressions for colours can take hours for it, and nothing else is served meanwhile."""
+"""Code that no person reads; expressions for colours can take very long for it, and little else is served meanwhile."""
 SHIFT = 2
 """Headings of a text stand below those of the page."""
 UNCOLOURED = (".md", ".txt", ".rst", ".csv")
