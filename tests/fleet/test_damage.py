@@ -147,6 +147,30 @@ def test_a_remote_that_is_away_is_said_and_nothing_is_half_done(office: Office) 
     assert "Nobody can say whether somebody else took this run over" in approved.stderr
 
 
+@pytest.mark.req("WK-10")
+def test_a_remote_that_does_not_let_a_run_be_written_takes_none_away(office: Office) -> None:
+    """A hook of the remote, or its rights: the reason is told, and the run goes on where it is."""
+    laptop, other = office.clone("laptop"), office.clone("other")
+    run = waiting_run(laptop)
+    hook = office.bare / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho nobody writes here >&2\nexit 1\n", "utf-8")
+    hook.chmod(0o755)
+    refused = laptop("send", run)
+    assert refused.code == 5
+    assert "the remote origin does not let refs/interlock/" in refused.stderr
+    assert "nobody writes here" in refused.stderr
+    assert laptop("reject", run, "--note", "once more").code == 0
+    hook.rename(office.folder / "hook")
+    assert laptop("send", run).code == 0
+    (office.folder / "hook").rename(hook)
+    assert other("take", run).code == 5
+    assert other.folders == []
+    assert git(other.root, "status", "--porcelain") == ""
+    hook.unlink()
+    assert other("take", run).code == 0
+
+
 @pytest.mark.req("WK-16")
 def test_secrets_do_not_travel(office: Office) -> None:
     """Settings or other new work that hold one refuse the send by name; the environment is recorded nowhere."""

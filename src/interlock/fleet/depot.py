@@ -25,7 +25,7 @@ from interlock.errors import ConfigInvalid, InterlockError, Refused, WorkspaceFa
 from interlock.fleet.branches import branch_for, make_branch, move_head
 from interlock.fleet.carried import Carried, clone_name
 from interlock.fleet.freight import Checkpoint, Freight, Possession
-from interlock.fleet.remote import NAMESPACE, Remote, runs_of, state_ref
+from interlock.fleet.remote import NAMESPACE, PushRefused, Remote, runs_of, state_ref
 from interlock.fleet.tree import check_secrets, plan_arrival, standpoint, tree_at, write_arrival
 from interlock.workspace import Scope, Workspace
 from interlock.workspace.clone import remove_folder
@@ -99,7 +99,13 @@ class Depot:
         back = f"Get it back with: interlock take {run_id}"
         unsure = f"When {remote.shown} answers again: interlock send {run_id}. {back}"
         known.folder.leave_to(Elsewhere(f"it was being sent to {remote.shown}", _now(), SENDING, unsure))
-        if not await remote.swap(state_ref(run_id), carried.commit, commit):
+        try:
+            moved = await remote.swap(state_ref(run_id), carried.commit, commit)
+        except PushRefused:  # it never left
+            replace(carried, coming=None).keep(self.root, run_id)
+            known.folder.leave_to(None)
+            raise
+        if not moved:
             raise await self._fenced(known.folder, remote)
         known.folder.leave_to(Elsewhere(f"it waits on {remote.shown} for whoever takes it", _now(), SENT, back))
         replace(carried, commit=commit, coming=None).keep(self.root, run_id)
