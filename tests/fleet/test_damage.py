@@ -89,7 +89,16 @@ FORGED: dict[str, tuple[str, Callable[[Office], Callable[[list[Entry]], list[Ent
         lambda office: lambda listed: [*listed, ("120000 blob", made(office, "blob", b"/etc/passwd"), "notes")],
         "is no plain file",
     ),
+    "a file in the engine's folder": ("tree", lambda office: planted(office, ".interlock"), "that no workspace has"),
+    "a file in git's folder": ("tree", lambda office: planted(office, ".git"), "that no workspace has"),
+    "a file beside the workspace": ("tree", lambda office: planted(office, ".."), "that no workspace has"),
 }
+
+
+def planted(office: Office, folder: str) -> Callable[[list[Entry]], list[Entry]]:
+    """One more folder, with a file in it."""
+    below = made(office, "tree", f"100644 blob {made(office, 'blob', b'evil')}\tevil.txt\n".encode())
+    return lambda listed: [*listed, ("040000 tree", below, folder)]
 
 
 def lines_of(segment: str) -> int:
@@ -119,6 +128,7 @@ def test_what_was_damaged_or_forged_is_refused_and_changes_nothing(office: Offic
         assert complaint in refused.stderr, (what, refused.stderr)
         assert office.refs()[ref] == forged, what
         assert other.folders == [], what
+        assert list(office.folder.rglob("evil.txt")) == [], what
         assert git(other.root, "status", "--porcelain") == "", what
     git(office.bare, "update-ref", ref, good)
     assert other("take", run).code == 0

@@ -26,7 +26,7 @@ from interlock.fleet.branches import branch_for, make_branch, move_head
 from interlock.fleet.carried import Carried, clone_name
 from interlock.fleet.freight import Checkpoint, Freight, Possession
 from interlock.fleet.remote import NAMESPACE, PushRefused, Remote, runs_of, state_ref
-from interlock.fleet.tree import check_secrets, plan_arrival, standpoint, tree_at, write_arrival
+from interlock.fleet.tree import Arrival, check_secrets, plan_arrival, standpoint, tree_at, write_arrival
 from interlock.workspace import Scope, Workspace
 from interlock.workspace.clone import remove_folder
 from interlock.workspace.objects import Stored
@@ -189,9 +189,7 @@ class Depot:
                 found=f"{where.prefix or 'the top'}, at commit {where.commit}",
                 remedy=f"Check that commit out, and call interlock from that folder: git checkout {who.head}",
             )
-        head = await tree_at(remote, where.commit, where.prefix)
-        arrival = await plan_arrival(workspace, checkpoint.tree, (head, *carried.trees))
-        branch = await branch_for(remote, where, who)
+        arrival, branch, head = await self._way_in(remote, checkpoint, carried)
         commit = checkpoint.commit
         if claim:
             commit = Freight(workspace).claimed(checkpoint, self._claim_of(who))
@@ -203,12 +201,21 @@ class Depot:
         # Whoever dies from here on takes again: files of either tree are nobody's new work.
         carried = Carried(remote.shown, commit, None, (arrival.tree, *carried.trees, head))
         carried.keep(self.root, run_id)
+        if claim:  # that took its time, and people save files
+            arrival, branch, _ = await self._way_in(remote, checkpoint, carried)
         if branch is not None or not claim:
             await move_head(remote, branch, who)
         await write_arrival(workspace, arrival, f"{run_id}-arrival")
         self._place(staged)
         replace(carried, trees=(arrival.tree,)).keep(self.root, run_id)
         return Moved(run_id, remote.shown, commit, branch)
+
+    async def _way_in(self, remote: Remote, checkpoint: Checkpoint, carried: Carried) -> tuple[Arrival, str | None, str]:
+        """What has to be written here, the branch for HEAD, and the tree of HEAD; `Refused` where work is in the way."""
+        where = await standpoint(remote)
+        head = await tree_at(remote, where.commit, where.prefix)
+        arrival = await plan_arrival(remote.workspace, checkpoint.tree, (head, *carried.trees))
+        return arrival, await branch_for(remote, where, checkpoint.possession), head
 
     async def _keep_after_all(self, folder: RunFolder, remote: Remote, carried: Carried) -> Moved:
         """A push that never happened: the run is claimed by the place that it never left."""
