@@ -89,10 +89,37 @@ FORGED: dict[str, tuple[str, Callable[[Office], Callable[[list[Entry]], list[Ent
         lambda office: lambda listed: [*listed, ("120000 blob", made(office, "blob", b"/etc/passwd"), "notes")],
         "is no plain file",
     ),
+    **{
+        f"a claim with {more}": (
+            "",
+            lambda office, more=more: claiming(office, more),  # type: ignore[misc]
+            "no readable claim.json",
+        )
+        for more in (
+            {"branch": "a\0b"},
+            {"branch": "-d"},
+            {"branch": "HEAD"},
+            {"holder": "ada\x1b[2J\nError: all is well"},
+            {"prefix": "../beside/"},
+            {"since": "\ud800"},
+        )
+    },
     "a file in the engine's folder": ("tree", lambda office: planted(office, ".interlock"), "that no workspace has"),
     "a file in git's folder": ("tree", lambda office: planted(office, ".git"), "that no workspace has"),
     "a file beside the workspace": ("tree", lambda office: planted(office, ".."), "that no workspace has"),
 }
+
+
+def claiming(office: Office, more: dict[str, str]) -> Callable[[list[Entry]], list[Entry]]:
+    """A claim that says something else too."""
+
+    def change(listed: list[Entry]) -> list[Entry]:
+        (claim,) = (name for _, name, found in listed if found == "claim.json")
+        said = {**json.loads(git(office.bare, "cat-file", "blob", claim)), **more}
+        blob = made(office, "blob", json.dumps(said).encode())
+        return [*without("claim.json")(listed), ("100644 blob", blob, "claim.json")]
+
+    return change
 
 
 def planted(office: Office, folder: str) -> Callable[[list[Entry]], list[Entry]]:

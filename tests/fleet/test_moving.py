@@ -332,3 +332,32 @@ def test_what_a_person_saves_while_a_run_is_claimed_is_not_overwritten(office: O
     taken = other("take", run)
     assert taken.code == 0, taken.stderr
     assert files(other.root) == files(laptop.root)
+
+
+@pytest.mark.req("WK-10")
+def test_a_branch_that_cannot_be_made_here_keeps_nobody_from_taking(office: Office) -> None:
+    """'work' here, 'work/a' there: the run gets a branch of its own, which follows what is committed elsewhere."""
+    laptop, other = office.clone("laptop"), office.clone("other")
+    git(laptop.root, "checkout", "--quiet", "-b", "work/a")
+    run = waiting_run(laptop)
+    git(other.root, "branch", "work")
+    for content in ("second\n", "third\n"):
+        (laptop.root / "code.txt").write_text(content, "utf-8")
+        git(laptop.root, "commit", "--quiet", "--all", "--message", content.strip())
+        assert laptop("send", run).code == 0
+        taken = other("take", run)
+        assert taken.code == 0, taken.stderr
+        assert git(other.root, "symbolic-ref", "--short", "HEAD") == f"interlock/{run}"
+        assert git(other.root, "rev-parse", "HEAD") == git(laptop.root, "rev-parse", "HEAD")
+        assert other("send", run).code == 0
+        assert laptop("take", run).code == 0
+    assert git(laptop.root, "symbolic-ref", "--short", "HEAD") == "work/a"
+    git(other.root, "checkout", "--quiet", "main")
+    git(other.root, "branch", "--delete", "--force", f"interlock/{run}")
+    git(other.root, "branch", "interlock")
+    assert laptop("send", run).code == 0
+    before = office.refs()
+    refused = other("take", run)
+    assert refused.code == 2
+    assert "git branch -m interlock NAME" in refused.stderr
+    assert office.refs() == before, "nothing is claimed"

@@ -44,6 +44,8 @@ _SEGMENT = re.compile(r"(\d{6,})-(\d{6,})\.jsonl")
 """The numbers of its first and its last line."""
 _OBJECT_NAME = re.compile(rb"(?<![0-9a-f])[0-9a-f]{40}(?![0-9a-f])")
 _PLAIN_NAME = re.compile(r"[^/\0\n]{1,255}")
+_ONE_LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]{0,4096}")
+"""Bytes that are no UTF-8 stand in names of files as half surrogates."""
 
 
 Check = Callable[[Sequence[Stored]], Awaitable[None]]
@@ -90,10 +92,18 @@ class Possession:
         fits = all(isinstance(text, str) for text in texts) and isinstance(made.held, bool)
         if not fits or type(made.lines) is not int:
             raise TypeError("a name or a time is missing")
+        if not all(_ONE_LINE.fullmatch(text) for text in texts):
+            raise ValueError("a name or a time is none")
+        if made.prefix and (made.prefix[0] in "-/" or made.prefix[-1] != "/" or ".." in made.prefix.split("/")):
+            raise ValueError("prefix is no folder")
         if made.head is not None and not re.fullmatch("[0-9a-f]{40}", made.head):
             raise ValueError("head is no commit")
         if made.branch is not None and not isinstance(made.branch, str):
             raise TypeError("branch is no name")
+        if made.branch is not None and (
+            not _ONE_LINE.fullmatch(made.branch) or made.branch[:1] in ("-", "") or made.branch == "HEAD"
+        ):
+            raise ValueError("branch is no name")
         return made
 
 
