@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,6 +162,54 @@ def test_what_was_damaged_or_forged_is_refused_and_changes_nothing(office: Offic
     git(office.bare, "update-ref", ref, good)
     assert other("take", run).code == 0
     assert before != other.digest()
+
+
+@pytest.mark.req("WK-10")
+def test_records_that_nobody_could_read_are_refused_though_their_chain_is_whole(office: Office) -> None:
+    """Whoever may push can make a chain of hashes too; a run like that would keep `runs` and `show` from answering."""
+    laptop, other = office.clone("laptop"), office.clone("other")
+    run = waiting_run(laptop)
+    assert laptop("send", run).code == 0
+    ref = f"refs/interlock/{run}/state"
+    good = office.refs()[ref]
+    lines = laptop.journal()
+    identity = json.loads((laptop.folders[0] / "run.json").read_bytes())
+    for more in ({"inputs": []}, {"started_at": "no time"}, {"key": "a\0b"}, {"before": [1]}, {"caps": "x"}):
+        forged = git(office.bare, "commit-tree", chained(office, good, {**identity, **more}, lines), "-m", "forged")
+        git(office.bare, "update-ref", ref, forged)
+        for verb in ("take", "fetch"):
+            refused = other(verb, run)
+            assert refused.code == 2, (more, refused.stderr)
+            assert "cannot be used" in refused.stderr
+        assert office.refs()[ref] == forged
+        assert other.folders == []
+    same = git(office.bare, "commit-tree", chained(office, good, identity, lines), "-p", good, "-m", "the same")
+    git(office.bare, "update-ref", ref, same)
+    taken = other("take", run)
+    assert taken.code == 0, "what was forged is whole but for that: " + taken.stderr
+
+
+def chained(office: Office, commit: str, identity: dict[str, Any], lines: list[dict[str, Any]]) -> str:
+    """The tree of a checkpoint with another ``run.json``, and all that follows from it."""
+    raw = json.dumps(identity).encode()
+    last = digest = hashlib.sha256(raw).hexdigest()
+    journal = b""
+    for line in lines:
+        fields = {name: value for name, value in line.items() if name != "hash"} | {"prev": last}
+        body = json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+        last = hashlib.sha256(body).hexdigest()
+        journal += body[:-1] + f',"hash":"{last}"}}\n'.encode()
+    segment = f"100644 blob {made(office, 'blob', journal)}\t000001-{len(lines):06d}.jsonl\n"
+    folder: Entry = ("040000 tree", made(office, "tree", segment.encode()), "journal")
+    record = made(office, "blob", raw)
+    tree = changed(office, f"{commit}^{{tree}}", "", claiming(office, {"last": last}))
+    tree = changed(office, tree, "", lambda listed: [*without("journal")(listed), folder])
+    tree = changed(office, tree, "run", lambda listed: [*without("run.json")(listed), plain(record, "run.json")])
+    return changed(office, tree, "run/objects", lambda listed: [*without(digest)(listed), plain(record, digest)])
+
+
+def plain(blob: str, name: str) -> Entry:
+    return ("100644 blob", blob, name)
 
 
 @pytest.mark.req("WK-10")

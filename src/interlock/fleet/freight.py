@@ -11,7 +11,7 @@ import asyncio
 import json
 import re
 import stat
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +21,8 @@ from interlock.documents.files import LEFTOVER, read_plain
 from interlock.engine import head, journal_file
 from interlock.engine.folder import ELSEWHERE, RunFolder
 from interlock.engine.head import Head, HeadFile, Mark
-from interlock.engine.journal import read_lines, split_torn
+from interlock.engine.identity import Identity
+from interlock.engine.journal import Line, read_lines, split_torn
 from interlock.errors import DocumentInvalid, JournalDamaged, WorkspaceFailed
 from interlock.workspace import Workspace
 from interlock.workspace.clone import remove_folder
@@ -260,6 +261,7 @@ class Freight:
                 end = _end_of(target, journal)
                 if end != (checkpoint.possession.lines, checkpoint.possession.last):
                     raise ValueError(f"its journal ends with line {end.seq}, not as {CLAIM} says")
+                _check_facts(target.identity(), read_lines(journal, genesis=target.genesis(), name=journal_file.NAME))
                 HeadFile(target.path).create(Head(end, closed=True))
             except (WorkspaceFailed, DocumentInvalid, JournalDamaged, ValueError) as error:
                 remove_folder(target.path)
@@ -306,6 +308,19 @@ def _end_of(folder: RunFolder, journal: bytes) -> Mark:
     for line in read_lines(journal, genesis=end.hash, name=str(folder.path / journal_file.NAME)):
         end = Mark(line.seq, line.hash)
     return end
+
+
+def _check_facts(identity: Identity, lines: Iterable[Line]) -> None:
+    """ValueError for records whose chain is whole, and which nobody here could read all the same."""
+    tables = (identity.inputs, identity.caps, identity.source or {}, identity.parent or {})
+    names = (identity.playbook, identity.key, identity.version, identity.continues or "")
+    if not all(isinstance(table, dict) for table in tables) or not isinstance(identity.before, list | tuple):
+        raise ValueError("run.json has a field that is none of its kind")
+    if not all(isinstance(name, str) and "\0" not in name for name in (*names, *identity.before)):
+        raise ValueError("run.json has a name that is none")
+    for stamp in (identity.started_at, *(line.ts for line in lines)):
+        if not isinstance(stamp, str) or datetime.fromisoformat(stamp).tzinfo is None:
+            raise ValueError(f"{stamp!r} is no time")
 
 
 def _plain_files(folder: Path) -> Iterator[Path]:
