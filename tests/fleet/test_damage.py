@@ -174,7 +174,8 @@ def test_records_that_nobody_could_read_are_refused_though_their_chain_is_whole(
     good = office.refs()[ref]
     lines = laptop.journal()
     identity = json.loads((laptop.folders[0] / "run.json").read_bytes())
-    for more in ({"inputs": []}, {"started_at": "no time"}, {"key": "a\0b"}, {"before": [1]}, {"caps": "x"}):
+    several: list[dict[str, Any]] = [{"inputs": []}, {"started_at": "no time"}, {"key": "a\0b"}, {"before": [1]}]
+    for more in several:
         forged = git(office.bare, "commit-tree", chained(office, good, {**identity, **more}, lines), "-m", "forged")
         git(office.bare, "update-ref", ref, forged)
         for verb in ("take", "fetch"):

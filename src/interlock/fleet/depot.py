@@ -210,8 +210,10 @@ class Depot:
         replace(carried, trees=(arrival.tree,)).keep(self.root, run_id)
         return Moved(run_id, remote.shown, commit, branch)
 
-    async def _way_in(self, remote: Remote, checkpoint: Checkpoint, carried: Carried) -> tuple[Arrival, str | None, str]:
-        """What has to be written here, the branch for HEAD, and the tree of HEAD; `Refused` where work is in the way."""
+    async def _way_in(
+        self, remote: Remote, checkpoint: Checkpoint, carried: Carried
+    ) -> tuple[Arrival, str | None, str]:
+        """What is to be written, the branch for HEAD, and the tree of HEAD; `Refused` where work is in the way."""
         where = await standpoint(remote)
         head = await tree_at(remote, where.commit, where.prefix)
         arrival = await plan_arrival(remote.workspace, checkpoint.tree, (head, *carried.trees))
