@@ -299,6 +299,18 @@ def test_a_secret_in_an_earlier_snapshot_does_not_travel(office: Office) -> None
     assert b"ghp-aaaabbbbcccc" not in everything(office)
 
 
+@pytest.mark.req("WK-16")
+def test_a_secret_in_the_records_does_not_travel(office: Office) -> None:
+    """Records are redacted by what was known when they were written; what is known now is looked for again."""
+    laptop = office.clone("laptop")
+    assert laptop("run", "toy", "ghp-aaaabbbbcccc").code == 4
+    refused = laptop("send", "latest", MY_TOKEN="ghp-aaaabbbbcccc")
+    assert refused.code == 2
+    assert "run.json" in refused.stderr
+    assert b"ghp-aaaabbbbcccc" not in everything(office)
+    assert laptop("approve", "latest", "--resume").code == 0, "it goes on where it is"
+
+
 def everything(office: Office) -> bytes:
     """All bytes that the remote holds."""
     words = ["git", "cat-file", "--batch", "--batch-all-objects"]

@@ -24,9 +24,9 @@ from interlock.engine.runs import Runs
 from interlock.errors import ConfigInvalid, InterlockError, Refused, WorkspaceFailed
 from interlock.fleet.branches import branch_for, make_branch, move_head
 from interlock.fleet.carried import Carried, clone_name
-from interlock.fleet.freight import Checkpoint, Freight, Possession
+from interlock.fleet.freight import Checkpoint, Freight, Possession, plain_files
 from interlock.fleet.remote import NAMESPACE, PushRefused, Remote, runs_of, state_ref
-from interlock.fleet.tree import Arrival, check_secrets, plan_arrival, standpoint, tree_at, write_arrival
+from interlock.fleet.tree import Arrival, check_records, check_secrets, plan_arrival, standpoint, tree_at, write_arrival
 from interlock.workspace import Scope, Workspace
 from interlock.workspace.clone import remove_folder
 from interlock.workspace.objects import Stored
@@ -140,6 +140,8 @@ class Depot:
         )
 
         async def check(objects: Sequence[Stored]) -> None:
+            path = known.folder.path
+            check_records(path, (path / journal_file.NAME, *plain_files(path)), self._redaction)
             await check_secrets(workspace, base, objects, self._redaction)
 
         return await freight.pack(known.folder, tree, possession, previous, check=check), tree

@@ -181,7 +181,7 @@ class Freight:
     ) -> tuple[dict[str, Stored], list[bytes]]:
         """The run's files and its journal as entries of a tree; and what may name objects that nobody looked at yet."""
         entries, fresh = self._segments(journal, before)
-        for place in _plain_files(folder.path):
+        for place in plain_files(folder.path):
             name = f"{RUN}/{place.relative_to(folder.path).as_posix()}"
             is_object = name.startswith(f"{RUN}/objects/")
             if is_object and name in before:  # under the name that its content has
@@ -323,7 +323,7 @@ def _check_facts(identity: Identity, lines: Iterable[Line]) -> None:
             raise ValueError(f"{stamp!r} is no time")
 
 
-def _plain_files(folder: Path) -> Iterator[Path]:
+def plain_files(folder: Path) -> Iterator[Path]:
     """The files of a run folder that travel."""
     for place in sorted(folder.rglob("*")):
         if place.relative_to(folder).parts[0] in STAYS or LEFTOVER.fullmatch(place.name):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.agents.environment import Redaction
+from interlock.documents.files import read_plain
 from interlock.errors import Refused, WorkspaceFailed
 from interlock.fleet.remote import Remote
 from interlock.workspace import ChangeKind, Workspace
@@ -79,6 +80,19 @@ async def check_secrets(workspace: Workspace, base: str, objects: Sequence[Store
                 "Take it out, or have git ignore the file. Agents get secrets from the environment of whoever runs "
                 "them. Where an earlier snapshot of the run holds it, start a new run."
             ),
+        )
+
+
+def check_records(folder: Path, places: Iterable[Path], redaction: Redaction) -> None:
+    """`Refused` when records hold a secret that nobody knew to be one when they were written."""
+    if not redaction.needed:
+        return
+    held = [place for place in places if redaction.bytes(content := read_plain(place)) != content]
+    if held:
+        raise Refused(
+            "the records of the run hold a secret, and secrets do not travel",
+            where=", ".join(place.relative_to(folder).as_posix() for place in held[:_SHOWN]),
+            remedy="It came in before it was known as one. Start a new run, with the secret in the environment only.",
         )
 
 
