@@ -164,7 +164,8 @@ def _values(question: Question, value: Any) -> Sequence[Any]:
 def _text(question: Question, value: Any) -> str:
     """One value as it is typed; whether it is one of the choices, or in its bounds, the command line says."""
     if question.kind in (int, float):
-        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        finite = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+        number = finite and not isinstance(value, bool)
         if not number and not isinstance(value, str):
             raise _wrong(question, "a number", value)
         return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

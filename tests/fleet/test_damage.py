@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,7 +91,43 @@ FORGED: dict[str, tuple[str, Callable[[Office], Callable[[list[Entry]], list[Ent
         lambda office: lambda listed: [*listed, ("120000 blob", made(office, "blob", b"/etc/passwd"), "notes")],
         "is no plain file",
     ),
+    **{
+        f"a claim with {more}": (
+            "",
+            lambda office, more=more: claiming(office, more),  # type: ignore[misc]
+            "no readable claim.json",
+        )
+        for more in (
+            {"branch": "a\0b"},
+            {"branch": "-d"},
+            {"branch": "HEAD"},
+            {"holder": "ada\x1b[2J\nError: all is well"},
+            {"prefix": "../beside/"},
+            {"since": "\ud800"},
+        )
+    },
+    "a file in the engine's folder": ("tree", lambda office: planted(office, ".interlock"), "that no workspace has"),
+    "a file in git's folder": ("tree", lambda office: planted(office, ".git"), "that no workspace has"),
+    "a file beside the workspace": ("tree", lambda office: planted(office, ".."), "that no workspace has"),
 }
+
+
+def claiming(office: Office, more: dict[str, str]) -> Callable[[list[Entry]], list[Entry]]:
+    """A claim that says something else too."""
+
+    def change(listed: list[Entry]) -> list[Entry]:
+        (claim,) = (name for _, name, found in listed if found == "claim.json")
+        said = {**json.loads(git(office.bare, "cat-file", "blob", claim)), **more}
+        blob = made(office, "blob", json.dumps(said).encode())
+        return [*without("claim.json")(listed), ("100644 blob", blob, "claim.json")]
+
+    return change
+
+
+def planted(office: Office, folder: str) -> Callable[[list[Entry]], list[Entry]]:
+    """One more folder, with a file in it."""
+    below = made(office, "tree", f"100644 blob {made(office, 'blob', b'evil')}\tevil.txt\n".encode())
+    return lambda listed: [*listed, ("040000 tree", below, folder)]
 
 
 def lines_of(segment: str) -> int:
@@ -119,10 +157,60 @@ def test_what_was_damaged_or_forged_is_refused_and_changes_nothing(office: Offic
         assert complaint in refused.stderr, (what, refused.stderr)
         assert office.refs()[ref] == forged, what
         assert other.folders == [], what
+        assert list(office.folder.rglob("evil.txt")) == [], what
         assert git(other.root, "status", "--porcelain") == "", what
     git(office.bare, "update-ref", ref, good)
     assert other("take", run).code == 0
     assert before != other.digest()
+
+
+@pytest.mark.req("WK-10")
+def test_records_that_nobody_could_read_are_refused_though_their_chain_is_whole(office: Office) -> None:
+    """Whoever may push can make a chain of hashes too; a run like that would keep `runs` and `show` from answering."""
+    laptop, other = office.clone("laptop"), office.clone("other")
+    run = waiting_run(laptop)
+    assert laptop("send", run).code == 0
+    ref = f"refs/interlock/{run}/state"
+    good = office.refs()[ref]
+    lines = laptop.journal()
+    identity = json.loads((laptop.folders[0] / "run.json").read_bytes())
+    several: list[dict[str, Any]] = [{"inputs": []}, {"started_at": "no time"}, {"key": "a\0b"}, {"before": [1]}]
+    for more in several:
+        forged = git(office.bare, "commit-tree", chained(office, good, {**identity, **more}, lines), "-m", "forged")
+        git(office.bare, "update-ref", ref, forged)
+        for verb in ("take", "fetch"):
+            refused = other(verb, run)
+            assert refused.code == 2, (more, refused.stderr)
+            assert "cannot be used" in refused.stderr
+        assert office.refs()[ref] == forged
+        assert other.folders == []
+    same = git(office.bare, "commit-tree", chained(office, good, identity, lines), "-p", good, "-m", "the same")
+    git(office.bare, "update-ref", ref, same)
+    taken = other("take", run)
+    assert taken.code == 0, "what was forged is whole but for that: " + taken.stderr
+
+
+def chained(office: Office, commit: str, identity: dict[str, Any], lines: list[dict[str, Any]]) -> str:
+    """The tree of a checkpoint with another ``run.json``, and all that follows from it."""
+    raw = json.dumps(identity).encode()
+    last = digest = hashlib.sha256(raw).hexdigest()
+    journal = b""
+    for line in lines:
+        fields = {name: value for name, value in line.items() if name != "hash"} | {"prev": last}
+        body = json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+        last = hashlib.sha256(body).hexdigest()
+        journal += body[:-1] + f',"hash":"{last}"}}\n'.encode()
+    segment = f"100644 blob {made(office, 'blob', journal)}\t000001-{len(lines):06d}.jsonl\n"
+    folder: Entry = ("040000 tree", made(office, "tree", segment.encode()), "journal")
+    record = made(office, "blob", raw)
+    tree = changed(office, f"{commit}^{{tree}}", "", claiming(office, {"last": last}))
+    tree = changed(office, tree, "", lambda listed: [*without("journal")(listed), folder])
+    tree = changed(office, tree, "run", lambda listed: [*without("run.json")(listed), plain(record, "run.json")])
+    return changed(office, tree, "run/objects", lambda listed: [*without(digest)(listed), plain(record, digest)])
+
+
+def plain(blob: str, name: str) -> Entry:
+    return ("100644 blob", blob, name)
 
 
 @pytest.mark.req("WK-10")
@@ -145,6 +233,30 @@ def test_a_remote_that_is_away_is_said_and_nothing_is_half_done(office: Office) 
     approved = other("approve", run, "--resume")
     assert approved.code == 0, approved.stderr
     assert "Nobody can say whether somebody else took this run over" in approved.stderr
+
+
+@pytest.mark.req("WK-10")
+def test_a_remote_that_does_not_let_a_run_be_written_takes_none_away(office: Office) -> None:
+    """A hook of the remote, or its rights: the reason is told, and the run goes on where it is."""
+    laptop, other = office.clone("laptop"), office.clone("other")
+    run = waiting_run(laptop)
+    hook = office.bare / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho nobody writes here >&2\nexit 1\n", "utf-8")
+    hook.chmod(0o755)
+    refused = laptop("send", run)
+    assert refused.code == 5
+    assert "the remote origin does not let refs/interlock/" in refused.stderr
+    assert "nobody writes here" in refused.stderr
+    assert laptop("reject", run, "--note", "once more").code == 0
+    hook.rename(office.folder / "hook")
+    assert laptop("send", run).code == 0
+    (office.folder / "hook").rename(hook)
+    assert other("take", run).code == 5
+    assert other.folders == []
+    assert git(other.root, "status", "--porcelain") == ""
+    hook.unlink()
+    assert other("take", run).code == 0
 
 
 @pytest.mark.req("WK-16")
@@ -185,6 +297,18 @@ def test_a_secret_in_an_earlier_snapshot_does_not_travel(office: Office) -> None
     assert refused.code == 2
     assert "notes.txt" in refused.stderr
     assert b"ghp-aaaabbbbcccc" not in everything(office)
+
+
+@pytest.mark.req("WK-16")
+def test_a_secret_in_the_records_does_not_travel(office: Office) -> None:
+    """Records are redacted by what was known when they were written; what is known now is looked for again."""
+    laptop = office.clone("laptop")
+    assert laptop("run", "toy", "ghp-aaaabbbbcccc").code == 4
+    refused = laptop("send", "latest", MY_TOKEN="ghp-aaaabbbbcccc")
+    assert refused.code == 2
+    assert "run.json" in refused.stderr
+    assert b"ghp-aaaabbbbcccc" not in everything(office)
+    assert laptop("approve", "latest", "--resume").code == 0, "it goes on where it is"
 
 
 def everything(office: Office) -> bytes:

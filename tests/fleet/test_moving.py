@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -284,3 +286,78 @@ def test_a_take_overwrites_nobody(office: Office) -> None:
     assert other("take", run).code == 0
     kept = list((other.root / ".interlock" / "attic").rglob("plan.md"))
     assert [path.read_text("utf-8") for path in kept] == ["ignored, and mine\n"]
+
+
+@pytest.mark.req("WK-10")
+def test_what_git_ignores_stays_somewhere_when_a_folder_has_to_be_there(office: Office) -> None:
+    """A file and a link of a person where the run has folders go to the attic; what the link leads to stays."""
+    laptop, other = office.clone("laptop"), office.clone("other")
+    for name in ("out", "link"):
+        (laptop.root / name).mkdir()
+        (laptop.root / name / "new.txt").write_text("the run's\n", "utf-8")
+    run = waiting_run(laptop)
+    assert laptop("send", run).code == 0
+    (other.root / ".git" / "info" / "exclude").write_text("out\nlink\n", "utf-8")
+    (other.root / "out").write_text("mine\n", "utf-8")
+    beside = office.folder / "beside"
+    beside.mkdir()
+    (beside / "new.txt").write_text("mine too\n", "utf-8")
+    (other.root / "link").symlink_to(beside)
+    assert other("take", run).code == 0
+    assert files(other.root) == files(laptop.root)
+    attic = other.root / ".interlock" / "attic"
+    assert [path.read_text("utf-8") for path in attic.rglob("out")] == ["mine\n"]
+    assert [path.readlink() for path in attic.rglob("link")] == [beside]
+    assert (beside / "new.txt").read_text("utf-8") == "mine too\n"
+
+
+@pytest.mark.req("WK-10")
+def test_what_a_person_saves_while_a_run_is_claimed_is_not_overwritten(office: Office, tmp_path: Path) -> None:
+    """The claim is pushed, which takes its time; the workspace is looked at once more before it is written."""
+    laptop, other = office.clone("laptop"), office.clone("other")
+    (laptop.root / "code.txt").write_text("changed\n", "utf-8")
+    run = waiting_run(laptop)
+    assert laptop("send", run).code == 0
+    slow = tmp_path / "slow" / "git"
+    slow.parent.mkdir()
+    saves = f'for word in "$@"; do [ "$word" = push ] && echo mine >"{other.root}/code.txt"; done'
+    slow.write_text(f'#!/bin/sh\n{saves}\nexec {shutil.which("git")} "$@"\n', "utf-8")
+    slow.chmod(0o755)
+    refused = other("take", run, PATH=f"{slow.parent}:{os.environ['PATH']}")
+    assert refused.code == 2
+    assert "code.txt" in refused.stderr
+    assert (other.root / "code.txt").read_text("utf-8") == "mine\n"
+    assert other.folders == []
+    git(other.root, "checkout", "--quiet", "code.txt")
+    taken = other("take", run)
+    assert taken.code == 0, taken.stderr
+    assert files(other.root) == files(laptop.root)
+
+
+@pytest.mark.req("WK-10")
+def test_a_branch_that_cannot_be_made_here_keeps_nobody_from_taking(office: Office) -> None:
+    """'work' here, 'work/a' there: the run gets a branch of its own, which follows what is committed elsewhere."""
+    laptop, other = office.clone("laptop"), office.clone("other")
+    git(laptop.root, "checkout", "--quiet", "-b", "work/a")
+    run = waiting_run(laptop)
+    git(other.root, "branch", "work")
+    for content in ("second\n", "third\n"):
+        (laptop.root / "code.txt").write_text(content, "utf-8")
+        git(laptop.root, "commit", "--quiet", "--all", "--message", content.strip())
+        assert laptop("send", run).code == 0
+        taken = other("take", run)
+        assert taken.code == 0, taken.stderr
+        assert git(other.root, "symbolic-ref", "--short", "HEAD") == f"interlock/{run}"
+        assert git(other.root, "rev-parse", "HEAD") == git(laptop.root, "rev-parse", "HEAD")
+        assert other("send", run).code == 0
+        assert laptop("take", run).code == 0
+    assert git(laptop.root, "symbolic-ref", "--short", "HEAD") == "work/a"
+    git(other.root, "checkout", "--quiet", "main")
+    git(other.root, "branch", "--delete", "--force", f"interlock/{run}")
+    git(other.root, "branch", "interlock")
+    assert laptop("send", run).code == 0
+    before = office.refs()
+    refused = other("take", run)
+    assert refused.code == 2
+    assert "git branch -m interlock NAME" in refused.stderr
+    assert office.refs() == before, "nothing is claimed"

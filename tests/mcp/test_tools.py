@@ -123,7 +123,9 @@ async def test_code_that_nobody_trusts_is_listed_and_never_loaded(place: Place) 
     said = place.command("run", "evil", "a", "--detach", "--json")
     words = json.loads(said.stdout)["error"]["what"].removeprefix("evil")
     async with place.client() as client:
-        (evil,) = [one for one in (await client("list_playbooks"))["playbooks"] if one["name"] == "evil"]
+        listed = await client("list_playbooks")
+        assert listed["about"] == DATA, "names and purposes come from files"
+        (evil,) = [one for one in listed["playbooks"] if one["name"] == "evil"]
         assert evil["trusted"] is False
         for tool in ("plan_run", "start_run"):
             assert words in await client.refused(tool, playbook="evil", inputs={"word": "a"})
@@ -155,6 +157,7 @@ async def test_what_is_said_is_never_taken_for_an_option(place: Place) -> None:
             ({"word": "a", "asks": "yes"}, "expected: true or false"),
             ({"word": ["a"]}, "expected: one value"),
             ({"word": "a\0b"}, "without NUL"),
+            ({"word": "a", "times": -(10**400)}, "times"),
             ({"word": "x" * 200_000}, "is too long"),
             ({}, "Missing argument"),
         ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -34,8 +35,8 @@ async def branch_for(remote: Remote, where: Standpoint, who: Possession) -> str 
     if who.branch and await _is_free(remote, who.branch, who.head):
         return who.branch
     own = branch_name(who.run)
-    if not await _is_free(remote, own, who.head):
-        await _check_ours(remote, own)
+    if not await _is_free(remote, own, who.head) and not await _leads_on(remote, own, who.head):
+        await _check_ours(remote, own, who.head)
     return own
 
 
@@ -66,9 +67,9 @@ async def make_branch(remote: Remote, checkpoint: Checkpoint) -> str | None:
             f"branch {name} is checked out here", remedy="Change to another branch, then call interlock again."
         )
     if not await _is_free(remote, name, commit):
-        await _check_ours(remote, name)
+        await _check_ours(remote, name, commit)
     await remote.asked("update-ref", f"refs/heads/{name}", commit)
-    if who.branch and await _is_free(remote, who.branch, ""):
+    if who.branch and await _can_be_made(remote, who.branch, who.head):
         await remote.asked("update-ref", f"refs/heads/{who.branch}", who.head, "")
     return name
 
@@ -81,7 +82,7 @@ async def _whole_tree(remote: Remote, checkpoint: Checkpoint) -> str:
         index = Path(folder) / "index"
         if who.prefix:
             await remote.asked("read-tree", who.head, index=index)
-            await remote.asked("rm", "-r", "-q", "--cached", "--ignore-unmatch", who.prefix, index=index)
+            await remote.asked("rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", who.prefix, index=index)
             await remote.asked("read-tree", f"--prefix={who.prefix}", checkpoint.tree, index=index)
         else:
             await remote.asked("read-tree", checkpoint.tree, index=index)
@@ -89,14 +90,33 @@ async def _whole_tree(remote: Remote, checkpoint: Checkpoint) -> str:
 
 
 async def _is_free(remote: Remote, branch: str, commit: str) -> bool:
-    """Whether there is no branch of this name, or it leads to the commit already."""
+    """Whether a branch of this name leads to the commit already, or can be made so that it does."""
     found = await remote.git("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", reads=True)
-    return found.code != 0 or found.text.strip() == commit
+    return found.text.strip() == commit if found.code == 0 else await _can_be_made(remote, branch, commit)
 
 
-async def _check_ours(remote: Remote, branch: str) -> None:
-    """`Refused` when a branch has work of somebody else."""
-    author = await remote.git("log", "-1", "--format=%ae", f"refs/heads/{branch}", "--", reads=True)
+async def _can_be_made(remote: Remote, branch: str, commit: str) -> bool:
+    """Whether there is no branch of this name, and none that keeps it from being made: 'a' does so for 'a/b'."""
+    tried = ("start", f"create refs/heads/{branch} {commit}", "prepare", "abort", "")
+    return (await remote.git("update-ref", "--stdin", stdin=os.fsencode("\n".join(tried)))).code == 0
+
+
+async def _leads_on(remote: Remote, branch: str, commit: str) -> bool:
+    """Whether a commit has all that a branch has."""
+    asked = ("merge-base", "--is-ancestor", f"refs/heads/{branch}", commit)
+    return (await remote.git(*asked, reads=True)).code == 0
+
+
+async def _check_ours(remote: Remote, branch: str, commit: str) -> None:
+    """`Refused` when a branch has work of somebody else, or cannot be made."""
+    name = f"refs/heads/{branch}"
+    if (await remote.git("rev-parse", "--verify", "--quiet", name, reads=True)).code != 0:
+        raise Refused(
+            f"branch {branch} cannot be made at {commit}",
+            expected="a commit, and no branch that has a part of this name as its own",
+            remedy="Rename the branch that is in the way: git branch -m interlock NAME",
+        )
+    author = await remote.git("log", "-1", "--format=%ae", name, "--", reads=True)
     if author.text.strip() != OURS:
         raise Refused(
             f"branch {branch} has commits that are not interlock's",

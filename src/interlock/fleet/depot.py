@@ -24,9 +24,9 @@ from interlock.engine.runs import Runs
 from interlock.errors import ConfigInvalid, InterlockError, Refused, WorkspaceFailed
 from interlock.fleet.branches import branch_for, make_branch, move_head
 from interlock.fleet.carried import Carried, clone_name
-from interlock.fleet.freight import Checkpoint, Freight, Possession
-from interlock.fleet.remote import NAMESPACE, Remote, runs_of, state_ref
-from interlock.fleet.tree import check_secrets, plan_arrival, standpoint, tree_at, write_arrival
+from interlock.fleet.freight import Checkpoint, Freight, Possession, plain_files
+from interlock.fleet.remote import NAMESPACE, PushRefused, Remote, runs_of, state_ref
+from interlock.fleet.tree import Arrival, check_records, check_secrets, plan_arrival, standpoint, tree_at, write_arrival
 from interlock.workspace import Scope, Workspace
 from interlock.workspace.clone import remove_folder
 from interlock.workspace.objects import Stored
@@ -99,7 +99,13 @@ class Depot:
         back = f"Get it back with: interlock take {run_id}"
         unsure = f"When {remote.shown} answers again: interlock send {run_id}. {back}"
         known.folder.leave_to(Elsewhere(f"it was being sent to {remote.shown}", _now(), SENDING, unsure))
-        if not await remote.swap(state_ref(run_id), carried.commit, commit):
+        try:
+            moved = await remote.swap(state_ref(run_id), carried.commit, commit)
+        except PushRefused:  # it never left
+            replace(carried, coming=None).keep(self.root, run_id)
+            known.folder.leave_to(None)
+            raise
+        if not moved:
             raise await self._fenced(known.folder, remote)
         known.folder.leave_to(Elsewhere(f"it waits on {remote.shown} for whoever takes it", _now(), SENT, back))
         replace(carried, commit=commit, coming=None).keep(self.root, run_id)
@@ -134,6 +140,8 @@ class Depot:
         )
 
         async def check(objects: Sequence[Stored]) -> None:
+            path = known.folder.path
+            check_records(path, (path / journal_file.NAME, *plain_files(path)), self._redaction)
             await check_secrets(workspace, base, objects, self._redaction)
 
         return await freight.pack(known.folder, tree, possession, previous, check=check), tree
@@ -183,9 +191,7 @@ class Depot:
                 found=f"{where.prefix or 'the top'}, at commit {where.commit}",
                 remedy=f"Check that commit out, and call interlock from that folder: git checkout {who.head}",
             )
-        head = await tree_at(remote, where.commit, where.prefix)
-        arrival = await plan_arrival(workspace, checkpoint.tree, (head, *carried.trees))
-        branch = await branch_for(remote, where, who)
+        arrival, branch, head = await self._way_in(remote, checkpoint, carried)
         commit = checkpoint.commit
         if claim:
             commit = Freight(workspace).claimed(checkpoint, self._claim_of(who))
@@ -197,12 +203,23 @@ class Depot:
         # Whoever dies from here on takes again: files of either tree are nobody's new work.
         carried = Carried(remote.shown, commit, None, (arrival.tree, *carried.trees, head))
         carried.keep(self.root, run_id)
+        if claim:  # that took its time, and people save files
+            arrival, branch, _ = await self._way_in(remote, checkpoint, carried)
         if branch is not None or not claim:
             await move_head(remote, branch, who)
         await write_arrival(workspace, arrival, f"{run_id}-arrival")
         self._place(staged)
         replace(carried, trees=(arrival.tree,)).keep(self.root, run_id)
         return Moved(run_id, remote.shown, commit, branch)
+
+    async def _way_in(
+        self, remote: Remote, checkpoint: Checkpoint, carried: Carried
+    ) -> tuple[Arrival, str | None, str]:
+        """What is to be written, the branch for HEAD, and the tree of HEAD; `Refused` where work is in the way."""
+        where = await standpoint(remote)
+        head = await tree_at(remote, where.commit, where.prefix)
+        arrival = await plan_arrival(remote.workspace, checkpoint.tree, (head, *carried.trees))
+        return arrival, await branch_for(remote, where, checkpoint.possession), head
 
     async def _keep_after_all(self, folder: RunFolder, remote: Remote, carried: Carried) -> Moved:
         """A push that never happened: the run is claimed by the place that it never left."""

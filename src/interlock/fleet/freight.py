@@ -11,7 +11,7 @@ import asyncio
 import json
 import re
 import stat
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +21,8 @@ from interlock.documents.files import LEFTOVER, read_plain
 from interlock.engine import head, journal_file
 from interlock.engine.folder import ELSEWHERE, RunFolder
 from interlock.engine.head import Head, HeadFile, Mark
-from interlock.engine.journal import read_lines, split_torn
+from interlock.engine.identity import Identity
+from interlock.engine.journal import Line, read_lines, split_torn
 from interlock.errors import DocumentInvalid, JournalDamaged, WorkspaceFailed
 from interlock.workspace import Workspace
 from interlock.workspace.clone import remove_folder
@@ -44,6 +45,8 @@ _SEGMENT = re.compile(r"(\d{6,})-(\d{6,})\.jsonl")
 """The numbers of its first and its last line."""
 _OBJECT_NAME = re.compile(rb"(?<![0-9a-f])[0-9a-f]{40}(?![0-9a-f])")
 _PLAIN_NAME = re.compile(r"[^/\0\n]{1,255}")
+_ONE_LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]{0,4096}")
+"""Bytes that are no UTF-8 stand in names of files as half surrogates."""
 
 
 Check = Callable[[Sequence[Stored]], Awaitable[None]]
@@ -90,10 +93,18 @@ class Possession:
         fits = all(isinstance(text, str) for text in texts) and isinstance(made.held, bool)
         if not fits or type(made.lines) is not int:
             raise TypeError("a name or a time is missing")
+        if not all(_ONE_LINE.fullmatch(text) for text in texts):
+            raise ValueError("a name or a time is none")
+        if made.prefix and (made.prefix[0] in "-/" or made.prefix[-1] != "/" or ".." in made.prefix.split("/")):
+            raise ValueError("prefix is no folder")
         if made.head is not None and not re.fullmatch("[0-9a-f]{40}", made.head):
             raise ValueError("head is no commit")
         if made.branch is not None and not isinstance(made.branch, str):
             raise TypeError("branch is no name")
+        if made.branch is not None and (
+            not _ONE_LINE.fullmatch(made.branch) or made.branch[:1] in ("-", "") or made.branch == "HEAD"
+        ):
+            raise ValueError("branch is no name")
         return made
 
 
@@ -170,7 +181,7 @@ class Freight:
     ) -> tuple[dict[str, Stored], list[bytes]]:
         """The run's files and its journal as entries of a tree; and what may name objects that nobody looked at yet."""
         entries, fresh = self._segments(journal, before)
-        for place in _plain_files(folder.path):
+        for place in plain_files(folder.path):
             name = f"{RUN}/{place.relative_to(folder.path).as_posix()}"
             is_object = name.startswith(f"{RUN}/objects/")
             if is_object and name in before:  # under the name that its content has
@@ -250,6 +261,7 @@ class Freight:
                 end = _end_of(target, journal)
                 if end != (checkpoint.possession.lines, checkpoint.possession.last):
                     raise ValueError(f"its journal ends with line {end.seq}, not as {CLAIM} says")
+                _check_facts(target.identity(), read_lines(journal, genesis=target.genesis(), name=journal_file.NAME))
                 HeadFile(target.path).create(Head(end, closed=True))
             except (WorkspaceFailed, DocumentInvalid, JournalDamaged, ValueError) as error:
                 remove_folder(target.path)
@@ -298,7 +310,20 @@ def _end_of(folder: RunFolder, journal: bytes) -> Mark:
     return end
 
 
-def _plain_files(folder: Path) -> Iterator[Path]:
+def _check_facts(identity: Identity, lines: Iterable[Line]) -> None:
+    """ValueError for records whose chain is whole, and which nobody here could read all the same."""
+    tables = (identity.inputs, identity.caps, identity.source or {}, identity.parent or {})
+    names = (identity.playbook, identity.key, identity.version, identity.continues or "")
+    if not all(isinstance(table, dict) for table in tables) or not isinstance(identity.before, list | tuple):
+        raise ValueError("run.json has a field that is none of its kind")
+    if not all(isinstance(name, str) and "\0" not in name for name in (*names, *identity.before)):
+        raise ValueError("run.json has a name that is none")
+    for stamp in (identity.started_at, *(line.ts for line in lines)):
+        if not isinstance(stamp, str) or datetime.fromisoformat(stamp).tzinfo is None:
+            raise ValueError(f"{stamp!r} is no time")
+
+
+def plain_files(folder: Path) -> Iterator[Path]:
     """The files of a run folder that travel."""
     for place in sorted(folder.rglob("*")):
         if place.relative_to(folder).parts[0] in STAYS or LEFTOVER.fullmatch(place.name):

@@ -23,6 +23,10 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _SHOWN = 600
 
 
+class PushRefused(WorkspaceFailed):
+    """The remote does not let a ref be moved, and it was not moved: nobody else has it either."""
+
+
 @dataclass(frozen=True)
 class Remote:
     """One remote, as seen from one workspace."""
@@ -137,7 +141,10 @@ class Remote:
     # -- changing it
 
     async def swap(self, ref: str, old: str | None, new: str) -> bool:
-        """Move a ref from `old` (None: it is not there) to `new`; whether it was still so, and now is."""
+        """Move a ref from `old` (None: it is not there) to `new`; whether it was still so, and now is.
+
+        `PushRefused` when it is as it was, since the remote does not let it be moved.
+        """
         lease = f"--force-with-lease={ref}:{old or ''}"
         reply = await self.git(
             "push", "--porcelain", "--no-verify", lease, self.name, f"{new}:{ref}", network=True, lent=True
@@ -146,7 +153,13 @@ class Remote:
         flags = [line[:1] for line in reply.text.splitlines() if f":{ref}\t" in line]
         if flags == ["!"]:
             # A push whose answer got lost may have been carried out all the same.
-            return await self.tip(ref) == new
+            if (tip := await self.tip(ref)) == old:
+                raise PushRefused(
+                    f"the remote {self.shown} does not let {ref} be written",
+                    found=_CREDENTIALS.sub("", f"{reply.text.strip()}\n{reply.error.strip()}")[-_SHOWN:],
+                    remedy="Ask whoever looks after it to allow that, or name another one: --remote.",
+                )
+            return tip == new
         if reply.code != 0 or not flags:
             if await self.tip(ref) == new:
                 return True

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.agents.environment import Redaction
+from interlock.documents.files import read_plain
 from interlock.errors import Refused, WorkspaceFailed
 from interlock.fleet.remote import Remote
 from interlock.workspace import ChangeKind, Workspace
 from interlock.workspace.git import Git
 from interlock.workspace.objects import Stored, reading
+from interlock.workspace.scan import HOME, TEAM_FOLDERS
 from interlock.workspace.scope import Scope
 from interlock.workspace.shadow import EMPTY_TREE
 
@@ -81,6 +83,19 @@ async def check_secrets(workspace: Workspace, base: str, objects: Sequence[Store
         )
 
 
+def check_records(folder: Path, places: Iterable[Path], redaction: Redaction) -> None:
+    """`Refused` when records hold a secret that nobody knew to be one when they were written."""
+    if not redaction.needed:
+        return
+    held = [place for place in places if redaction.bytes(content := read_plain(place)) != content]
+    if held:
+        raise Refused(
+            "the records of the run hold a secret, and secrets do not travel",
+            where=", ".join(place.relative_to(folder).as_posix() for place in held[:_SHOWN]),
+            remedy="It came in before it was known as one. Start a new run, with the secret in the environment only.",
+        )
+
+
 @dataclass(frozen=True)
 class Arrival:
     """What has to be done in a workspace so that it holds a tree."""
@@ -89,11 +104,11 @@ class Arrival:
     written: tuple[str, ...]
     removed: tuple[str, ...]
     aside: tuple[str, ...]
-    """Ignored files that stand where one is to be written: they go to the attic."""
+    """Ignored files that stand where one is to be written, or one of its folders: they go to the attic."""
 
 
 async def plan_arrival(workspace: Workspace, tree: str, known: Sequence[str], only: Scope | None = None) -> Arrival:
-    """How the workspace comes to hold a tree; `Refused` where that would overwrite somebody's work.
+    """How the workspace comes to hold a tree; `Refused` where that would overwrite somebody's work or ours.
 
     Args:
         known: trees whose files are nobody's new work.
@@ -103,6 +118,7 @@ async def plan_arrival(workspace: Workspace, tree: str, known: Sequence[str], on
     wanted = [one for one in await workspace.differences(here, tree) if only is None or only.covers(one.path)]
     if only is not None:
         wanted = [one for one in wanted if one.kind is not ChangeKind.DELETED]
+    await _check_names(workspace, tree, [one.path for one in wanted])
     mine = {one.path: (one.old_mode, one.old_blob) for one in wanted if one.kind is not ChangeKind.ADDED}
     for other in known:
         same = {one.path for one in await workspace.differences(here, other)}
@@ -118,18 +134,44 @@ async def plan_arrival(workspace: Workspace, tree: str, known: Sequence[str], on
         tree,
         tuple(one.path for one in wanted if one.kind is not ChangeKind.DELETED),
         tuple(one.path for one in wanted if one.kind is ChangeKind.DELETED),
-        tuple(path for path in added if _stands(workspace.root / path)),
+        tuple(dict.fromkeys(filter(None, (_in_the_way(workspace.root, path) for path in added)))),
     )
 
 
-def _stands(place: Path) -> bool:
-    return os.path.lexists(place)
+async def _check_names(workspace: Workspace, tree: str, paths: Sequence[str]) -> None:
+    """`Refused` for a tree with names that lead out of the workspace, into git's own folder or into the engine's."""
+    ours = [path for path in paths if path.split("/")[0].lower() == HOME and not path.startswith(TEAM_FOLDERS)]
+    try:
+        async with workspace.shadow.busy(), workspace.shadow.scratch() as scratch:
+            git = Git(scratch.git_dir, workspace.root, index=scratch.index, own_common_dir=True)
+            await git.run("read-tree", tree)
+        found = ", ".join(ours[:_SHOWN])
+    except WorkspaceFailed as error:
+        found = error.found or error.what
+    if found:
+        raise Refused(
+            "the tree of this run has files that no workspace has",
+            found=found,
+            remedy="Nothing was changed here. Ask whoever had the run last where they come from.",
+        )
+
+
+def _in_the_way(root: Path, path: str) -> str | None:
+    """What stands where a file is to be written, or where a folder has to be for it; None: nothing."""
+    parts = Path(path).parts
+    for end in range(1, len(parts) + 1):
+        place = root.joinpath(*parts[:end])
+        if not os.path.lexists(place):
+            return None
+        if end == len(parts) or place.is_symlink() or not place.is_dir():
+            return "/".join(parts[:end])
+    return None
 
 
 async def write_arrival(workspace: Workspace, arrival: Arrival, into: str) -> None:
     """Write the tree; what has to go is kept in the attic."""
     try:
-        for path in (*arrival.removed, *arrival.aside):
+        for path in dict.fromkeys((*arrival.removed, *arrival.aside)):
             workspace.attic.take(workspace.root, path, into)
             _drop_empty(workspace.root, Path(path).parent)
         if not arrival.written:
@@ -144,6 +186,6 @@ async def write_arrival(workspace: Workspace, arrival: Arrival, into: str) -> No
 
 
 def _drop_empty(root: Path, folder: Path) -> None:
-    while folder.parts and not any((root / folder).iterdir()):
+    while folder.parts and (root / folder).is_dir() and not any((root / folder).iterdir()):
         (root / folder).rmdir()
         folder = folder.parent

@@ -59,6 +59,7 @@ class KnownPlaybook(BaseModel):
 
 
 class KnownPlaybooks(BaseModel):
+    about: str = DATA
     playbooks: list[KnownPlaybook]
     next_offset: int | None = Field(description="Where the next page begins; null: this is the last one.")
 
@@ -163,6 +164,7 @@ class Attended(BaseModel):
 
 
 class EndedRun(BaseModel):
+    about: str = DATA
     run_id: str
     status: str
     what: str
