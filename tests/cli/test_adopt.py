@@ -87,18 +87,6 @@ def test_a_playbook_of_that_name_is_refused_and_kept(workspace: Any) -> None:
     assert kept == ["# mine\n"]
 
 
-@pytest.mark.req("OW-02", "OW-54")
-@pytest.mark.parametrize("more", [(), ("--replace",)])
-def test_the_name_of_a_shipped_playbook_is_refused(workspace: Any, more: tuple[str, ...]) -> None:
-    """It would be hidden: exit 2 before anything is paid, and `task` is still the one that ships."""
-    scripted(workspace, UPKEEP)
-    refused = workspace("adopt", UPKEEP.file, "--name", "task", *more)
-    assert refused.code == 2
-    assert "task is the name of a playbook that ships with interlock" in refused.stderr
-    assert "--name NAME" in refused.stderr
-    assert workspace.folders == []
-
-
 @pytest.mark.req("OW-50")
 def test_what_cannot_be_adopted_is_refused_with_a_reason(workspace: Any, tmp_path: Path) -> None:
     """No file, a file elsewhere, a name that is none: exit 2, and no run came into being."""

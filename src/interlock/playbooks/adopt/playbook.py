@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from interlock import playbooks
 from interlock.engine import (
     APPROVE,
     AfterComplete,
@@ -94,14 +93,6 @@ async def open_source(run: Run, inputs: AdoptInputs) -> SourceText:
             expected=f"at most {MOST_PARTS} parts, some {MOST_PARTS * 100} lines",
             found=f"{len(source.parts)} parts, {len(source.lines)} lines",
             remedy="Adopt the files in which its processes can be told apart, one at a time.",
-        )
-    if at.name in playbooks.NAMES:
-        raise ConfigInvalid(
-            f"{at.name} is the name of a playbook that ships with interlock, which this one would hide",
-            where="command line",
-            expected=f"none of {', '.join(playbooks.NAMES)}",
-            found=at.name,
-            remedy="Give this one another name with --name NAME.",
         )
     if not inputs.replace and (taken := await run.list(at.installed, "**/*")):
         raise ConfigInvalid(
