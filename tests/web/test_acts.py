@@ -198,12 +198,12 @@ def test_no_run_notices_that_the_page_ends(place: Place, site: Site) -> None:
 @pytest.mark.req("WB-01")
 def test_several_workspaces_on_one_page(place: Place, tmp_path: Any) -> None:
     """`-C` several times; two of the same name are told apart."""
-    other = tmp_path / "elsewhere" / "work"
+    other = tmp_path / "elsewhere" / place.name
     other.mkdir(parents=True)
     run_id = place.waiting()
     site = Site(place, "-C", str(place.root), "-C", str(other))
     client = site.client()
-    assert client.get(f"/work/runs/{run_id}").status == 200
-    assert client.get(f"/work-2/runs/{run_id}").status == 404
-    assert client.get("/work-2/start").status == 200
+    assert client.get(f"/{place.name}/runs/{run_id}").status == 200
+    assert client.get(f"/{place.name}-2/runs/{run_id}").status == 404
+    assert client.get(f"/{place.name}-2/start").status == 200
     site.end()
