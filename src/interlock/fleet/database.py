@@ -168,7 +168,7 @@ class Database:
             "the database of the fleet cannot be reached",
             where=f"{SETTING}: {self.shown}",
             found=why,
-            remedy="See that PostgreSQL runs there, that this machine reaches it, and that user and password are right.",
+            remedy="See that PostgreSQL runs there and can be reached from here, and that user and password are right.",
         )
 
     def _redacted(self, error: BaseException) -> str:

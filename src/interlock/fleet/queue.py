@@ -69,13 +69,13 @@ class Queue:
         self._database = database
 
     @classmethod
-    def of(cls, database: str, *, patient: bool = False) -> Self:
+    def of(cls, database: str | None, *, patient: bool = False) -> Self:
         """The queue in the database of this address; opening it says whether that can be reached.
 
         Args:
             patient: opening it asks nothing: for a worker that begins anew while the database may be away.
         """
-        return cls(Database(database, patient=patient))
+        return cls(Database(database or "", patient=patient))
 
     async def __aenter__(self) -> Self:
         await self._database.__aenter__()
