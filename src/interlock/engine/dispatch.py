@@ -24,7 +24,7 @@ from interlock.contracts import Outcome, Reason
 from interlock.documents import stamp
 from interlock.engine import brief
 from interlock.engine.budget import Budget, usage_in
-from interlock.engine.clusters import at_once, given_up, in_turn, seated, through
+from interlock.engine.clusters import at_once, given_up, in_turn, seated
 from interlock.engine.examination import SHOWN_OF_PATCH, Examiner
 from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
@@ -82,43 +82,35 @@ class Dispatcher:
             inner._seats = (asyncio.Semaphore(run.at_once), *self._seats)
         return inner
 
-    async def dispatch(self, spec: Dispatch) -> Report:
-        """What is proven about one call of one agent, recorded or made now."""
-        slot = self._run.recall(spec.name, spec.parts())
-        if slot.recorded:
-            report = slot.meaning(lambda value: Report.from_json(value, self._world.records.objects.get))
-            self._remember(report)
-        else:
-            async with seated(*self._seats):
-                report = await self._perform(spec, slot)
-        through()
+    def recalled(self, slot: Slot) -> Report:
+        """What was recorded of a call."""
+        report = slot.meaning(lambda value: Report.from_json(value, self._world.records.objects.get))
+        self._remember(report)
         return report
 
-    async def _perform(self, spec: Dispatch, slot: Slot) -> Report:
+    async def perform(self, spec: Dispatch, slot: Slot) -> Report:
         """Call the agent, with the repeats that the playbook allows, and record the one outcome."""
         run = self._run
-        run.stop_here(slot.key, "dispatch", lambda: Preview.of(self._plan(spec, slot, "(at the start)")))
-        self._world.bind(spec.agent)
-        self._check_budget()
-        run.materialize()
-        plan = self._plan(spec, slot, self._session(slot))
-        if (known := self._importing(plan)) is not None:
-            return await self._import_and_settle(plan, *known)
-        return await self._tries(plan)
+        async with seated(*self._seats):
+            run.stop_here(slot.key, "dispatch", lambda: Preview.of(self._plan(spec, slot, "(at the start)")))
+            self._world.bind(spec.agent)
+            self._check_budget()
+            run.materialize()
+            plan = self._plan(spec, slot, self._session(slot))
+            if (known := self._importing(plan)) is not None:
+                return await self._import_and_settle(plan, *known)
+            ground = await open_ground(run, plan, partial(self._recall, plan))
+            try:
+                return await self._until_end(plan, ground)
+            except BaseException:
+                await ground.layer.rest()
+                raise
 
     def _remember(self, report: Report) -> None:
         """A later attempt of the same agent is told what this one did in vain, and judges what was noticed about it."""
         self._unfinished[report.member] = report.unfinished
         if report.accepted and (noticed := report.noticed):
             self._findings[report.key] = noticed
-
-    async def _tries(self, plan: DispatchPlan) -> Report:
-        ground = await open_ground(self._run, plan, partial(self._recall, plan))
-        try:
-            return await self._until_end(plan, ground)
-        except BaseException:
-            await ground.layer.rest()
-            raise
 
     async def _until_end(self, plan: DispatchPlan, ground: Ground) -> Report:
         """Call until the table of repeats says that it is the end."""

@@ -306,6 +306,7 @@ class Slot:
         self._objects = recording.world.records.objects
         self._parts = parts
         self._line = line
+        self._settled: Any = None
 
     @property
     def digest(self) -> str:
@@ -317,8 +318,8 @@ class Slot:
         return self._line is not None
 
     def value(self) -> Any:
-        assert self._line is not None
-        return unpack(self._line.data["out"], self._objects)
+        """The outcome: the recorded one, or the one that has just been settled."""
+        return self._settled if self._line is None else unpack(self._line.data["out"], self._objects)
 
     def meaning(self, make: Callable[[Any], T]) -> T:
         """What the recorded outcome is made into; nobody may change that."""
@@ -366,6 +367,7 @@ class Slot:
         attempt: int | None = None,
     ) -> None:
         """Record the outcome; only then may the playbook see it."""
+        self._settled = value
         self._recording.journal.append(
             event,
             key=self.key,
