@@ -133,19 +133,18 @@ class Dispatcher:
                 facts = self._end_facts(tried.trial, report, tried.answer_bytes)
                 return await self._import_and_settle(plan, report, facts)
             usage = usage.plus(report.usage or Usage())
+            delay: float | None = 0.0
             if tried.limited:
-                delay = self._wait_for(tried.limited, waited)
+                delay = wait_s(tried.limited.reset_s, len(waited), sum(waited), self._run.options.rate_limit_wait_s)
                 # An agent that waits for its service itself does so until the deadline.
                 waited.append((delay or 0.0) + (report.seconds if report.reason is Reason.TIMEOUT else 0.0))
-            elif tried.exhausted:
-                delay = 0.0  # it goes on with its session, as soon as there is a new share for it
-            else:
+            elif not tried.exhausted:  # else it goes on with its session, as soon as there is a new share for it
                 failure = failure_context(report)
                 delay = delay_s(used) if move is AfterTry.REPEAT else 0.0
             used = used.after(move)
-            self._record_try(plan, report, move, used, failure, delay or 0.0, exhausted=tried.exhausted)
-            if tried.exhausted:
-                ground.cut = cut_short(self._run, plan, self._last_start(plan))
+            self._record_try(plan, replace(tried, report=report), move, used, failure, delay or 0.0)
+            if tried.exhausted and (start := plan.slot.intent("dispatch.start")) is not None:
+                ground.cut = cut_short(self._run, plan, start)
             if delay is None:
                 self._run.park(f"{plan.bound.runner}: {report.detail}; resume goes on when its limit has passed")
             self._check_budget()
@@ -153,25 +152,10 @@ class Dispatcher:
                 async with given_up():  # the seat is free for others meanwhile
                     await self._world.sleep(delay)
 
-    def _wait_for(self, limited: Limited, waited: list[float]) -> float | None:
-        return wait_s(limited.reset_s, len(waited), sum(waited), self._run.options.rate_limit_wait_s)
-
-    def _last_start(self, plan: DispatchPlan) -> Line:
-        start = plan.slot.intent("dispatch.start")
-        assert start is not None
-        return start
-
     def _record_try(
-        self,
-        plan: DispatchPlan,
-        report: Report,
-        move: AfterTry,
-        used: Used,
-        failure: str,
-        delay: float,
-        *,
-        exhausted: bool,
+        self, plan: DispatchPlan, tried: Tried, move: AfterTry, used: Used, failure: str, delay: float
     ) -> None:
+        report = tried.report
         plan.slot.append(
             "dispatch.try",
             {
@@ -184,7 +168,7 @@ class Dispatcher:
                 "used": asdict(used),
                 "delay_s": delay,
                 "seconds": report.seconds,
-                "exhausted": exhausted,
+                "exhausted": tried.exhausted,
                 **usage_facts(report.usage),
             },
             agent=plan.spec.agent,

@@ -24,6 +24,7 @@ from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line
 from interlock.engine.keys import Keys, checked_name, difference, digest_of, shown
+from interlock.engine.lifecycle import resumes
 from interlock.engine.model import Status, plain
 from interlock.engine.objects import pack, pack_texts, unpack
 from interlock.engine.options import Before, Halted, Options
@@ -171,8 +172,9 @@ class Recording:
         outer, checked = scopes.here(), checked_name(name)
         if replayed:
             return scopes.within(outer.child(checked, step=name))
-        processes = sum(line.event == "run.resumed" for line in self.journal.lines)
-        return scopes.within(OpenScope(f"{RESUME}{processes}/{checked}", outer, outer.task, step=name))
+        return scopes.within(
+            OpenScope(f"{RESUME}{resumes(self.journal.lines)}/{checked}", outer, outer.task, step=name)
+        )
 
     def for_called(
         self, other: Playbook, inputs: Any, chain: Chain, caps: Mapping[str, int], writes: tuple[str, ...] | None
@@ -345,15 +347,8 @@ class Slot:
     def append(
         self, event: str, data: Mapping[str, Any], *, agent: str | None = None, attempt: int | None = None
     ) -> Line:
-        line = self._recording.journal.append(
-            event,
-            key=self.key,
-            agent=agent,
-            attempt=attempt,
-            iteration=self.scope.iteration,
-            data=data,
-            shrink=self._shrink,
-        )
+        """Leave a trace on the way."""
+        line = self._write(event, data, agent, attempt)
         self._recording.replay.add(line)
         return line
 
@@ -367,19 +362,22 @@ class Slot:
         attempt: int | None = None,
     ) -> None:
         """Record the outcome; only then may the playbook see it."""
+        asked = shown(self._parts, self._recording.world.redact)
+        data = {"in": asked, **(facts or {}), "out": pack_texts(value, self._objects)}
+        self._write(event, data, agent, attempt, digest=self.digest)
         self._settled = value
-        self._recording.journal.append(
+
+    def _write(
+        self, event: str, data: Mapping[str, Any], agent: str | None, attempt: int | None, *, digest: str | None = None
+    ) -> Line:
+        return self._recording.journal.append(
             event,
             key=self.key,
             agent=agent,
             attempt=attempt,
             iteration=self.scope.iteration,
-            digest=self.digest,
-            data={
-                "in": shown(self._parts, self._recording.world.redact),
-                **(facts or {}),
-                "out": pack_texts(value, self._objects),
-            },
+            digest=digest,
+            data=data,
             shrink=self._shrink,
         )
 
