@@ -142,6 +142,7 @@ def claim(step: str, data: Mapping[str, Any], _texts_of_artifacts: Mapping[str, 
         passes=answer.verdict is JUDGEMENTS[step][0],
         evidence=replace(answer.evidence, unmet=unmet),
         shows=step != "validation",  # the Architect compares, and runs nothing
+        data={"evidence": data.get("evidence")},
     )
 
 
