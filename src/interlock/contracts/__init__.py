@@ -3,6 +3,7 @@
 from interlock.contracts.answer import PLAIN, Answer, AnswerFormat, parse_answer, sample
 from interlock.contracts.artifact import Artifact, ArtifactCheck, ArtifactClass, check, complaint
 from interlock.contracts.contract import NO_CHANGE, Contract, Judgement, judge, why_no_change
+from interlock.contracts.definitions import is_definition, is_test
 from interlock.contracts.documentation import DOCUMENTATION, is_documentation
 from interlock.contracts.evidence import FAIL, PASS, Claim, Evidence
 from interlock.contracts.outcome import TRANSIENT, UNUSABLE, Outcome, Reason
@@ -18,7 +19,7 @@ from interlock.contracts.structure import (
     YamlKeys,
     labelled,
 )
-from interlock.contracts.weakening import is_definition, is_test, weakened
+from interlock.contracts.weakening import weakened
 
 __all__ = [
     "DOCUMENTATION",

@@ -56,7 +56,10 @@ class Evidence:
         """What is there, as JSON data."""
         said = {name: value for name, value in vars(self).items() if value}
         if self.checks:
-            said["checks"] = [asdict(check) for check in self.checks]
+            said["checks"] = [
+                {name: value for name, value in asdict(check).items() if name != "said" or value}
+                for check in self.checks
+            ]
         return said
 
     @classmethod

@@ -30,9 +30,13 @@ class Check:
     """How it ended, where that was not said by a number."""
 
     @property
+    def ending(self) -> str:
+        """How it ended, as it was said; empty where it was not."""
+        return f"exit status {self.exit}" if self.exit is not None else self.said
+
+    @property
     def shown(self) -> str:
-        ending = f"exit status {self.exit}" if self.exit is not None else self.said
-        said = f"`{self.command}` ended with {ending}"
+        said = f"`{self.command}` ended with {self.ending or 'a status that is not said'}"
         return f"{said}: {self.summary}" if self.summary else said
 
     @property

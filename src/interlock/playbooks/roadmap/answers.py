@@ -76,7 +76,7 @@ class StepAnswer:
     @property
     def errors(self) -> tuple[str, ...]:
         """The exact errors that it reports: failing tests, issues, commands that failed."""
-        broken = tuple(check.shown for check in self.evidence.checks if check.exit)
+        broken = tuple(check.shown for check in self.evidence.checks if check.red)
         return tuple(dict.fromkeys((*self.evidence.failures, *self.issues, *broken)))
 
     @property
