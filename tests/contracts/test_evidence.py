@@ -79,6 +79,17 @@ def test_words_alone_are_no_evidence(evidence: Evidence) -> None:
 
 
 @pytest.mark.req("EV-02")
+def test_nobody_says_that_there_is_nothing_to_run_where_there_is() -> None:
+    """What is named is to be run; whoever ran something has no need to say it."""
+    judgement = weighed(Claim(True, Evidence(nothing_to_run="I trust it"), named=("make test", "make lint")))
+    assert (judgement.outcome, judgement.reason) == (Outcome.FAIL, Reason.CONTRACT_VIOLATION)
+    assert judgement.complaints == ("there is something to run: `make test`; run it, and show how it ended",)
+    both = Evidence(GREEN.checks, nothing_to_run="beside it")
+    assert weighed(Claim(True, both, named=("make test",))).passed is True
+    assert weighed(Claim(False, Evidence(nothing_to_run="why"), named=("make test",))).passed is False
+
+
+@pytest.mark.req("EV-02")
 def test_a_command_or_a_reason_is_evidence() -> None:
     """What passes is worth what it claims, and what a judge says against the work too."""
     assert weighed(Claim(True, GREEN)) == Judgement(Outcome.OK, evidence=GREEN, passed=True)

@@ -79,8 +79,8 @@ def _weighed(claim: Claim) -> Judgement:
     if claim.passes and (against := claim.contradictions):
         said = tuple(f"says pass, but: {text}" for text in against)
         return Judgement(Outcome.REVISE, Reason.CONTRADICTED, said, evidence, passed=False)
-    if claim.passes and claim.shows and evidence.lack:
-        return Judgement(Outcome.FAIL, Reason.CONTRACT_VIOLATION, (evidence.lack,), evidence)
+    if claim.passes and claim.lack:
+        return Judgement(Outcome.FAIL, Reason.CONTRACT_VIOLATION, (claim.lack,), evidence)
     return Judgement(Outcome.OK, evidence=evidence, passed=claim.passes)
 
 

@@ -96,6 +96,17 @@ class Claim:
     data: Mapping[str, Any] = field(default_factory=dict)
     """Where it was read from, if that was data: what nobody asked for speaks against a pass too."""
 
+    named: tuple[str, ...] = ()
+    """Commands that there are to run: then nobody says that there is nothing."""
+
+    @property
+    def lack(self) -> str:
+        """What a pass needs and this has not; empty when it is enough."""
+        shown = any(check.shows for check in self.evidence.checks)
+        if self.named and self.evidence.nothing_to_run and not shown:
+            return f"there is something to run: `{self.named[0]}`; run it, and show how it ended"
+        return self.evidence.lack if self.shows else ""
+
     @property
     def contradictions(self) -> tuple[str, ...]:
         """What in it speaks against a pass: what was asked for, or else whatever says that something failed."""

@@ -88,12 +88,18 @@ class StepAnswer:
 # -- the contract
 
 
-def contract_of(step: str, absent: Sequence[str] = ()) -> Contract:
-    """What the dispatch of this step is held to. `absent`: checks that the project declares not to have."""
+def contract_of(step: str, absent: Sequence[str] = (), commands: Sequence[str] = ()) -> Contract:
+    """What the dispatch of this step is held to.
+
+    Args:
+        absent: checks that the project declares not to have.
+        commands: those that the item names; Testing cannot say that there is nothing to run.
+    """
     judges = step in JUDGEMENTS
+    named = tuple(commands) if step == "testing" else ()
     return Contract(
         answer=answer_format(step, absent),
-        claim=partial(claim, step) if judges else None,
+        claim=partial(claim, step, named=named) if judges else None,
         must_change=step == "implement",
     )
 
@@ -134,7 +140,9 @@ def _about_checks(checks: Mapping[str, Any], passes: bool, absent: Sequence[str]
             yield f"evidence.checks.{name} is skipped, but it is not declared absent; expected pass | fail"
 
 
-def claim(step: str, data: Mapping[str, Any], _texts_of_artifacts: Mapping[str, str]) -> Claim:
+def claim(
+    step: str, data: Mapping[str, Any], _texts_of_artifacts: Mapping[str, str], *, named: tuple[str, ...] = ()
+) -> Claim:
     """What a judge says, and what it puts behind it; a criterion that Testing finds unproven speaks against a pass."""
     answer = read_answer(data)
     unmet = answer.issues if step == "testing" else ()
@@ -143,6 +151,7 @@ def claim(step: str, data: Mapping[str, Any], _texts_of_artifacts: Mapping[str, 
         evidence=replace(answer.evidence, unmet=unmet),
         shows=step != "validation",  # the Architect compares, and runs nothing
         data={"evidence": data.get("evidence")},
+        named=named,
     )
 
 

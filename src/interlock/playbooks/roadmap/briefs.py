@@ -199,7 +199,7 @@ def dispatch_of(
     spec = Dispatch(
         agent=AGENT_OF[step],
         task=Prompt.of(step, then=task),
-        contract=contract_of(step, rules.absent_checks),
+        contract=contract_of(step, rules.absent_checks, known.item.verification),
         inputs=_inputs(step, known),
         context=tuple(fenced(part, BINDING[part.title]) if part.title in BINDING else part for part in parts),
         rules=(lines.skills, f"Leave `{known.file}` as it is: only the engine writes it."),
