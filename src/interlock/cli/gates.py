@@ -122,7 +122,7 @@ def _since(known: KnownRun, gate: Mapping[str, Any], path: str, text: str) -> st
     if before is None:
         return ""
     if before == text:
-        return ", as before"
+        return ", just as you saw it before"
     added, removed = 0, 0
     for row in difflib.unified_diff(before.splitlines(), text.splitlines(), lineterm="", n=0):
         added += row.startswith("+") and not row.startswith("+++")
