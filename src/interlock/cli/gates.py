@@ -23,9 +23,8 @@ from interlock.cli.elsewhere import check_ours
 from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, write_output
 from interlock.cli.progress import PlainView
 from interlock.cli.trusting import at_terminal
-from interlock.documents.files import read_plain
 from interlock.engine.folder import KnownRun, known_runs
-from interlock.engine.openings import shown_before, since_asked
+from interlock.engine.openings import document, shown_before, since_asked
 from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.telemetry import harmless, indented, lined, printable, totals, verdict_word, waiting_gate
 
@@ -136,10 +135,8 @@ def _earlier(known: KnownRun, gate: Mapping[str, Any], path: str) -> str | None:
 
 
 def _text_of(known: KnownRun, path: str) -> str | None:
-    try:
-        return read_plain(known.folder.root / path).decode("utf-8", "replace")
-    except OSError:
-        return None
+    found = document(known.folder, path).content
+    return None if found is None else found.decode("utf-8", "replace")
 
 
 # -- asking
