@@ -91,6 +91,7 @@ class Dispatcher:
         else:
             async with seated(*self._seats):
                 report = await self._perform(spec, slot)
+                await self._run.on_recorded()
         through()
         return report
 

@@ -11,7 +11,7 @@ A playbook sees none of this: it has a `Run`, and the parts of the engine behind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
@@ -142,6 +142,8 @@ class Recording:
         """Called before a verb really happens; delivers what people sent meanwhile."""
         self.on_news: Callable[[str, AgentNews], None] = lambda _key, _news: None
         """Called with what a running agent does; for live views, not recorded."""
+        self.on_recorded: Callable[[], Awaitable[None]] = _goes_on
+        """Waited for when a dispatch has ended and the journal has it, before the playbook sees its outcome."""
         self._keys = Keys()
         self.chain: Chain = ((playbook.name, dict(identity.inputs)),)
         """The playbooks that called each other, down to the one that is played."""
@@ -287,6 +289,10 @@ class Recording:
         self.materialize()
         self.journal.append("run.paused", data={"reason": reason, **(facts or {})})
         raise Halted(reason + advice, status=status)
+
+
+async def _goes_on() -> None:
+    """Nobody has to hear of it first."""
 
 
 class Slot:

@@ -7,11 +7,11 @@ import contextlib
 import secrets
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -48,6 +48,11 @@ from interlock.workspace import Workspace, open_layers
 
 Again = Callable[[Playbook, Mapping[str, Any]], str]
 """The command that asks for a playbook with these inputs, as a person types it at the door they came through."""
+
+
+Recorded = Callable[[Identity], Awaitable[None]]
+"""Hears that a dispatch of a run has ended, and the journal has it."""
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def plainly_again(playbook: Playbook, _inputs: Mapping[str, Any]) -> str:
@@ -125,6 +130,8 @@ class Call:
     retry: bool = False
     accept_recorded: bool = False
     take_over: bool = False
+    only_begin: bool = False
+    """Bring the run into being, and leave its work to whoever resumes it."""
     budget_usd: float | None = None
     note: str = ""
     """What the person who resumes has to say to whoever works next."""
@@ -141,7 +148,12 @@ NOTHING_SPECIAL = Call()
 
 
 class Runs:
-    """Starts runs, goes on with them and finds them, in one workspace; what people say to them: see `people`."""
+    """Starts runs, goes on with them and finds them, in one workspace; what people say to them: see `people`.
+
+    Args:
+        recorded: waited for after each dispatch, before the playbook sees its outcome.
+        interrupts: signals that end this process's part of a run.
+    """
 
     def __init__(
         self,
@@ -152,8 +164,12 @@ class Runs:
         environ: Mapping[str, str],
         tripwire: Tripwire = no_tripwire,
         again: Again = plainly_again,
+        recorded: Recorded | None = None,
+        interrupts: Sequence[signal.Signals] = INTERRUPTS,
     ) -> None:
         self.root = root
+        self._recorded = recorded
+        self._interrupts = interrupts
         self.setup = setup
         self.view = view
         self.environ = environ
@@ -214,6 +230,18 @@ class Runs:
             inputs = playbook.successor(inputs, {**call.flags, "retry": call.retry, "note": call.note})
             going_on = self._begin(playbook, inputs, call, parent, continues=known.identity)
         return self._with_caution(await going_on)
+
+    async def begin(self, playbook: Playbook, inputs: Any, call: Call = NOTHING_SPECIAL) -> Finished:
+        """Bring a run into being, or find the one that is open for its key, and leave its work to whoever resumes it.
+
+        What would keep the playbook from starting is said here; agents are looked for where it is worked on.
+        """
+        from interlock.engine.dry_run import dry_run
+
+        coming = await dry_run(self.root, self.setup.leniently(), playbook, inputs)
+        if coming.before is None and coming.gate is None:
+            return coming  # there is no work in it
+        return await self._start(playbook, inputs, replace(call, only_begin=True))
 
     async def plan(self, playbook: Playbook, inputs: Any) -> Finished:
         """What would happen next, without doing it."""
@@ -316,6 +344,11 @@ class Runs:
         )
         journal.append("run.start", data={**identity.first_facts, **call.said})
         try:
+            if call.only_begin:
+                known.folder.create(identity_bytes(identity))
+                journal.release()
+                leave(known.folder, journal)
+                return begun(identity, journal.lines)
             return await self._process(known, journal, playbook, call, parent, resume=0)
         finally:
             lock.release()
@@ -324,6 +357,8 @@ class Runs:
         self, known: KnownRun, playbook: Playbook, call: Call, parent: Parent | None, *, reopen: bool = False
     ) -> Finished:
         identity = known.identity
+        if call.only_begin:
+            return begun(identity, known.folder.lines())
         with self._locked(identity, take_over=call.take_over) as holder:
             journal = known.folder.journal(stamp_now, tripwire=self._tripwire)
             if not reopen:
@@ -406,6 +441,8 @@ class Runs:
             while True:
                 run = Recording(playbook, identity, journal, world, options=options, say=self.view.say)
                 run.on_news = self.view.news
+                if self._recorded is not None:
+                    run.on_recorded = partial(self._recorded, identity)
                 finished = await self._watched(run, folder, resume)
                 if finished.status is Status.WAITING and finished.gate is not None:
                     self._hear(folder, journal)
@@ -423,7 +460,7 @@ class Runs:
         work = asyncio.ensure_future(play(run, resume=resume))
         run.on_live = lambda: None if run.journal.held else self._hear(folder, run.journal)
         watcher = asyncio.ensure_future(self._listen(folder, run, work))
-        with interruptible(work):
+        with interruptible(work, self._interrupts):
             try:
                 finished = await work
             finally:
@@ -491,6 +528,19 @@ class Runs:
         return starting_parent(self.environ, self.root, playbook.name, playbook.key(inputs))
 
 
+def begun(identity: Identity, lines: Sequence[Line]) -> Finished:
+    """A run that is there, and that nobody works on."""
+    return Finished(
+        Status.WAITING,
+        "begun; its work is left to whoever resumes it",
+        playbook=identity.playbook,
+        key=identity.key,
+        run_id=identity.run_id,
+        started_at=identity.started_at,
+        lines=lines,
+    )
+
+
 def leave(folder: RunFolder, journal: Journal) -> None:
     """What whoever leaves a run does, however it stands: note how far the journal went, write the report."""
     journal.close()
@@ -521,7 +571,7 @@ def is_decided(gate: Mapping[str, Any] | None, lines: Sequence[Line]) -> bool:
 
 
 @contextmanager
-def interruptible(work: asyncio.Task[Any]) -> Iterator[None]:
+def interruptible(work: asyncio.Task[Any], signals: Sequence[signal.Signals]) -> Iterator[None]:
     """The first interrupt ends the run's agents and saves its state; the second one ends everything at once."""
     loop = asyncio.get_running_loop()
     count = 0
@@ -536,7 +586,6 @@ def interruptible(work: asyncio.Task[Any]) -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.raise_signal(signal.SIGINT)
 
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     with contextlib.ExitStack() as stack:
         for number in signals:
             with contextlib.suppress(ValueError, NotImplementedError, RuntimeError):  # not in the main thread
