@@ -188,9 +188,10 @@ class FromSettings(Setup):
 
     @property
     def redaction(self) -> Redaction:
-        """Takes the secrets out of everything that is recorded: those of the environment and of the runners' own."""
+        """Takes the secrets out of everything that is recorded: those of the environment, of the runners' own, and the
+        database of the fleet."""
         own = (runner.env for runner in self.settings.runners.values() if not isinstance(runner, Scripted))
-        return Redaction(self.environ, *own)
+        return Redaction(self.environ, *own).with_values(self.settings.fleet.secrets)
 
     def options(self, playbook: Playbook) -> Options:
         return Options(
