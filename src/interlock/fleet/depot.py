@@ -25,8 +25,8 @@ from interlock.fleet.branches import branch_for, make_branch, move_head
 from interlock.fleet.carriage import Carriage, now
 from interlock.fleet.carried import FENCED, SENDING, SENT, Carried, clone_name
 from interlock.fleet.freight import Checkpoint, Freight, Possession
-from interlock.fleet.looking import leave_copy
-from interlock.fleet.remote import NAMESPACE, Move, PushRefused, Remote, runs_of, state_ref
+from interlock.fleet.looking import leave_copy, meant
+from interlock.fleet.remote import Move, PushRefused, Remote, state_ref
 from interlock.fleet.tree import Arrival, plan_arrival, standpoint, tree_at, write_arrival
 from interlock.workspace import Scope, Workspace
 
@@ -145,7 +145,7 @@ class Depot:
             take_over: also from somebody who has it and surely works on it no more.
         """
         remote = await Remote.of(self._workspace(None), remote_name, self.runs.environ)
-        run_id = await self._meant(name, remote)
+        run_id = await meant(self.root, remote, name)
         folder, carried = RunFolder(self.root, run_id), Carried.of(self.root, run_id)
         note = folder.elsewhere()
         tip = await remote.tip(state_ref(run_id))
@@ -245,7 +245,7 @@ class Depot:
     async def fetch(self, name: str, remote_name: str) -> Moved:
         """Bring a run's branch, documents and folder here, to look at; it stays where it is."""
         remote = await Remote.of(self._workspace(None), remote_name, self.runs.environ)
-        run_id = await self._meant(name, remote)
+        run_id = await meant(self.root, remote, name)
         tip = await remote.tip(state_ref(run_id))
         if tip is None:
             raise Refused(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
@@ -284,24 +284,6 @@ class Depot:
         return ""
 
     # -- parts
-
-    async def _meant(self, name: str, remote: Remote) -> str:
-        """The run of the remote, or of this place, that a person means: its id or an unambiguous beginning of it."""
-        here = [known.identity.run_id for known in known_runs(self.root)]
-        there = list(runs_of(await remote.refs(f"{NAMESPACE}/*/state")))
-        if name == "latest" and there:
-            return max(there, key=lambda run: run.split("-", 1)[-1][-20:])
-        found = sorted({run for run in (*there, *here) if run == name}) or sorted(
-            {run for run in (*there, *here) if name and run.startswith(name)}
-        )
-        if len(found) == 1:
-            return found[0]
-        shown = ", ".join((found or there)[-5:])
-        raise Refused(
-            f"{name!r} fits {len(found)} runs" if found else f"{remote.shown} has no run {name!r}",
-            expected=f"one of {shown}" if shown else None,
-            remedy="Give more of its id." if found else "Send it there first, from where it is.",
-        )
 
     async def _check_tip(self, folder: RunFolder, remote: Remote, carried: Carried) -> None:
         if await remote.tip(state_ref(folder.run_id)) != carried.commit:

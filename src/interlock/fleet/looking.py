@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from interlock.agents.environment import without_our_own
 from interlock.documents.store import LIMIT
-from interlock.engine.folder import FETCHED, Elsewhere, RunFolder, prepare_home
+from interlock.engine.folder import FETCHED, Elsewhere, RunFolder, known_runs, prepare_home
 from interlock.engine.journal import Line
 from interlock.engine.lifecycle import ended_as
 from interlock.engine.objects import unpack
-from interlock.errors import InterlockError
+from interlock.errors import InterlockError, Refused
 from interlock.fleet.arriving import arrived, renew
 from interlock.fleet.carried import SENDING
 from interlock.fleet.freight import CLAIM, Checkpoint, Possession
@@ -47,7 +48,7 @@ class Sighting:
 
 async def remote_here(root: Path, name: str, environ: Mapping[str, str]) -> Remote:
     """A remote as somebody sees it who only looks."""
-    return await Remote.of(Workspace(root, prepare_home(root)), name, environ)
+    return await Remote.of(Workspace(root, prepare_home(root)), name, without_our_own(environ, root))
 
 
 async def sighted(remote: Remote, run_ids: Collection[str] | None = None) -> list[Sighting]:
@@ -67,6 +68,25 @@ async def sighted(remote: Remote, run_ids: Collection[str] | None = None) -> lis
     for run_id, tip in tips.items():
         seen[run_id] = _seen(Sighting(run_id, remote.shown, tip), kinds.get(tip, ""), claims.get(f"{tip}:{CLAIM}"))
     return list(seen.values())
+
+
+async def meant(root: Path, remote: Remote, name: str) -> str:
+    """The run of the remote, or of this place, that a person means: its id or an unambiguous beginning of it."""
+    here = [known.identity.run_id for known in known_runs(root)]
+    there = list(runs_of(await remote.refs(f"{NAMESPACE}/*/state")))
+    if name == "latest" and there:
+        return max(there, key=lambda run: run.split("-", 1)[-1][-20:])
+    found = sorted({run for run in (*there, *here) if run == name}) or sorted(
+        {run for run in (*there, *here) if name and run.startswith(name)}
+    )
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join((found or there)[-5:])
+    raise Refused(
+        f"{name!r} fits {len(found)} runs" if found else f"{remote.shown} has no run {name!r}",
+        expected=f"one of {shown}" if shown else None,
+        remedy="Give more of its id." if found else "Send it there first, from where it is.",
+    )
 
 
 def _seen(one: Sighting, kind: str, claim: bytes | None) -> Sighting:
