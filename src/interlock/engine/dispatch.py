@@ -24,7 +24,7 @@ from interlock.contracts import Outcome, Reason
 from interlock.documents import stamp
 from interlock.engine import brief
 from interlock.engine.budget import Budget, usage_in
-from interlock.engine.clusters import at_once, given_up, in_turn, seated, through
+from interlock.engine.clusters import at_once, given_up, in_turn, seated
 from interlock.engine.examination import SHOWN_OF_PATCH, Examiner
 from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
@@ -82,44 +82,35 @@ class Dispatcher:
             inner._seats = (asyncio.Semaphore(run.at_once), *self._seats)
         return inner
 
-    async def dispatch(self, spec: Dispatch) -> Report:
-        """What is proven about one call of one agent, recorded or made now."""
-        slot = self._run.recall(spec.name, spec.parts())
-        if slot.recorded:
-            report = slot.meaning(lambda value: Report.from_json(value, self._world.records.objects.get))
-            self._remember(report)
-        else:
-            async with seated(*self._seats):
-                report = await self._perform(spec, slot)
-                await self._run.on_recorded()
-        through()
+    def recalled(self, slot: Slot) -> Report:
+        """What was recorded of a call."""
+        report = slot.meaning(lambda value: Report.from_json(value, self._world.records.objects.get))
+        self._remember(report)
         return report
 
-    async def _perform(self, spec: Dispatch, slot: Slot) -> Report:
+    async def perform(self, spec: Dispatch, slot: Slot) -> Report:
         """Call the agent, with the repeats that the playbook allows, and record the one outcome."""
         run = self._run
-        run.stop_here(slot.key, "dispatch", lambda: Preview.of(self._plan(spec, slot, "(at the start)")))
-        self._world.bind(spec.agent)
-        self._check_budget()
-        run.materialize()
-        plan = self._plan(spec, slot, self._session(slot))
-        if (known := self._importing(plan)) is not None:
-            return await self._import_and_settle(plan, *known)
-        return await self._tries(plan)
+        async with seated(*self._seats):
+            run.stop_here(slot.key, "dispatch", lambda: Preview.of(self._plan(spec, slot, "(at the start)")))
+            self._world.bind(spec.agent)
+            self._check_budget()
+            run.materialize()
+            plan = self._plan(spec, slot, self._session(slot))
+            if (known := self._importing(plan)) is not None:
+                return await self._import_and_settle(plan, *known)
+            ground = await open_ground(run, plan, partial(self._recall, plan))
+            try:
+                return await self._until_end(plan, ground)
+            except BaseException:
+                await ground.layer.rest()
+                raise
 
     def _remember(self, report: Report) -> None:
         """A later attempt of the same agent is told what this one did in vain, and judges what was noticed about it."""
         self._unfinished[report.member] = report.unfinished
         if report.accepted and (noticed := report.noticed):
             self._findings[report.key] = noticed
-
-    async def _tries(self, plan: DispatchPlan) -> Report:
-        ground = await open_ground(self._run, plan, partial(self._recall, plan))
-        try:
-            return await self._until_end(plan, ground)
-        except BaseException:
-            await ground.layer.rest()
-            raise
 
     async def _until_end(self, plan: DispatchPlan, ground: Ground) -> Report:
         """Call until the table of repeats says that it is the end."""
@@ -142,19 +133,18 @@ class Dispatcher:
                 facts = self._end_facts(tried.trial, report, tried.answer_bytes)
                 return await self._import_and_settle(plan, report, facts)
             usage = usage.plus(report.usage or Usage())
+            delay: float | None = 0.0
             if tried.limited:
-                delay = self._wait_for(tried.limited, waited)
+                delay = wait_s(tried.limited.reset_s, len(waited), sum(waited), self._run.options.rate_limit_wait_s)
                 # An agent that waits for its service itself does so until the deadline.
                 waited.append((delay or 0.0) + (report.seconds if report.reason is Reason.TIMEOUT else 0.0))
-            elif tried.exhausted:
-                delay = 0.0  # it goes on with its session, as soon as there is a new share for it
-            else:
+            elif not tried.exhausted:  # else it goes on with its session, as soon as there is a new share for it
                 failure = failure_context(report)
                 delay = delay_s(used) if move is AfterTry.REPEAT else 0.0
             used = used.after(move)
-            self._record_try(plan, report, move, used, failure, delay or 0.0, exhausted=tried.exhausted)
-            if tried.exhausted:
-                ground.cut = cut_short(self._run, plan, self._last_start(plan))
+            self._record_try(plan, replace(tried, report=report), move, used, failure, delay or 0.0)
+            if tried.exhausted and (start := plan.slot.intent("dispatch.start")) is not None:
+                ground.cut = cut_short(self._run, plan, start)
             if delay is None:
                 self._run.park(f"{plan.bound.runner}: {report.detail}; resume goes on when its limit has passed")
             self._check_budget()
@@ -162,25 +152,10 @@ class Dispatcher:
                 async with given_up():  # the seat is free for others meanwhile
                     await self._world.sleep(delay)
 
-    def _wait_for(self, limited: Limited, waited: list[float]) -> float | None:
-        return wait_s(limited.reset_s, len(waited), sum(waited), self._run.options.rate_limit_wait_s)
-
-    def _last_start(self, plan: DispatchPlan) -> Line:
-        start = plan.slot.intent("dispatch.start")
-        assert start is not None
-        return start
-
     def _record_try(
-        self,
-        plan: DispatchPlan,
-        report: Report,
-        move: AfterTry,
-        used: Used,
-        failure: str,
-        delay: float,
-        *,
-        exhausted: bool,
+        self, plan: DispatchPlan, tried: Tried, move: AfterTry, used: Used, failure: str, delay: float
     ) -> None:
+        report = tried.report
         plan.slot.append(
             "dispatch.try",
             {
@@ -193,7 +168,7 @@ class Dispatcher:
                 "used": asdict(used),
                 "delay_s": delay,
                 "seconds": report.seconds,
-                "exhausted": exhausted,
+                "exhausted": tried.exhausted,
                 **usage_facts(report.usage),
             },
             agent=plan.spec.agent,
@@ -226,6 +201,7 @@ class Dispatcher:
         plan.slot.settle("dispatch.end", value, facts=facts, agent=report.agent, attempt=report.attempt)
         if (layer := await self._world.kept_layer(plan.layer, plan.bound)) is not None:
             await layer.close()
+        await self._run.on_recorded()
         return report
 
     async def _bring_in(self, plan: DispatchPlan, report: Report, paths: tuple[str, ...]) -> Report:
@@ -354,10 +330,10 @@ class Dispatcher:
             attempt=attempt,
             dispatch=plan.slot.key,
             session=plan.session,
-            workspace=layer.root,
+            workspace=layer.enclosure.root,
             folder=world.records.folder(plan.slot.key),
             exchange=layer.exchange,
-            within=layer,
+            within=layer.enclosure,
             brief=text,
             partial_grace_s=spec.partial_grace_s,
             depth=plan.delegation.depth,

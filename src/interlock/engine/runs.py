@@ -200,10 +200,39 @@ class Runs:
         for remark in self.setup.remarks():
             self.view.remark(remark)
         try:
-            return self._with_caution(await self._start(playbook, inputs, call))
+            parent = self._parent(playbook, inputs)
+            last = last_run(self.root, playbook.name, playbook.key(inputs))
+            match start_of(playbook, inputs, last, new_run=call.new_run):
+                case Start.NEW:
+                    return await self._begin(playbook, inputs, call, parent)
+                case Start.SUCCESSOR if last:
+                    return await self._begin(playbook, inputs, call, parent, continues=last.identity)
+                case Start.RESUME if last:
+                    self.view.remark(f"Run {last.identity.run_id} is open with these inputs: it goes on.")
+                    return await self._continue(last, playbook, call, parent)
+                case Start.SAY_COMPLETE if last:
+                    return self._already_ended(last)
+                case refused:
+                    raise self._refusal(refused, playbook, inputs, last)
         except ConfigInvalid as problem:
             problem.also += tuple(await self._others(playbook, inputs))
             raise
+
+    def _refusal(self, start: Start, playbook: Playbook, inputs: Any, last: KnownRun | None) -> Refused:
+        """Why nothing is started for a key whose last run this is."""
+        assert last is not None
+        said, run_id = playbook.inputs_json(inputs), last.identity.run_id
+        if start is Start.REFUSE_COMPLETE:
+            plainly = f"{playbook.name} {playbook.key(inputs)} is complete (run {run_id})"
+            return Refused(
+                playbook.complete(inputs) if playbook.complete else plainly,
+                remedy=f"To run it again: {self._again(playbook, said)} --new-run",
+            )
+        return Refused(
+            f"run {run_id} is open for {playbook.name} {playbook.key(inputs)}, with other inputs",
+            **differing(last.identity.inputs, said),
+            remedy=f"Go on with it: interlock resume {run_id}. Or end it first: interlock cancel {run_id}.",
+        )
 
     async def resume(self, name: str, call: Call = NOTHING_SPECIAL) -> Finished:
         """Go on with a run; an ended one gets a successor, or is reopened where its journal is its state."""
@@ -225,11 +254,9 @@ class Runs:
         for remark in self.setup.remarks():
             self.view.remark(remark)
         if status is None or (playbook.reopens and call.retry):
-            going_on = self._continue(known, playbook, call, parent, reopen=status is not None)
-        else:
-            inputs = playbook.successor(inputs, {**call.flags, "retry": call.retry, "note": call.note})
-            going_on = self._begin(playbook, inputs, call, parent, continues=known.identity)
-        return self._with_caution(await going_on)
+            return await self._continue(known, playbook, call, parent, reopen=status is not None)
+        inputs = playbook.successor(inputs, {**call.flags, "retry": call.retry, "note": call.note})
+        return await self._begin(playbook, inputs, call, parent, continues=known.identity)
 
     async def begin(self, playbook: Playbook, inputs: Any, call: Call = NOTHING_SPECIAL) -> Finished:
         """Bring a run into being, or find the one that is open for its key, and leave its work to whoever resumes it.
@@ -262,49 +289,6 @@ class Runs:
         except InterlockError:
             return []
         return []
-
-    def _with_caution(self, finished: Finished) -> Finished:
-        """Whoever decides at a gate is told when what it shows was made without confinement."""
-        if finished.gate is not None and (caution := self.setup.caution()):
-            self.view.remark(caution)
-        return finished
-
-    async def _start(self, playbook: Playbook, inputs: Any, call: Call) -> Finished:
-        parent = self._parent(playbook, inputs)
-        key = playbook.key(inputs)
-        last = last_run(self.root, playbook.name, key)
-        lines = last.folder.lines() if last else None
-        recorded = last.identity.inputs if last else {}
-        move = START(last_of(lines, playbook.inputs_json(inputs), recorded), playbook.after_complete)
-        if move in (Start.REFUSE_COMPLETE, Start.SAY_COMPLETE) and call.new_run:
-            move = Start.NEW
-        match move:
-            case Start.NEW:
-                return await self._begin(playbook, inputs, call, parent)
-            case Start.SUCCESSOR if last:
-                return await self._begin(playbook, inputs, call, parent, continues=last.identity)
-            case Start.RESUME if last:
-                self.view.remark(f"Run {last.identity.run_id} is open with these inputs: it goes on.")
-                return await self._continue(last, playbook, call, parent)
-            case Start.SAY_COMPLETE if last:
-                return self._already_ended(last)
-            case Start.REFUSE_COMPLETE if last:
-                raise Refused(
-                    playbook.complete(inputs)
-                    if playbook.complete
-                    else f"{playbook.name} {key} is complete (run {last.identity.run_id})",
-                    remedy=f"To run it again: {self._again(playbook, playbook.inputs_json(inputs))} --new-run",
-                )
-            case _ if last:
-                raise Refused(
-                    f"run {last.identity.run_id} is open for {playbook.name} {key}, with other inputs",
-                    **differing(recorded, playbook.inputs_json(inputs)),
-                    remedy=(
-                        f"Go on with it: interlock resume {last.identity.run_id}. "
-                        f"Or end it first: interlock cancel {last.identity.run_id}."
-                    ),
-                )
-        raise AssertionError(move)
 
     async def _begin(
         self, playbook: Playbook, inputs: Any, call: Call, parent: Parent | None, *, continues: Identity | None = None
@@ -447,6 +431,8 @@ class Runs:
                 if finished.status is Status.WAITING and finished.gate is not None:
                     self._hear(folder, journal)
                 if finished.status is not Status.WAITING or not is_decided(finished.gate, journal.lines):
+                    if finished.gate is not None and (caution := self.setup.caution()):
+                        self.view.remark(caution)
                     return finished
                 resume = 0  # the playbook is called again, but this is still the same resume
         finally:
@@ -539,6 +525,13 @@ def begun(identity: Identity, lines: Sequence[Line]) -> Finished:
         started_at=identity.started_at,
         lines=lines,
     )
+
+
+def start_of(playbook: Playbook, inputs: Any, last: KnownRun | None, *, new_run: bool) -> Start:
+    """What a start means, given the last run of its key."""
+    lines, recorded = (last.folder.lines(), last.identity.inputs) if last else (None, {})
+    start = START(last_of(lines, playbook.inputs_json(inputs), recorded), playbook.after_complete)
+    return Start.NEW if new_run and start in (Start.REFUSE_COMPLETE, Start.SAY_COMPLETE) else start
 
 
 def leave(folder: RunFolder, journal: Journal) -> None:
