@@ -23,9 +23,6 @@ from interlock.telemetry import in_words, printable
 if TYPE_CHECKING:
     from interlock.fleet.looking import Sighting
 
-OPEN = "open"
-"""How a run of the fleet stands that has not ended, and that nobody has."""
-
 
 class ListedAs(StrEnum):
     """How a run in the list can stand."""
@@ -84,35 +81,27 @@ class Listed:
     key: str
     about: str
     status: str
+    now: str
+    """Who has it, or what it waits for, or why nobody can say more of it."""
     holder: str
     """Who has it, or had it last."""
     held: bool
     since: str
     remote: str
     commit: str
-    problem: str
-    """Why nobody can say more of it."""
-
-    @property
-    def now(self) -> str:
-        if self.problem:
-            return self.problem
-        if self.held:
-            return f"{self.holder} has it"
-        return {ListedAs.WAITING: "waits for a person", OPEN: "free to be taken"}.get(self.status, "")
 
 
 def listed(one: Sighting) -> Listed:
     """A run as its claim says it."""
     who = one.possession
     if who is None:
-        return Listed(one.run_id, "", "", "", ListedAs.DAMAGED, "", False, "", one.remote, one.commit, one.problem)
-    held = who.held and not who.ended
-    status = who.status or OPEN
-    if status == OPEN and held:
-        status = ListedAs.RUNNING
-    facts = (who.playbook, who.key, who.about, status, who.holder, held, who.since)
-    return Listed(one.run_id, *facts, one.remote, one.commit, "")
+        return Listed(one.run_id, "", "", "", ListedAs.DAMAGED, one.problem, "", False, "", one.remote, one.commit)
+    held, status, now = who.held and not who.ended, who.status, ""
+    if not who.ended:
+        now = "waits for a person" if status == ListedAs.WAITING else "free to be taken"
+        status = ListedAs.RUNNING if held and status != ListedAs.WAITING else ListedAs.WAITING
+    facts = (who.playbook, who.key, who.about, status, f"{who.holder} has it" if held else now)
+    return Listed(one.run_id, *facts, who.holder, held, who.since, one.remote, one.commit)
 
 
 def _of_the_fleet(door: Door, status: Sequence[str], playbook: str | None, limit: int | None) -> int:
@@ -128,9 +117,7 @@ def _of_the_fleet(door: Door, status: Sequence[str], playbook: str | None, limit
         head = ("RUN", "PLAYBOOK", "KEY", "STATUS", "SINCE", "NOW", "ABOUT")
         door.answer([asdict(one) for one in shown], columns([head, *map(_fleet_row, shown)]))
     else:
-        complain(
-            "No run is like that." if found else "The remote has no runs. See how to send one: interlock send --help"
-        )
+        complain("No run is like that." if found else "The remote has no runs.")
     return 0
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from interlock.agents.environment import without_our_own
@@ -97,6 +98,7 @@ def _seen(one: Sighting, kind: str, claim: bytes | None) -> Sighting:
         possession = Possession.from_bytes(claim or b"")
         if possession.run != one.run_id:
             raise ValueError("it is that of another run")
+        datetime.fromisoformat(possession.since)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         return replace(one, problem=f"what {one.remote} has of it cannot be used: its {CLAIM} is none ({error})")
     return replace(one, possession=possession)
