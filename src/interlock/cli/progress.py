@@ -23,6 +23,7 @@ from interlock.telemetry import (
     doing,
     in_words,
     indented,
+    is_against,
     printable,
     spoken_command,
     spoken_news,
@@ -289,7 +290,7 @@ class Board:
 
     def _count(self, line: Line) -> None:
         if line.event == "dispatch.end":
-            failed, against = line.data["outcome"] == "FAIL", line.data.get("passed") is False
+            failed, against = line.data["outcome"] == "FAIL", is_against(line.data)
             cost, now = line.data["cost_usd"], self.counts
             total = now.cost_usd if cost is None else (now.cost_usd or 0.0) + cost
             self.counts = Counts(

@@ -12,7 +12,7 @@ their own, so that a crash in the second try does not pay for the first one agai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -39,7 +39,8 @@ from interlock.engine.world import Imported, Layer, redacted
 from interlock.workspace import Exit
 
 NOTICED = "Noticed about the work: weigh it"
-MOST_NOTICED = 40
+MOST_NOTICED = 20
+"""Of one piece of work; the rest is counted."""
 JOURNALED_NEWS = {
     "started": "dispatch.running",
     "session": "dispatch.session",
@@ -314,8 +315,8 @@ class Dispatcher:
 
     def _told(self) -> Quoted | None:
         """What judges are told of the work before them, beside what it says itself."""
-        noticed = dict.fromkeys(text for key in sorted(self._findings) for text in self._findings[key])
-        return Quoted(NOTICED, "\n".join(list(noticed)[:MOST_NOTICED])) if noticed else None
+        noticed = dict.fromkeys(text for key in sorted(self._findings) for text in shortened(self._findings[key]))
+        return Quoted(NOTICED, "\n".join(noticed)) if noticed else None
 
     def _request(
         self, plan: DispatchPlan, layer: Layer, text: str, attempt: int, marker: str, token: str, **of_try: Any
@@ -402,6 +403,13 @@ class Dispatcher:
         more = f" --budget {2 * usd:g}" if usd is not None else ""
         advice = f"; go on with: interlock resume {run.identity.run_id}{more}"
         run.park(self._budget.reached, facts=self._budget.facts(), advice=advice)
+
+
+def shortened(noticed: Sequence[str]) -> Sequence[str]:
+    """So much of it that nothing drowns: what is left out is counted, so that a judge knows to look."""
+    if len(noticed) <= MOST_NOTICED:
+        return noticed
+    return [*noticed[:MOST_NOTICED], f"and {len(noticed) - MOST_NOTICED} more of the kind: see its difference"]
 
 
 def failure_context(report: Report) -> str:

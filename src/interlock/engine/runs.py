@@ -197,7 +197,7 @@ class Runs:
 
     async def run(self, playbook: Playbook, inputs: Any, call: Call = NOTHING_SPECIAL) -> Finished:
         """Start the playbook for these inputs, or go on with the run that is open for their key."""
-        for remark in self.setup.remarks():
+        for remark in () if call.only_begin else self.setup.remarks():
             self.view.remark(remark)
         try:
             parent = self._parent(playbook, inputs)
@@ -208,7 +208,8 @@ class Runs:
                 case Start.SUCCESSOR if last:
                     return await self._begin(playbook, inputs, call, parent, continues=last.identity)
                 case Start.RESUME if last:
-                    self.view.remark(f"Run {last.identity.run_id} is open with these inputs: it goes on.")
+                    how = "it is taken" if call.only_begin else "it goes on"
+                    self.view.remark(f"Run {last.identity.run_id} is open with these inputs: {how}.")
                     return await self._continue(last, playbook, call, parent)
                 case Start.SAY_COMPLETE if last:
                     return self._already_ended(last)
@@ -268,7 +269,7 @@ class Runs:
         coming = await dry_run(self.root, self.setup.leniently(), playbook, inputs)
         if coming.before is None and coming.gate is None:
             return coming  # there is no work in it
-        return await self._start(playbook, inputs, replace(call, only_begin=True))
+        return await self.run(playbook, inputs, replace(call, only_begin=True))
 
     async def plan(self, playbook: Playbook, inputs: Any) -> Finished:
         """What would happen next, without doing it."""
