@@ -45,6 +45,7 @@ HOMES = {
     "send": "moving",
     "take": "moving",
     "fetch": "moving",
+    "fleet": "fleet",
     "init": "init",
     "adopt": "adopt",
     "validate": "init",
