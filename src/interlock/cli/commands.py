@@ -45,6 +45,8 @@ HOMES = {
     "send": "moving",
     "take": "moving",
     "fetch": "moving",
+    "submit": "submit",
+    "worker": "submit",
     "fleet": "fleet",
     "init": "init",
     "adopt": "adopt",

@@ -23,6 +23,7 @@ from interlock.telemetry import (
     doing,
     in_words,
     indented,
+    is_against,
     printable,
     spoken_command,
     spoken_news,
@@ -99,8 +100,8 @@ class PlainView:
             self._occasion.run_id, self._occasion.started_at = line.run, line.ts
             self._release()
         told = self._narrator.tell(line)
-        if line.event == "run.end":  # the summary has the whole reason
-            told = replace(told, text=told.text.split("\n", 1)[0])
+        if line.event in ("run.end", "run.paused"):  # the summary, which follows, has the reason
+            told = replace(told, text=told.text.split("\n", 1)[0].partition(": ")[0])
         if self._verbose or told.weight is not Weight.DETAIL:
             self.show(clock(line.ts), told)
 
@@ -289,7 +290,7 @@ class Board:
 
     def _count(self, line: Line) -> None:
         if line.event == "dispatch.end":
-            failed, against = line.data["outcome"] == "FAIL", line.data.get("passed") is False
+            failed, against = line.data["outcome"] == "FAIL", is_against(line.data)
             cost, now = line.data["cost_usd"], self.counts
             total = now.cost_usd if cost is None else (now.cost_usd or 0.0) + cost
             self.counts = Counts(

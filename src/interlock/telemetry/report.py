@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from interlock.documents.files import read_plain, replace_file
-from interlock.telemetry.facts import LineLike, Totals, dispatch_rows, totals
+from interlock.telemetry.facts import LineLike, Totals, dispatch_rows, is_good, totals
 from interlock.telemetry.lines import (
     Weight,
     compact,
@@ -19,7 +19,6 @@ from interlock.telemetry.lines import (
     harmless,
     in_words,
     indented,
-    is_good,
     lined,
     printable,
     tell,
@@ -82,6 +81,12 @@ class Dispatched:
     @property
     def good(self) -> bool:
         return is_good(self.facts)
+
+    @property
+    def attempt(self) -> str:
+        """Which attempt of the process it was; with its tries, where it was asked again itself."""
+        again = int(self.facts["retries"] or 0)
+        return str(self.facts["attempt"] - again) + (f" ({again + 1} tries)" if again else "")
 
     @property
     def took(self) -> str:
@@ -199,7 +204,7 @@ def _page(report: ReportContent) -> list[str]:
                 one.about,
                 one.facts["step"],
                 one.facts["member"],
-                one.facts["attempt"],
+                one.attempt,
                 one.outcome,
                 one.took,
                 len(one.changes),
