@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.contracts import AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data
+from interlock.contracts import NO_CHANGE, AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data
 from interlock.engine import Dispatch, Kind, NamedCommand, Prompt, Proof, Quoted, Report, failure_context, fenced
 
 AGENTS = ("builder", "reviewer")
@@ -99,6 +99,13 @@ class Against:
     def then(self, later: Against) -> Against:
         """Both: what is in the tree still has the fault of before."""
         return Against(self.headline or later.headline, "\n\n".join(filter(None, (self.text, later.text))))
+
+
+UNDONE = Against(
+    "every file is again as it was before the first round",
+    "Every file is again as it was before the first round: what the rounds did comes to nothing. Do what is asked, or "
+    f"say why nothing needs changing, in a line `{NO_CHANGE}: the reason`.",
+)
 
 
 def by_checks(proofs: Sequence[Proof]) -> Against:
