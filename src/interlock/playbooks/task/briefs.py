@@ -95,10 +95,13 @@ class Against:
     """In a sentence, for people."""
     text: str = ""
     """Whole, for whoever mends it."""
+    renewed: tuple[str, ...] = ()
+    """It holds only with these as they are now: they say what a check does, and a person may want them so."""
 
     def then(self, later: Against) -> Against:
         """Both: what is in the tree still has the fault of before."""
-        return Against(self.headline or later.headline, "\n\n".join(filter(None, (self.text, later.text))))
+        text = "\n\n".join(filter(None, (self.text, later.text)))
+        return Against(self.headline or later.headline, text, self.renewed)
 
 
 UNDONE = Against(
@@ -111,7 +114,7 @@ UNDONE = Against(
 def by_checks(proofs: Sequence[Proof]) -> Against:
     """The check that is red, with the end of what it printed."""
     red = next(proof for proof in proofs if not proof.ok)
-    return Against(red.shown, fenced(Quoted(red.shown, red.tail), "The end of what it printed:"))
+    return Against(red.shown, fenced(Quoted(red.shown, red.tail), "The end of what it printed:"), red.definitions)
 
 
 def by_review(review: Report) -> Against:

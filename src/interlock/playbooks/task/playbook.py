@@ -139,7 +139,8 @@ async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[NamedC
     project = await find_commands(run)
     pairs = (("build", project.build), ("test", project.test))
     found = tuple(NamedCommand(name, one.text, one.origin) for name, one in pairs if one is not None and one.runs)
-    checks = Checks(run, named(run, inputs, found), agents=AGENTS if inputs.review else AGENTS[:1])
+    agents = AGENTS if inputs.review else AGENTS[:1]
+    checks = Checks(run, named(run, inputs, found), agents=agents, goes_on=True)
     if not checks.commands and not inputs.review:
         raise ConfigInvalid(
             "nothing would show whether the change is right: there is no check, and nobody reviews",
