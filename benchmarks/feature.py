@@ -34,7 +34,7 @@ from typing import Any
 from interlock.agents import (
     AgentExit,
     AgentRequest,
-    Bound,
+    BoundAgent,
     CommandRunner,
     Health,
     MemoryOutput,
@@ -231,10 +231,10 @@ class BenchSetup(Setup):
     def options(self, playbook: Playbook) -> Options:
         return Options()
 
-    def bind(self, agent: str) -> Bound:
-        return Bound(agent, self.one.name)
+    def bind(self, agent: str) -> BoundAgent:
+        return BoundAgent(agent, self.one.name)
 
-    def runner(self, _bound: Bound) -> Runner:
+    def runner(self, _bound: BoundAgent) -> Runner:
         return self.one
 
 

@@ -13,7 +13,7 @@ from interlock.agents import (
     AgentExit,
     AgentNews,
     AgentRequest,
-    Bound,
+    BoundAgent,
     CommandRunner,
     Health,
     MemoryOutput,
@@ -140,14 +140,14 @@ class InProcess:
 
 @dataclass(frozen=True)
 class OneRunner:
-    """An agent book in which one runner does everything."""
+    """An agent roster in which one runner does everything."""
 
     one: Runner
 
-    def bind(self, agent: str) -> Bound:
-        return Bound(agent, self.one.name)
+    def bind(self, agent: str) -> BoundAgent:
+        return BoundAgent(agent, self.one.name)
 
-    def runner(self, bound: Bound) -> Runner:
+    def runner(self, bound: BoundAgent) -> Runner:
         return self.one
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from interlock.cli.door import Occasion
+from interlock.cli.door import Errand
 from interlock.cli.output import complain, envelope, print_json, print_lines
 from interlock.cli.progress import PlainView, title
 from interlock.cli.runs import shown_path
@@ -36,8 +36,8 @@ WORK: Final = frozenset(("dispatch.start", "write.intent", "command.intent", "se
 class DetachedView(PlainView):
     """Plain lines: for the caller until the run is at work, then for the run folder."""
 
-    def __init__(self, occasion: Occasion, caller: int, *, root: Path, keep_output: bool, verbose: bool) -> None:
-        super().__init__(occasion, keep_output=keep_output, verbose=verbose)
+    def __init__(self, errand: Errand, caller: int, *, root: Path, keep_output: bool, verbose: bool) -> None:
+        super().__init__(errand, keep_output=keep_output, verbose=verbose)
         self._root = root
         self._caller: int | None = caller
 
@@ -69,7 +69,7 @@ def in_the_background(door: Door, work: Callable[[PlainView], int]) -> int:
     os.close(ours)
     os.setsid()
     _keep_nothing_of_the_caller()
-    return work(DetachedView(door.occasion, theirs, root=door.root, keep_output=door.json, verbose=door.verbose))
+    return work(DetachedView(door.errand, theirs, root=door.root, keep_output=door.json, verbose=door.verbose))
 
 
 def _told(door: Door, worker: int, words: int) -> int:

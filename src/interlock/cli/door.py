@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Occasion:
+class Errand:
     """One call of the program, as far as it is known: what an error can still say about it."""
 
     json: bool = False
@@ -49,7 +49,7 @@ class Occasion:
 class Door:
     """The common options, wherever on the line they stood, and what follows from them."""
 
-    occasion: Occasion = field(repr=False)
+    errand: Errand = field(repr=False)
     workspace: Path | None = None
     json: bool = False
     runner: str | None = None
@@ -68,24 +68,24 @@ class Door:
     """Further workspaces, of a command that shows several."""
 
     @classmethod
-    def of(cls, occasion: Occasion, own: Mapping[str, Any]) -> Door:
+    def of(cls, errand: Errand, own: Mapping[str, Any]) -> Door:
         """The options of the command itself, over those that stood before it."""
-        for name, value in occasion.given.items():
+        for name, value in errand.given.items():
             if value and name not in own:
                 raise ConfigInvalid(
                     f"--{name.replace('_', '-')} means nothing to this command",
                     where="command line",
                     remedy="Leave it out, or see the command's --help.",
                 )
-        known = {entry.name for entry in fields(cls)} - {"occasion"}
-        given = {name: value for options in (occasion.given, own) for name, value in options.items() if said(value)}
+        known = {entry.name for entry in fields(cls)} - {"errand"}
+        given = {name: value for options in (errand.given, own) for name, value in options.items() if said(value)}
         given |= {"json": True} if "fields" in given else {}
         if isinstance(several := given.pop("workspace", None), list):
             given |= {"workspace": several[0], "beside": tuple(several[1:])} if several else {}
         elif several is not None:
             given["workspace"] = several
-        occasion.place = f" -C {shlex.quote(str(given['workspace']))}" if "workspace" in given else ""
-        return cls(occasion, **{name: value for name, value in given.items() if name in known})
+        errand.place = f" -C {shlex.quote(str(given['workspace']))}" if "workspace" in given else ""
+        return cls(errand, **{name: value for name, value in given.items() if name in known})
 
     @cached_property
     def roots(self) -> list[Path]:
@@ -171,18 +171,18 @@ class Door:
     @property
     def library(self) -> Library:
         """The playbooks that can be asked for here."""
-        if self.occasion.library is None:
+        if self.errand.library is None:
             from interlock.cli.trusting import library
 
-            self.occasion.library = library(self.root, trust=self.trust, json=self.json)
-        if self.occasion.library.root != self.root:  # a word that is the value of another option
+            self.errand.library = library(self.root, trust=self.trust, json=self.json)
+        if self.errand.library.root != self.root:  # a word that is the value of another option
             raise ConfigInvalid(
                 "it is not clear which workspace is meant",
                 where="command line",
-                found=f"{self.occasion.library.root} and {self.root}",
+                found=f"{self.errand.library.root} and {self.root}",
                 remedy="Name it before the command: interlock -C DIR run",
             )
-        return self.occasion.library
+        return self.errand.library
 
     def playbook(self, word: str) -> Playbook:
         """The playbook that a person means: by its name, or by a path from where they are."""
@@ -227,7 +227,7 @@ class Door:
 
     def spoken(self, command: str) -> str:
         """A command for the person to type, from where they are now."""
-        return f"interlock{self.occasion.place} {command}"
+        return f"interlock{self.errand.place} {command}"
 
 
 def said(value: object) -> bool:

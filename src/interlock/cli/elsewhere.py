@@ -16,7 +16,7 @@ def open_depot(door: Door) -> Depot:
     """This workspace, as far as runs leave and arrive here."""
     from interlock.fleet import Depot
 
-    runs = door.runs(PlainView(door.occasion, keep_output=True))
+    runs = door.runs(PlainView(door.errand, keep_output=True))
     setup = door.setup
 
     def documents(identity: Identity) -> tuple[str, ...]:

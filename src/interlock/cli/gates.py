@@ -229,7 +229,7 @@ WaitingRun = Annotated[
     ),
 ]
 GoOn = Annotated[bool, typer.Option("--resume", help="Go on with the run at once, in this process.")]
-Shown = Annotated[
+ShownDigest = Annotated[
     str | None,
     typer.Option(
         "--shown",
@@ -278,7 +278,7 @@ def approve(
     record_in_task: Annotated[
         bool, typer.Option("--record-in-task", help="Also fill in the approval field of the task's own file.")
     ] = False,
-    shown: Shown = None,
+    shown: ShownDigest = None,
     by: By = "",
 ) -> int:
     """Approve what a waiting run shows; it is recorded at once, and the run can go on."""
@@ -292,7 +292,7 @@ def approve(
     panel=DECIDE,
 )
 def reject(
-    door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = False, shown: Shown = None, by: By = ""
+    door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = False, shown: ShownDigest = None, by: By = ""
 ) -> int:
     """Reject what a waiting run shows, and say why."""
     if not note.strip():
@@ -319,7 +319,7 @@ def answer(
     ],
     note: Note = "",
     resume: GoOn = False,
-    shown: Shown = None,
+    shown: ShownDigest = None,
     by: By = "",
 ) -> int:
     """Answer the question at which a run waits."""
@@ -340,7 +340,7 @@ def cancel(door: Door, run: RunName) -> int:
 
     known = _find(door, run)
     check_ours(door, known.identity.run_id)
-    view = PlainView(door.occasion, keep_output=True)
+    view = PlainView(door.errand, keep_output=True)
     with HeardView(door, view) as heard:
         try:
             heard.turn_to(known.identity, known.folder.lines())
@@ -362,7 +362,7 @@ def decide(door: Door, name: str, choice: str, note: str, signed: Signed = YOURS
     known = _find(door, name)
     run_id = known.identity.run_id
     check_ours(door, run_id)
-    view = PlainView(door.occasion, keep_output=door.json)
+    view = PlainView(door.errand, keep_output=door.json)
     with HeardView(door, view) as heard:  # the run may end with the decision
         heard.turn_to(known.identity, known.folder.lines())
         gate = finish(people.decide(door.runs(heard), run_id, choice, note=note, who=signed.who, shown=signed.shown))
@@ -403,9 +403,9 @@ def _ended(door: Door, known: KnownRun, ending: Ending, said: list[str | bytes],
 def _find(door: Door, name: str) -> KnownRun:
     """The run that is meant; without a name, the only one that waits."""
     known = door.find(name) if name else only_waiting(door)
-    identity, occasion = known.identity, door.occasion
-    occasion.playbook, occasion.key = identity.playbook, identity.key
-    occasion.run_id, occasion.started_at = identity.run_id, identity.started_at
+    identity, errand = known.identity, door.errand
+    errand.playbook, errand.key = identity.playbook, identity.key
+    errand.run_id, errand.started_at = identity.run_id, identity.started_at
     return known
 
 

@@ -251,7 +251,7 @@ async def problems_of(door: Door, playbook: Playbook) -> list[InterlockError]:
     found: dict[str, InterlockError] = {one.what: one for one in map(_beside_the_verbs, touches(playbook))}
     try:
         setup.check_agents(playbook)
-        setup.book(playbook).bind_all(playbook.agents)
+        setup.roster(playbook).bind_all(playbook.agents)
         setup.make_runner(setup.default_runner())
         prompts.check(playbook, setup.documents)
     except InterlockError as error:

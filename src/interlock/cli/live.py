@@ -24,7 +24,7 @@ from interlock.telemetry import INDENT, STEP_MARKS, StepStand, Telling, Weight, 
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
-    from interlock.cli.door import Occasion
+    from interlock.cli.door import Errand
     from interlock.engine.identity import Identity
     from interlock.engine.journal import Line
 
@@ -40,14 +40,14 @@ SHOWN_IN_THE_VIEW = frozenset(("dispatch.start", "command.intent"))
 class LiveView(PlainView):
     def __init__(
         self,
-        occasion: Occasion,
+        errand: Errand,
         *,
         keep_output: bool,
         root: Path,
         verbose: bool = False,
         console: Console | None = None,
     ) -> None:
-        super().__init__(occasion, keep_output=keep_output, verbose=verbose)
+        super().__init__(errand, keep_output=keep_output, verbose=verbose)
         self._root = root
         self._console = console or Console(stderr=True, highlight=False)
         self._board = Board()

@@ -85,7 +85,7 @@ class Outlook:
 def show(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
     """Print what a run of this playbook would take, for what is said."""
     inputs = playbook.asked(said, door.setup.asking(playbook)).inputs
-    door.occasion.playbook, door.occasion.key = playbook.name, playbook.key(inputs)
+    door.errand.playbook, door.errand.key = playbook.name, playbook.key(inputs)
     outlook = outlook_of(door, playbook, inputs)
     if door.json:
         coming = {name: value for name, value in outlook.next.items() if name != "brief"}
@@ -106,9 +106,9 @@ def outlook_of(door: Door, playbook: Playbook, inputs: Any) -> Outlook:
     figures, seen = figures_of(door, playbook)
     setup = door.setup
     bound = [
-        (book.bind(agent), setup.model_of(book.bind(agent).runner))
+        (roster.bind(agent), setup.model_of(roster.bind(agent).runner))
         for one in (playbook, *playbook.all_called)
-        for book in (setup.book(one),)
+        for roster in (setup.roster(one),)
         for agent in one.agents
     ]
     return Outlook(

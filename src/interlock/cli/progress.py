@@ -32,7 +32,7 @@ from interlock.telemetry import (
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
-    from interlock.cli.door import Door, Occasion
+    from interlock.cli.door import Door, Errand
     from interlock.engine.identity import Identity
     from interlock.engine.journal import Line
 
@@ -47,9 +47,9 @@ LAST = 8
 class PlainView:
     """One line per event on stderr; the playbook's own output goes to stdout, or is kept for ``--json``."""
 
-    def __init__(self, occasion: Occasion, *, keep_output: bool, verbose: bool = False) -> None:
+    def __init__(self, errand: Errand, *, keep_output: bool, verbose: bool = False) -> None:
         self.said: list[str | bytes] = []
-        self._occasion = occasion
+        self._occasion = errand
         self._keep = keep_output
         self._verbose = verbose
         self._narrator = Narrator()
@@ -62,23 +62,23 @@ class PlainView:
         self.close(failed=kind is not None)
 
     def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None:
-        occasion = self._occasion
-        occasion.playbook, occasion.key = identity.playbook, identity.key
+        errand = self._occasion
+        errand.playbook, errand.key = identity.playbook, identity.key
         self._held = None if resumed else []
         self._narrator = Narrator()
         for line in lines:
             self._narrator.tell(line)
         if resumed:
-            occasion.run_id, occasion.started_at = identity.run_id, identity.started_at
+            errand.run_id, errand.started_at = identity.run_id, identity.started_at
         self.show(
             clock_now(), Telling(f"{title(identity)}: run {identity.run_id} {'goes on' if resumed else 'starts'}")
         )
 
     def join(self, identity: Identity, lines: list[Line]) -> None:
         """Begin in the middle of a run that another process executes; the last of what happened so far is told."""
-        occasion = self._occasion
-        occasion.playbook, occasion.key = identity.playbook, identity.key
-        occasion.run_id, occasion.started_at = identity.run_id, identity.started_at
+        errand = self._occasion
+        errand.playbook, errand.key = identity.playbook, identity.key
+        errand.run_id, errand.started_at = identity.run_id, identity.started_at
         known = []
         for line in lines:
             counts = self.pass_by(line)
@@ -167,8 +167,8 @@ def view_for(door: Door) -> PlainView:
     if can_draw():
         from interlock.cli.live import LiveView
 
-        return LiveView(door.occasion, keep_output=door.json, verbose=door.verbose, root=door.root)
-    return PlainView(door.occasion, keep_output=door.json, verbose=door.verbose)
+        return LiveView(door.errand, keep_output=door.json, verbose=door.verbose, root=door.root)
+    return PlainView(door.errand, keep_output=door.json, verbose=door.verbose)
 
 
 # -- what works right now, kept from journal lines and news

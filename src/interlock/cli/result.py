@@ -85,7 +85,7 @@ def summary(door: Door, finished: Finished, *, asks: bool) -> list[str]:
     sums = totals(finished.lines)
     lines: list[str] = []
     if finished.error is not None:
-        lines += told(finished.error.what, dict(finished.error.parts()), door.occasion)
+        lines += told(finished.error.what, dict(finished.error.parts()), door.errand)
     what = printable(f"{finished.playbook} {finished.key}", 100)
     took = ""
     if finished.started_at and (end := ended_at(finished)):
@@ -95,7 +95,7 @@ def summary(door: Door, finished: Finished, *, asks: bool) -> list[str]:
     lines.append(f"{what}: {finished.status.value}{took}; {dispatches}{cost}")
     if finished.reason and finished.error is None and finished.gate is None:
         label = "reached" if finished.status.value in ENDED_WELL else "reason"
-        lines.append(f"  {label}: {indented(lined(here(finished.reason, door.occasion)), '    ')}")
+        lines.append(f"  {label}: {indented(lined(here(finished.reason, door.errand)), '    ')}")
     if finished.run_id is None:
         return lines
     changes = _changes(door, finished.run_id)

@@ -72,15 +72,15 @@ def _library(ctx: typer.Context | None, rest: Sequence[str] = ()) -> tuple[Libra
     from interlock.cli.trusting import library, peek
     from interlock.settings import find_workspace
 
-    ahead, occasion = peek(rest), ctx.obj if ctx is not None else None
-    given = occasion.given if occasion is not None else {}
+    ahead, errand = peek(rest), ctx.obj if ctx is not None else None
+    given = errand.given if errand is not None else {}
     completing = ctx is not None and ctx.resilient_parsing
     workspace = ahead.workspace or given.get("workspace")
     root = find_workspace(Path.cwd(), workspace)
     silent = ahead.json or bool(given.get("json")) or completing
     found = library(root, trust=ahead.trust and not completing, json=silent)
-    if occasion is not None:
-        occasion.library = found
+    if errand is not None:
+        errand.library = found
     return found, root if workspace is not None else Path.cwd()
 
 
@@ -242,7 +242,7 @@ def start(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
     """Run a playbook as somebody asks for it, or go on with the run that is open for the same."""
     asked = playbook.asked(said, door.setup.asking(playbook))
     inputs, door = asked.inputs, replace(door, new_run=door.new_run or asked.afresh)
-    door.occasion.playbook, door.occasion.key = playbook.name, playbook.key(inputs)
+    door.errand.playbook, door.errand.key = playbook.name, playbook.key(inputs)
     if door.dry_run:
         return _show_plan(door, playbook, inputs)
     call = door.call(flags=asked.flags, note=asked.note)
@@ -288,7 +288,7 @@ def resume(
     note: Note = "",
 ) -> int:
     """Go on with a run that waits, was interrupted or has crashed; finished work is not repeated."""
-    asked = door.occasion.moves
+    asked = door.errand.moves
     if door.dry_run:
         if retry or accept_recorded or asked or note:
             raise ConfigInvalid(

@@ -51,9 +51,9 @@ def watch(door: Door, run: LatestRun = "latest") -> int:
             with view_for(door) if can_draw() and sys.stdout.isatty() else LinesView(door) as view:
                 follow(known, Onlooker(door, known, view))
     except KeyboardInterrupt:
-        door.occasion.run_id = run_id
+        door.errand.run_id = run_id
         if door.json:
-            print_json(failed(door.occasion, "running", INTERRUPTED, "not watched any more", {"what": "interrupted"}))
+            print_json(failed(door.errand, "running", INTERRUPTED, "not watched any more", {"what": "interrupted"}))
         complain(f"Not watched any more; the run goes on. Watch it again: {door.spoken(f'watch {run_id}')}")
         return INTERRUPTED
     return deliver(door, as_left(known), (), asks=False)
@@ -173,7 +173,7 @@ class LinesView(PlainView):
     """A plain line on stdout for every event, and for what agents say and do."""
 
     def __init__(self, door: Door) -> None:
-        super().__init__(door.occasion, keep_output=False, verbose=door.verbose)
+        super().__init__(door.errand, keep_output=False, verbose=door.verbose)
 
     def news(self, key: str, news: AgentNews) -> None:
         self.tell_news(key, news)

@@ -11,17 +11,17 @@ from interlock.documents.store import LIMIT, EditedMeanwhile, Store, Written
 from interlock.documents.words import one_line, stamp
 from interlock.documents.yaml import YamlDocument
 from interlock.documents.yaml import load as load_yaml
-from interlock.documents.yaml_state import Changes, edited_yaml, read_yaml
+from interlock.documents.yaml_state import FieldChanges, edited_yaml, read_yaml
 from interlock.documents.yaml_text import dump as render_yaml
 
 __all__ = [
     "LIMIT",
-    "Changes",
     "Document",
     "DocumentState",
     "DuplicateKey",
     "EditedMeanwhile",
     "Fence",
+    "FieldChanges",
     "FileFacts",
     "Frontmatter",
     "JsonDocument",

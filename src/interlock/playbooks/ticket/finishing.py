@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from interlock.contracts import Reason
-from interlock.documents import Changes, Document, edited_yaml, read_yaml
+from interlock.documents import Document, FieldChanges, edited_yaml, read_yaml
 from interlock.engine import BYPRODUCTS, Command, Ending, Scope, Stop, Table
 from interlock.errors import EngineFault
 from interlock.playbooks.ticket.documentation import refreshed_docs
@@ -100,7 +100,7 @@ async def put_down(ledger: Ledger, problem: str, evidence: str) -> None:
 async def accept(ledger: Ledger) -> None:
     """The iteration is accepted: the state document says so before the commit."""
     graph, now = await ledger.graph(), ledger.run.now()
-    status: Changes = {("status",): RunStatus.ACCEPTED.value, **ledger.ended("ACCEPTED", now)}
+    status: FieldChanges = {("status",): RunStatus.ACCEPTED.value, **ledger.ended("ACCEPTED", now)}
     await ledger.count({**ledger.counted(graph, accepted=True), **status}, now=now)
 
 

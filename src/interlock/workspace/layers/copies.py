@@ -19,11 +19,11 @@ from interlock.workspace.clone import clone, remove_folder
 from interlock.workspace.layers.folder import COPIES, LayerFolder
 from interlock.workspace.layers.launcher.order import Record
 from interlock.workspace.layers.mirror import Mirror
-from interlock.workspace.layers.plan import TEAM
 from interlock.workspace.layers.seam import Bounds, Confinement
 from interlock.workspace.layers.taking import clear, take
 from interlock.workspace.layers.touched import Touched
 from interlock.workspace.layers.users_git import GitDir, GitState, PlainGitDir, state_of
+from interlock.workspace.layers.view import TEAM
 from interlock.workspace.repository import UserRepository, repository_at
 
 _WORKTREE = re.compile(rb"^(\s*worktree\s*=).*$", re.MULTILINE)

@@ -18,7 +18,7 @@ from interlock.workspace.layers.users_git import PlainGitDir, sentences, state_o
 from interlock.workspace.objects import Stored, file_name, open_plain, reading
 from interlock.workspace.past import PastTree
 from interlock.workspace.repository import UserRepository, repository_at
-from interlock.workspace.snapshots import Change, ChangeKind, Snapshot, Workspace
+from interlock.workspace.snapshots import ChangeKind, PathChange, Snapshot, Workspace
 
 _CHUNK = 1 << 20
 _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
@@ -49,7 +49,7 @@ async def found_in(holding: Holding, workspace: Workspace, base: Snapshot, bound
 
     of_git, refused = await asyncio.to_thread(rest)
     return Found(
-        changes=tuple(Change(path, changes[path]) for path in sorted(changes)),
+        changes=tuple(PathChange(path, changes[path]) for path in sorted(changes)),
         ignored=dict(sorted(ignored.items())),
         refused=refused,
         repository=(*told, *of_git),
