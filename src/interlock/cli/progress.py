@@ -49,7 +49,7 @@ class PlainView:
 
     def __init__(self, errand: Errand, *, keep_output: bool, verbose: bool = False) -> None:
         self.said: list[str | bytes] = []
-        self._occasion = errand
+        self._errand = errand
         self._keep = keep_output
         self._verbose = verbose
         self._narrator = Narrator()
@@ -62,7 +62,7 @@ class PlainView:
         self.close(failed=kind is not None)
 
     def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None:
-        errand = self._occasion
+        errand = self._errand
         errand.playbook, errand.key = identity.playbook, identity.key
         self._held = None if resumed else []
         self._narrator = Narrator()
@@ -76,7 +76,7 @@ class PlainView:
 
     def join(self, identity: Identity, lines: list[Line]) -> None:
         """Begin in the middle of a run that another process executes; the last of what happened so far is told."""
-        errand = self._occasion
+        errand = self._errand
         errand.playbook, errand.key = identity.playbook, identity.key
         errand.run_id, errand.started_at = identity.run_id, identity.started_at
         known = []
@@ -96,7 +96,7 @@ class PlainView:
 
     def line(self, line: Line) -> None:
         if self._held is not None and line.event in FIRST_EFFECTS:
-            self._occasion.run_id, self._occasion.started_at = line.run, line.ts
+            self._errand.run_id, self._errand.started_at = line.run, line.ts
             self._release()
         told = self._narrator.tell(line)
         if line.event == "run.end":  # the summary has the whole reason
