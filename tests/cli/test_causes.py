@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli.rehearse import Progress
+from interlock.cli.plan import Progress
 
 STREAMS = Path(__file__).parents[1] / "agents" / "streams"
 
@@ -117,7 +117,7 @@ def test_a_second_interrupt_ends_a_long_command_at_once() -> None:
 def test_a_long_command_says_how_far_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """In a log a line every ten seconds, and nothing for what is over before."""
     now = 100.0
-    monkeypatch.setattr("interlock.cli.rehearse.time.monotonic", lambda: now)
+    monkeypatch.setattr("interlock.cli.plan.time.monotonic", lambda: now)
     with Progress("toy") as progress:
         now += 9
         progress(10, 0)

@@ -21,9 +21,8 @@ from rich.console import Console
 from interlock.agents import AgentNews
 from interlock.cli import output
 from interlock.cli.door import Errand
-from interlock.cli.live import LiveView, Picture
+from interlock.cli.live import Board, LiveView, Picture
 from interlock.cli.output import complain, escaped_json, print_json, print_lines, write_output
-from interlock.cli.progress import Board
 from interlock.engine.journal import Line
 from interlock.telemetry import Telling, harmless
 

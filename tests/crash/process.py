@@ -24,7 +24,7 @@ from interlock.agents import (
 from interlock.contracts import Artifact, Contract
 from interlock.documents import Document
 from interlock.engine import Choice, Dispatch, Ending, Kind, Playbook, Retries, Run, playbook
-from interlock.engine.folder import HOME, RunFolder
+from interlock.engine.folder import HOME, RunFolder, known_runs
 from interlock.engine.options import Options
 from interlock.engine.real_world import RealWorld
 from interlock.engine.runs import Setup
@@ -192,3 +192,10 @@ class Counted(CommandRunner):
 
 def shell_agent(environ: Mapping[str, str]) -> CommandRunner:
     return Counted("shell", ["sh", "-c", AGENT], {}, environ)
+
+
+def last_event(root: Path) -> str:
+    """How far the first run came, by its journal."""
+    runs = known_runs(root)
+    lines = runs[0].folder.lines() if runs else []
+    return lines[-1].event if lines else "(nothing)"

@@ -1,17 +1,21 @@
-"""The door that a command came through: the workspace, the common options, and where its answer goes."""
+"""The door that a command came through: the workspace, the common options, and where its answer goes.
+
+Code of a workspace is used when a person says so: what they are shown, and how they are asked.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 import shlex
-from collections.abc import Coroutine, Iterable, Mapping
+import sys
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from interlock.cli.output import print_json, print_lines, selection
+from interlock.cli.output import complain, print_json, print_lines, put_beside, selection
 from interlock.errors import ConfigInvalid
 from interlock.settings import find_workspace
 
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from interlock.engine.definition import Playbook
     from interlock.engine.folder import KnownRun
     from interlock.engine.runs import Call, Runs, View
-    from interlock.finding import Library
+    from interlock.finding import Library, Request
 
 
 T = TypeVar("T")
@@ -172,8 +176,6 @@ class Door:
     def library(self) -> Library:
         """The playbooks that can be asked for here."""
         if self.errand.library is None:
-            from interlock.cli.trusting import library
-
             self.errand.library = library(self.root, trust=self.trust, json=self.json)
         if self.errand.library.root != self.root:  # a word that is the value of another option
             raise ConfigInvalid(
@@ -243,3 +245,67 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     finally:
         work.close()  # it was never begun if there was no descriptor left for the loop
+
+
+def library(root: Path, *, trust: bool, json: bool) -> Library:
+    """The playbooks of a workspace, for somebody at the command line.
+
+    Args:
+        trust: they have said so already, with --trust.
+        json: a program reads the answer: nobody is asked.
+    """
+    from interlock.finding import Library
+
+    def consent(request: Request) -> bool:
+        if trust:
+            complain(f"Trusted from now on: {request.what}, digest {request.bundle.digest}")
+            return True
+        return not json and at_terminal() and asked(request)
+
+    return Library(root, os.environ, consent=consent)
+
+
+def at_terminal() -> bool:
+    """Whether somebody sits at a terminal who can be asked here and now."""
+    streams = (sys.stdin, sys.stderr)  # one that is closed is None
+    attended = all(stream is not None and stream.isatty() for stream in streams)
+    return attended and os.environ.get("TERM", "") != "dumb"
+
+
+def asked(request: Request) -> bool:
+    """What the person at the terminal says; anything but yes is no."""
+    complain(f"{request.why}. It would be loaded and executed:", *request.lines)
+    put_beside("Do you trust it? It can do what you can do. [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+class Peek(NamedTuple):
+    """What is said further along a command line that is not parsed yet."""
+
+    workspace: Path | None
+    trust: bool
+    json: bool
+
+
+def peek(arguments: Sequence[str]) -> Peek:
+    """The options that decide which playbook is meant, and whether it may be loaded: before its own are known."""
+    words = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    workspace = None
+    for number, word in enumerate(words):
+        if word in ("-C", "--workspace") and number + 1 < len(words):
+            workspace = Path(words[number + 1])
+        elif word.startswith("--workspace="):
+            workspace = Path(word.partition("=")[2])
+        elif word.startswith("-C") and len(word) > 2:
+            workspace = Path(word[2:])
+    return Peek(workspace, _trusting(words), "--json" in words)
+
+
+def _trusting(words: Sequence[str]) -> bool:
+    """Whether --trust is surely an option: behind one that may take a value, it may be somebody's text."""
+    from interlock.cli.commands import SWITCHES
+
+    return any(
+        word == "--trust" and (not above.startswith("-") or "=" in above or above in SWITCHES)
+        for above, word in zip(["", *words], words, strict=False)
+    )

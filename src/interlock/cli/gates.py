@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.beside import HeardView
-from interlock.cli.changes import change_lines, changes_of
 from interlock.cli.commands import DECIDE, Note, RunName, command, complete_run
-from interlock.cli.door import Door, finish
+from interlock.cli.door import Door, at_terminal, finish
 from interlock.cli.elsewhere import check_ours
 from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, write_output
 from interlock.cli.progress import PlainView
-from interlock.cli.trusting import at_terminal
+from interlock.cli.runs import change_lines, changes_of
+from interlock.cli.unattended import HeardView
 from interlock.documents.files import read_plain
 from interlock.engine.folder import KnownRun, known_runs
 from interlock.engine.openings import shown_before, since_asked

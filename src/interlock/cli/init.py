@@ -13,7 +13,7 @@ from interlock.cli.commands import WORKSHOP, PlaybookName, command, complete_pla
 from interlock.cli.door import Door, finish
 from interlock.cli.failures import told
 from interlock.cli.output import complain, print_json, print_lines
-from interlock.cli.rehearse import room_of
+from interlock.cli.playbooks import room_of
 from interlock.engine.folder import GITIGNORE, HOME
 from interlock.errors import ConfigInvalid, InterlockError
 from interlock.mcp.editors import EDITORS, Registration, registration
