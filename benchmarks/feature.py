@@ -42,7 +42,7 @@ from interlock.agents import (
     Runner,
     run_process,
 )
-from interlock.agents.runner import Needs
+from interlock.agents.runner import ClientNeeds
 from interlock.engine import Playbook
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.journal import Line
@@ -205,8 +205,8 @@ class AtOnce:
     async def recall(self, _request: AgentRequest, _code: int) -> AgentExit | None:
         return None
 
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> ClientNeeds:
+        return ClientNeeds()
 
     async def ready(self) -> Health:
         return await self.health()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.agents import AgentExit, AgentRequest, BoundAgent, Health, MemoryOutput, Observer, Runner
-from interlock.agents.runner import Needs
+from interlock.agents.runner import ClientNeeds
 from interlock.contracts import sample
 from interlock.documents import Store
 from interlock.engine import Playbook
@@ -116,8 +116,8 @@ class AtOnce:
     async def recall(self, _request: AgentRequest, _code: int) -> AgentExit | None:
         return None
 
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> ClientNeeds:
+        return ClientNeeds()
 
     async def ready(self) -> Health:
         return await self.health()

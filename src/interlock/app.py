@@ -14,7 +14,7 @@ from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.catalogue import KNOWN, make_runner, on_path
 from interlock.agents.coding.catalogue import known as known_agent
 from interlock.agents.environment import Redaction, without_our_own
-from interlock.agents.runner import Needs
+from interlock.agents.runner import ClientNeeds
 from interlock.documents import Store
 from interlock.engine import prompts
 from interlock.engine.asking import Asking
@@ -174,7 +174,7 @@ class FromSettings(Setup):
     def confinement(self, runner: Runner | None) -> Confinement:
         """What a program may see and reach: an agent's, or (without one) a command's."""
         sandbox = self.settings.sandbox_for(runner.name if runner is not None else None)
-        needs = runner.needs() if runner is not None else Needs()
+        needs = runner.needs() if runner is not None else ClientNeeds()
         home = needs.home or Path(self.environ.get("HOME") or Path.home())
         return Confinement(
             mode=Mode(sandbox.mode),
@@ -188,9 +188,10 @@ class FromSettings(Setup):
 
     @property
     def redaction(self) -> Redaction:
-        """Takes the secrets out of everything that is recorded: those of the environment and of the runners' own."""
+        """Takes the secrets out of everything that is recorded: those of the environment, of the runners' own, and the
+        database of the fleet."""
         own = (runner.env for runner in self.settings.runners.values() if not isinstance(runner, Scripted))
-        return Redaction(self.environ, *own)
+        return Redaction(self.environ, *own).with_values(self.settings.fleet.secrets)
 
     def options(self, playbook: Playbook) -> Options:
         return Options(

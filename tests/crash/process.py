@@ -14,16 +14,16 @@ from interlock.agents import (
     AgentNews,
     AgentRequest,
     BoundAgent,
+    ClientNeeds,
     CommandRunner,
     Health,
     MemoryOutput,
-    Needs,
     Observer,
     Runner,
 )
 from interlock.contracts import Artifact, Contract
 from interlock.documents import Document
-from interlock.engine import Choice, Dispatch, Ending, Kind, Playbook, Retries, Run, playbook
+from interlock.engine import Choice, Dispatch, Ending, Kind, Playbook, Retries, Run, dispatch_facts, playbook
 from interlock.engine.folder import HOME, RunFolder, known_runs
 from interlock.engine.options import Options
 from interlock.engine.real_world import RealWorld
@@ -63,7 +63,7 @@ async def sweep(run: Run, inputs: Inputs) -> Ending:
         await run.update("log.txt", partial(with_line, f"round {turn}: {len(reports)}\n"))
     await run.set_aside("scrap.txt")
     listed = await run.list("out", "*.md")
-    run.say(f"{len(run.history.dispatches())} dispatches")
+    run.say(f"{len(dispatch_facts(run))} dispatches")
     assert started and token and plan.ok
     return Ending.complete("\n".join(listed))
 
@@ -128,8 +128,8 @@ class InProcess:
     async def recall(self, request: AgentRequest, code: int) -> AgentExit | None:
         return None
 
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> ClientNeeds:
+        return ClientNeeds()
 
     async def ready(self) -> Health:
         return await self.health()

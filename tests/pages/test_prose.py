@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from interlock.pages.diffs import read_patch
+from interlock.pages.diffs import RowTone, read_patch
 from interlock.pages.prose import LONGEST_CODE, LONGEST_MARKDOWN, highlighted_lines, is_web, plain, prose
 from interlock.pages.transcript import transcript_page
 
@@ -93,19 +93,26 @@ def test_a_patch_is_read_with_odd_names_and_bytes() -> None:
     patch = (
         b'diff --git "a/odd\\n<b>\\303\\244.py" "b/odd\\n<b>\\303\\244.py"\n'
         b'--- "a/odd\\n<b>\\303\\244.py"\n+++ "b/odd\\n<b>\\303\\244.py"\n'
-        b"@@ -1,2 +1,2 @@ def f\n same\n-old <i>\n+new \xff\x1b[31m\n"
+        b"@@ -7,2 +7,2 @@ def f\n same\n-old <i>\n+new \xff\x1b[31m\n"
         b"diff --git a/pic.png b/pic.png\nnew file mode 100644\nindex 0..1\nGIT binary patch\nliteral 0\n\n"
     )
     odd, binary = read_patch(patch)
     assert (odd.path, odd.added, odd.removed) == ("odd\n<b>ä.py", 1, 1)
     assert [(row.tone.value, row.old, row.new) for row in odd.rows] == [
         ("place", None, None),
-        ("same", 1, 1),
-        ("removed", 2, None),
-        ("added", None, 2),
+        ("same", 7, 7),
+        ("removed", 8, None),
+        ("added", None, 8),
     ]
     assert Tags("".join(str(row.code) for row in odd.rows)).tags <= {"span"}
     assert (binary.path, binary.what) == ("pic.png", "binary")
+
+
+def test_a_place_is_named_only_where_something_is_left_out() -> None:
+    """A difference that begins with the first line begins with it."""
+    head = b"diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n"
+    ((first, *_),) = (one.rows for one in read_patch(head + b"@@ -0,0 +1 @@\n+new\n"))
+    assert (first.tone, first.new) == (RowTone.ADDED, 1)
 
 
 @pytest.mark.req("WB-04", "WB-09")

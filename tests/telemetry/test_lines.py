@@ -146,6 +146,14 @@ def test_a_decision_is_told_with_what_a_line_can_show(
     assert (said.text, said.weight) == (told, Weight.PLAIN) if told else said.weight is Weight.DETAIL
 
 
+@pytest.mark.req("WB-03")
+def test_a_decision_about_many_things_names_some() -> None:
+    """What is still to do is an input, however much it is."""
+    named = {"failed": [], "still to do": {f"T{number}": ["T0"] for number in range(1, 10)}}
+    data = {"in": {}, "out": {"rule": "rule", "row": "...", "result": "next"}, "named": named}
+    assert decision(data).named == ("still to do T1 T2 T3 T4 T5 T6 and 3 more",)
+
+
 PROOF = {"name": "test", "command": "make test", "exit": 0, "seconds": 3.0, "tail": "", "problem": ""}
 RED = {**PROOF, "problem": "ended with exit status 2", "tail": "a.c: no", "new": ["a.c: no"]}
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import html
 import shutil
 import ssl
+import stat
 import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, expect
 
-from tests.web.conftest import PATIENCE_S, Client, Place, Site, person
+from interlock.web.entering import led_to
+from tests.browser import PATIENCE_MS, chromium, tab
+from tests.web.conftest import PATIENCE_S, Client, Place, Site, person, until
 from tests.web.test_attacks import approving
+
+__all__ = ["chromium"]
 
 SECRET = "s3cret-of-the-proxy-0123456789"
 
@@ -135,3 +142,36 @@ def test_with_a_certificate_other_machines_come_in(place: Place, tmp_path: Path)
     answer.value.close()
     assert (answer.value.code, cookie.startswith("__Host-interlock="), "; Secure" in cookie) == (303, True, True)
     site.end()
+
+
+@pytest.mark.req("WB-01", "WB-08")
+def test_a_browser_is_opened_without_telling_anybody_the_address(place: Place, tmp_path: Path) -> None:
+    """It gets a file that only this user reads, which leads there, and is gone when the address is used up."""
+    heard = tmp_path / "heard"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {heard}.tmp\nmv {heard}.tmp {heard}\n', "ascii")
+    browser.chmod(0o755)
+    place.env["BROWSER"] = f"{browser} %s"
+    site = Site(place, "--open")
+    try:
+        shown = until(lambda: heard.exists() and heard.read_text().strip(), "a browser is opened")
+        token = site.address.partition("token=")[2]
+        assert token and token not in shown
+        file = Path(shown.removeprefix("file://"))
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+        assert f'url={html.escape(site.address)}"' in file.read_text("ascii")
+        site.client()
+        until(lambda: not file.exists(), "the file is gone")
+    finally:
+        site.end()
+
+
+@pytest.mark.req("WB-01")
+@pytest.mark.long
+def test_a_file_that_leads_to_the_page_lets_a_browser_in(place: Place, site: Site, chromium: Browser) -> None:
+    """Although it comes from no address at all, and its cookie is kept from other sites."""
+    with led_to(place.home, site.invitation()) as file, tab(chromium) as page:
+        page.goto(file.as_uri())
+        expect(page).to_have_url(f"{site.origin}/")
+        expect(page.locator("main")).to_contain_text("There are no runs yet", timeout=PATIENCE_MS)

@@ -90,7 +90,7 @@ def pages(base: Path) -> Iterator[tuple[str, str]]:
         rows = [listed(shelf, one, running(shelf.root).get(one.identity.run_id)) for shelf in (first, second)
                 for one in known_runs(shelf.root)]  # fmt: skip
         yield "board", show(board_view(rows))
-        said = dispatch_view(first, working, "round-1/work/builder#1")
+        said = dispatch_view(first, working, "round-1/work/builder#1", holder="process 1")
         yield "transcript", show(said)
     view = run_view(first, well, None)
     yield "run", show(view)

@@ -83,7 +83,7 @@ def _open(address: str) -> None:
     import webbrowser
 
     if not webbrowser.open(address):
-        complain("No browser was found here: open the address yourself.")
+        complain("No browser was found here: open the address above yourself.")
 
 
 @command("mcp", example="interlock mcp", panel=WORKSHOP)

@@ -32,6 +32,7 @@ from interlock.telemetry import (
     Weight,
     doing,
     in_words,
+    is_against,
     printable,
     seconds_between,
     spent,
@@ -165,7 +166,7 @@ class Board:
 
     def _count(self, line: Line) -> None:
         if line.event == "dispatch.end":
-            failed, against = line.data["outcome"] == "FAIL", line.data.get("passed") is False
+            failed, against = line.data["outcome"] == "FAIL", is_against(line.data)
             cost, now = line.data["cost_usd"], self.counts
             total = now.cost_usd if cost is None else (now.cost_usd or 0.0) + cost
             self.counts = Counts(

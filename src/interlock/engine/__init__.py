@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from interlock.engine.dispatch import failure_context
     from interlock.engine.document_verbs import Edit
     from interlock.engine.examination import BYPRODUCTS
+    from interlock.engine.facts import changed_since, dispatch_facts, is_guarded, place_of, project, snapshot
     from interlock.engine.journal import Line
     from interlock.engine.model import (
         APPROVE,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     )
     from interlock.engine.options import Options
     from interlock.engine.prompts import Prompt
-    from interlock.engine.run import Run, within_time
+    from interlock.engine.run import Run, pause, wait, within_time
     from interlock.engine.tables import Table
     from interlock.engine.toolchains import NONE, PROJECT_FILES, Command, Commands, find_commands
     from interlock.engine.world import CommandCall, Documents
@@ -63,8 +64,9 @@ __getattr__ = lazily(
         "document_verbs": "Edit",
         "journal": "Line",
         "prompts": "Prompt",
-        "run": "Run within_time",
+        "run": "Run pause wait within_time",
         "examination": "BYPRODUCTS",
+        "facts": "changed_since dispatch_facts is_guarded place_of project snapshot",
         "options": "Options",
         "tables": "Table",
         "toolchains": "NONE PROJECT_FILES Command Commands find_commands",
@@ -121,15 +123,23 @@ __all__ = [
     "Status",
     "Stop",
     "Table",
+    "changed_since",
+    "dispatch_facts",
     "failure_context",
     "fence",
     "fenced",
     "find_commands",
+    "is_guarded",
     "listing_digest",
     "named",
     "named_commands",
+    "pause",
+    "place_of",
     "playbook",
+    "project",
     "quoted",
     "require_agents",
+    "snapshot",
+    "wait",
     "within_time",
 ]

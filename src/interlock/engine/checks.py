@@ -19,6 +19,7 @@ from interlock.contracts.failures import failures_in
 from interlock.contracts.recipes import read_recipes, recipe_files
 from interlock.documents import Document, DocumentState
 from interlock.documents.paths import plain_parts
+from interlock.engine.facts import changed_since, snapshot
 from interlock.engine.keys import digest_of
 from interlock.engine.model import CommandResult, Ending, Stop
 from interlock.engine.run import Run, behind
@@ -183,7 +184,7 @@ class Checks:
         if self._dry:
             return
         if self._base is None:
-            self._base = await self._run.workspace.snapshot()
+            self._base = await snapshot(self._run)
         await self._find_definitions(changed=())
 
     async def _find_definitions(self, *, changed: Sequence[str]) -> None:
@@ -258,7 +259,7 @@ class Checks:
             return ()
         wanted: list[tuple[NamedCommand, tuple[str, ...]]] = [(one, ()) for one in self.commands]
         if as_before and self.compares:
-            changed = (await run.workspace.changes(self._base)).paths
+            changed = (await changed_since(run, self._base)).paths
             await self._find_definitions(changed=changed)
             wanted += [(one, found) for one in self.commands if (found := self._definitions(one, changed))]
         proofs: list[Proof] = []
@@ -276,7 +277,7 @@ class Checks:
 
     async def _run_one(self, one: NamedCommand, definitions: tuple[str, ...]) -> Proof:
         run = self._run
-        now = await run.workspace.snapshot()
+        now = await snapshot(run)
         then, last = self._last.get((one, definitions), (None, None))
         if last is not None and last.ok and (then == now or await self._is_as_it_was(then)):
             return last
@@ -296,7 +297,7 @@ class Checks:
         return proof
 
     async def _is_as_it_was(self, then: Any) -> bool:
-        return bool(self._besides) and not (await self._run.workspace.changes(then, besides=self._besides)).paths
+        return bool(self._besides) and not (await changed_since(self._run, then, besides=self._besides)).paths
 
     def _place(self, one: NamedCommand) -> int:
         return self.commands.index(one)
@@ -341,11 +342,11 @@ async def _unready(run: Run, agents: Sequence[str] | None) -> Sequence[str]:
     nothing is asked of a model."""
     recording = behind(run)
     slot = recording.recall("unready", {})
-    if slot.recorded:
-        return list(slot.value())
-    problems = list(await recording.world.unready(recording.playbook.agents if agents is None else agents))
-    slot.settle("unready", problems)
-    return problems
+    if not slot.recorded:
+        slot.settle(
+            "unready", list(await recording.world.unready(recording.playbook.agents if agents is None else agents))
+        )
+    return list(slot.value())
 
 
 def _text(document: Document) -> str | bool | None:

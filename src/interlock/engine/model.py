@@ -332,6 +332,10 @@ class GateDecision:
     def approved(self) -> bool:
         return self.choice == APPROVE.name
 
+    def facts(self, gate: str, opening: int) -> dict[str, Any]:
+        """What the line says at a glance that records it."""
+        return {"gate": gate, "opening": opening, "choice": self.choice, "who": self.who, "note": self.note}
+
 
 @dataclass(frozen=True)
 class CommandResult:

@@ -51,8 +51,17 @@ async def play(run: Recording, *, resume: int = 0, begun: bool = False) -> Finis
     """
     scopes.begin()
     run.resumed = resume
+    playbook, face = run.playbook, Run(run)
     try:
-        ending = await _playbook(run, 0 if begun else resume)
+        inputs = playbook.parse_inputs(run.identity.inputs)
+        if resume and not begun and playbook.on_resume is not None:
+            with face.step(f"{RESUME}{resume}"):
+                await playbook.on_resume(face, inputs, resume)
+        try:
+            ending = await playbook.function(face, inputs)
+        except Stop as stop:
+            ending = stop.ending
+        run.check_consumed()
     except Halted as halt:
         return _finished(run, halt.status, halt.reason, gate=halt.gate, before=halt.before)
     except Diverged:
@@ -73,20 +82,6 @@ async def play(run: Recording, *, resume: int = 0, begun: bool = False) -> Finis
     except InterlockError as error:
         raise _fault(run, error) from None
     return _end(run, ending, None)
-
-
-async def _playbook(run: Recording, resume: int) -> Ending:
-    playbook, face = run.playbook, Run(run)
-    inputs = playbook.parse_inputs(run.identity.inputs)
-    if resume and playbook.on_resume is not None:
-        with face.step(f"{RESUME}{resume}"):
-            await playbook.on_resume(face, inputs, resume)
-    try:
-        ending = await playbook.function(face, inputs)
-    except Stop as stop:
-        ending = stop.ending
-    run.check_consumed()
-    return ending
 
 
 def _end(run: Recording, ending: Ending, error: InterlockError | None) -> Finished:

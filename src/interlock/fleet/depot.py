@@ -7,10 +7,10 @@ gives a run away, the claim is pushed before anything is written that came, and 
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from typing import Any
 
 from interlock import __version__
 from interlock.agents.environment import Redaction
@@ -23,13 +23,13 @@ from interlock.engine.people import person
 from interlock.engine.runs import Runs
 from interlock.errors import ConfigInvalid, InterlockError, Refused, WorkspaceFailed
 from interlock.fleet.branches import branch_for, make_branch, move_head
+from interlock.fleet.carriage import Carriage, now
 from interlock.fleet.carried import Carried, clone_name
-from interlock.fleet.freight import Checkpoint, Freight, Possession, plain_files
-from interlock.fleet.remote import NAMESPACE, PushRefused, Remote, runs_of, state_ref
-from interlock.fleet.tree import Arrival, check_records, check_secrets, plan_arrival, standpoint, tree_at, write_arrival
+from interlock.fleet.freight import Checkpoint, Freight, Possession
+from interlock.fleet.remote import NAMESPACE, Move, PushRefused, Remote, runs_of, state_ref
+from interlock.fleet.tree import Arrival, plan_arrival, standpoint, tree_at, write_arrival
 from interlock.workspace import Scope, Workspace
 from interlock.workspace.clone import remove_folder
-from interlock.workspace.objects import Stored
 
 SENDING, SENT, FENCED, FETCHED = "sending", "sent", "fenced", "fetched"
 """How a run went away from here."""
@@ -54,6 +54,7 @@ class Depot:
     Args:
         documents: what of the workspace belongs to a run even where git ignores it.
         redaction: knows the secrets that must not travel.
+        about: what a run is about, in one line.
         worker: who works here, if it is no person.
     """
 
@@ -64,6 +65,7 @@ class Depot:
         documents: Callable[[Identity], Sequence[str]] = lambda _identity: (),
         watch: Sequence[str] = (),
         redaction: Redaction | None = None,
+        about: Callable[[Identity], str] = lambda identity: identity.key,
         worker: str = "",
     ) -> None:
         self.runs = runs
@@ -71,43 +73,56 @@ class Depot:
         self._documents = documents
         self._watch = watch
         self._redaction = redaction or Redaction()
+        self._about = about
         self.who = worker or f"{person()} ({runs.root.name})"
 
     # -- leaving
 
-    async def send(self, name: str, remote_name: str) -> Moved:
-        """Give a run away that nobody works on: whoever takes it goes on with it."""
+    async def send(self, name: str, remote_name: str, orders: Mapping[str, Any] | None = None) -> Moved:
+        """Give a run away that nobody works on: whoever takes it goes on with it.
+
+        Args:
+            orders: for a run that is given to the fleet: what those who work on it are asked. It is the one that is
+                live for its key then; `Refused` while another one is.
+        """
         known = self.runs.find(name)
         run_id = known.identity.run_id
-        workspace = self._workspace(known.identity)
-        remote = await Remote.of(workspace, remote_name, self.runs.environ)
+        remote = await Remote.of(self._workspace(known.identity), remote_name, self.runs.environ)
         carried, note = Carried.of(self.root, run_id), known.folder.elsewhere()
+        carriage = self.carriage(known, remote, orders)
         if note is not None and note.how == SENDING and carried.coming is not None:
-            return await self._push_away(known, remote, carried)
+            return await self._push_away(known, carriage, carried.coming)
         with self.runs.holding(known) as journal:
             journal.close()
             await self._check_tip(known.folder, remote, carried)
-            commit, tree = await self._packed(known, workspace, remote, carried)
-            carried = replace(carried, remote=remote.shown, coming=commit, trees=(tree,))
-            carried.keep(self.root, run_id)
-            return await self._push_away(known, remote, carried)
+            commit, tree = await carriage.packed(held=False)
+            replace(carried, remote=remote.shown, coming=commit, trees=(tree,)).keep(self.root, run_id)
+            return await self._push_away(known, carriage, commit)
 
-    async def _push_away(self, known: KnownRun, remote: Remote, carried: Carried) -> Moved:
+    def carriage(self, known: KnownRun, remote: Remote, orders: Mapping[str, Any] | None = None) -> Carriage:
+        """A run of this workspace on its way."""
+        workspace = self._workspace(known.identity)
+        about = self._about(known.identity)
+        return Carriage(
+            known, workspace, replace(remote, workspace=workspace), self._redaction, self.who, about, orders
+        )
+
+    async def _push_away(self, known: KnownRun, carriage: Carriage, commit: str) -> Moved:
         """The push that gives a run away; here it is fenced from before that on."""
-        run_id, commit = known.identity.run_id, carried.coming
-        assert commit is not None
+        run_id, remote, carried = known.identity.run_id, carriage.remote, carriage.carried
+        moves = await carriage.moves(commit)
         back = f"Get it back with: interlock take {run_id}"
         unsure = f"When {remote.shown} answers again: interlock send {run_id}. {back}"
-        known.folder.leave_to(Elsewhere(f"it was being sent to {remote.shown}", _now(), SENDING, unsure))
+        known.folder.leave_to(Elsewhere(f"it was being sent to {remote.shown}", now(), SENDING, unsure))
         try:
-            moved = await remote.swap(state_ref(run_id), carried.commit, commit)
+            moved = await remote.swap(*moves)
         except PushRefused:  # it never left
             replace(carried, coming=None).keep(self.root, run_id)
             known.folder.leave_to(None)
             raise
         if not moved:
             raise await self._fenced(known.folder, remote)
-        known.folder.leave_to(Elsewhere(f"it waits on {remote.shown} for whoever takes it", _now(), SENT, back))
+        known.folder.leave_to(Elsewhere(f"it waits on {remote.shown} for whoever takes it", now(), SENT, back))
         replace(carried, commit=commit, coming=None).keep(self.root, run_id)
         return Moved(run_id, remote.shown, commit)
 
@@ -124,27 +139,6 @@ class Depot:
             return
         if tip != carried.commit:
             raise await self._fenced(folder, remote)
-
-    async def _packed(self, known: KnownRun, workspace: Workspace, remote: Remote, carried: Carried) -> tuple[str, str]:
-        """A commit with the run as it is now, and the tree of the workspace."""
-        where = await standpoint(remote)
-        tree = await workspace.whole(await workspace.snapshot())
-        base = await tree_at(remote, where.commit, where.prefix)
-        freight = Freight(workspace)
-        previous = await freight.read(carried.commit, known.identity.run_id) if carried.commit else None
-        possession = replace(
-            self._possession(known.identity.run_id, held=False),
-            head=where.commit,
-            branch=where.branch,
-            prefix=where.prefix,
-        )
-
-        async def check(objects: Sequence[Stored]) -> None:
-            path = known.folder.path
-            check_records(path, (path / journal_file.NAME, *plain_files(path)), self._redaction)
-            await check_secrets(workspace, base, objects, self._redaction)
-
-        return await freight.pack(known.folder, tree, possession, previous, check=check), tree
 
     # -- arriving
 
@@ -195,7 +189,7 @@ class Depot:
         commit = checkpoint.commit
         if claim:
             commit = Freight(workspace).claimed(checkpoint, self._claim_of(who))
-            if not await remote.swap(state_ref(run_id), checkpoint.commit, commit):
+            if not await remote.swap(Move(state_ref(run_id), checkpoint.commit, commit)):
                 raise Refused(
                     f"somebody else took run {run_id} a moment before",
                     remedy=f"See who has it: interlock take {run_id}",
@@ -227,7 +221,7 @@ class Depot:
         freight = Freight(remote.workspace)
         checkpoint = await freight.read(carried.coming, folder.run_id)
         commit = freight.claimed(checkpoint, self._claim_of(checkpoint.possession))
-        if not await remote.swap(state_ref(folder.run_id), carried.commit, commit):
+        if not await remote.swap(Move(state_ref(folder.run_id), carried.commit, commit)):
             raise await self._fenced(folder, remote)
         replace(carried, commit=commit, coming=None).keep(self.root, folder.run_id)
         folder.leave_to(None)
@@ -345,7 +339,7 @@ class Depot:
 
     async def _fenced(self, folder: RunFolder, remote: Remote) -> Refused:
         """Somebody else has the run: note it, and say who."""
-        run_id, said, since = folder.run_id, "somebody else has it", _now()
+        run_id, said, since = folder.run_id, "somebody else has it", now()
         with suppress(InterlockError):
             if (tip := await remote.tip(state_ref(run_id))) is None:
                 said = f"it is gone from {remote.shown}"
@@ -357,21 +351,17 @@ class Depot:
         folder.leave_to(other)
         return other.refusal(run_id)
 
-    def _possession(self, run_id: str, *, held: bool) -> Possession:
-        return Possession(
-            run=run_id,
+    def _claim_of(self, who: Possession) -> Possession:
+        """The claim of what somebody left, or has."""
+        return replace(
+            who,
             holder=self.who,
             clone=clone_name(self.root),
-            held=held,
-            since=_now(),
+            held=True,
+            since=now(),
             nonce=secrets.token_hex(16),
             version=__version__,
         )
-
-    def _claim_of(self, who: Possession) -> Possession:
-        """The claim of what somebody left, or has."""
-        mine = self._possession(who.run, held=True)
-        return replace(mine, head=who.head, branch=who.branch, prefix=who.prefix, lines=who.lines, last=who.last)
 
     def _documents_of(self, identity: Identity) -> Sequence[str]:
         try:
@@ -383,7 +373,3 @@ class Depot:
         documents = self._documents_of(identity) if identity else ()
         home = prepare_home(self.root)
         return Workspace(self.root, home, documents=documents, watch=self._watch, tell=self.runs.view.remark)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

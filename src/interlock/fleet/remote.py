@@ -11,7 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from interlock.engine.keys import sha256
 from interlock.errors import ConfigInvalid, Refused, WorkspaceFailed
 from interlock.workspace import Workspace
 from interlock.workspace.git import GitReply, UsersGit
@@ -21,6 +23,14 @@ NAMESPACE = "refs/interlock"
 _OBJECT = re.compile(r"[0-9a-f]{40}")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _SHOWN = 600
+
+
+class Move(NamedTuple):
+    """A ref, what it leads to (None: it is not there), and what it is to lead to."""
+
+    ref: str
+    old: str | None
+    new: str
 
 
 class PushRefused(WorkspaceFailed):
@@ -140,31 +150,34 @@ class Remote:
 
     # -- changing it
 
-    async def swap(self, ref: str, old: str | None, new: str) -> bool:
-        """Move a ref from `old` (None: it is not there) to `new`; whether it was still so, and now is.
+    async def swap(self, *moves: Move) -> bool:
+        """Move refs, all or none; whether each was still what it was, and now is what it is to be.
 
-        `PushRefused` when it is as it was, since the remote does not let it be moved.
+        `PushRefused` when they are as they were, since the remote does not let them be moved.
         """
-        lease = f"--force-with-lease={ref}:{old or ''}"
+        leases = [f"--force-with-lease={one.ref}:{one.old or ''}" for one in moves]
+        together = ("--atomic",) if len(moves) > 1 else ()
+        targets = [f"{one.new}:{one.ref}" for one in moves]
         reply = await self.git(
-            "push", "--porcelain", "--no-verify", lease, self.name, f"{new}:{ref}", network=True, lent=True
+            "push", "--porcelain", "--no-verify", *together, *leases, self.name, *targets, network=True, lent=True
         )
-        # What git says of the ref counts. The exit code is the same for a refusal and for much else.
-        flags = [line[:1] for line in reply.text.splitlines() if f":{ref}\t" in line]
-        if flags == ["!"]:
-            # A push whose answer got lost may have been carried out all the same.
-            if (tip := await self.tip(ref)) == old:
-                raise PushRefused(
-                    f"the remote {self.shown} does not let {ref} be written",
-                    found=_CREDENTIALS.sub("", f"{reply.text.strip()}\n{reply.error.strip()}")[-_SHOWN:],
-                    remedy="Ask whoever looks after it to allow that, or name another one: --remote.",
-                )
-            return tip == new
-        if reply.code != 0 or not flags:
-            if await self.tip(ref) == new:
-                return True
+        # What git says of a ref counts. The exit code is the same for a refusal and for much else.
+        flags = [line[:1] for one in moves for line in reply.text.splitlines() if f":{one.ref}\t" in line]
+        if reply.code == 0 and len(flags) == len(moves) and "!" not in flags:
+            return True
+        # A push whose answer got lost may have been carried out all the same.
+        tips = await self.refs(*(one.ref for one in moves))
+        if all(tips.get(one.ref) == one.new for one in moves):
+            return True
+        if "!" not in flags:
             raise self._away(reply)
-        return True
+        if all(tips.get(one.ref) == one.old for one in moves):
+            raise PushRefused(
+                f"the remote {self.shown} does not let {moves[0].ref} be written",
+                found=_CREDENTIALS.sub("", f"{reply.text.strip()}\n{reply.error.strip()}")[-_SHOWN:],
+                remedy="Ask whoever looks after it to allow that, or name another one: --remote.",
+            )
+        return False
 
     async def drop(self, ref: str, old: str) -> None:
         """Remove a ref, if it is still what it was."""
@@ -183,6 +196,12 @@ class Remote:
 def state_ref(run_id: str) -> str:
     """The ref that carries a run."""
     return f"{NAMESPACE}/{run_id}/state"
+
+
+def key_ref(playbook: str, key: str) -> str:
+    """The ref that leads to the run that is live for a playbook and a key."""
+    asked = f"{playbook}\0{key}".encode()
+    return f"{NAMESPACE}/keys/{sha256(asked)[:32]}"
 
 
 def runs_of(refs: Mapping[str, str]) -> Sequence[str]:

@@ -34,10 +34,15 @@ def report(workspace: str, run_id: str) -> str:
     return f"{run(workspace, run_id)}/report.html"
 
 
-def dispatch(workspace: str, run_id: str, key: str, page: int = 0) -> str:
+def dispatch(workspace: str, run_id: str, key: str, page: int | None = None) -> str:
     """A dispatch by its key; `page` is that of its transcript, from 0."""
     place = f"{run(workspace, run_id)}/dispatches/{_name(key, safe='/')}"
-    return f"{place}?page={page}#transcript" if page else place
+    return place if page is None else f"{place}?page={page}#transcript"
+
+
+def dispatch_stream(workspace: str, run_id: str, key: str, since: str = "") -> str:
+    said = urlencode({"dispatch": key, "since": since}, errors="replace")
+    return f"{run(workspace, run_id)}/stream?{said}"
 
 
 def gate(workspace: str, run_id: str) -> str:

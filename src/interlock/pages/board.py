@@ -138,7 +138,7 @@ def stage_of(steps: Mapping[str, str], lines: Iterable[LineLike]) -> str:
 def trouble_of(sums: Totals) -> str:
     """What did not go well, in a few words."""
     said = [f"{sums.failed} failed"] if sums.failed else []
-    said += [f"{sums.against} against"] if sums.against else []
+    said += [f"{sums.against} {'verdict' if sums.against == 1 else 'verdicts'} against"] if sums.against else []
     return ", ".join(said)
 
 

@@ -176,6 +176,8 @@ def _rows(path: str, texts: Sequence[str]) -> Iterator[DiffRow]:
                 old, new = old + 1, new + 1
             case "@" if place := _HUNK.match(text):
                 old, new = int(place[1]), int(place[2])
+                if new <= 1 and old <= 1:
+                    continue  # nothing is left out before it
                 yield DiffRow(RowTone.PLACE, None, None, escape(place[3].strip() or "…"))
             case "\\":
                 yield DiffRow(RowTone.PLACE, None, None, escape(text[2:]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from interlock.engine.journal import Line
 from interlock.errors import Refused
 from interlock.pages.diffs import DiffSummary, read_patch
 from interlock.pages.prose import decoded, prose
-from interlock.pages.shelf import Shelf, headline
+from interlock.pages.shelf import Shelf, headline, step_title
 from interlock.pages.transcript import TranscriptPage, transcript_page
 from interlock.telemetry import (
     UNKNOWN,
@@ -29,6 +30,7 @@ from interlock.telemetry import (
     lined,
     outcome_word,
     printable,
+    seconds_between,
     spent,
     verdict_word,
 )
@@ -36,6 +38,9 @@ from interlock.telemetry import (
 MOST_PATCH = 2_000_000
 """Bytes of a patch that are read."""
 MOST_TEXT = 400_000
+LAST = 10**9
+"""A page of a transcript that no transcript has: its last one is shown."""
+AT_WORK, CUT_OFF = "at work", "cut off"
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,8 @@ class DispatchView:
     attempt: int
     tone: Tone
     outcome: str
+    live: bool
+    """Its agent is at work."""
     said: str
     """What the agent said of it in a sentence."""
     started_at: str
@@ -103,16 +110,21 @@ def dispatch_keys(lines: Sequence[Line]) -> list[str]:
     return list(dict.fromkeys(str(line.key) for line in lines if line.event == "dispatch.start"))
 
 
-def dispatch_view(shelf: Shelf, known: KnownRun, key: str, page: int = 0) -> DispatchView:
+def dispatch_view(
+    shelf: Shelf, known: KnownRun, key: str, page: int | None = None, holder: str | None = None
+) -> DispatchView:
     """One dispatch; `Refused` where the run has none of this key.
 
     Args:
-        page: of its transcript, from 0.
+        page: of its transcript, from 0; None for the first, or of an agent at work the last.
+        holder: the process that works on the run, if one does.
     """
-    return view_of(shelf, known, known.folder.lines(), key, page)
+    return view_of(shelf, known, known.folder.lines(), key, page, holder)
 
 
-def view_of(shelf: Shelf, known: KnownRun, lines: Sequence[Line], key: str, page: int = 0) -> DispatchView:
+def view_of(
+    shelf: Shelf, known: KnownRun, lines: Sequence[Line], key: str, page: int | None = None, holder: str | None = None
+) -> DispatchView:
     """The same, for whoever has read the journal already."""
     keys = dispatch_keys(lines)
     if key not in keys:
@@ -129,7 +141,9 @@ def view_of(shelf: Shelf, known: KnownRun, lines: Sequence[Line], key: str, page
     result = _result(folder)
     number = keys.index(key)
     good = end is not None and is_good(data)
-    tone = Tone.WORKS if end is None else Tone.DONE if good else Tone.FAILED
+    live = end is None and holder is not None
+    tone = Tone.WORKS if live else Tone.DONE if good else Tone.FAILED
+    tries = tuple(_tries(mine, live=live))
     return DispatchView(
         shelf.name,
         known.identity.run_id,
@@ -137,27 +151,28 @@ def view_of(shelf: Shelf, known: KnownRun, lines: Sequence[Line], key: str, page
         headline(known.identity, lines),
         key,
         _about(lines, begun),
-        printable(str(begun.data.get("step") or ""), 60),
+        step_title(shelf.steps(known.identity), key, str(begun.data.get("step") or "")),
         printable(str(begun.agent or ""), 60),
         printable(str(begun.data.get("member") or begun.agent or "?"), 80),
-        int((end or begun).attempt or 1),
+        int(begun.attempt or 1),
         tone,
-        "at work, or cut off" if end is None else verdict_word(data),
+        verdict_word(data) if end is not None else AT_WORK if live else CUT_OFF,
+        live,
         lined(str(result.get("detail") or "")),
         begun.ts,
-        "" if end is None else in_words(data["seconds"]),
+        in_words(_seconds(begun, data, mine, live=live)),
         _tokens(data),
         spent(data.get("cost_usd")) if data else UNKNOWN,
         prose(_text(folder / "brief.md")),
         prose(_text(folder / "output.md")),
-        tuple(_tries(mine)),
+        tries,
         tuple(_checks(result)),
         tuple(lined(str(one)) for one in _list(result, "complaints")),
         tuple(sorted(result["artifacts"])) if isinstance(result.get("artifacts"), dict) else (),
         tuple(_refused(result)),
         DiffSummary(read_patch(_bytes(folder / "changes.patch", MOST_PATCH))),
         bool(result.get("accepted", True)),
-        transcript_page(folder / "transcript.jsonl", page),
+        transcript_page(folder / "transcript.jsonl", page if page is not None else LAST if live else 0),
         keys[number - 1] if number else None,
         keys[number + 1] if number + 1 < len(keys) else None,
     )
@@ -172,7 +187,14 @@ def _about(lines: Sequence[Line], begun: Line) -> str:
     return narrator.about(begun)
 
 
-def _tries(mine: Sequence[Line]) -> Iterator[TryRow]:
+def _seconds(begun: Line, data: Mapping[str, Any], mine: Sequence[Line], *, live: bool) -> float:
+    """How long it took, or has taken until now; of one that was cut off, as far as anybody knows."""
+    if data:
+        return float(data["seconds"])
+    return seconds_between(begun.ts, datetime.now(UTC).isoformat() if live else mine[-1].ts)
+
+
+def _tries(mine: Sequence[Line], *, live: bool) -> Iterator[TryRow]:
     """Each call: when it began, how it ended, and what followed."""
     open_: Line | None = None
     number = 0
@@ -181,7 +203,7 @@ def _tries(mine: Sequence[Line]) -> Iterator[TryRow]:
         match line.event:
             case "dispatch.start":
                 if open_ is not None:
-                    yield _try(number, open_, Tone.FAILED, "was cut off", "", "begun anew")
+                    yield _try(number, open_, Tone.FAILED, CUT_OFF, "", "begun anew")
                 open_, number = line, number + 1
             case "dispatch.try" if open_ is not None:
                 why = "\n".join(lined(str(one)) for one in (data.get("complaints") or [data.get("detail") or ""]))
@@ -195,7 +217,7 @@ def _tries(mine: Sequence[Line]) -> Iterator[TryRow]:
                 yield _try(number, open_, Tone.DONE if good else Tone.FAILED, verdict_word(data), why, "")
                 open_ = None
     if open_ is not None:
-        yield _try(number, open_, Tone.WORKS, "at work, or cut off", "", "")
+        yield _try(number, open_, Tone.WORKS if live else Tone.FAILED, AT_WORK if live else CUT_OFF, "", "")
 
 
 _MOVES = {
@@ -217,8 +239,8 @@ def _checks(result: Mapping[str, Any]) -> Iterator[CheckRow]:
     except (TypeError, ValueError, AttributeError):
         return
     for check in shown.checks:
-        tone = Tone.QUIET if check.exit is None else Tone.FAILED if check.exit else Tone.DONE
-        code = "" if check.exit is None else f"exit {check.exit}"
+        tone = Tone.FAILED if check.red else Tone.QUIET if check.exit is None else Tone.DONE
+        code = check.said if check.exit is None else f"exit {check.exit}"
         yield CheckRow(tone, check.command, ": ".join(filter(None, (code, lined(check.summary)))))
     if shown.passed or shown.failed:
         tone = Tone.FAILED if shown.failed else Tone.DONE

@@ -14,7 +14,7 @@ from interlock.errors import InterlockError
 from interlock.pages.diffs import DiffFile, DiffSummary, between, read_patch
 from interlock.pages.documents import ShownDocument, look, shown_document
 from interlock.pages.prose import decoded
-from interlock.pages.run import RunDispatch, listed_dispatch
+from interlock.pages.run import RunDispatch, listed_dispatches
 from interlock.pages.shelf import Shelf, headline
 from interlock.telemetry import WaitingGate, read_report
 
@@ -72,7 +72,7 @@ def gate_view(shelf: Shelf, known: KnownRun, waiting: WaitingGate) -> GateView:
         waiting,
         tuple(_documents(known, lines, waiting)),
         since.said,
-        tuple(listed_dispatch(one) for one in judged[-JUDGED:]),
+        tuple(listed_dispatches(judged[-JUDGED:], shelf.steps(known.identity), lines)),
         _code(shelf, known, lines),
         "" if not report.totals.cost_usd else f"{report.totals.cost_usd:.2f} USD",
     )

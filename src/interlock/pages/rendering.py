@@ -41,14 +41,17 @@ PARTS: Mapping[type, tuple[str, ...]] = {
         "run-head",
         "run-steps",
         "run-now",
+        "run-contents",
         "run-timeline",
         "run-dispatches",
-        "run-changes",
         "run-decisions",
         "run-checks",
+        "run-changes",
+        "run-documents",
         "run-spending",
         "run-log",
     ),
+    DispatchView: ("dispatch",),
 }
 """The parts of a page that its stream keeps up to date: ids of elements, each a template of its own."""
 MEDIA = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
@@ -114,7 +117,7 @@ def one_file_of(shelf: Shelf, known: KnownRun, holder: str | None = None) -> str
     for key in keys:
         if key in chosen:
             try:
-                found.append(view_of(shelf, known, lines, key))
+                found.append(view_of(shelf, known, lines, key, holder=holder))
             except (InterlockError, OSError):
                 continue
     return one_file(view, found, len(keys) - len(found))

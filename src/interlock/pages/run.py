@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,10 +18,11 @@ from interlock.errors import InterlockError
 from interlock.pages.diffs import DiffSummary, read_patch
 from interlock.pages.documents import ShownDocument, shown_document
 from interlock.pages.prose import prose
-from interlock.pages.shelf import Shelf, headline
+from interlock.pages.shelf import Shelf, headline, key_besides, step_title
 from interlock.pages.spending import Plot, plots
 from interlock.pages.timeline import Timeline, timeline
 from interlock.telemetry import (
+    UNKNOWN,
     Dispatched,
     Narrator,
     Pipeline,
@@ -31,9 +32,12 @@ from interlock.telemetry import (
     Totals,
     WaitingGate,
     Weight,
+    complaint,
+    counted,
     decision,
     doing,
     is_cancelled,
+    is_good,
     lined,
     printable,
     read_report,
@@ -63,7 +67,7 @@ class AtWork:
     since: str
     doing: str = ""
     """Its present tool call, or what else it does."""
-    text: str = ""
+    text: Markup = field(default_factory=Markup)
     """What it said last."""
     tokens: int | None = None
     is_dispatch: bool = True
@@ -127,6 +131,7 @@ class RunView:
     run_id: str
     playbook: str
     key: str
+    """Where it says more than the headline."""
     version: str
     continues: str | None
     headline: str
@@ -165,6 +170,31 @@ class RunView:
     def has_costs(self) -> bool:
         return bool(self.totals.cost_usd)
 
+    @property
+    def tokens(self) -> str:
+        known = (self.totals.input_tokens, self.totals.output_tokens)
+        return UNKNOWN if known == (None, None) else f"{counted(known[0])} in, {counted(known[1])} out"
+
+    @property
+    def folders(self) -> tuple[tuple[str, tuple[ShownDocument, ...]], ...]:
+        """The documents by the folder that they are in."""
+        found: dict[str, list[ShownDocument]] = {}
+        for one in self.documents:
+            found.setdefault(one.path.rpartition("/")[0], []).append(one)
+        return tuple((folder, tuple(inside)) for folder, inside in found.items())
+
+    @property
+    def contents(self) -> tuple[tuple[str, str, int], ...]:
+        """The parts of the page below its head: id, title, how much there is."""
+        parts = (
+            ("run-dispatches", "Dispatches", len(self.dispatches)),
+            ("run-decisions", "Decisions", len(self.decisions)),
+            ("run-checks", "Commands", len(self.checks)),
+            ("run-changes", "Code", len(self.code.files)),
+            ("run-documents", "Documents", len(self.documents)),
+        )
+        return tuple(one for one in parts if one[2])
+
 
 def run_view(shelf: Shelf, known: KnownRun, holder: str | None) -> RunView:
     """Everything about a run, as it stands now.
@@ -178,10 +208,12 @@ def run_view(shelf: Shelf, known: KnownRun, holder: str | None) -> RunView:
     status, how = told(lines, holder)
     gate = waiting_gate(lines)
     until = datetime.now(UTC).isoformat() if holder is not None else found.ended_at
-    pipeline = Pipeline(shelf.steps(identity))
+    logged = list(_logged(lines))
+    said = headline(identity, lines)
+    steps = shelf.steps(identity)
+    pipeline = Pipeline(steps)
     for line in lines:
         pipeline.pass_by(line.key)
-    logged = list(_logged(lines))
     code, documents = _changes(shelf, known, lines)
     ended = bool(lines) and lines[-1].event == "run.end"
     cancelled = is_cancelled(lines)
@@ -189,10 +221,10 @@ def run_view(shelf: Shelf, known: KnownRun, holder: str | None) -> RunView:
         workspace=shelf.name,
         run_id=identity.run_id,
         playbook=identity.playbook,
-        key=identity.key,
+        key=key_besides(identity, said),
         version=identity.version,
         continues=identity.continues,
-        headline=headline(identity, lines),
+        headline=said,
         status=status,
         tone=Tone.WAITS if gate is not None else tone_of(status),
         why=_why(gate, found.reason, how, holder),
@@ -210,7 +242,7 @@ def run_view(shelf: Shelf, known: KnownRun, holder: str | None) -> RunView:
         totals=found.totals,
         timeline=timeline(lines, found.schedules, until),
         plots=plots(lines, until),
-        dispatches=tuple(map(listed_dispatch, found.dispatches)),
+        dispatches=tuple(listed_dispatches(found.dispatches, steps, lines)),
         decisions=tuple(_decisions(lines)),
         checks=tuple(_checks(lines)),
         schedule=(SCHEDULE_NOTE, SCHEDULE_COLUMNS, tuple(schedule_rows(found.schedules))),
@@ -226,7 +258,9 @@ def run_view(shelf: Shelf, known: KnownRun, holder: str | None) -> RunView:
 def _why(gate: WaitingGate | None, reason: str, how: str, holder: str | None) -> str:
     if gate is not None:
         return lined(gate.question)
-    return lined(how if holder is not None or not reason else reason)
+    if holder is not None:
+        return f"{printable(holder, 100)} works on it"
+    return lined(reason or how)
 
 
 def _ended(pipeline: Pipeline, status: str) -> Iterator[tuple[str, StepStand]]:
@@ -283,29 +317,46 @@ def _heard(known: KnownRun, one: AtWork) -> AtWork:
             used = tokens(news.data)
         else:
             now = doing(news.kind, news.data) or now
-    return AtWork(one.key, one.name, one.attempt, one.since, now, text, used)
+    return AtWork(one.key, one.name, one.attempt, one.since, now, prose(text), used)
 
 
 # -- what happened
 
 
-def listed_dispatch(one: Dispatched) -> RunDispatch:
-    facts = one.facts
-    return RunDispatch(
-        str(facts["key"]),
-        one.about,
-        printable(str(facts["step"]), 40),
-        printable(str(facts["member"]), 60),
-        int(facts["attempt"] or 1),
-        Tone.DONE if one.good else Tone.FAILED,
-        one.outcome,
-        one.took,
-        len(one.changes),
-        one.tokens,
-        one.cost,
-        int(facts["retries"]),
-        () if one.good else tuple(lined(text) for text in one.complaints[:3]),
-    )
+def listed_dispatches(
+    found: Iterable[Dispatched], steps: Mapping[str, str], lines: Sequence[Line]
+) -> Iterator[RunDispatch]:
+    """Rows for a list.
+
+    Args:
+        steps: what people call the steps of the playbook.
+        lines: the journal, which knows with which attempt each began, and what was said against what it judged.
+    """
+    begun: dict[str, int] = {}
+    against: dict[str, str] = {}
+    for line in lines:
+        if line.event == "dispatch.start":
+            begun.setdefault(str(line.key), line.attempt or 1)
+        elif line.event == "dispatch.end" and not is_good(line.data):
+            against[str(line.key)] = complaint(line.data)
+    for one in found:
+        facts, key = one.facts, str(one.facts["key"])
+        said = one.complaints[:3] or (against.get(key, ""),)
+        yield RunDispatch(
+            key,
+            one.about,
+            step_title(steps, key, str(facts["step"])),
+            printable(str(facts["member"]), 60),
+            begun.get(key, 1),
+            Tone.DONE if one.good else Tone.FAILED,
+            one.outcome,
+            one.took,
+            len(one.changes),
+            one.tokens,
+            one.cost,
+            int(facts["retries"]),
+            () if one.good else tuple(lined(text) for text in said if text),
+        )
 
 
 def _decisions(lines: Sequence[Line]) -> Iterator[MadeDecision]:
@@ -313,7 +364,7 @@ def _decisions(lines: Sequence[Line]) -> Iterator[MadeDecision]:
         match line.event:
             case "decide":
                 made = decision(line.data)
-                given = made.named or ("(what the log has at this key)",)
+                given = made.named or ("nothing of what it asks for",)
                 yield MadeDecision(line.ts, str(line.key), made.rule, given, made.result, person=False)
             case "gate.decided":
                 data = line.data

@@ -61,6 +61,17 @@ def headline(identity: IdentityLike, lines: Sequence[LineLike] = ()) -> str:
     return printable(" ".join((best or next(iter(said), "") or identity.key or identity.playbook).split()), LONGEST)
 
 
+def key_besides(identity: IdentityLike, said: str) -> str:
+    """The key of a run where it says something that its headline does not: a ticket, a slug."""
+    words = identity.key.casefold().split()
+    return "" if words and said.casefold().startswith(" ".join(words[:2])) else printable(identity.key, 60)
+
+
+def step_title(steps: Mapping[str, str], key: str, name: str) -> str:
+    """What people call the step of a dispatch; its own name where the playbook has no word for it."""
+    return next((steps[part] for part in key.split("/") if part in steps), printable(name, 40))
+
+
 def _titles(lines: Sequence[LineLike]) -> list[str]:
     """What the playbook's own events call the things that it works on."""
     found = dict[str, None]()

@@ -54,6 +54,8 @@ class StartForm:
     plan: Foresight | None = None
     planned: str = ""
     """For which inputs the plan is shown, in a word."""
+    changed: bool = False
+    """Something else was filled in than what the plan had been shown for."""
 
 
 @dataclass(frozen=True)

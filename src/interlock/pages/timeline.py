@@ -19,7 +19,12 @@ ROW = 22
 """Pixels."""
 LEAST = 0.4
 """Percent that the shortest stretch of time takes, so that it can be seen."""
+LEAST_WAIT = 1.5
+"""The same for a wait, whose hatching is else not seen."""
 MOST_ROWS = 400
+STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200)
+"""Seconds between two ticks, as people count them; then days."""
+MOST_TICKS = 7
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,14 @@ class Timeline:
     """The critical path in words, one for each work side by side."""
 
     @property
+    def shows(self) -> frozenset[str]:
+        """What occurs in the picture, of what a legend explains."""
+        found = [one for row in self.rows for one in row.stretches]
+        waits = {"waits"} if any(one.waits for one in found) else set()
+        retries = {"retry"} if any(one.retries for one in found) else set()
+        return frozenset({str(one.tone) for one in found} | waits | retries)
+
+    @property
     def height(self) -> int:
         return ROW * len(self.rows)
 
@@ -97,8 +110,9 @@ def timeline(lines: Sequence[LineLike], schedules: Iterable[Scheduled], until: s
         def share(moment: float) -> float:
             return round((moment - begin) / whole * 100, 2)
 
-        width = max(share(one.end) - share(one.start), LEAST)
-        start = min(share(one.start), 100 - LEAST)
+        least = LEAST if one.key else LEAST_WAIT
+        width = max(share(one.end) - share(one.start), least)
+        start = min(share(one.start), 100 - least)
         return replace(
             one,
             start=start,
@@ -115,10 +129,27 @@ def timeline(lines: Sequence[LineLike], schedules: Iterable[Scheduled], until: s
     return Timeline(
         tuple(shown),
         tuple(_links(shown, chains)),
-        tuple((part * 25.0, in_words(whole * part / 4)) for part in range(5)),
+        tuple(_ticks(whole)),
         max(0, len(rows) - MOST_ROWS),
         tuple(" → ".join(printable(member, 60) for member in members) for _, members in chains),
     )
+
+
+def _ticks(whole: float) -> Iterator[tuple[float, str]]:
+    """Round moments along the time, a few of them: where each is, and what it is called."""
+    days = (86_400 * 2**power for power in range(20))
+    step = next((one for one in (*STEPS, *days) if whole / one < MOST_TICKS), whole)
+    for number in range(int(whole / step) + 1):
+        yield round(number * step / whole * 100, 2), _moment(number * step)
+
+
+def _moment(seconds: float) -> str:
+    """A round time without the parts that are nothing."""
+    for size, word in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        if seconds >= size:
+            rest = f" {_moment(seconds % size)}" if seconds % size else ""
+            return f"{int(seconds // size)} {word}{rest}"
+    return "0"
 
 
 def _stretches(lines: Sequence[LineLike], end: float) -> Iterator[tuple[str, Stretch]]:

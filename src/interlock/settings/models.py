@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
+from urllib.parse import unquote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, Strict, create_model
 
@@ -291,10 +292,51 @@ class McpSettings(SettingsTable):
     )
 
 
+def _label(value: str) -> str:
+    if not re.fullmatch(r"[\w.-]{1,40}", value):
+        raise ValueError("expected a word of letters, digits, '.', '_' and '-', of at most 40 characters")
+    return value
+
+
+_Label = Annotated[_Text, AfterValidator(_label)]
+_Labels = Annotated[tuple[_Label, ...], Strict(False)]
+
+
 class FleetSettings(SettingsTable):
     """How runs reach other machines."""
 
     remote: Name = Field(default="origin", description="Remote, by name or address, that carries runs between clones.")
+    database: Name | None = Field(
+        default=None,
+        repr=False,
+        description="PostgreSQL database with the fleet's queue, as `postgresql://USER:PASSWORD@HOST/NAME`; needs "
+        "`interlock[fleet]`. A secret: better in the environment, since agents can read `interlock.toml`.",
+    )
+    queue: _Label = Field(default="default", description="Queue that `submit` puts runs into.")
+    labels: _Labels = Field(default=(), description="What a worker here has, such as `gpu`, for runs that ask for it.")
+    repositories: Texts = Field(
+        default=(),
+        description="Addresses of the repositories that a worker here serves; unset: the remote of its folder.",
+    )
+    stall_s: Seconds = Field(
+        default=60.0,
+        description="A worker that reached neither database nor remote for so long ends its agents and itself.",
+    )
+    folder: Name | None = Field(
+        default=None, description="Where a worker keeps its clones; unset: `.interlock/fleet` in its folder."
+    )
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """What must never be written down, by a name for it."""
+        address = self.database or ""
+        keyword = re.search(r"\bpassword\s*=\s*(?:'((?:[^'\\]|\\.)*)'|(\S+))", address)
+        in_url = re.match(r"\w+://[^/@]*?:([^/]*)@", address)
+        passwords = [one for found in (keyword, in_url) if found for one in found.groups() if one]
+        known = {"fleet.database": address} if address else {}
+        for number, word in enumerate(passwords):
+            known |= {f"fleet.database.{number}": word, f"fleet.database.{number}.plain": unquote(word)}
+        return known
 
 
 class Settings(SettingsTable):

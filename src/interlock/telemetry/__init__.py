@@ -1,6 +1,6 @@
 """What a run's journal tells: how it stands, facts, totals, how work side by side went, lines for people, reports."""
 
-from interlock.telemetry.facts import Totals, dispatch_rows, totals
+from interlock.telemetry.facts import Totals, dispatch_rows, is_against, is_good, totals
 from interlock.telemetry.lines import (
     Telling,
     Weight,
@@ -10,7 +10,6 @@ from interlock.telemetry.lines import (
     harmless,
     in_words,
     indented,
-    is_good,
     lined,
     outcome_word,
     printable,
@@ -83,6 +82,7 @@ __all__ = [
     "harmless",
     "in_words",
     "indented",
+    "is_against",
     "is_cancelled",
     "is_good",
     "lined",

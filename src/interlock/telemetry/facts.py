@@ -26,6 +26,16 @@ class LineLike(Protocol):
     def data(self) -> Mapping[str, Any]: ...
 
 
+def is_good(data: Mapping[str, Any]) -> bool:
+    """Whether a dispatch did its part and what it judged, if it judged, is well."""
+    return data["outcome"] == "OK" and data.get("passed") is not False
+
+
+def is_against(data: Mapping[str, Any]) -> bool:
+    """Whether a dispatch did its part, and its verdict is against what it judged."""
+    return data["outcome"] == "REVISE" or (data["outcome"] != "FAIL" and data.get("passed") is False)
+
+
 def dispatch_rows(lines: Iterable[LineLike]) -> list[dict[str, Any]]:
     """One row per finished dispatch, in the order in which they ended."""
     rows = []
@@ -85,7 +95,7 @@ def totals(lines: Iterable[LineLike]) -> Totals:
     return Totals(
         dispatches=len(rows),
         failed=sum(row["outcome"] == "FAIL" for row in rows),
-        against=sum(row["passed"] is False for row in rows),
+        against=sum(map(is_against, rows)),
         seconds=round(sum(row["seconds"] for row in rows), 3),
         input_tokens=sum(tokens) if (tokens := known("input_tokens")) else None,
         output_tokens=sum(tokens) if (tokens := known("output_tokens")) else None,

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from interlock.telemetry.facts import LineLike
+from interlock.telemetry.facts import LineLike, is_good
 
 LONGEST = 200
 """Characters of one name, path or value that are shown; the journal has the rest."""
@@ -145,11 +145,6 @@ def _end(line: LineLike, data: Mapping[str, Any]) -> Telling:
     return Telling(", ".join(parts) + (f": {why}" if why else ""), Weight.GOOD if is_good(data) else Weight.BAD)
 
 
-def is_good(data: Mapping[str, Any]) -> bool:
-    """Whether a dispatch did its part and what it judged, if it judged, is well."""
-    return data["outcome"] == "OK" and data.get("passed") is not False
-
-
 def verdict_word(data: Mapping[str, Any]) -> str:
     """How a dispatch ended as the console says it; of a judge, what it says of the work."""
     if data["outcome"] != "FAIL" and data.get("passed") is not None:
@@ -169,7 +164,12 @@ def complaint(data: Mapping[str, Any]) -> str:
     for name in ("complaints", "against"):
         if isinstance(said := data.get(name), list) and said:
             return lined(said[0])
-    return lined(data["detail"]) if isinstance(data.get("detail"), str) else ""
+    if isinstance(said := data.get("detail"), str) and said:
+        return lined(said)
+    match data.get("out"):
+        case {"data": {"findings": [str(first), *_]}}:
+            return lined(first)
+    return ""
 
 
 def _try(line: LineLike, data: Mapping[str, Any]) -> Telling:
@@ -277,15 +277,15 @@ def decision(data: Mapping[str, Any]) -> ShownDecision:
         row = _row_of_table(str(out["row"]))
         return ShownDecision(rule, row, result, row)
     words = {name: value for name, value in told.items() if not _is_prose(value)}
-    return ShownDecision(rule, tuple(_named(told)), result, tuple(_named(words)))
+    return ShownDecision(rule, tuple(_named(told, whole=True)), result, tuple(_named(words)))
 
 
 def _is_prose(value: object) -> bool:
     return isinstance(value, str) and len(value.split()) > MOST_WORDS
 
 
-def _named(values: Mapping[str, Any]) -> Iterator[str]:
-    """Each value behind its name; what is unset says nothing."""
+def _named(values: Mapping[str, Any], *, whole: bool = False) -> Iterator[str]:
+    """Each value behind its name; what is unset says nothing. `whole`: of one with many parts, at least their names."""
     for name, value in values.items():
         match value:
             case None | False | "" | []:
@@ -293,7 +293,7 @@ def _named(values: Mapping[str, Any]) -> Iterator[str]:
             case True:
                 yield printable(name)
             case Mapping():
-                if parts := _parts(value):
+                if parts := _parts(value) or (whole and _names(value)):
                     yield f"{printable(name)} {parts}"
             case list() if all(isinstance(one, str | int | float) for one in value):
                 yield f"{printable(name)} {' '.join(printable(str(one)) for one in value)}"
@@ -313,6 +313,12 @@ def _parts(value: Mapping[str, Any]) -> str:
         return ""
     said = (part for part in value.values() if part not in (None, "") and not isinstance(part, bool))
     return "/".join(printable(str(part)) for part in said)
+
+
+def _names(value: Mapping[str, Any]) -> str:
+    """The names of many parts: some of them, and how many more there are."""
+    more = f" and {len(value) - FEW} more" if len(value) > FEW else ""
+    return " ".join(printable(str(name)) for name in list(value)[:FEW]) + more
 
 
 def _row_of_table(row: str) -> tuple[str, ...]:

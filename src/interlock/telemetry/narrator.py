@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from interlock.telemetry.facts import LineLike
+from interlock.telemetry.facts import LineLike, is_good
 from interlock.telemetry.lines import (
     Telling,
     Weight,
@@ -19,7 +19,6 @@ from interlock.telemetry.lines import (
     complaint,
     decision,
     indented,
-    is_good,
     lined,
     named_as,
     preflight,

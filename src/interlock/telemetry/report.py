@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from interlock.documents.files import read_plain, replace_file
-from interlock.telemetry.facts import LineLike, Totals, dispatch_rows, totals
+from interlock.telemetry.facts import LineLike, Totals, dispatch_rows, is_good, totals
 from interlock.telemetry.lines import (
     Weight,
     compact,
@@ -19,7 +19,6 @@ from interlock.telemetry.lines import (
     harmless,
     in_words,
     indented,
-    is_good,
     lined,
     printable,
     tell,

@@ -12,9 +12,10 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,11 @@ from interlock.errors import ConfigInvalid, WorkspaceFailed
 SECRET_HEADER: Final = "x-interlock-proxy-secret"
 SECRET_BYTES: Final = 4096
 SHORTEST: Final = 16
+LEADS: Final = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+    '<meta http-equiv="refresh" content="0; url={0}"><title>interlock</title></head>'
+    '<body><p><a href="{0}">To the page</a></p></body></html>\n'
+)
 
 
 def state_folder(environ: Mapping[str, str], roots: Iterable[Path]) -> Path:
@@ -63,6 +69,25 @@ def _kept(file: Path, fresh: str) -> str:
         draft.unlink()
     found = read_plain(file).decode("ascii", "replace")
     return found if re.fullmatch("[0-9a-f]{8}", found) else fresh
+
+
+@contextmanager
+def led_to(folder: Path, address: str) -> Iterator[Path]:
+    """A file that leads a browser to an address, for as long as the block lasts.
+
+    Whoever starts a browser with the address itself shows it to everybody who lists the processes of this machine.
+    """
+    file = folder / f"open-{secrets.token_hex(8)}.html"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.touch(mode=0o600, exist_ok=False)
+        file.write_text(LEADS.format(escape(address)), "ascii")
+    except OSError as error:
+        raise WorkspaceFailed.of(error, "the way to the page cannot be written", where=str(file)) from error
+    try:
+        yield file
+    finally:
+        file.unlink(missing_ok=True)
 
 
 class Browsers:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs
@@ -140,8 +141,10 @@ class Page:
     async def _run_stream(self, request: Request) -> Response:
         visit = visit_of(request)
         index, known = await self._off(self._find, request)
-        page = LivePage(lambda: index.run_stamp(known), lambda: parts(self._run_view(index, known), visit))
-        return self._stream(request, ("run", index.shelf.name, known.identity.run_id, visit.person), page)
+        key = request.query_params.get("dispatch", "")
+        view = partial(self._dispatch_view, index, known, key) if key else partial(self._run_view, index, known)
+        page = LivePage(lambda: index.run_stamp(known), lambda: parts(view(), visit))
+        return self._stream(request, ("run", index.shelf.name, known.identity.run_id, key, visit.person), page)
 
     def _stream(self, request: Request, key: tuple[Any, ...], page: LivePage) -> Response:
         seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
@@ -158,18 +161,23 @@ class Page:
         return HTMLResponse(text, headers=headers)
 
     async def _dispatch(self, request: Request) -> Response:
-        number = request.query_params.get("page", "0")
-        page = int(number) if number.isascii() and number.isdigit() and len(number) < 9 else 0
+        number = request.query_params.get("page", "")
+        page = int(number) if number.isascii() and number.isdigit() and len(number) < 9 else None
 
         def made(visit: Visit) -> str:
             index, known = self._find(request)
+            now = version(index.run_stamp(known))
             try:
-                view = dispatch_view(index.shelf, known, request.path_params["key"], page)
+                view = self._dispatch_view(index, known, request.path_params["key"], page)
             except Refused:
                 raise HTTPException(404) from None
-            return render(view, visit)
+            return render(view, replace(visit, since=now if page is None else ""))
 
         return HTMLResponse(await self._off(made, visit_of(request)))
+
+    @staticmethod
+    def _dispatch_view(index: Index, known: KnownRun, key: str, page: int | None = None) -> Any:
+        return dispatch_view(index.shelf, known, key, page, index.holder(known.identity.run_id))
 
     # -- what people do to a run
 
@@ -288,7 +296,8 @@ class Page:
         else:
             reply = await self._say(index.shelf.root, *typed.planned(form.playbook))
             if reply.error is None:
-                shown = replace(shown, plan=foresight(reply.facts), planned=typed.digest)
+                changed = _one(filled, "do") == "start" and bool(_one(filled, "planned"))
+                shown = replace(shown, plan=foresight(reply.facts), planned=typed.digest, changed=changed)
                 return await self._shown_form(request, index, shown)
         trouble = reply.trouble or str(reply.facts.get("reason") or "It has ended at once.")
         return await self._shown_form(request, index, replace(shown, problem=trouble), 409)

@@ -9,8 +9,9 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -22,7 +23,7 @@ from interlock.commanding import COMMAND, CommandLine
 from interlock.engine.nesting import only_people
 from interlock.engine.people import person
 from interlock.errors import ConfigInvalid
-from interlock.web.entering import Browsers, Proxy, own_name, state_folder
+from interlock.web.entering import Browsers, Proxy, led_to, own_name, state_folder
 from interlock.web.guarding import ENTER, Threshold
 from interlock.web.page import Page
 
@@ -163,23 +164,26 @@ def serve(
 
     Args:
         tell: gets the address that lets a browser in, and the next one when it is used up.
-        opened: gets the first address, once it answers.
+        opened: gets what a browser is to open, once it answers: a file that leads to the first address.
     """
     for root in roots:
         only_people(environ, root, "serve the page")
     listening.check()
-    name = own_name(state_folder(environ, roots))
+    folder = state_folder(environ, roots)
+    name = own_name(folder)
     proxy = None
     if listening.secret_file is not None:
         proxy = Proxy.of(listening.user_header, listening.secret_file, roots)
     sockets = listening.sockets()
     origins = listening.reached_at(sockets[0].getsockname()[1], name)
     browsers = Browsers(proxy.secret if proxy else "")
+    way = ExitStack()
 
     def invite() -> str:
         return f"{origins[0]}{ENTER}?token={browsers.token()}"
 
     def entered() -> None:
+        way.close()  # it leads nowhere any more
         tell(f"A browser came in. For another one: {invite()}")
 
     threshold = Threshold(origins, browsers, person(), proxy, entered)
@@ -206,7 +210,12 @@ def serve(
         ) from error
     first = origins[0] if proxy else invite()
     tell(f"The page: {first}")
-    asyncio.run(_serving(Server(config, page), page, sockets, (lambda: opened(first)) if opened else None))
+    with way:
+        ready = None
+        if opened is not None:
+            shown = first if proxy else way.enter_context(led_to(folder, first)).as_uri()
+            ready = partial(opened, shown)
+        asyncio.run(_serving(Server(config, page), page, sockets, ready))
 
 
 async def _serving(server: Server, page: Page, sockets: list[socket.socket], ready: Callable[[], None] | None) -> None:

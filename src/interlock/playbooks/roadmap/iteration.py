@@ -20,6 +20,7 @@ from interlock.engine import (
     Status,
     failure_context,
     fenced,
+    pause,
     quoted,
 )
 from interlock.errors import PathRefused, WorkspaceFailed
@@ -182,7 +183,7 @@ class Iteration:
     def _leave_open(self, step: Step, report: Report) -> None:
         again = f"To make the same call again: interlock resume {self.run.identity.run_id}"
         said = f"item {self.item.id}: {SOURCE_OF[step]}: {one_line(_why(report))}"
-        self.run.pause(f"{said}. The item stays in progress. {again}", status=Status.FAILED)
+        pause(self.run, f"{said}. The item stays in progress. {again}", status=Status.FAILED)
 
     async def _dispatch(self, step: Step, spec: Dispatch, attempt: int) -> Report:
         report = await self.run.dispatch(spec)

@@ -32,6 +32,7 @@ def claim(data: Mapping[str, Any], _artifacts: Mapping[str, str]) -> Claim:
             blocking=texts(data.get("findings")),
             nothing_to_run=nothing.strip() if isinstance(nothing, str) else "",
         ),
+        data=evidence,
     )
 
 

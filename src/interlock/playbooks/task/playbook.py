@@ -19,6 +19,7 @@ from interlock.engine import (
     Report,
     Retries,
     Run,
+    changed_since,
     find_commands,
     named_commands,
     playbook,
@@ -161,7 +162,7 @@ async def unweighed(run: Run, checks: Checks, works: Sequence[Report]) -> list[s
     if any(work.weakened for work in works):
         now = {
             path
-            for path in (await run.workspace.changes(checks.baseline["tree"])).paths
+            for path in (await changed_since(run, checks.baseline["tree"])).paths
             if is_test(path) or is_definition(path)
         }
         found += [text for work in works if now & set(work.changes) for text in work.weakened]
