@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from interlock.app import FromSettings
     from interlock.engine.definition import Playbook
     from interlock.engine.folder import KnownRun
+    from interlock.engine.identity import Identity
     from interlock.engine.runs import Call, Runs, View
     from interlock.finding import Library, Request
 
@@ -47,6 +48,11 @@ class Errand:
     """The playbooks that can be asked for, once the workspace is known."""
     place: str = ""
     """The option that names the workspace, as it was given: commands that are told to people need it too."""
+
+    def turn_to(self, identity: Identity) -> None:
+        """From now on it is about this run."""
+        self.playbook, self.key = identity.playbook, identity.key
+        self.run_id, self.started_at = identity.run_id, identity.started_at
 
 
 @dataclass(frozen=True)

@@ -172,13 +172,10 @@ STATUS_OF = {2: "invalid", 3: "stopped", 5: "failed", 6: "locked", 130: "interru
 def failed(errand: Errand, status: str, code: int, reason: str, error: Mapping[str, Any]) -> dict[str, Any]:
     """The one JSON object, for a call that ended in an error."""
     return envelope(
+        errand,
         status=status,
         exit_code=code,
         reason=reason,
-        run_id=errand.run_id,
-        playbook=errand.playbook,
-        key=errand.key,
-        started_at=errand.started_at,
         finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         error=dict(error),
     )

@@ -20,12 +20,12 @@ from interlock.cli.door import Door, at_terminal, finish
 from interlock.cli.elsewhere import check_ours
 from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, write_output
 from interlock.cli.progress import PlainView
-from interlock.cli.runs import change_lines, changes_of
+from interlock.cli.runs import change_lines, changes_of, readable_changes
 from interlock.cli.unattended import HeardView
 from interlock.documents.files import read_plain
 from interlock.engine.folder import KnownRun, known_runs
 from interlock.engine.openings import shown_before, since_asked
-from interlock.errors import ConfigInvalid, InterlockError, Refused
+from interlock.errors import ConfigInvalid, Refused
 from interlock.telemetry import harmless, indented, lined, printable, totals, verdict_word, waiting_gate
 
 if TYPE_CHECKING:
@@ -90,10 +90,8 @@ def _summary(known: KnownRun) -> Iterator[str]:
         return
     yield f"  {since.said}"
     yield from (f"    {_verdict(line)}" for line in since.judged[-VERDICTS:])
-    try:
-        yield from change_lines(changes_of(known, lines))[:1]
-    except (InterlockError, OSError, LookupError, ValueError):
-        return
+    if (changes := readable_changes(known, lines)) is not None:
+        yield from change_lines(changes)[:1]
 
 
 def _verdict(line: Line) -> str:
@@ -402,9 +400,7 @@ def _ended(door: Door, known: KnownRun, ending: Ending, said: list[str | bytes],
 def _find(door: Door, name: str) -> KnownRun:
     """The run that is meant; without a name, the only one that waits."""
     known = door.find(name) if name else only_waiting(door)
-    identity, errand = known.identity, door.errand
-    errand.playbook, errand.key = identity.playbook, identity.key
-    errand.run_id, errand.started_at = identity.run_id, identity.started_at
+    door.errand.turn_to(known.identity)
     return known
 
 
@@ -425,16 +421,13 @@ def only_waiting(door: Door) -> KnownRun:
 
 def _object(known: KnownRun, status: str, reason: str, *, output: str = "", exit_code: int = 0) -> dict[str, Any]:
     """The one object of ``--json``: how the run stands after what was said to it."""
-    identity, lines = known.identity, known.folder.lines()
+    lines = known.folder.lines()
     return envelope(
+        known.identity,
         status=status,
         exit_code=exit_code,
         reason=reason,
-        run_id=identity.run_id,
-        playbook=identity.playbook,
-        key=identity.key,
         output=output,
         sums=totals(lines),
-        started_at=identity.started_at,
         finished_at=lines[-1].ts if lines else None,
     )

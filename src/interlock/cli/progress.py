@@ -52,23 +52,20 @@ class PlainView:
         self.close(failed=kind is not None)
 
     def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None:
-        errand = self._errand
-        errand.playbook, errand.key = identity.playbook, identity.key
+        self._errand.playbook, self._errand.key = identity.playbook, identity.key
         self._held = None if resumed else []
         self._narrator = Narrator()
         for line in lines:
             self._narrator.tell(line)
         if resumed:
-            errand.run_id, errand.started_at = identity.run_id, identity.started_at
+            self._errand.turn_to(identity)
         self.show(
             clock_now(), Telling(f"{title(identity)}: run {identity.run_id} {'goes on' if resumed else 'starts'}")
         )
 
     def join(self, identity: Identity, lines: list[Line]) -> None:
         """Begin in the middle of a run that another process executes; the last of what happened so far is told."""
-        errand = self._errand
-        errand.playbook, errand.key = identity.playbook, identity.key
-        errand.run_id, errand.started_at = identity.run_id, identity.started_at
+        self._errand.turn_to(identity)
         known = []
         for line in lines:
             counts = self.pass_by(line)

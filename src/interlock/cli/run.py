@@ -18,7 +18,7 @@ from interlock.cli.gates import ask, can_ask, decide, gate_lines
 from interlock.cli.output import as_text, complain, envelope, print_json, print_lines, write_output
 from interlock.cli.playbooks import Moving, Playbooks, group, moves
 from interlock.cli.progress import PlainView, view_for
-from interlock.cli.runs import branch_line, change_lines, changes_of
+from interlock.cli.runs import branch_line, change_lines, readable_changes
 from interlock.cli.unattended import HeardView
 from interlock.engine.glances import ENDED_WELL
 from interlock.errors import ConfigInvalid, InterlockError, Refused
@@ -140,12 +140,10 @@ def _show_plan(door: Door, playbook: Playbook, inputs: Any) -> int:
     if door.json:
         print_json(
             envelope(
+                replace(found, playbook=playbook.name, key=playbook.key(inputs), started_at=None),
                 status="complete",
                 exit_code=0,
                 reason="dry run: nothing was changed",
-                run_id=found.run_id,
-                playbook=playbook.name,
-                key=playbook.key(inputs),
                 gate=found.gate,
                 plan=following(found),
             )
@@ -215,16 +213,13 @@ def as_json(finished: Finished, said: Sequence[str | bytes] = ()) -> dict[str, A
     """The end of a run as the one object of ``--json``."""
     error = {} if finished.error is None else {"error": {"what": finished.error.what, **dict(finished.error.parts())}}
     return envelope(
+        finished,
         status=finished.status.value,
         exit_code=finished.exit_code,
         reason=finished.reason,
-        run_id=finished.run_id,
-        playbook=finished.playbook,
-        key=finished.key,
         output="".join(map(as_text, _with_newlines(said))) + as_text(finished.output),
         gate=finished.gate,
         sums=totals(finished.lines),
-        started_at=finished.started_at,
         finished_at=ended_at(finished),
         **error,
     )
@@ -277,6 +272,6 @@ def _changes(door: Door, run_id: str) -> Changes | None:
     """What the run changed; None where that cannot be read any more."""
     try:
         known = door.find(run_id)
-        return changes_of(known, known.folder.lines())
-    except (InterlockError, OSError, LookupError, ValueError):  # the run is what counts; `diff` says what is wrong
+        return readable_changes(known, known.folder.lines())
+    except (InterlockError, OSError):
         return None

@@ -16,10 +16,11 @@ import typer
 from interlock.cli.commands import LOOK, LatestRun, command
 from interlock.cli.door import Door
 from interlock.cli.output import columns, complain, gate_json, print_lines, write_output
+from interlock.documents import few
 from interlock.documents.files import replace_file
 from interlock.engine.folder import KnownRun, unreadable_runs
 from interlock.engine.glances import Glance, glance, glances, running
-from interlock.errors import ConfigInvalid, JournalDamaged, Refused
+from interlock.errors import ConfigInvalid, InterlockError, JournalDamaged, Refused
 from interlock.telemetry import (
     UNKNOWN,
     cost_line,
@@ -345,6 +346,14 @@ def changes_of(known: KnownRun, lines: Sequence[Line], agent: str | None = None)
     return run_changes(known.folder, lines, documents, agent)
 
 
+def readable_changes(known: KnownRun, lines: Sequence[Line]) -> Changes | None:
+    """The same; None where it cannot be read any more. The run is what counts: `diff` says what is wrong."""
+    try:
+        return changes_of(known, lines)
+    except (InterlockError, OSError, LookupError, ValueError):
+        return None
+
+
 def branch_line(root: Path, since: str) -> str | None:
     """The branch that the user's repository is on, and the commits made on it since a moment; None without git."""
     from interlock.engine.changes import git_says
@@ -353,9 +362,8 @@ def branch_line(root: Path, since: str) -> str | None:
     if not branch:
         return None
     commits = git_says(root, "log", "-20", f"--since={since}", "--format=%h %s").decode("utf-8", "replace").splitlines()
-    said = "; ".join(printable(commit, 80) for commit in commits[:3]) or "nothing committed"
-    more = f" and {len(commits) - 3} more" if len(commits) > 3 else ""
-    return f"{printable(branch)}: {said}{more}"
+    said = few([printable(commit, 80) for commit in commits], between="; ")
+    return f"{printable(branch)}: {said or 'nothing committed'}"
 
 
 def change_lines(changes: Changes) -> list[str]:
@@ -380,8 +388,7 @@ def _where(paths: Sequence[str]) -> str:
     folder = os.path.commonpath(paths)
     if len(paths) > 3 and folder:
         return f" below {printable(folder)}/"
-    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return f": {', '.join(printable(path) for path in paths[:3])}{more}"
+    return f": {few([printable(path) for path in paths])}"
 
 
 def _files(number: int) -> str:

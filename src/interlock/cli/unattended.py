@@ -340,20 +340,9 @@ def _told(door: Door, worker: int, words: int) -> int:
 def _gone_on(door: Door, run_id: str) -> int:
     from interlock.cli.runs import shown_path
 
-    known = door.find(run_id)
-    identity = known.identity
+    identity = door.find(run_id).identity
     if door.json:
-        print_json(
-            envelope(
-                status="running",
-                exit_code=0,
-                reason="goes on in the background",
-                run_id=run_id,
-                playbook=identity.playbook,
-                key=identity.key,
-                started_at=identity.started_at,
-            )
-        )
+        print_json(envelope(identity, status="running", exit_code=0, reason="goes on in the background"))
     else:
         print_lines([run_id])
     complain(
