@@ -12,6 +12,7 @@ from uuid import uuid4
 from interlock.workspace.clone import remove_folder
 from interlock.workspace.layers import view
 from interlock.workspace.layers.folder import LayerFolder
+from interlock.workspace.layers.git_dirs import GitDir, GitState, LayeredGitDir, PlainGitDir, state_of
 from interlock.workspace.layers.launcher.mounts import PROC_MASKED
 from interlock.workspace.layers.launcher.order import Record
 from interlock.workspace.layers.relay import SOCKET_NAME, forwarder_command, forwarder_needs
@@ -20,7 +21,6 @@ from interlock.workspace.layers.surroundings import Surroundings, borrowed_objec
 from interlock.workspace.layers.taking import take
 from interlock.workspace.layers.touched import Touched
 from interlock.workspace.layers.upper import Upper
-from interlock.workspace.layers.users_git import GitDir, GitState, LayeredGitDir, PlainGitDir, state_of
 from interlock.workspace.repository import UserRepository
 
 _BUBBLEWRAP = (

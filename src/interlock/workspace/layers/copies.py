@@ -17,12 +17,12 @@ from typing import Any
 
 from interlock.workspace.clone import clone, remove_folder
 from interlock.workspace.layers.folder import COPIES, LayerFolder
+from interlock.workspace.layers.git_dirs import GitDir, GitState, PlainGitDir, state_of
 from interlock.workspace.layers.launcher.order import Record
 from interlock.workspace.layers.mirror import Mirror
 from interlock.workspace.layers.seam import Bounds, Confinement
 from interlock.workspace.layers.taking import clear, take
 from interlock.workspace.layers.touched import Touched
-from interlock.workspace.layers.users_git import GitDir, GitState, PlainGitDir, state_of
 from interlock.workspace.layers.view import TEAM
 from interlock.workspace.paths import above
 from interlock.workspace.repository import UserRepository, repository_at

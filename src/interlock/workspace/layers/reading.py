@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from interlock.workspace.layers.git_dirs import PlainGitDir, sentences, state_of
 from interlock.workspace.layers.holding import Holding
 from interlock.workspace.layers.ignoring import sort_out
 from interlock.workspace.layers.links import leads_out
 from interlock.workspace.layers.seam import Bounds, Found
 from interlock.workspace.layers.touched import TooMuch, Touched
-from interlock.workspace.layers.users_git import PlainGitDir, sentences, state_of
 from interlock.workspace.objects import Stored, file_name, open_plain, reading
 from interlock.workspace.past import PastTree
 from interlock.workspace.paths import above
