@@ -11,5 +11,8 @@ failures    errors as words and exit codes              runs        runs, show, 
 progress    a line per event                            history     logs, watch, why
 live        the picture on a terminal                   init        init, validate
 unattended  who is called; --detach                     doctor      doctor, recover
-moving      send, take, fetch                           doors       web, mcp
+elsewhere   runs that are not here                      doors       web, mcp
+steering    what is said to them                        moving      send, take, fetch
+                                                        submit      submit, worker
+                                                        fleet       fleet
 """

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -19,9 +19,11 @@ import typer
 
 from interlock.cli.commands import LOOK, RUN, LatestRun, command
 from interlock.cli.door import Door
+from interlock.cli.elsewhere import Renewal, look
 from interlock.cli.failures import INTERRUPTED, failed
 from interlock.cli.output import complain, print_journal_line, print_json, print_lines
 from interlock.cli.progress import PlainView, can_draw, view_for
+from interlock.cli.steering import Expected
 from interlock.contracts import Evidence
 from interlock.documents.files import open_plain, read_plain
 from interlock.engine.folder import KnownRun
@@ -41,7 +43,6 @@ from interlock.telemetry import (
     is_good,
     lined,
     printable,
-    standing,
     waiting_gate,
 )
 
@@ -64,8 +65,8 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until the run ends.")] = False,
 ) -> int:
     """Print what happened in a run, event by event; with --json the journal's own lines."""
-    known, narrator = door.find(run), Narrator()
-    for raw, line in journal(known, follow=follow):
+    known, narrator = look(door, run), Narrator()
+    for raw, line in journal(known, Renewal(door, known).when_due if follow else None):
         told = narrator.tell(line)
         if door.json:
             print_journal_line(raw)
@@ -75,19 +76,23 @@ def logs(
     return 0
 
 
-def journal(known: KnownRun, *, follow: bool) -> Iterator[tuple[bytes, Line]]:
-    """The lines of a run's journal, each as its bytes and as a line; with `follow` also those to come, up to its end.
+def journal(known: KnownRun, follow: Callable[[], object] | None = None) -> Iterator[tuple[bytes, Line]]:
+    """The lines of a run's journal, each as its bytes and as a line.
 
     The file is read as it grows: the process that writes it may be any other one.
+
+    Args:
+        follow: called again and again while those to come are waited for, up to the end of the run; None: nobody waits.
     """
     reader, ended = JournalReader(known), False
     while True:
         for raw, line in reader.fresh():
             ended = line.event == "run.end" or (ended and line.event not in ("run.reopened", "run.resumed"))
             yield raw, line
-        if not follow or ended:
+        if follow is None or ended:
             return
         time.sleep(POLL_S)
+        follow()
 
 
 class JournalReader:
@@ -139,7 +144,7 @@ def why(
     ] = "",
 ) -> int:
     """Say why a run went the way it went: the rule, its inputs by name, and the evidence."""
-    known = door.find(run)
+    known = look(door, run)
     lines = known.folder.lines()
     moves = list(_moves(lines, step))
     if not moves and step:
@@ -242,21 +247,21 @@ TAIL = 4_000
 
 @command("watch", example="interlock watch latest", honours=("verbose",), panel=RUN)
 def watch(door: Door, run: LatestRun = "latest") -> int:
-    """Watch a run that another process executes, with what its agents say and do.
+    """Watch a run that another process executes, here or on the fleet, with what its agents say and do.
 
-    It ends when no process works on the run any more, with the run's exit code. Ctrl-C ends the watching only. With
+    It ends when nobody works on the run any more, with the run's exit code. Ctrl-C ends the watching only. With
     --json each line is an object: the journal's lines and what agents do as they come, how the run stands as the last.
     """
     from interlock.cli.run import deliver
 
-    known = door.find(run)
-    run_id = known.identity.run_id
+    known = look(door, run)
+    run_id, attended = known.identity.run_id, attendance(door, known)
     try:
         if door.json:
-            follow(known, ForPrograms())
+            follow(known, ForPrograms(), attended)
         else:
             with view_for(door) if can_draw() and sys.stdout.isatty() else LinesView(door) as view:
-                follow(known, Onlooker(door, known, view))
+                follow(known, Onlooker(door, known, view), attended)
     except KeyboardInterrupt:
         door.errand.run_id = run_id
         if door.json:
@@ -276,8 +281,12 @@ class Audience(Protocol):
     def news(self, key: str, news: AgentNews) -> None: ...
 
 
-def follow(known: KnownRun, audience: Audience) -> None:
-    """Tell the audience what happens, for as long as a process works on the run."""
+def follow(known: KnownRun, audience: Audience, attended: Callable[[], bool]) -> None:
+    """Tell the audience what happens, for as long as somebody works on the run.
+
+    Args:
+        attended: whether somebody does; what is here of a run that is elsewhere is as new as this answer.
+    """
     from interlock.agents.records import TranscriptReader
 
     journal, agents = JournalReader(known), dict[str, TranscriptReader]()
@@ -297,7 +306,7 @@ def follow(known: KnownRun, audience: Audience) -> None:
             case "run.resumed":
                 agents.clear()
 
-    works = is_at_work(known)
+    works = attended()
     before = list(journal.fresh())
     audience.join(before)
     for _, line in before:
@@ -307,7 +316,7 @@ def follow(known: KnownRun, audience: Audience) -> None:
         if not works:
             return
         time.sleep(POLL_S)
-        works = is_at_work(known)  # looked at before its lines: whoever has left has written them all
+        works = attended()  # looked at before its lines: whoever has left has written them all
         for raw, line in journal.fresh():
             if line.event == "dispatch.end" and line.key in agents:
                 hear([line.key])
@@ -319,6 +328,21 @@ def is_at_work(known: KnownRun) -> bool:
     return known.identity.run_id in running(known.folder.root)
 
 
+def attendance(door: Door, known: KnownRun) -> Callable[[], bool]:
+    """Tells whether somebody works on a run, or will without being asked again."""
+    renewal = Renewal(door, known)
+    if not renewal.remote:
+        return lambda: is_at_work(known)
+    queued = Expected(door, known)
+
+    def attended() -> bool:
+        expected = queued.still(renewal.due)  # asked before the run is: whoever is done with it has left it there
+        renewal.when_due()
+        return expected or is_at_work(known)
+
+    return attended
+
+
 def as_left(known: KnownRun) -> Finished:
     """How a run stands on which nobody works, as the process that left it said it."""
     from interlock.engine.lifecycle import ending_of
@@ -326,18 +350,16 @@ def as_left(known: KnownRun) -> Finished:
     from interlock.engine.playing import Finished
 
     identity, lines = known.identity, known.folder.lines()
+    status, how = told(lines, None, known.folder.elsewhere())
     ending, waiting = ending_of(lines, known.folder.objects), waiting_gate(lines)
-    return Finished(
-        ending.status if ending else Status(standing(lines).status),
-        ending.reason if ending else told(lines, None)[1],
-        ending.output if ending else "",
+    return Finished.of(
+        identity,
+        lines,
+        ending.status if ending else Status(status),
+        ending.reason if ending else how,
+        output=ending.output if ending else "",
         gate=asdict(waiting) if waiting else None,
-        playbook=identity.playbook,
-        key=identity.key,
-        run_id=identity.run_id,
-        started_at=identity.started_at,
         finished_at=lines[-1].ts if lines else None,
-        lines=lines,
     )
 
 

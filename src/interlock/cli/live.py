@@ -58,7 +58,7 @@ ENDED = ("dispatch.end", "command", "run.end", "run.interrupted", "run.fault")
 
 
 @dataclass(frozen=True)
-class Working:
+class NowAtWork:
     """An agent or command that is running."""
 
     name: str
@@ -95,7 +95,7 @@ class Board:
     counts: Counts = field(default_factory=Counts)
     _begun_at: float = 0.0
     """How much of the way was behind the run when this process took it up."""
-    _working: dict[str, Working] = field(default_factory=dict)
+    _working: dict[str, NowAtWork] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(
@@ -116,9 +116,9 @@ class Board:
             match line.event:
                 case "dispatch.start":
                     name = who(line) if not about or about in who(line) else f"{about}, {who(line)}"
-                    self._working[key] = Working(name, line.attempt, self._then)
+                    self._working[key] = NowAtWork(name, line.attempt, self._then)
                 case "command.intent":
-                    self._working[key] = Working(printable(spoken_command(line.data), 60), None, self._then)
+                    self._working[key] = NowAtWork(printable(spoken_command(line.data), 60), None, self._then)
                 case "dispatch.try":
                     self._say(key, _again(line.data))
                 case "run.start" | "run.resumed":  # nothing of the process before works any more
@@ -136,7 +136,7 @@ class Board:
             if news.kind == "usage" and key in self._working:
                 self._working[key] = replace(self._working[key], tokens=tokens(news.data))
 
-    def working(self) -> list[Working]:
+    def working(self) -> list[NowAtWork]:
         with self._lock:
             return list(self._working.values())
 
@@ -304,7 +304,7 @@ class Picture:
             yield row
         yield self._rows(board.working(), now, options)
 
-    def _rows(self, working: list[Working], now: float, options: ConsoleOptions) -> Table:
+    def _rows(self, working: list[NowAtWork], now: float, options: ConsoleOptions) -> Table:
         """What works now; of all columns only the last is cut, so that the others stay readable."""
         rows = Table.grid(padding=(0, 2))
         frames = ASCII_SPINNER if options.ascii_only else SPINNER

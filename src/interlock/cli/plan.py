@@ -283,7 +283,7 @@ def rehearse(
     ] = False,
 ) -> int:
     """Play a playbook with simulated agents through every combination of verdicts and faults, in memory."""
-    from interlock.engine.purity import touches
+    from interlock.finding.purity import touches
 
     known = door.playbook(playbook)
     trace = Trace(known)

@@ -12,13 +12,14 @@ import typer
 
 from interlock.cli.commands import CARRIES, RUN, Note, RunName, command
 from interlock.cli.door import Door, finish
-from interlock.cli.elsewhere import check_ours
+from interlock.cli.elsewhere import check_ours, find_far
 from interlock.cli.failures import here, told
-from interlock.cli.gates import ask, can_ask, decide, gate_lines
+from interlock.cli.gates import as_queued, ask, can_ask, decide, gate_lines
 from interlock.cli.output import as_text, complain, envelope, print_json, print_lines, write_output
 from interlock.cli.playbooks import Moving, Playbooks, group, moves
 from interlock.cli.progress import PlainView, view_for
 from interlock.cli.runs import branch_line, change_lines, readable_changes
+from interlock.cli.steering import FarRun
 from interlock.cli.unattended import HeardView
 from interlock.engine.glances import ENDED_WELL
 from interlock.errors import ConfigInvalid, InterlockError, Refused
@@ -95,6 +96,8 @@ def resume(
 ) -> int:
     """Go on with a run that waits, was interrupted or has crashed; finished work is not repeated."""
     asked = door.errand.moves
+    if (far := FarRun.of(door, find_far(door, run), "resume a run")) is not None:
+        return _resume_far(door, far, retry=retry, accept_recorded=accept_recorded, note=note)
     if door.dry_run:
         if retry or accept_recorded or asked or note:
             raise ConfigInvalid(
@@ -107,6 +110,35 @@ def resume(
     check_ours(door, run)
     call = door.call(retry=retry, accept_recorded=accept_recorded, flags=asked, note=note)
     return carry(door, lambda runs: runs.resume(run, call))
+
+
+def _resume_far(door: Door, far: FarRun, *, retry: bool, accept_recorded: bool, note: str) -> int:
+    """A run of the fleet goes on where it is worked on, as it was submitted."""
+    identity = far.known.identity
+    here = {"--dry-run": door.dry_run, "--runner": door.runner, "--take-over": door.take_over}
+    if strange := next((name for name, given in here.items() if given), None):
+        raise ConfigInvalid(
+            f"{strange} means nothing to a run of the fleet",
+            where="command line",
+            remedy=f"To go on with it here: {door.spoken(f'take {far.run_id}')}",
+        )
+    if asked := door.errand.moves:
+        check_moves(door, far.run_id, door.library.again(identity), asked)
+    call = door.call(retry=retry, accept_recorded=accept_recorded, flags=asked, note=note)
+    far.resume(
+        {
+            "note": call.note,
+            "who": call.who,
+            "retry": call.retry,
+            "accept_recorded": call.accept_recorded,
+            "flags": dict(call.flags),
+            "budget_usd": call.budget_usd,
+        }
+    )
+    if door.json:
+        print_json(as_queued(far.known))
+    complain(f"Run {far.run_id}: queued; a worker goes on with it.", f"  see: {door.spoken(f'watch {far.run_id}')}")
+    return 0
 
 
 def check_moves(door: Door, name: str, playbook: Playbook, asked: Mapping[str, Any]) -> None:
@@ -253,10 +285,20 @@ def summary(door: Door, finished: Finished, *, asks: bool) -> list[str]:
         return [*lines, *gate_lines(door, finished.run_id, finished.gate, commands=not asks)]
     if changes is not None:
         lines += change_lines(changes)
+    if away(door, finished.run_id):
+        return [*lines, f"  next: {door.spoken(f'fetch {finished.run_id}')}"]
     if finished.started_at and sums.dispatches and (branch := branch_line(door.root, finished.started_at)):
         lines.append(f"  branch: {branch}")
     is_open = standing(finished.lines).state is not State.ENDED
     return [*lines, f"  next: {door.spoken(f'{_next(finished.status.value, changes, is_open)} {finished.run_id}')}"]
+
+
+def away(door: Door, run_id: str) -> bool:
+    """Whether the work of a run is elsewhere."""
+    try:
+        return door.find(run_id).folder.elsewhere() is not None
+    except InterlockError:
+        return False
 
 
 def _next(status: str, changes: Changes | None, is_open: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlock.cli.commands import LOOK, LatestRun, command
-from interlock.cli.door import Door
+from interlock.cli.door import Door, finish
+from interlock.cli.elsewhere import look
 from interlock.cli.output import columns, complain, gate_json, print_lines, write_output
 from interlock.documents import few
 from interlock.documents.files import replace_file
@@ -37,6 +38,7 @@ from interlock.telemetry import (
 if TYPE_CHECKING:
     from interlock.engine.changes import Changes
     from interlock.engine.journal import Line
+    from interlock.fleet.looking import Sighting
     from interlock.telemetry import Dispatched, ReportContent, WaitingGate
 
 
@@ -67,8 +69,13 @@ def runs(
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", min=1, help="At most so many: the latest.")
     ] = None,
+    fleet: Annotated[
+        bool, typer.Option("--fleet", help="Those of the remote instead: who has each, and how it stands.")
+    ] = False,
 ) -> int:
     """List the runs of this workspace, the latest last."""
+    if fleet:
+        return _of_the_fleet(door, status or [], playbook, limit)
     asked = (glance for glance in glances(door.root, playbook) if not status or glance.status in status)
     found = [*islice(asked, limit)][::-1]
     if door.json or found:
@@ -81,6 +88,61 @@ def runs(
     for error in unreadable_runs(door.root):
         complain(f"{error.where}: {error.what}", f"  to do: {error.remedy}")
     return 0
+
+
+@dataclass(frozen=True)
+class FleetRow:
+    """One run of the remote in the list."""
+
+    run_id: str
+    playbook: str
+    key: str
+    about: str
+    status: str
+    now: str
+    """Who has it, or what it waits for, or why nobody can say more of it."""
+    holder: str
+    """Who has it, or had it last."""
+    held: bool
+    since: str
+    remote: str
+    commit: str
+
+
+def listed(one: Sighting) -> FleetRow:
+    """A run as its claim says it."""
+    who = one.possession
+    if who is None:
+        return FleetRow(one.run_id, "", "", "", ListedAs.DAMAGED, one.problem, "", False, "", one.remote, one.commit)
+    held, status, now = who.held and not who.ended, who.status, ""
+    if not who.ended:
+        now = "waits for a person" if status == ListedAs.WAITING else "free to be taken"
+        status = ListedAs.RUNNING if held and status != ListedAs.WAITING else ListedAs.WAITING
+    facts = (who.playbook, who.key, who.about, status, f"{who.holder} has it" if held else now)
+    return FleetRow(one.run_id, *facts, who.holder, held, who.since, one.remote, one.commit)
+
+
+def _of_the_fleet(door: Door, status: Sequence[str], playbook: str | None, limit: int | None) -> int:
+    from interlock.fleet.looking import remote_here, sighted
+
+    async def seen() -> list[Sighting]:
+        return await sighted(await remote_here(door.root, door.setup.settings.fleet.remote, door.environ))
+
+    found = sorted((listed(one) for one in finish(seen())), key=lambda one: (one.since, one.run_id))
+    asked = [one for one in found if playbook in (None, one.playbook) and (not status or one.status in status)]
+    shown = asked[-limit:] if limit else asked
+    if door.json or shown:
+        head = ("RUN", "PLAYBOOK", "KEY", "STATUS", "SINCE", "NOW", "ABOUT")
+        door.answer([asdict(one) for one in shown], columns([head, *map(_fleet_row, shown)]))
+    else:
+        complain("No run is like that." if found else "The remote has no runs.")
+    return 0
+
+
+def _fleet_row(one: FleetRow) -> tuple[str, ...]:
+    since = started_shown(one.since) if one.since else ""
+    words = printable(one.key, 40), one.status, since, printable(one.now, 60), printable(one.about, 60)
+    return printable(one.run_id), printable(one.playbook, 40), *words
 
 
 def _listed(one: Glance) -> tuple[str, ...]:
@@ -111,7 +173,7 @@ def show(
     ] = False,
 ) -> int:
     """Show one run: how it stands, what it waits for, its dispatches, and where its records are."""
-    known = door.find(run)
+    known = look(door, run)
     if verify:
         return _verify(door, known)
     try:
@@ -141,7 +203,7 @@ def report(
     ] = None,
 ) -> int:
     """Print the report of a run as Markdown: dispatches, decisions, changes, telemetry."""
-    known = door.find(run)
+    known = look(door, run)
     found = read_report(known.folder)
     if page is not None:
         from interlock.pages import Shelf, one_file_of
@@ -203,6 +265,8 @@ def page(door: Door, known: KnownRun, report: ReportContent, waiting: WaitingGat
         f"  inputs: {printable(', '.join(f'{name} {value}' for name, value in identity.inputs.items() if value), 400)}",
         f"  version: {identity.version}",
     ]
+    if (away := known.folder.elsewhere()) is not None:
+        lines.append(f"  where: {printable(away.who)}{f', since {away.since}' if away.since else ''}")
     if identity.continues:
         lines.append(f"  continues: {identity.continues}")
     if waiting is not None:
@@ -243,7 +307,7 @@ def _row(one: Dispatched) -> tuple[str, ...]:
         one.about,
         printable(facts["step"], 30),
         printable(facts["member"], 30),
-        str(facts["attempt"]),
+        one.attempt,
         one.outcome,
         one.took,
         str(len(one.changes)) if one.changes else "",
@@ -272,7 +336,15 @@ def _facts(known: KnownRun, report: ReportContent, waiting: WaitingGate | None) 
             {**one.facts, "changes": list(one.changes), "violations": list(one.violations)} for one in report.dispatches
         ],
         "records": str(known.folder.path),
+        "elsewhere": _elsewhere(known),
     }
+
+
+def _elsewhere(known: KnownRun) -> dict[str, Any] | None:
+    """Where the run is, if it is not here: what is here of it is a copy."""
+    if (note := known.folder.elsewhere()) is None:
+        return None
+    return {"who": note.who, "since": note.since, "held": note.held, "remote": note.remote}
 
 
 def _verify(door: Door, known: KnownRun) -> int:
@@ -306,7 +378,7 @@ def diff(
     stat: Annotated[bool, typer.Option("--stat", help="Only the files, with lines added and removed.")] = False,
 ) -> int:
     """Print what the work of a run changed, as a patch: each file against how the run found it."""
-    known = door.find(run)
+    known = look(door, run)
     lines = known.folder.lines()
     if agent:
         _check_agent(known, lines, agent)

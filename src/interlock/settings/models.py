@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import unquote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, Strict, create_model
@@ -328,12 +328,12 @@ class FleetSettings(SettingsTable):
 
     @property
     def secrets(self) -> dict[str, str]:
-        """What must never be written down, by a name for it."""
+        """What must never be written down, by a name for it: an address with a password in it, and that password."""
         address = self.database or ""
-        keyword = re.search(r"\bpassword\s*=\s*(?:'((?:[^'\\]|\\.)*)'|(\S+))", address)
+        keyword = re.search(r"\bpassword\s*=\s*(?:'((?:[^'\\]|\\.)*)'|([^\s&]+))", address)
         in_url = re.match(r"\w+://[^/@]*?:([^/]*)@", address)
         passwords = [one for found in (keyword, in_url) if found for one in found.groups() if one]
-        known = {"fleet.database": address} if address else {}
+        known = {"fleet.database": address} if passwords else {}
         for number, word in enumerate(passwords):
             known |= {f"fleet.database.{number}": word, f"fleet.database.{number}.plain": unquote(word)}
         return known
@@ -366,6 +366,14 @@ class Settings(SettingsTable):
         """What this runner's programs may do, its own table over `[sandbox]`; without a runner, what commands may."""
         own = self.runner_named(runner).sandbox.model_dump(exclude_none=True) if runner is not None else {}
         return self.sandbox.model_copy(update=own)
+
+    def kept_apart(self, sandbox: SandboxSettings) -> Self:
+        """The same, with programs kept apart as somebody else says, those of each runner too."""
+        runners = {
+            name: table.model_copy(update={"sandbox": type(table.sandbox)()}) for name, table in self.runners.items()
+        }
+        both = sandbox.model_copy(update={"protected": self.sandbox.protected})  # that protects the workspace itself
+        return self.model_copy(update={"sandbox": both, "runners": runners})
 
     def runner_named(self, name: str) -> RunnerSettings:
         """The runner's table, or the defaults of a known agent; `ConfigInvalid` names the runners there are."""
