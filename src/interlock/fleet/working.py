@@ -34,7 +34,7 @@ FIRST_AWAY_S = 0.5
 LONGEST_AWAY_S = 10.0
 
 
-class Place(Protocol):
+class WorkPlace(Protocol):
     """Opens a workspace for a run, as the settings in it and those of this worker say."""
 
     def __call__(
@@ -43,7 +43,7 @@ class Place(Protocol):
 
 
 @dataclass
-class Told:
+class WorkerTold:
     """What has been said to a worker while it works."""
 
     leave: asyncio.Event = field(default_factory=asyncio.Event)
@@ -95,11 +95,11 @@ class Working:
 
     def __init__(
         self,
-        place: Place,
+        place: WorkPlace,
         clones: Clones,
         view: View,
         *,
-        told: Told,
+        told: WorkerTold,
         put: Callable[[Order], Awaitable[Any]],
         reached: Callable[[], None],
         fenced: Callable[[str], NoReturn],
