@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from interlock.contracts import Artifact
-from interlock.engine import Changed, Ending, Run, Status
+from interlock.engine import Changed, Ending, Run, Status, changed_since, snapshot, wait
 from interlock.engine.journal import Line
 from interlock.engine.lifecycle import forgotten
 from tests.conformance.harness import Death, Engine, reacting
@@ -18,11 +18,11 @@ SEEN: list[Changed] = []
 
 
 async def watching(run: Run, _work: Work) -> Ending:
-    base = await run.workspace.snapshot()
+    base = await snapshot(run)
     await run.dispatch(producing("out/b.md"))
-    SEEN.append(await run.workspace.changes(base, besides=("notes/**",)))
-    SEEN.append(await run.workspace.changes(await run.workspace.snapshot()))
-    await run.wait(0.01)
+    SEEN.append(await changed_since(run, base, besides=("notes/**",)))
+    SEEN.append(await changed_since(run, await snapshot(run)))
+    await wait(run, 0.01)
     await run.write("end.txt", "end\n")
     return Ending.complete()
 

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.agents.runner import Usage
 from interlock.contracts import Artifact, Contract, Outcome
-from interlock.engine import Dispatch, Ending, Retries, Run, Status, Table
+from interlock.engine import Dispatch, Ending, Retries, Run, Status, Table, dispatch_facts
 from interlock.errors import EngineFault
 from tests.conformance.harness import Change, Crash, Engine, also, in_turn, instead, reacting
 from tests.engine.toys import Work, producing, single, toy
@@ -264,7 +264,7 @@ def test_telemetry_is_made_of_the_journal_so_far(engine: Start) -> None:
 
     async def body(run: Run, _work: Work) -> Ending:
         await run.dispatch(producing("one.md", "one"))
-        rows = run.history.dispatches()
+        rows = dispatch_facts(run)
         await run.dispatch(producing("two.md", "two"))
         return Ending.complete(json.dumps([[row["agent"], row["outcome"], row["retries"]] for row in rows]))
 

@@ -11,7 +11,7 @@ from itertools import accumulate
 
 import pytest
 
-from interlock.engine import Dispatch, Ending, Quoted, Run, Status
+from interlock.engine import Dispatch, Ending, Quoted, Run, Status, dispatch_facts, pause
 from interlock.errors import Diverged, EngineFault, NameRefused
 from tests.conformance.harness import Crash, Death, Engine, Simulated, in_turn, instead, reacting
 from tests.engine.toys import (
@@ -131,7 +131,7 @@ def test_the_further_verbs_are_recorded_and_replayed(engine: Start) -> None:
         names = await run.list("out", "*.md")
         place = await run.set_aside("old.md")
         run.say("one\n")
-        rows = run.history.dispatches()
+        rows = dispatch_facts(run)
         facts = [names, place, len(rows), rows[0]["outcome"], run.now().isoformat(), run.new_id("x-")]
         report = await run.dispatch(Dispatch("teller", "Tell.", context=(Quoted("facts", json.dumps(facts)),)))
         return Ending.complete(f"{report.outcome} {json.dumps(facts)}")
@@ -153,7 +153,7 @@ def test_replay_gives_the_same_brief_bytes(engine: Start) -> None:
 
     async def body(run: Run, _work: Work) -> Ending:
         await run.dispatch(producing("out/a.md"))
-        facts = json.dumps([await run.list("out"), [row["outcome"] for row in run.history.dispatches()]])
+        facts = json.dumps([await run.list("out"), [row["outcome"] for row in dispatch_facts(run)]])
         text = (await run.read("a.txt")).text
         await run.dispatch(Dispatch("teller", "Tell.", context=(Quoted("facts", facts), Quoted("a.txt", text))))
         return Ending.complete()
@@ -414,7 +414,7 @@ def test_a_bounded_stop_leaves_the_run_open_and_replay_passes_over_it(engine: St
     async def body(run: Run, _work: Work) -> Ending:
         await run.dispatch(producing("one.md", "one"))
         if run.flags.get("until") == "one":
-            run.pause("stopped after one")
+            pause(run, "stopped after one")
         await run.dispatch(producing("two.md", "two"))
         return Ending.complete()
 

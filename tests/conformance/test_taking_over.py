@@ -9,7 +9,7 @@ import pytest
 
 from interlock.contracts import Artifact, ArtifactClass, Contract, Headings
 from interlock.documents import Document
-from interlock.engine import Dispatch, Ending, Report, Run, Status
+from interlock.engine import Dispatch, Ending, Report, Run, Status, changed_since, snapshot
 from tests.conformance.harness import Engine, also, in_turn, instead, reacting
 from tests.engine.toys import Work, producing, single, toy
 
@@ -127,9 +127,9 @@ def test_changes_can_be_asked_for_some_files_only(engine: Start) -> None:
     found: list[tuple[str, ...]] = []
 
     async def body(run: Run, _work: Work) -> Ending:
-        base = await run.workspace.snapshot()
+        base = await snapshot(run)
         report = await run.dispatch(producing("src/[a].py"))
-        changed = await run.workspace.changes(base, only={*report.changes, "same.md"})
+        changed = await changed_since(run, base, only={*report.changes, "same.md"})
         found.append(changed.paths)
         assert "theirs" not in (await run.read(changed.patch)).text
         return Ending.complete()

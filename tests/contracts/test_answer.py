@@ -48,11 +48,12 @@ def short(answer: Answer) -> tuple[Outcome, Reason | None]:
 @EACH_SPOKEN
 @pytest.mark.req("CM-11")
 def test_every_token_gives_its_outcome_in_every_form(fmt: AnswerFormat) -> None:
-    """In the message, in the result file, and there also when the message says otherwise."""
+    """In the message, in the result file, and in both where they agree."""
     for token, outcome in fmt.tokens.items():
         reason = Reason.AGENT_ERROR if outcome is Outcome.FAIL else None
         filed = json.dumps({fmt.field: token, "summary": "why"}).encode()
-        for answer in (ask(fmt, sample(fmt, token)), ask(fmt, result=filed), ask(fmt, sample(fmt), result=filed)):
+        said = sample(fmt, token)
+        for answer in (ask(fmt, said), ask(fmt, result=filed), ask(fmt, said, result=filed)):
             assert (answer.outcome, answer.reason, answer.token) == (outcome, reason, token)
     assert ask(fmt, sample(fmt)).outcome is Outcome.OK
 
@@ -204,11 +205,43 @@ def test_where_json_is_demanded_anything_else_is_bad_format(message: str, detail
         assert (*short(filed), filed.detail) == (*short(answer), answer.detail)
 
 
+ACCEPT, REVISE = '{"status": "completed"}', '{"status": "failed"}'
+
+
+@pytest.mark.req("EV-13")
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"{REVISE} and {ACCEPT}",
+        f"[{REVISE}, {ACCEPT}]",
+        f"I say {REVISE}.\n\n```json\n{ACCEPT}\n```\n",
+        f"```json\n{ACCEPT}\n```\n\nNo: {REVISE}\n",
+    ],
+)
+def test_two_different_objects_are_no_verdict_wherever_they_stand(message: str) -> None:
+    """Bare or in a block: none of them counts before the other."""
+    answer = ask(ROUTER_JSON, message)
+    assert short(answer) == (Outcome.FAIL, Reason.BAD_FORMAT)
+    assert answer.detail.startswith("two different verdicts: ")
+    assert ask(ROUTER_JSON, message.replace("failed", "completed")).token == "completed"
+
+
+@EACH_SPOKEN
+@pytest.mark.req("EV-13")
+def test_a_result_file_and_a_message_that_disagree_are_no_verdict(fmt: AnswerFormat) -> None:
+    """Neither counts before the other: it is asked again."""
+    for token in [one for one in fmt.tokens if one != fmt.best]:
+        filed = json.dumps({fmt.field: fmt.best}).encode()
+        answer = ask(fmt, sample(fmt, token), result=filed)
+        assert short(answer) == (Outcome.FAIL, Reason.BAD_FORMAT)
+        assert answer.detail == f"two different verdicts: {token} and {fmt.best}; say one"
+
+
 def test_json_is_found_in_file_block_or_whole_message() -> None:
     """In this order; of several blocks that agree the last one counts; without the field an object is no verdict."""
     block = '```json\n{"status": "partial"}\n```\nand\n```json\n{"status": "partial", "summary": "half"}\n```\n'
     assert (ask(ROUTER_JSON, block).token, ask(ROUTER_JSON, block).detail) == ("partial", "half")
-    assert ask(ROUTER_JSON, block, result=b'\xef\xbb\xbf{"status": "completed"}').token == "completed"
+    assert ask(ROUTER_JSON, block, result=b'\xef\xbb\xbf{"status": "partial", "summary": "x"}').detail == "x"
     assert ask(ROUTER_JSON, ' {"status": "blocked"}\n').outcome is Outcome.BLOCKED
     assert short(ask(ROUTER_JSON, "{}")) == (Outcome.FAIL, Reason.NO_VERDICT)
 

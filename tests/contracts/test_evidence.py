@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from interlock.contracts import (
     Answer,
@@ -17,10 +16,7 @@ from interlock.contracts import (
     Judgement,
     Outcome,
     Reason,
-    checks_in_data,
-    checks_in_text,
     judge,
-    nothing_to_run,
 )
 from tests.playbooks.answer_words import PLAIN
 
@@ -34,6 +30,8 @@ def weighed(claim: Claim, outcome: Outcome = Outcome.OK) -> Judgement:
 
 AGAINST = {
     "`npm test` ended with exit status 1: 3 failing": Evidence((Check("npm test", 1, "3 failing"),)),
+    "`npm test` ended with exit status 0: 1 failed, 3 passed": Evidence((Check("npm test", 0, "1 failed, 3 passed"),)),
+    "`npm test` ended with non-zero": Evidence((*GREEN.checks, Check("npm test", said="non-zero"))),
     "2 tests failed": Evidence(GREEN.checks, failed=2),
     "failure listed: test_login: 401": Evidence(GREEN.checks, failures=("test_login: 401",)),
     "build: fail": Evidence(GREEN.checks, marks={"lint": "pass", "build": "fail"}),
@@ -67,6 +65,9 @@ def test_a_fail_needs_no_contradiction() -> None:
         Evidence(),
         Evidence(marks={"lint": "pass", "typecheck": "pass", "build": "pass", "quality": "pass"}),
         Evidence((Check("npm test"),)),
+        Evidence((Check("npm test", said="as it should"),)),
+        Evidence((*GREEN.checks, Check("npm test", said="as it should"))),
+        *(Evidence((Check(idle, 0),)) for idle in ("true", "echo ok", ":", "npm test || true", "npm test; echo $?")),
         Evidence(passed=12),
     ],
 )
@@ -75,6 +76,17 @@ def test_words_alone_are_no_evidence(evidence: Evidence) -> None:
     judgement = weighed(Claim(True, evidence))
     assert (judgement.outcome, judgement.reason) == (Outcome.FAIL, Reason.CONTRACT_VIOLATION)
     assert "exit status" in judgement.complaints[0]
+
+
+@pytest.mark.req("EV-02")
+def test_nobody_says_that_there_is_nothing_to_run_where_there_is() -> None:
+    """What is named is to be run; whoever ran something has no need to say it."""
+    judgement = weighed(Claim(True, Evidence(nothing_to_run="I trust it"), named=("make test", "make lint")))
+    assert (judgement.outcome, judgement.reason) == (Outcome.FAIL, Reason.CONTRACT_VIOLATION)
+    assert judgement.complaints == ("there is something to run: `make test`; run it, and show how it ended",)
+    both = Evidence(GREEN.checks, nothing_to_run="beside it")
+    assert weighed(Claim(True, both, named=("make test",))).passed is True
+    assert weighed(Claim(False, Evidence(nothing_to_run="why"), named=("make test",))).passed is False
 
 
 @pytest.mark.req("EV-02")
@@ -106,57 +118,24 @@ def test_evidence_is_kept_as_plain_data(evidence: Evidence) -> None:
     assert Evidence().to_json() == {}
 
 
+@pytest.mark.req("EV-01")
 @pytest.mark.parametrize(
-    ("text", "checks"),
+    ("data", "said"),
     [
-        ("- `npm test`: exit 0", [Check("npm test", 0)]),
-        ("| `make all` | exit status 2 |", [Check("make all", 2)]),
-        ("Ran ``echo `id` `` and it exited with 1.", [Check("echo `id`", 1)]),
-        ("- `pytest -q` → exit code: **5**", [Check("pytest -q", 5)]),
-        ("`a` exit 0\n\n> `b`: exit 1\n\n```\n`c`: exit 1\n```\n", [Check("a", 0)]),
-        ("`npm test` passed", []),
-        ("exit 0", []),
+        ({"tests": {"unit": {"failed": "3"}}}, "tests.unit.failed: 3"),
+        ({"criteria": [{"id": "AC1", "met": False}]}, "criteria.met: False"),
+        ({"checks": {"e2e": "FAILED"}}, "checks.e2e: FAILED"),
+        ({"suites": [{"runs": {"a": {"cmd": ["npm", "t"], "rc": 1}}}]}, "`npm t` ended with exit status 1"),
+        ({"failures": "login broke"}, "failures: login broke"),
     ],
 )
-def test_commands_are_read_from_text(text: str, checks: list[Check]) -> None:
-    """A command as code and its status on one line; what is quoted or code is nobody's word."""
-    assert list(checks_in_text(text)) == checks
+def test_what_nobody_asked_for_speaks_against_a_pass_too(data: dict[str, Any], said: str) -> None:
+    """Whatever in the data of an answer says that something failed, however deep it stands."""
+    assert weighed(Claim(True, GREEN, data=data)).complaints == (f"says pass, but: {said}",)
+    assert weighed(Claim(False, GREEN, data=data)).outcome is Outcome.OK
 
 
-def test_commands_are_read_from_data() -> None:
-    """Objects and lines, however the status is spelled."""
-    given = [
-        {"command": "make", "exit": 0, "summary": "ok"},
-        {"command": "a\n b", "exitCode": "3"},
-        {"command": "c", "exit": True},
-        "`npm test`: exit 1",
-        "make lint",
-        7,
-        "  ",
-        {"cmd": "x"},
-    ]
-    assert checks_in_data(given) == (
-        Check("make", 0, "ok"),
-        Check("a b", 3),
-        Check("c"),
-        Check("npm test", 1),
-        Check("make lint"),
-    )
-    assert checks_in_data("make") == checks_in_data(None) == ()
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(),
-        lambda x: st.lists(x) | st.dictionaries(st.sampled_from(["command", "exit", "summary"]), x),
-    )
-)
-def test_reading_is_total(value: object) -> None:
-    """Whatever an agent hands over."""
-    assert all(isinstance(check, Check) for check in checks_in_data(value))
-    assert isinstance(checks_in_text(str(value)), tuple)
-
-
-def test_a_reason_for_running_nothing() -> None:
-    assert nothing_to_run("- **Nothing to run**: documentation only\n") == "documentation only"
-    assert nothing_to_run("> Nothing to run: so they say\n") == ""
+def test_what_says_that_nothing_failed_speaks_against_nobody() -> None:
+    """Numbers that are 0, empty lists, words for none, and words that are about something else."""
+    data = {"failed": 0, "errors": [], "failures": "none", "unmet": "0", "breaking": "no", "colour": "red", "ok": True}
+    assert weighed(Claim(True, GREEN, data={"tests": data, "n": [1, "x", None]})).passed is True

@@ -25,6 +25,10 @@ GONE, NEW = "deleted file mode 100644", "new file mode 100644"
         (".eslintrc", True),
         (".eslintrc.json", True),
         ("tsconfig.build.json", True),
+        *((name, True) for name in ("vite.config.ts", ".npmrc", "web/.nycrc.json", "karma.conf.js", "rules/common.mk")),
+        *((name, True) for name in (".env", ".env.test", ".mvn/maven.config", ".cargo/config.toml", ".gitlab-ci.yml")),
+        *((name, True) for name in (".circleci/config.yml", "pytest.py", "unittest/__init__.py", ".pytest.ini")),
+        *((name, False) for name in ("src/pytest.py", "config.toml", ".env.example", "Makefile.txt")),
         ("src/make.py", False),
         ("Makefile.md", False),
         ("docs/package.json.txt", False),
@@ -81,6 +85,21 @@ def test_other_rules_are_nobodys_concern(lines: tuple[str, ...]) -> None:
         (difference("a/tox.ini", head=GONE), ("deletes a/tox.ini, which says how tests and checks are run",)),
         (difference("pytest.ini", head=NEW), ("adds pytest.ini, which says how tests and checks are run",)),
         (difference("src/a.c", head=GONE), ()),
+        (difference("tests/test_a.py", "-class TestA:", "+class A:"), ("removes 1 test from tests/test_a.py",)),
+        (difference("src/lib.rs", "-    #[test]", "-    fn a() {}"), ("removes 1 test from src/lib.rs",)),
+        (difference("tests/test_a.py", "-    assert a == 1"), ("removes 1 assertion from tests/test_a.py",)),
+        (difference("tests/a.test.ts", "-  expect(a)", "-  expect(b)"), ("removes 2 assertions from tests/a.test.ts",)),
+        (difference("tests/test_a.py", "-    assert a == 1", "+    assert a == 2"), ()),
+        (
+            difference("tests/__snapshots__/a.snap", "-x", "+y"),
+            ("changes what tests compare with: tests/__snapshots__/a.snap",),
+        ),
+        (difference("tests/__snapshots__/a.snap", "+y"), ()),
+        (
+            difference("tests/a.sh", head="old mode 100755\nnew mode 100644"),
+            ("makes tests/a.sh a file that cannot be run",),
+        ),
+        (difference("tests/a.sh", head="old mode 100644\nnew mode 100755"), ()),
     ],
 )
 def test_what_is_told_of_tests_and_definitions(patch: str, told: tuple[str, ...]) -> None:
@@ -97,6 +116,52 @@ def test_tests_that_move_are_not_deleted() -> None:
     assert weakened(f"{gone}\n{new}") == ()
     assert weakened(f"{gone}\n{other}\n{new}") == ("deletes tests/test_b.py",)
     assert weakened(f"{gone}\n{difference('unit/test_a.py', '+x')}") == ("deletes tests/test_a.py",)
+    assert weakened(f"{gone}\n{difference('docs/test_a.py', '+def test_it():', head=NEW)}") == (
+        "moves tests/test_a.py to docs/test_a.py",
+    )
+    assert weakened(f"{gone}\n{difference('tests/unit/test_a.py', '+x = 1', head=NEW)}") == (
+        "removes 1 test from tests/test_a.py, which is tests/unit/test_a.py now",
+    )
+    linked = difference("tests/test_a.py", "+nowhere", head="new file mode 120000")
+    assert weakened(f"{gone}\n{linked}") == ("removes 1 test from tests/test_a.py",)
+
+
+@pytest.mark.req("EV-04")
+@pytest.mark.parametrize(
+    ("path", "line", "said"),
+    [
+        ("tests/test_a.py", "assert True", "adds an assertion that always holds to"),
+        ("tests/test_a.py", "assert a == 1 or True", "adds an assertion that always holds to"),
+        ("tests/test_a.py", "self.assertTrue(True)", "adds an assertion that always holds to"),
+        ("tests/a.test.js", "expect(true).toBe(true)", "adds an assertion that always holds to"),
+        ("tests/a.rs", "assert!(true);", "adds an assertion that always holds to"),
+        ("tests/test_a.py", "os._exit(0)", "ends the tests early, and well, in"),
+        ("tests/a.test.js", "process.exit(0)", "ends the tests early, and well, in"),
+        ("src/a.py", "if 'pytest' in sys.modules: return 3", "lets the product see that it is being tested, in"),
+        ("src/a.js", "if (process.env.NODE_ENV === 'test') {", "lets the product see that it is being tested, in"),
+        ("a_test.go", "//go:build never", "switches a check off in"),
+        ("Cargo.toml", "test = false", "switches a check off in"),
+        ("tests/test_a.py", "__test__ = False", "switches a check off in"),
+        ("tests/test_a.py", "raise unittest.SkipTest", "switches a check off in"),
+    ],
+)
+def test_a_line_that_takes_a_test_its_force_is_quoted(path: str, line: str, said: str) -> None:
+    """In the files where it does; not where it stood before."""
+    assert weakened(difference(path, f"+{line}")) == (f"{said} {path}: {line}",)
+    assert weakened(difference(path, f"-{line}", f"+  {line}")) == ()
+
+
+def test_elsewhere_such_a_line_is_nobodys_concern() -> None:
+    """A program may end, a setting may be called test, and a test may know that it is one."""
+    for path, line in (("src/a.py", "sys.exit(0)"), ("conf.toml", "test = false"), ("src/a.py", "assert True")):
+        assert weakened(difference(path, f"+{line}")) == ()
+    assert weakened(difference("tests/test_a.py", '+"pytest" in sys.modules')) == ()
+
+
+def test_many_lines_of_a_kind_are_counted() -> None:
+    """Three are quoted, so that they do not drown what stands behind them."""
+    told = weakened(difference("tests/test_a.py", *(f"+@pytest.mark.skip  # {n}" for n in range(9))))
+    assert len(told) == 4 and told[-1] == "switches a check off in tests/test_a.py: and 6 more"
 
 
 @pytest.mark.req("EV-04")

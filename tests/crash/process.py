@@ -23,7 +23,7 @@ from interlock.agents import (
 )
 from interlock.contracts import Artifact, Contract
 from interlock.documents import Document
-from interlock.engine import Choice, Dispatch, Ending, Kind, Playbook, Retries, Run, playbook
+from interlock.engine import Choice, Dispatch, Ending, Kind, Playbook, Retries, Run, dispatch_facts, playbook
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.options import Options
 from interlock.engine.real_world import RealWorld
@@ -63,7 +63,7 @@ async def sweep(run: Run, inputs: Inputs) -> Ending:
         await run.update("log.txt", partial(with_line, f"round {turn}: {len(reports)}\n"))
     await run.set_aside("scrap.txt")
     listed = await run.list("out", "*.md")
-    run.say(f"{len(run.history.dispatches())} dispatches")
+    run.say(f"{len(dispatch_facts(run))} dispatches")
     assert started and token and plan.ok
     return Ending.complete("\n".join(listed))
 

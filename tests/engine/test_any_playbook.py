@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine import CommandResult, Dispatch, Ending, Quoted, Run, Status, scopes
+from interlock.engine import CommandResult, Dispatch, Ending, Quoted, Run, Status, dispatch_facts, scopes
 from interlock.engine.simulation import Crash
 from interlock.testing import Act, SimulatedWorld, Simulation, best
 from tests.engine.toys import NESTED, NESTED_FILES, Playbook, Work, producing, toy
@@ -130,7 +130,7 @@ async def use(run: Run, verb: str, number: int) -> Any:
         case "command":
             return (await run.command(("make", str(number)))).stdout
         case "telemetry":
-            return None if in_company(run) else [row["key"] for row in run.history.dispatches()]
+            return None if in_company(run) else [row["key"] for row in dispatch_facts(run)]
         case "update":
             return (await run.update(f"state-{number}.txt", lambda document: document.text + "+")).text
     raise AssertionError(verb)
@@ -138,7 +138,7 @@ async def use(run: Run, verb: str, number: int) -> Any:
 
 def in_company(run: Run) -> bool:
     """Side by side with others, what is finished so far depends on who was faster."""
-    run.history.dispatches()
+    dispatch_facts(run)
     return "cluster-" in scopes.here().path
 
 

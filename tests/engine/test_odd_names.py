@@ -17,7 +17,7 @@ from interlock.documents import Store
 from interlock.documents.paths import spoken
 from interlock.engine import Dispatch
 from interlock.engine.brief import Heading, render
-from interlock.engine.history_verbs import completed, last_number
+from interlock.engine.facts import completed, last_number
 from interlock.engine.journal import Journal, MemoryMedium
 from interlock.engine.keys import sha256
 from interlock.engine.objects import MemoryObjects, pack, unpack

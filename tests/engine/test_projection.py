@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine import Ending, Run, playbook
-from interlock.engine.history_verbs import completed, last_number
+from interlock.engine import Ending, Run, playbook, project
+from interlock.engine.facts import completed, last_number
 from interlock.engine.journal import Line
 from interlock.engine.simulation import Crash
 from interlock.testing import SimulatedWorld, Simulation
@@ -47,8 +47,8 @@ async def logged(run: Run, inputs: Inputs) -> Ending:
     """Notes, each brought into the log at once."""
     for number in range(5):
         run.note("kept", number=number)
-        await run.history.project(
-            "log.jsonl", lambda found: {"number": found.data["number"]} if found.event == "kept" else None
+        await project(
+            run, "log.jsonl", lambda found: {"number": found.data["number"]} if found.event == "kept" else None
         )
     return Ending.complete()
 

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.engine import Edit, Ending, Run, Status, require_agents
+from interlock.engine import (
+    Edit,
+    Ending,
+    Run,
+    Status,
+    changed_since,
+    dispatch_facts,
+    project,
+    require_agents,
+    snapshot,
+    wait,
+)
 from interlock.testing import Bench
 from tests.engine.toys import Work, toy
 
 VERBS = {
-    *("dispatch", "call", "cluster", "gate", "pause"),
+    *("dispatch", "call", "cluster", "gate"),
     *("read", "write", "update", "list", "set_aside", "command"),
-    *("decide", "settle_once", "note", "warn", "say", "now", "wait", "new_id"),
+    *("decide", "settle_once", "note", "warn", "say", "now", "new_id"),
 }
 SCOPES = {"step", "loop"}
-PLACES = {"repository", "workspace", "history"}
+PLACES = {"repository"}
 KNOWN = {"identity", "settings", "flags", "parent", "live"}
 """What a playbook knows of itself."""
 
@@ -76,9 +87,9 @@ def test_keys_and_digests_of_the_verbs_are_those_of_before() -> None:
         await run.set_aside("b.txt")
         await run.command(("make", "x"), env={"A": "1"})
         await run.command(("nproc",), looks=True)
-        await run.workspace.changes(await run.workspace.snapshot(), besides=("x/**",))
-        run.history.dispatches()
-        await run.history.project("log.jsonl", lambda _line: None)
+        await changed_since(run, await snapshot(run), besides=("x/**",))
+        dispatch_facts(run)
+        await project(run, "log.jsonl", lambda _line: None)
         await require_agents(run)
         run.settle_once("mode", {"fast": True})
         run.decide(max, 1, 2)
@@ -86,7 +97,7 @@ def test_keys_and_digests_of_the_verbs_are_those_of_before() -> None:
         run.warn("careful")
         run.say("said")
         run.now()
-        await run.wait(1.0)
+        await wait(run, 1.0)
         run.new_id("x-")
         async for _turn in run.loop("fix", 1):
             pass

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interlock.app import open_runs
-from interlock.engine import AfterComplete, Ending, Run, Status
+from interlock.engine import AfterComplete, Ending, Run, Status, pause
 from interlock.engine.folder import known_runs
 from interlock.engine.lifecycle import ended_as
 from interlock.engine.runs import Call, Quiet
@@ -42,7 +42,7 @@ def test_a_run_is_open_until_its_journal_has_an_end(real: Start, how: str) -> No
     async def body(run: Run, _work: Work) -> Ending:
         await run.dispatch(producing("one.md", "one"))
         if how == "paused" and run.flags.get("bounded"):
-            run.pause("bounded")
+            pause(run, "bounded")
         if how == "waiting":
             await run.gate("g", "Go on?")
         await run.dispatch(producing("two.md", "two"))

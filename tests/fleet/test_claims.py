@@ -14,7 +14,7 @@ from interlock.fleet import Depot
 from interlock.fleet import depot as module
 from interlock.fleet.carried import Carried
 from interlock.fleet.freight import Freight
-from interlock.fleet.remote import Remote, state_ref
+from interlock.fleet.remote import Move, Remote, state_ref
 from interlock.workspace import Workspace
 from tests.fleet.conftest import Office
 from tests.fleet.test_moving import waiting_run
@@ -26,7 +26,7 @@ def test_two_claims_of_one_place_in_one_moment_are_two_commits(office: Office, m
     laptop = office.clone("laptop")
     run = waiting_run(laptop)
     assert laptop("send", run).code == 0
-    monkeypatch.setattr(module, "_now", lambda: "2026-01-02T03:04:05+00:00")
+    monkeypatch.setattr(module, "now", lambda: "2026-01-02T03:04:05+00:00")
 
     async def race(root: Path) -> list[bool]:
         depot = Depot(open_runs(root, Quiet(), environ=dict(os.environ)))
@@ -37,6 +37,6 @@ def test_two_claims_of_one_place_in_one_moment_are_two_commits(office: Office, m
         freight = Freight(workspace)
         checkpoint = await freight.read(tip, run)
         claims = [freight.claimed(checkpoint, depot._claim_of(checkpoint.possession)) for _ in range(2)]
-        return [await remote.swap(state_ref(run), tip, claim) for claim in claims]
+        return [await remote.swap(Move(state_ref(run), tip, claim)) for claim in claims]
 
     assert asyncio.run(race(laptop.root)) == [True, False]

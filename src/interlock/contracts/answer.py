@@ -32,8 +32,8 @@ SEARCHED = 200_000
 class AnswerFormat:
     """The words an agent may use and where they are looked for.
 
-    A JSON object in the result file always counts first.  Then, in the final message: ``json`` takes a fenced JSON
-    block, the whole message, or the last object in it; ``line`` a line that begins with a token and a colon; ``text`` a
+    A JSON object in the result file always counts first.  Then, in the final message: ``json`` takes the whole message,
+    a fenced JSON block, or the last object in it; ``line`` a line that begins with a token and a colon; ``text`` a
     JSON object that has the field, or a line ``Status: <token>``; ``none`` looks nowhere.  What is quoted, indented or
     stands in other code is not the agent's own word, and two different verdicts are none (EV-13).
     """
@@ -213,11 +213,14 @@ def _listen(fmt: AnswerFormat, result: bytes | None, message: str) -> _Said:
     if fmt.completion == "none":
         return _Said()
     filed = _Said()
+    spoken = _from_message(fmt, message)
     if result is not None and result.strip():
         filed = _from_bytes(fmt, result)
-        if filed.token is not None or fmt.completion == "json":
+        if filed.token is not None:
+            both = _one_of([spoken, filed])
+            return both if both.torn else filed
+        if fmt.completion == "json":
             return filed
-    spoken = _from_message(fmt, message)
     if spoken.token is None and (spoken.data is None and not spoken.problem):
         return filed
     # Data that the result file holds is not lost because the verdict was given in words.
@@ -276,19 +279,20 @@ def _own_fences(message: str) -> list[Fence]:
 def _from_objects(fmt: AnswerFormat, message: str) -> _Said:
     if not message.strip():
         return _Said()
-    if fences := _own_fences(message):
-        said = [_from_json(fmt, fence.content, fence.line) for fence in fences]
-        found = _one_of(said)
-        return found if found.token is not None or found.torn else said[-1]
     whole = _from_json(fmt, message)
-    if whole.data is None and (last := _last_object(Sections(message).prose())) is not None:
-        return _from_json(fmt, last)
-    return whole
+    if whole.data is not None:
+        return whole
+    fences = [_from_json(fmt, fence.content, fence.line) for fence in _own_fences(message)]
+    bare = [_from_json(fmt, text) for text in _objects(Sections(message).prose())]
+    found = _one_of([*bare, *fences])
+    if found.token is not None or found.torn:
+        return found
+    return (fences or bare or [whole])[-1]
 
 
-def _last_object(text: str) -> str | None:
-    """The last JSON object in a text that has other words around it."""
-    text, found, at = text[-SEARCHED:], None, 0
+def _objects(text: str) -> Sequence[str]:
+    """The JSON objects in a text that has other words around them."""
+    text, found, at = text[-SEARCHED:], list[str](), 0
     decoder = json.JSONDecoder()
     while (at := text.find("{", at)) >= 0:
         try:
@@ -296,7 +300,8 @@ def _last_object(text: str) -> str | None:
         except (ValueError, RecursionError):
             at += 1
         else:
-            found, at = text[at:end], end
+            found.append(text[at:end])
+            at = end
     return found
 
 

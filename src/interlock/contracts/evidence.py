@@ -1,35 +1,21 @@
 """What stands behind a verdict, in one form for all playbooks, and what in it speaks against a pass (EV-01, EV-02).
 
 Agents give evidence in many shapes: fields of a JSON answer, lines of a report, a checklist.  A playbook reads its own
-shape into `Evidence` once, with the readers below; whether a claim holds is then decided here, for all of them alike.
+shape into `Evidence` once, with what `reading` offers; whether a claim holds is then decided here, for all of them
+alike.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-from interlock.documents import Sections
+from interlock.contracts.reading import Check, failures_in_data
 
 PASS, FAIL, SKIPPED = "pass", "fail", "skipped"
 QUOTED_MOST = 3
 """Of one kind of contradiction, so many are quoted; the rest is counted."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """A command that was run, and how it ended."""
-
-    command: str
-    exit: int | None = None
-    summary: str = ""
-
-    @property
-    def shown(self) -> str:
-        said = f"`{self.command}` ended with exit status {self.exit}"
-        return f"{said}: {self.summary}" if self.summary else said
 
 
 @dataclass(frozen=True)
@@ -48,13 +34,15 @@ class Evidence:
     """Acceptance criteria that it leaves open."""
     blocking: tuple[str, ...] = ()
     """Issues that it calls blocking."""
+    besides: tuple[str, ...] = ()
+    """Whatever else says that something failed."""
     nothing_to_run: str = ""
     """Why there was no command to run."""
 
     @property
     def contradictions(self) -> tuple[str, ...]:
         """What speaks against a pass, each in a sentence that quotes it."""
-        red = [check.shown for check in self.checks if check.exit]
+        red = [check.shown for check in self.checks if check.red]
         marks = [f"{name}: {FAIL}" for name, word in self.marks.items() if word == FAIL]
         counted = [f"{self.failed} tests failed"] if self.failed else []
         return (
@@ -64,13 +52,17 @@ class Evidence:
             *marks,
             *_quoted("criterion not met: ", self.unmet),
             *_quoted("blocking issue: ", self.blocking),
+            *_quoted("", self.besides),
         )
 
     def to_json(self) -> dict[str, Any]:
         """What is there, as JSON data."""
         said = {name: value for name, value in vars(self).items() if value}
         if self.checks:
-            said["checks"] = [asdict(check) for check in self.checks]
+            said["checks"] = [
+                {name: value for name, value in asdict(check).items() if name != "said" or value}
+                for check in self.checks
+            ]
         return said
 
     @classmethod
@@ -82,9 +74,12 @@ class Evidence:
     @property
     def lack(self) -> str:
         """What a pass needs and this has not; empty when it is enough."""
-        if self.nothing_to_run or any(check.exit is not None for check in self.checks):
+        if unclear := [check for check in self.checks if check.unclear]:
+            return f"{unclear[0].shown}: say how it ended by its exit status"
+        if self.nothing_to_run or any(check.shows for check in self.checks):
             return ""
-        return NO_COMMAND
+        idle = next((check.command for check in self.checks if check.idle and check.exit is not None), "")
+        return f"`{idle}` ends well whatever happens, and shows nothing; {NO_COMMAND}" if idle else NO_COMMAND
 
 
 NO_COMMAND = (
@@ -101,6 +96,25 @@ class Claim:
     evidence: Evidence = field(default_factory=Evidence)
     shows: bool = True
     """A pass must show a command (EV-02); not so where a judge reads and runs nothing."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Where it was read from, if that was data: what nobody asked for speaks against a pass too."""
+    named: tuple[str, ...] = ()
+    """Commands that there are to run: then nobody says that there is nothing."""
+
+    @property
+    def lack(self) -> str:
+        """What a pass needs and this has not; empty when it is enough."""
+        shown = any(check.shows for check in self.evidence.checks)
+        if self.named and self.evidence.nothing_to_run and not shown:
+            return f"there is something to run: `{self.named[0]}`; run it, and show how it ended"
+        return self.evidence.lack if self.shows else ""
+
+    @property
+    def shown(self) -> Evidence:
+        """All that it puts behind it; where nothing that was asked for speaks against it, whatever else does."""
+        if self.evidence.contradictions:
+            return self.evidence
+        return replace(self.evidence, besides=failures_in_data(self.data))
 
 
 def _quoted(lead: str, texts: Iterable[str]) -> Iterator[str]:
@@ -108,60 +122,3 @@ def _quoted(lead: str, texts: Iterable[str]) -> Iterator[str]:
     yield from listed[:QUOTED_MOST]
     if len(listed) > QUOTED_MOST:
         yield f"{lead}and {len(listed) - QUOTED_MOST} more"
-
-
-# -- readers
-
-
-def checks_in_data(value: Any) -> tuple[Check, ...]:
-    """Commands out of a list of objects (``command``, ``exit``, ``summary``) or of lines; whatever it is, no error."""
-    return tuple(_from_entries(value))
-
-
-def _from_entries(value: Any) -> Iterator[Check]:
-    for entry in value if isinstance(value, list | tuple) else ():
-        match entry:
-            case {"command": str() as command}:
-                code = next((entry[name] for name in ("exit", "exit_code", "exitCode", "code") if name in entry), None)
-                summary = entry.get("summary")
-                yield Check(_line(command), _whole(code), _line(summary) if isinstance(summary, str) else "")
-            case str() if entry.strip():
-                yield next(iter(checks_in_text(entry)), Check(_line(entry)))
-
-
-def checks_in_text(text: str) -> tuple[Check, ...]:
-    """Commands that a text reports in its own words: a line with a command as code and the status it ended with.
-
-    ``- `npm test`: exit 0``, ``| `make` | exit status 2 |``; examples in code blocks and quotes are nobody's word.
-    """
-    found = []
-    for line in Sections(text).prose().splitlines():
-        command, status = _COMMAND.search(line), _STATUS.search(line)
-        if command and status:
-            found.append(Check(_line(command[1] or command[2]), int(status[1])))
-    return tuple(found)
-
-
-def nothing_to_run(text: str) -> str:
-    """The reason that a text gives for having run nothing (``Nothing to run: why``)."""
-    found = _NOTHING_TO_RUN.search(Sections(text).prose())
-    return _line(found[1]).strip("*_` ") if found else ""
-
-
-_COMMAND = re.compile(r"``\s?(.+?)\s?``|`([^`]+)`")
-_STATUS = re.compile(
-    r"\bexit(?:ed)?(?:[ _](?:status|code))?(?:[ ](?:with|was|is))?[*_` :=|]*(-?\d{1,3})\b", re.IGNORECASE
-)
-_NOTHING_TO_RUN = re.compile(
-    r"^[ \t]*(?:[-*+][ \t]+)?[*_`]{0,3}nothing to run[*_`]{0,3}[ \t]*:[ \t]*(\S.*)$", re.I | re.M
-)
-
-
-def _whole(value: Any) -> int | None:
-    if isinstance(value, str) and re.fullmatch(r"-?\d{1,3}", value.strip()):
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

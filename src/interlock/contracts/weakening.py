@@ -7,36 +7,46 @@ change next is told of it, as is the person who watches.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase, translate
 
-_TEST_FILE = re.compile(
-    r"(^|/)(tests?|specs?|__tests__|testing)/.*\.\w+$"
-    r"|(^|/)(test_[^/]*\.py|[^/]*_test\.(py|go|dart|exs|c|cc|cpp)|[^/]*\.(test|spec)\.[cm]?[jt]sx?|[^/]*_spec\.rb"
-    r"|[^/]*(Test|Tests|Spec|IT)\.(java|kt|scala|cs|php|swift)|test-[^/]*\.(sh|bats)|[^/]*\.bats)$"
-)
-_DEFINITIONS = (
-    *("conftest.py", "pytest.ini", "tox.ini", "setup.cfg", "noxfile.py", ".coveragerc", "pyproject.toml", "mypy.ini"),
-    *("ruff.toml", ".ruff.toml", ".flake8", ".pylintrc", "clippy.toml", "codecov.yml", "codecov.yaml"),
-    *("package.json", ".mocharc*", ".eslintrc*", "tsconfig*.json", ".golangci.yml", ".golangci.yaml"),
-    *(f"{tool}.config.*" for tool in ("jest", "vitest", "karma", "mocha", "playwright", "cypress", "eslint")),
-    *("Makefile", "makefile", "GNUmakefile", "Justfile", "justfile", "Taskfile.yml", "Taskfile.yaml", "CMakeLists.txt"),
-    *("pom.xml", "build.gradle", "build.gradle.kts", "build.sbt", "Rakefile", "phpunit.xml", "phpunit.xml.dist"),
-)
-"""Names of files that say how tests and checks are run."""
-_DEFINITION = re.compile("|".join(map(translate, _DEFINITIONS)))
-_SAMPLES = tuple(name.replace("*", "x") for name in _DEFINITIONS)
+from interlock.contracts.definitions import hides, is_definition, is_recorded, is_test
+
 _SKIP = re.compile(
-    r"pytest\.mark\.(skip|skipif|xfail)\b|\bpytest\.(skip|xfail|importorskip)\(|\bunittest\.(skip|expectedFailure)"
+    r"pytest\.mark\.(skip|skipif|xfail)\b|\bpytest\.(skip|xfail|importorskip|exit)\(|\bunittest\.(skip|expectedFailure)"
     r"|@(skip|skipIf|skipUnless|expectedFailure)\b|\b(it|test|describe|context|suite)\.(skip|todo|fixme|only|failing)\b"
     r"|\b(xit|xtest|xdescribe|fit|fdescribe)\(|\bt\.Skip(f|Now)?\(|#\[ignore\b|@(Disabled|Ignore)\b|\bpending\(|\[Ignore"
-    r"|collect_ignore|pytest_collection_modifyitems|deselect|eslint-disable|@ts-(ignore|nocheck)"
+    r"|collect_ignore|pytest_collection_modifyitems|deselect|eslint-disable|@ts-(ignore|nocheck|expect-error)"
+    r"|\bSkipTest\b|\.skipTest\(|\b__test__\s*=\s*False|#\s*(noqa|type:\s*ignore|pragma:\s*no cover)\b|//nolint"
+    r"|\b(c8|istanbul|v8) ignore\b|\bassume(True|False|That)\(|\bthis\.skip\(\)|#\[cfg\(any\(\)\)\]"
+    r"|^\s*//\s*(go:build|\+build)\b"
 )
+_SWITCH = re.compile(r"^\s*(test|doctest|bench|harness|autotests)\s*=\s*false")
+"""In a Cargo.toml: a test that is none."""
 _TEST = re.compile(
     r"^\s*(async\s+)?def\s+test\w*\(|^\s*(it|test)(\.each.*)?\(|^func\s+(Test|Fuzz)\w*\(|^\s*@(Test|ParameterizedTest)\b"
-    r"|^\s*#\[(tokio::)?test\]|^\s*@test\s+\"|^\s*(it|scenario)\s+['\"]"
+    r"|^\s*#\[(\w+::)?test\]|^\s*@test\s+\"|^\s*(it|scenario)\s+['\"]|^\s*class\s+(Test\w*\b|\w+\(.*TestCase\))"
 )
+_BESIDE = re.compile(r"^\s*#\[(\w+::)?test\]")
+"""A test that stands beside what it tests."""
+_ASSERTION = re.compile(
+    r"^\s*assert\b|\bassert[A-Z]\w*\(|\bassert(_\w+)?!?\(|\b(assert|require)\.\w+\(|\bexpect\(|\bpytest\.raises\("
+    r"|\bt\.(Error|Fatal)f?\(|\.should\b|\b(EXPECT|ASSERT)_\w+\("
+)
+_HOLDS = re.compile(
+    r"^\s*assert\s+(True|1|not False|\(.*,.*\))\s*(#.*)?$|\bassert\b.*\bor True\b|\bassertTrue\(\s*(True|true|1)\s*[,)]"
+    r"|\bexpect\(\s*(true|1)\s*\)\.(toBe|toEqual|toBeTruthy)\(|\bassert!?(\.ok|\.True)?\(\s*(t,\s*)?true\s*[,)]"
+)
+"""An assertion that holds whatever happens."""
+_LEAVES = re.compile(r"\bos\._exit\(|\b(sys|process)\.exit\(0?\)|\braise SystemExit\b|\bos\.Exit\(0\)")
+"""In a test: everything ends there, and well."""
+_LOOKS = re.compile(
+    r"PYTEST_CURRENT_TEST|[\"']pytest[\"'] (not )?in sys\.modules|JEST_WORKER_ID|\btesting\.Testing\(\)"
+    r"|(NODE|RAILS|APP)_ENV\W{1,6}[!=]==?\W{1,3}test\b"
+)
+"""In the product: it looks whether it is being tested."""
+QUOTED_MOST = 3
+"""Lines of one kind that are quoted from a file; the rest is counted."""
 _THRESHOLD = re.compile(
     r"(fail[-_]under|cov-fail-under|coverageThreshold|\bthresholds?\b|minimum_coverage|min[-_]?coverage"
     r"|\b(branches|functions|lines|statements)\b|max-warnings|--max-warnings)[^\n\d]{0,20}(\d+(?:\.\d+)?)",
@@ -54,8 +64,23 @@ class _File:
     new: bool = False
     in_text: bool = False
     """Its head is over, what follows are its lines."""
+    modes: tuple[str, ...] = ()
+    """Before and after, where they differ."""
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    def fewer(self, pattern: re.Pattern[str]) -> int:
+        """Of the lines with this pattern, how many more went than came."""
+        return _count(pattern, self.removed) - _count(pattern, self.added)
+
+    def new_lines(self, pattern: re.Pattern[str]) -> list[str]:
+        """The lines with this pattern that were not there before."""
+        known = {line.strip() for line in self.removed}
+        return [line.strip()[:100] for line in self.added if pattern.search(line) and line.strip() not in known]
 
     def take(self, line: str) -> None:
         """One more line of the difference."""
@@ -69,34 +94,29 @@ class _File:
             self.gone = True
         elif line.startswith("new file mode"):
             self.new = True
-
-
-def is_definition(path: str) -> bool:
-    """Whether this file says what tests and checks are, or how they are run."""
-    return _DEFINITION.match(path.rpartition("/")[2]) is not None
-
-
-def is_test(path: str) -> bool:
-    return _TEST_FILE.search(path) is not None
+        elif line.startswith(("old mode ", "new mode ")):
+            self.modes += (line.rsplit(maxsplit=1)[-1],)
 
 
 def weakened(patch: str) -> tuple[str, ...]:
     """What the difference (as git writes it) does to tests and checks, one sentence each."""
     files = _files(patch)
-    arrived = {one.path.rpartition("/")[2] for one in files if one.new}
+    arrived: dict[str, _File] = {one.name: one for one in files if one.new}
     return tuple(said for one in files for said in _of_file(one, arrived))
 
 
-def _of_file(one: _File, arrived: set[str]) -> Iterator[str]:
+def _of_file(one: _File, arrived: Mapping[str, _File]) -> Iterator[str]:
     if is_test(one.path):
         if one.gone:
-            if one.path.rpartition("/")[2] not in arrived:
-                yield f"deletes {one.path}"
+            yield from _gone(one, arrived.get(one.name))
             return
-        if (fewer := _count(_TEST, one.removed) - _count(_TEST, one.added)) > 0:
-            yield f"removes {fewer} test{'s' if fewer > 1 else ''} from {one.path}"
-    for line in _marks(one):
-        yield f"switches a check off in {one.path}: {line}"
+        yield from _in_test(one)
+    elif (fewer := one.fewer(_BESIDE)) > 0:
+        yield f"removes {_tests(fewer)} from {one.path}"
+    else:
+        yield from _quoted(f"lets the product see that it is being tested, in {one.path}: ", one.new_lines(_LOOKS))
+    off = one.new_lines(_SKIP) + (one.new_lines(_SWITCH) if one.name == "Cargo.toml" else [])
+    yield from _quoted(f"switches a check off in {one.path}: ", off)
     for before, after in _lowered(one):
         yield f"lowers a threshold in {one.path}: {before} -> {after}"
     if is_definition(one.path):
@@ -106,32 +126,51 @@ def _of_file(one: _File, arrived: set[str]) -> Iterator[str]:
         yield f"hides tests, or what says how they are run, by a rule in {one.path}: {rule}"
 
 
+def _gone(one: _File, again: _File | None) -> Iterator[str]:
+    """A test file that is not there any more: it may be elsewhere, with as many tests as it had."""
+    if again is None or not is_test(again.path):
+        yield f"deletes {one.path}"
+    elif (fewer := _count(_TEST, one.removed) - _count(_TEST, again.added)) > 0:
+        now = f", which is {again.path} now" if again.path != one.path else ""
+        yield f"removes {_tests(fewer)} from {one.path}{now}"
+    elif again.path.split("/")[0] != one.path.split("/")[0]:
+        yield f"moves {one.path} to {again.path}"
+
+
+def _in_test(one: _File) -> Iterator[str]:
+    if (fewer := one.fewer(_TEST)) > 0:
+        yield f"removes {_tests(fewer)} from {one.path}"
+    elif (fewer := one.fewer(_ASSERTION)) > 0:
+        yield f"removes {fewer} assertion{'s' if fewer > 1 else ''} from {one.path}"
+    yield from _quoted(f"adds an assertion that always holds to {one.path}: ", one.new_lines(_HOLDS))
+    yield from _quoted(f"ends the tests early, and well, in {one.path}: ", one.new_lines(_LEAVES))
+    if one.modes and int(one.modes[0], 8) & 0o111 and not int(one.modes[-1], 8) & 0o111:
+        yield f"makes {one.path} a file that cannot be run"
+    if is_recorded(one.path) and not one.new and one.removed:
+        yield f"changes what tests compare with: {one.path}"
+
+
+def _tests(number: int) -> str:
+    return f"{number} test{'s' if number > 1 else ''}"
+
+
+def _quoted(lead: str, lines: Sequence[str]) -> Iterator[str]:
+    yield from (f"{lead}{line}" for line in lines[:QUOTED_MOST])
+    if len(lines) > QUOTED_MOST:
+        yield f"{lead}and {len(lines) - QUOTED_MOST} more"
+
+
 def _hiding(one: _File) -> Iterator[str]:
     """New rules by which git would ignore a test or a definition: nobody compares what it ignores."""
     if one.path.rpartition("/")[2] != ".gitignore":
         return
     known = {line.strip() for line in one.removed}
     for line in map(str.strip, one.added):
-        if line not in known and not line.startswith(("#", "!")) and _hides(line):
+        if line not in known and not line.startswith(("#", "!")) and hides(line):
             yield line[:100]
     for line in known.difference(map(str.strip, one.added)):
-        if line.startswith("!") and _hides(line[1:]):
+        if line.startswith("!") and hides(line[1:]):
             yield f"{line[:100]} (no more)"
-
-
-def _hides(rule: str) -> bool:
-    """Whether a rule can be met by a test, by a definition, or by a folder of tests."""
-    rule = re.sub(r"(?<=[^*/])/\**$", "", rule)  # a folder, and all that is in it
-    name, path = rule.rpartition("/")[2], rule.lstrip("*/").replace("*", "x")
-    known = is_definition(path) or any(fnmatchcase(one, name) for one in _SAMPLES)
-    return known or is_test(path) or is_test(f"{path}/x.py")
-
-
-def _marks(one: _File) -> Iterator[str]:
-    known = {line.strip() for line in one.removed}
-    for line in one.added:
-        if _SKIP.search(line) and line.strip() not in known:
-            yield line.strip()[:100]
 
 
 def _lowered(one: _File) -> Iterator[tuple[str, str]]:

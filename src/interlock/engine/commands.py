@@ -17,53 +17,42 @@ AsOf = tuple[Any, Sequence[str]]
 """A snapshot, and files that are to be as they were then."""
 
 
-async def carry_out(run: Recording, call: CommandCall, name: str, *, writes: bool, as_of: AsOf | None) -> CommandResult:
-    """A command that has an effect: recorded, announced before it begins."""
-    # The names of the variables say what was asked; their values may be secrets and stay out of the journal.
-    shown_argv = [run.world.redact(word) for word in call.argv]
-    parts = {
-        "argv": shown_argv,
-        "cwd": call.cwd,
-        "stdin": call.stdin,
-        "env": sorted(call.env),
-        **({"as_of": [as_of[0], list(as_of[1])]} if as_of is not None else {}),
-    }
-    slot = run.recall(name, parts)
-    if slot.recorded:
-        return CommandResult.from_json(slot.value())
-    run.stop_here(slot.key, "command", lambda: call)
-    run.materialize()
-    if slot.intent("command.intent"):
-        run.world.end_leftovers(f"{run.identity.run_id}:{slot.key}:", None, None)
-    result = await _in_a_layer(run, slot, call, shown_argv, writes=writes, as_of=as_of)
-    slot.settle("command", asdict(result), facts={"argv": shown_argv[:20]})
-    return result
+async def carry_out(
+    run: Recording, call: CommandCall, name: str, *, looks: bool, writes: bool, as_of: AsOf | None
+) -> CommandResult:
+    """How a command ended, recorded or made now.
 
-
-async def look(run: Recording, call: CommandCall, name: str) -> CommandResult:
-    """What a command says that only looks. It is no effect: the run does not come into being by it, a dry run makes it
-    too, and after a crash it is simply made again."""
-    shown_argv = [run.world.redact(word) for word in call.argv]
-    slot = run.recall(name, {"argv": shown_argv, "cwd": call.cwd, "stdin": call.stdin})
-    if slot.recorded:
-        return CommandResult.from_json(slot.value())
-    result = await run.world.inspect(call, marker=f"{run.identity.run_id}:{slot.key}:inspect")
-    slot.settle("inspect", asdict(result), facts={"argv": shown_argv[:20]})
-    return result
+    One that only looks is no effect: the run does not come into being by it, a dry run makes it too, and after a crash
+    it is simply made again.
+    """
+    shown = [run.world.redact(word) for word in call.argv]
+    asked: dict[str, Any] = {"argv": shown, "cwd": call.cwd, "stdin": call.stdin}
+    if not looks:
+        # The names of the variables say what was asked; their values may be secrets and stay out of the journal.
+        asked["env"] = sorted(call.env)
+        if as_of is not None:
+            asked["as_of"] = [as_of[0], list(as_of[1])]
+    slot = run.recall(name, asked)
+    if not slot.recorded:
+        if looks:
+            result = await run.world.inspect(call, marker=f"{run.identity.run_id}:{slot.key}:inspect")
+        else:
+            result = await _in_a_layer(run, slot, call, shown, writes=writes, as_of=as_of)
+        slot.settle("inspect" if looks else "command", asdict(result), facts={"argv": shown[:20]})
+    return CommandResult.from_json(slot.value())
 
 
 async def _in_a_layer(
-    run: Recording,
-    slot: Slot,
-    call: CommandCall,
-    shown: Sequence[str],
-    *,
-    writes: bool,
-    as_of: AsOf | None,
+    run: Recording, slot: Slot, call: CommandCall, shown: Sequence[str], *, writes: bool, as_of: AsOf | None
 ) -> CommandResult:
-    """A command over the workspace. It can be made again after a crash: nothing but its import touches the tree."""
+    """A command over the workspace, announced before it begins. It can be made again after a crash: nothing but its
+    import touches the tree."""
     world = run.world
-    if slot.intent("command.intent") is None:
+    run.stop_here(slot.key, "command", lambda: call)
+    run.materialize()
+    if slot.intent("command.intent"):
+        world.end_leftovers(f"{run.identity.run_id}:{slot.key}:", None, None)
+    else:
         slot.append("command.intent", {"argv": list(shown), "cwd": call.cwd})
     layer = await world.layer(layer_name(run.identity, slot), None)
     try:

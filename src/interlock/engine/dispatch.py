@@ -12,7 +12,7 @@ their own, so that a crash in the second try does not pay for the first one agai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -24,8 +24,9 @@ from interlock.contracts import Outcome, Reason
 from interlock.documents import stamp
 from interlock.engine import brief
 from interlock.engine.budget import Budget, usage_in
-from interlock.engine.clusters import at_once, given_up, in_turn, seated, through
+from interlock.engine.clusters import at_once, given_up, in_turn, seated
 from interlock.engine.examination import SHOWN_OF_PATCH, Examiner
+from interlock.engine.handing_on import handed_on
 from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
 from interlock.engine.model import Dispatch, Kind, Quoted, Report
@@ -39,7 +40,8 @@ from interlock.engine.world import Imported, Layer, redacted
 from interlock.workspace import Exit
 
 NOTICED = "Noticed about the work: weigh it"
-MOST_NOTICED = 40
+MOST_NOTICED = 20
+"""Of one piece of work; the rest is counted."""
 JOURNALED_NEWS = {
     "started": "dispatch.running",
     "session": "dispatch.session",
@@ -70,7 +72,10 @@ class Dispatcher:
         self._budget = Budget(run.journal.lines, usd=run.options.budget_usd, tokens=run.options.budget_tokens)
         self._unfinished = dict[str, str]()
         """By member: what its last attempt did that did not come into the tree (LY-04)."""
-        self._findings = dict[str, tuple[str, ...]]()
+        earlier = tuple(
+            f"{text} (in the run before this one)" for text in handed_on(run.journal.lines).get("noticed", ())
+        )
+        self._findings: dict[str, tuple[str, ...]] = {"": earlier} if earlier else {}
         """By key: what was noticed about accepted work that its judges are to know."""
 
     def for_called(self, run: Recording) -> Dispatcher:
@@ -82,43 +87,35 @@ class Dispatcher:
             inner._seats = (asyncio.Semaphore(run.at_once), *self._seats)
         return inner
 
-    async def dispatch(self, spec: Dispatch) -> Report:
-        """What is proven about one call of one agent, recorded or made now."""
-        slot = self._run.recall(spec.name, spec.parts())
-        if slot.recorded:
-            report = slot.meaning(lambda value: Report.from_json(value, self._world.records.objects.get))
-            self._remember(report)
-        else:
-            async with seated(*self._seats):
-                report = await self._perform(spec, slot)
-        through()
+    def recalled(self, slot: Slot) -> Report:
+        """What was recorded of a call."""
+        report = slot.meaning(lambda value: Report.from_json(value, self._world.records.objects.get))
+        self._remember(report)
         return report
 
-    async def _perform(self, spec: Dispatch, slot: Slot) -> Report:
+    async def perform(self, spec: Dispatch, slot: Slot) -> Report:
         """Call the agent, with the repeats that the playbook allows, and record the one outcome."""
         run = self._run
-        run.stop_here(slot.key, "dispatch", lambda: Preview.of(self._plan(spec, slot, "(at the start)")))
-        self._world.bind(spec.agent)
-        self._check_budget()
-        run.materialize()
-        plan = self._plan(spec, slot, self._session(slot))
-        if (known := self._importing(plan)) is not None:
-            return await self._import_and_settle(plan, *known)
-        return await self._tries(plan)
+        async with seated(*self._seats):
+            run.stop_here(slot.key, "dispatch", lambda: Preview.of(self._plan(spec, slot, "(at the start)")))
+            self._world.bind(spec.agent)
+            self._check_budget()
+            run.materialize()
+            plan = self._plan(spec, slot, self._session(slot))
+            if (known := self._importing(plan)) is not None:
+                return await self._import_and_settle(plan, *known)
+            ground = await open_ground(run, plan, partial(self._recall, plan))
+            try:
+                return await self._until_end(plan, ground)
+            except BaseException:
+                await ground.layer.rest()
+                raise
 
     def _remember(self, report: Report) -> None:
         """A later attempt of the same agent is told what this one did in vain, and judges what was noticed about it."""
         self._unfinished[report.member] = report.unfinished
         if report.accepted and (noticed := report.noticed):
             self._findings[report.key] = noticed
-
-    async def _tries(self, plan: DispatchPlan) -> Report:
-        ground = await open_ground(self._run, plan, partial(self._recall, plan))
-        try:
-            return await self._until_end(plan, ground)
-        except BaseException:
-            await ground.layer.rest()
-            raise
 
     async def _until_end(self, plan: DispatchPlan, ground: Ground) -> Report:
         """Call until the table of repeats says that it is the end."""
@@ -141,19 +138,18 @@ class Dispatcher:
                 facts = self._end_facts(tried.trial, report, tried.answer_bytes)
                 return await self._import_and_settle(plan, report, facts)
             usage = usage.plus(report.usage or Usage())
+            delay: float | None = 0.0
             if tried.limited:
-                delay = self._wait_for(tried.limited, waited)
+                delay = wait_s(tried.limited.reset_s, len(waited), sum(waited), self._run.options.rate_limit_wait_s)
                 # An agent that waits for its service itself does so until the deadline.
                 waited.append((delay or 0.0) + (report.seconds if report.reason is Reason.TIMEOUT else 0.0))
-            elif tried.exhausted:
-                delay = 0.0  # it goes on with its session, as soon as there is a new share for it
-            else:
+            elif not tried.exhausted:  # else it goes on with its session, as soon as there is a new share for it
                 failure = failure_context(report)
                 delay = delay_s(used) if move is AfterTry.REPEAT else 0.0
             used = used.after(move)
-            self._record_try(plan, report, move, used, failure, delay or 0.0, exhausted=tried.exhausted)
-            if tried.exhausted:
-                ground.cut = cut_short(self._run, plan, self._last_start(plan))
+            self._record_try(plan, replace(tried, report=report), move, used, failure, delay or 0.0)
+            if tried.exhausted and (start := plan.slot.intent("dispatch.start")) is not None:
+                ground.cut = cut_short(self._run, plan, start)
             if delay is None:
                 self._run.park(f"{plan.bound.runner}: {report.detail}; resume goes on when its limit has passed")
             self._check_budget()
@@ -161,25 +157,10 @@ class Dispatcher:
                 async with given_up():  # the seat is free for others meanwhile
                     await self._world.sleep(delay)
 
-    def _wait_for(self, limited: Limited, waited: list[float]) -> float | None:
-        return wait_s(limited.reset_s, len(waited), sum(waited), self._run.options.rate_limit_wait_s)
-
-    def _last_start(self, plan: DispatchPlan) -> Line:
-        start = plan.slot.intent("dispatch.start")
-        assert start is not None
-        return start
-
     def _record_try(
-        self,
-        plan: DispatchPlan,
-        report: Report,
-        move: AfterTry,
-        used: Used,
-        failure: str,
-        delay: float,
-        *,
-        exhausted: bool,
+        self, plan: DispatchPlan, tried: Tried, move: AfterTry, used: Used, failure: str, delay: float
     ) -> None:
+        report = tried.report
         plan.slot.append(
             "dispatch.try",
             {
@@ -192,7 +173,7 @@ class Dispatcher:
                 "used": asdict(used),
                 "delay_s": delay,
                 "seconds": report.seconds,
-                "exhausted": exhausted,
+                "exhausted": tried.exhausted,
                 **usage_facts(report.usage),
             },
             agent=plan.spec.agent,
@@ -225,6 +206,7 @@ class Dispatcher:
         plan.slot.settle("dispatch.end", value, facts=facts, agent=report.agent, attempt=report.attempt)
         if (layer := await self._world.kept_layer(plan.layer, plan.bound)) is not None:
             await layer.close()
+        await self._run.on_recorded()
         return report
 
     async def _bring_in(self, plan: DispatchPlan, report: Report, paths: tuple[str, ...]) -> Report:
@@ -337,8 +319,8 @@ class Dispatcher:
 
     def _told(self) -> Quoted | None:
         """What judges are told of the work before them, beside what it says itself."""
-        noticed = dict.fromkeys(text for key in sorted(self._findings) for text in self._findings[key])
-        return Quoted(NOTICED, "\n".join(list(noticed)[:MOST_NOTICED])) if noticed else None
+        noticed = dict.fromkeys(text for key in sorted(self._findings) for text in shortened(self._findings[key]))
+        return Quoted(NOTICED, "\n".join(noticed)) if noticed else None
 
     def _request(
         self, plan: DispatchPlan, layer: Layer, text: str, attempt: int, marker: str, token: str, **of_try: Any
@@ -353,10 +335,10 @@ class Dispatcher:
             attempt=attempt,
             dispatch=plan.slot.key,
             session=plan.session,
-            workspace=layer.root,
+            workspace=layer.enclosure.root,
             folder=world.records.folder(plan.slot.key),
             exchange=layer.exchange,
-            within=layer,
+            within=layer.enclosure,
             brief=text,
             partial_grace_s=spec.partial_grace_s,
             depth=plan.delegation.depth,
@@ -425,6 +407,13 @@ class Dispatcher:
         more = f" --budget {2 * usd:g}" if usd is not None else ""
         advice = f"; go on with: interlock resume {run.identity.run_id}{more}"
         run.park(self._budget.reached, facts=self._budget.facts(), advice=advice)
+
+
+def shortened(noticed: Sequence[str]) -> Sequence[str]:
+    """So much of it that nothing drowns: what is left out is counted, so that a judge knows to look."""
+    if len(noticed) <= MOST_NOTICED:
+        return noticed
+    return [*noticed[:MOST_NOTICED], f"and {len(noticed) - MOST_NOTICED} more of the kind: see its difference"]
 
 
 def failure_context(report: Report) -> str:

@@ -41,11 +41,9 @@ class DocumentVerbs:
 
     async def read(self, path: str) -> Document:
         slot = self._recording.recall("read", {"path": path})
-        if slot.recorded:
-            return Document.from_json(slot.value())
-        document = await self._now(path)
-        slot.settle("read", document.to_json())
-        return document
+        if not slot.recorded:
+            slot.settle("read", (await self._now(path)).to_json())
+        return Document.from_json(slot.value())
 
     async def view(self, path: str, view: Callable[[Document], T]) -> T:
         slot = self._recording.recall("look", {"path": path})
@@ -142,29 +140,24 @@ class DocumentVerbs:
 
     async def list(self, folder: str, pattern: str) -> list[str]:
         slot = self._recording.recall("list", {"folder": folder, "pattern": pattern})
-        if slot.recorded:
-            return list(slot.value())
-        paths = await self._world.patiently(lambda: self._world.documents.list(folder, pattern))
-        slot.settle("list", paths)
-        return paths
+        if not slot.recorded:
+            slot.settle("list", await self._world.patiently(lambda: self._world.documents.list(folder, pattern)))
+        return list(slot.value())
 
     async def set_aside(self, path: str) -> str:
         slot = self._recording.recall("set_aside", {"path": path})
-        if slot.recorded:
-            return str(slot.value())
-        self._recording.materialize()
-        intent = slot.intent("set_aside.intent")
-        destination = (
-            str(intent.data["destination"])
-            if intent
-            else self._world.documents.place_aside(path, f"{self._recording.identity.run_id}/{slot.key}")
-        )
-        if intent is None:
-            slot.append("set_aside.intent", {"path": path, "destination": destination})
-        self._recording.effect()
-        self._world.documents.set_aside_to(path, destination)
-        slot.settle("set_aside", destination)
-        return destination
+        if not slot.recorded:
+            documents = self._world.documents
+            self._recording.materialize()
+            if (intent := slot.intent("set_aside.intent")) is not None:
+                destination = intent.data["destination"]
+            else:
+                destination = documents.place_aside(path, f"{self._recording.identity.run_id}/{slot.key}")
+                slot.append("set_aside.intent", {"path": path, "destination": destination})
+            self._recording.effect()
+            documents.set_aside_to(path, destination)
+            slot.settle("set_aside", destination)
+        return str(slot.value())
 
 
 def encoded(path: str, content: str | bytes) -> bytes:

@@ -202,11 +202,7 @@ def record_decision(journal: Journal, waiting: WaitingGate, decision: GateDecisi
         digest=opened.data["inputs"],
         data={
             "in": {},
-            "gate": waiting.gate,
-            "opening": waiting.opening,
-            "choice": decision.choice,
-            "who": decision.who,
-            "note": decision.note,
+            **decision.facts(waiting.gate, waiting.opening),
             "out": pack(asdict(decision), objects),
         },
     )

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from interlock.engine import scopes
+from interlock.engine.identity import Identity
 from interlock.engine.journal import Line
 from interlock.engine.model import Ending, Status, Stop
 from interlock.engine.objects import pack
@@ -37,6 +38,19 @@ class Finished:
     """When this process left the run; of one that had ended before, when that was."""
     lines: Sequence[Line] = field(default=(), compare=False, repr=False)
 
+    @classmethod
+    def of(cls, identity: Identity, lines: Sequence[Line], status: Status, reason: str, **more: Any) -> Self:
+        """How a process of this run ended."""
+        return cls(
+            status,
+            reason,
+            playbook=identity.playbook,
+            key=identity.key,
+            started_at=identity.started_at,
+            lines=lines,
+            **{"run_id": identity.run_id, **more},
+        )
+
     @property
     def exit_code(self) -> int:
         return self.status.exit_code
@@ -51,8 +65,17 @@ async def play(run: Recording, *, resume: int = 0, begun: bool = False) -> Finis
     """
     scopes.begin()
     run.resumed = resume
+    playbook, face = run.playbook, Run(run)
     try:
-        ending = await _playbook(run, 0 if begun else resume)
+        inputs = playbook.parse_inputs(run.identity.inputs)
+        if resume and not begun and playbook.on_resume is not None:
+            with face.step(f"{RESUME}{resume}"):
+                await playbook.on_resume(face, inputs, resume)
+        try:
+            ending = await playbook.function(face, inputs)
+        except Stop as stop:
+            ending = stop.ending
+        run.check_consumed()
     except Halted as halt:
         return _finished(run, halt.status, halt.reason, gate=halt.gate, before=halt.before)
     except Diverged:
@@ -75,20 +98,6 @@ async def play(run: Recording, *, resume: int = 0, begun: bool = False) -> Finis
     return _end(run, ending, None)
 
 
-async def _playbook(run: Recording, resume: int) -> Ending:
-    playbook, face = run.playbook, Run(run)
-    inputs = playbook.parse_inputs(run.identity.inputs)
-    if resume and playbook.on_resume is not None:
-        with face.step(f"{RESUME}{resume}"):
-            await playbook.on_resume(face, inputs, resume)
-    try:
-        ending = await playbook.function(face, inputs)
-    except Stop as stop:
-        ending = stop.ending
-    run.check_consumed()
-    return ending
-
-
 def _end(run: Recording, ending: Ending, error: InterlockError | None) -> Finished:
     if not run.journal.held:
         facts = {name: pack(value, run.world.records.objects) for name, value in ending.to_json().items()}
@@ -97,18 +106,10 @@ def _end(run: Recording, ending: Ending, error: InterlockError | None) -> Finish
 
 
 def _finished(run: Recording, status: Status, reason: str, **more: Any) -> Finished:
-    identity, journal = run.identity, run.journal
-    return Finished(
-        status,
-        reason,
-        playbook=identity.playbook,
-        key=identity.key,
-        run_id=None if journal.held else identity.run_id,
-        started_at=identity.started_at,
-        finished_at=run.world.now().isoformat(timespec="milliseconds"),
-        lines=journal.lines,
-        **more,
-    )
+    journal, now = run.journal, run.world.now().isoformat(timespec="milliseconds")
+    if journal.held:
+        more["run_id"] = None
+    return Finished.of(run.identity, journal.lines, status, reason, finished_at=now, **more)
 
 
 def _fault(run: Recording, error: InterlockError) -> InterlockError:

@@ -11,7 +11,6 @@ import secrets
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from interlock.agents import end_leftovers
 from interlock.agents.book import Bound
 from interlock.agents.environment import Redaction, agent_environment
 from interlock.agents.process import run_process
-from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Launched, Observer, Runner
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Observer, Runner
 from interlock.documents import FileFacts, Store
 from interlock.documents.files import open_plain
 from interlock.engine.definition import Playbook
@@ -61,9 +60,8 @@ class AgentBook(Protocol):
 class RealTree:
     """The user's tree, with its snapshots as JSON data."""
 
-    def __init__(self, workspace: Workspace, documents: Store) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._documents = documents
 
     @property
     def root(self) -> Path:
@@ -84,42 +82,18 @@ class RealTree:
         now = await self._workspace.snapshot()
         return (await work_of(self._workspace, Snapshot.from_json(snapshot), now, paths)).to_json()
 
-    def facts(self, path: str) -> FileFacts:
-        return self._documents.facts(path)
-
 
 class RealLayer:
     """A layer on disk, with what its program started from; that lies among the run's records."""
 
     def __init__(self, layer: DiskLayer, base: Base, forget: Callable[[], None]) -> None:
-        self._layer = layer
+        self.enclosure = self._layer = layer
         self._base = base
         self._forget = forget
 
     @property
-    def root(self) -> Path:
-        return self._layer.root
-
-    @property
     def exchange(self) -> Path:
         return self._layer.exchange
-
-    @property
-    def confined(self) -> bool:
-        return self._layer.confined
-
-    @property
-    def sealed(self) -> bool:
-        return self._layer.sealed
-
-    def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
-        return self._layer.command_line(argv, cwd=cwd, env=env)
-
-    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Launched | None:
-        return self._layer.fork(command_line, env=env, stdin=stdin)
-
-    def connected(self, environ: Mapping[str, str]) -> AbstractAsyncContextManager[Mapping[str, int]]:
-        return self._layer.connected(environ)
 
     def exit(self) -> Exit | None:
         return self._layer.exit()
@@ -182,7 +156,7 @@ class RealWorld:
         root = workspace.root
         self.records = folder
         self.documents = Store(root, root / ".interlock" / "attic")
-        self.tree = RealTree(workspace, self.documents)
+        self.tree = RealTree(workspace)
         self.repository = UsersRepository(root, agent_environment(environ, {}, {}))
         self._workspace = workspace
         self._agents = agents
@@ -252,10 +226,9 @@ class RealWorld:
         return world
 
     async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit:
-        layer = request.within
-        assert isinstance(layer, RealLayer)
+        layer = next(one for one in self._open.values() if one.enclosure is request.within)
         await layer.allows_start()
-        async with layer.connected(self._environ) as refused:
+        async with layer.enclosure.connected(self._environ) as refused:
             ended = await self._agents.runner(binding).call(request, observe)
         if refused:
             observe(AgentNews("network.refused", {"hosts": dict(refused)}))
@@ -319,18 +292,20 @@ class RealWorld:
     async def patch_of(self, work: Any) -> bytes:
         return await work_patch(self._workspace, KeptWork.from_json(work))
 
-    async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer | None) -> CommandResult:
+    async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer) -> CommandResult:
+        assert isinstance(within, RealLayer)
         folder = self.records.path / "commands" / key
         folder.mkdir(parents=True, exist_ok=True)
-        return await self._execute(call, folder, marker, within)
+        await within.allows_start()
+        result = await self._execute(call, folder, marker, within.enclosure)
+        await within.rest()
+        return result
 
     async def inspect(self, call: CommandCall, *, marker: str) -> CommandResult:
         with tempfile.TemporaryDirectory(prefix="interlock-") as folder:
             return await self._execute(call, Path(folder), marker, None)
 
-    async def _execute(self, call: CommandCall, folder: Path, marker: str, within: Layer | None) -> CommandResult:
-        if isinstance(within, RealLayer):
-            await within.allows_start()
+    async def _execute(self, call: CommandCall, folder: Path, marker: str, within: DiskLayer | None) -> CommandResult:
         stdout, stderr = folder / "stdout.log", folder / "stderr.log"
         root = within.root if within is not None else self._workspace.root
         exit_ = await run_process(
@@ -345,8 +320,6 @@ class RealWorld:
             clean=self._redaction.bytes if self._redaction.needed else None,
             within=within,
         )
-        if isinstance(within, RealLayer):
-            await within.rest()
         return CommandResult(
             exit=exit_.code,
             stdout=self.redact(tail(stdout, call.keep)),

@@ -11,7 +11,7 @@ A playbook sees none of this: it has a `Run`, and the parts of the engine behind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
@@ -24,6 +24,7 @@ from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line
 from interlock.engine.keys import Keys, checked_name, difference, digest_of, shown
+from interlock.engine.lifecycle import resumes
 from interlock.engine.model import Status, plain
 from interlock.engine.objects import pack, pack_texts, unpack
 from interlock.engine.options import Before, Halted, Options
@@ -142,6 +143,8 @@ class Recording:
         """Called before a verb really happens; delivers what people sent meanwhile."""
         self.on_news: Callable[[str, AgentNews], None] = lambda _key, _news: None
         """Called with what a running agent does; for live views, not recorded."""
+        self.on_recorded: Callable[[], Awaitable[None]] = _goes_on
+        """Waited for when a dispatch has ended and the journal has it, before the playbook sees its outcome."""
         self._keys = Keys()
         self.chain: Chain = ((playbook.name, dict(identity.inputs)),)
         """The playbooks that called each other, down to the one that is played."""
@@ -171,8 +174,9 @@ class Recording:
         outer, checked = scopes.here(), checked_name(name)
         if replayed:
             return scopes.within(outer.child(checked, step=name))
-        processes = sum(line.event == "run.resumed" for line in self.journal.lines)
-        return scopes.within(OpenScope(f"{RESUME}{processes}/{checked}", outer, outer.task, step=name))
+        return scopes.within(
+            OpenScope(f"{RESUME}{resumes(self.journal.lines)}/{checked}", outer, outer.task, step=name)
+        )
 
     def for_called(
         self, other: Playbook, inputs: Any, chain: Chain, caps: Mapping[str, int], writes: tuple[str, ...] | None
@@ -289,6 +293,10 @@ class Recording:
         raise Halted(reason + advice, status=status)
 
 
+async def _goes_on() -> None:
+    """Nobody has to hear of it first."""
+
+
 class Slot:
     """The place of one verb in the journal."""
 
@@ -306,6 +314,7 @@ class Slot:
         self._objects = recording.world.records.objects
         self._parts = parts
         self._line = line
+        self._settled: Any = None
 
     @property
     def digest(self) -> str:
@@ -317,8 +326,8 @@ class Slot:
         return self._line is not None
 
     def value(self) -> Any:
-        assert self._line is not None
-        return unpack(self._line.data["out"], self._objects)
+        """The outcome: the recorded one, or the one that has just been settled."""
+        return self._settled if self._line is None else unpack(self._line.data["out"], self._objects)
 
     def meaning(self, make: Callable[[Any], T]) -> T:
         """What the recorded outcome is made into; nobody may change that."""
@@ -344,15 +353,8 @@ class Slot:
     def append(
         self, event: str, data: Mapping[str, Any], *, agent: str | None = None, attempt: int | None = None
     ) -> Line:
-        line = self._recording.journal.append(
-            event,
-            key=self.key,
-            agent=agent,
-            attempt=attempt,
-            iteration=self.scope.iteration,
-            data=data,
-            shrink=self._shrink,
-        )
+        """Leave a trace on the way."""
+        line = self._write(event, data, agent, attempt)
         self._recording.replay.add(line)
         return line
 
@@ -366,18 +368,22 @@ class Slot:
         attempt: int | None = None,
     ) -> None:
         """Record the outcome; only then may the playbook see it."""
-        self._recording.journal.append(
+        asked = shown(self._parts, self._recording.world.redact)
+        data = {"in": asked, **(facts or {}), "out": pack_texts(value, self._objects)}
+        self._write(event, data, agent, attempt, digest=self.digest)
+        self._settled = value
+
+    def _write(
+        self, event: str, data: Mapping[str, Any], agent: str | None, attempt: int | None, *, digest: str | None = None
+    ) -> Line:
+        return self._recording.journal.append(
             event,
             key=self.key,
             agent=agent,
             attempt=attempt,
             iteration=self.scope.iteration,
-            digest=self.digest,
-            data={
-                "in": shown(self._parts, self._recording.world.redact),
-                **(facts or {}),
-                "out": pack_texts(value, self._objects),
-            },
+            digest=digest,
+            data=data,
             shrink=self._shrink,
         )
 

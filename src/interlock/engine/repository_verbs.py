@@ -27,11 +27,9 @@ class RepositoryVerbs:
 
     async def _ask(self, question: str, *about: Any) -> Any:
         slot = self._recording.recall(question, {"about": plain(about)})
-        if slot.recorded:
-            return slot.value()
-        found = plain(await getattr(self._recording.world.repository, question)(*about))
-        slot.settle("repository", found)
-        return found
+        if not slot.recorded:
+            slot.settle("repository", plain(await getattr(self._recording.world.repository, question)(*about)))
+        return slot.value()
 
     async def where(self) -> Where:
         return Where(**await self._ask("where"))
@@ -99,9 +97,7 @@ class RepositoryVerbs:
     async def _do(self, name: str, effect: Effect) -> Done:
         run = self._recording
         slot = run.recall(name, plain(effect))
-        if slot.recorded:
-            done = Done(**slot.value())
-        else:
+        if not slot.recorded:
             mark = f"{run.identity.run_id}/{slot.key}"
             run.stop_here(slot.key, name, lambda: effect)
             run.materialize()
@@ -114,8 +110,9 @@ class RepositoryVerbs:
             if found is None:
                 run.effect()
                 found = await run.world.repository.do(effect, mark)
-            done = replace(found, problem=run.world.redact(found.problem))
-            slot.settle("repository", plain(done), facts={"effect": name})
+            told = replace(found, problem=run.world.redact(found.problem))
+            slot.settle("repository", plain(told), facts={"effect": name})
+        done = Done(**slot.value())
         if done.warning:
             run.note("warning", text=done.warning)
         return done

@@ -1,8 +1,9 @@
 """A run, as the function of its playbook sees it: the verbs, and nothing of what stands behind them.
 
 Every verb is recorded before its playbook sees what it came to, and replayed without happening again; `recording` has
-the theory.  What is short is done here; the rest is done by parts with one job each: documents, commands, gates,
-clusters, dispatches.
+the theory.  What is short is done here; the rest is done by parts with one job each: documents, commands, clusters,
+dispatches, the user's repository.  What only few playbooks need is no verb, but a function to which they hand their
+run: here, in `facts` and in `checks`.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NoReturn, TypeVar, overload
 
 from interlock.documents import Document, Written
-from interlock.engine import calling, commands, gates, scopes
-from interlock.engine.clusters import side_by_side
+from interlock.engine import calling, scopes
+from interlock.engine.clusters import side_by_side, through
+from interlock.engine.commands import AsOf, carry_out
 from interlock.engine.definition import Playbook
 from interlock.engine.dispatch import Dispatcher
 from interlock.engine.document_verbs import DocumentVerbs, Edit
-from interlock.engine.history_verbs import HistoryVerbs
 from interlock.engine.identity import Identity
 from interlock.engine.keys import checked_name
 from interlock.engine.model import (
@@ -36,11 +38,11 @@ from interlock.engine.model import (
     Status,
     plain,
 )
+from interlock.engine.options import Halted
 from interlock.engine.recording import Recording
 from interlock.engine.repository_verbs import RepositoryVerbs
 from interlock.engine.scopes import Turns
 from interlock.engine.tables import Table, name_of, names_of, row_name
-from interlock.engine.workspace_verbs import WorkspaceVerbs
 from interlock.engine.world import CommandCall
 from interlock.errors import AgentFailed, EngineFault
 
@@ -56,10 +58,6 @@ class Run:
         self._dispatcher = dispatcher or Dispatcher(recording)
         self.repository = RepositoryVerbs(recording)
         """The user's own git: what can be asked of it, and branches, stashes and commits that happen once."""
-        self.workspace = WorkspaceVerbs(recording)
-        """The workspace as a whole: how it is at a moment, what changed since, what is protected in it."""
-        self.history = HistoryVerbs(recording)
-        """The run so far: the facts of its dispatches, and logs made from its journal."""
 
     # -- what a playbook knows of itself
 
@@ -111,7 +109,11 @@ class Run:
 
     async def dispatch(self, spec: Dispatch) -> Report:
         """Call one agent and come back with what is proven about it."""
-        return await self._dispatcher.dispatch(spec)
+        slot = self._recording.recall(spec.name, spec.parts())
+        agents = self._dispatcher
+        report = agents.recalled(slot) if slot.recorded else await agents.perform(spec, slot)
+        through()
+        return report
 
     async def call(
         self,
@@ -166,15 +168,32 @@ class Run:
             answered: the choice that the person who started this process, or wrote its settings, made beforehand;
                 it is recorded like any other decision, and the run is not parked.
         """
-        return await gates.ask(self._recording, name, question, choices, shows, answered)
-
-    def pause(self, reason: str, *, status: Status = Status.WAITING) -> NoReturn:
-        """A bounded stop: the run stays open and goes on with the next resume (EN-21).
-
-        Args:
-            status: how this process ends; `FAILED` where an agent did not do its part, and may at the next resume.
-        """
-        self._recording.park(reason, status=status)
+        run = self._recording
+        names = [choice.name for choice in choices]
+        asked = {"gate": name, "question": question, "choices": names, "shows": list(shows)}
+        slot = run.recall(name, asked)
+        if slot.recorded:
+            return GateDecision(**slot.value())
+        opening = slot.intent("gate.opened")
+        digests = {path: run.world.documents.facts(path).digest or "" for path in shows}
+        if opening is None or opening.data["digests"] != digests:
+            if opening is None:
+                run.stop_here(slot.key, "gate", lambda: asked)
+            run.materialize()
+            opened = {
+                "gate": name,
+                "question": question,
+                "choices": [asdict(choice) for choice in choices],
+                "digests": digests,
+                "inputs": slot.digest,
+                "opening": 1 if opening is None else opening.data["opening"] + 1,
+            }
+            opening = run.journal.append("gate.opened", key=slot.key, data=opened)
+        if answered is None or (names and answered not in names):
+            raise Halted(f"waiting for a decision: {question}", gate={"key": slot.key, **opening.data})
+        decision = GateDecision(answered, "given beforehand", run.world.now().isoformat(), digests=digests)
+        slot.settle("gate.decided", asdict(decision), facts=decision.facts(name, opening.data["opening"]))
+        return decision
 
     # -- documents
 
@@ -243,7 +262,7 @@ class Run:
         name: str = "",
         writes: bool = False,
         looks: bool = False,
-        as_of: commands.AsOf | None = None,
+        as_of: AsOf | None = None,
     ) -> CommandResult:
         """Run a build, test or check over the workspace, confined like an agent (LY-09).
 
@@ -257,9 +276,8 @@ class Run:
             as_of: a snapshot and files that are, for this command, as they were then.
         """
         call = CommandCall(tuple(argv), cwd, timeout_s, dict(env or {}), stdin)
-        if looks:
-            return await commands.look(self._recording, call, name or "inspect")
-        return await commands.carry_out(self._recording, call, name or "command", writes=writes, as_of=as_of)
+        name = name or ("inspect" if looks else "command")
+        return await carry_out(self._recording, call, name, looks=looks, writes=writes, as_of=as_of)
 
     # -- decisions, and what is settled once
 
@@ -289,10 +307,9 @@ class Run:
     def settle_once(self, name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the first process that came here was told by its options or settings; later ones keep to it."""
         slot = self._recording.recall(name, {})
-        if slot.recorded:
-            return dict(slot.value())
-        slot.settle("option", dict(value), facts=value)
-        return value
+        if not slot.recorded:
+            slot.settle("option", dict(value), facts=value)
+        return dict(slot.value())
 
     # -- events, output, clock, ids
 
@@ -315,32 +332,38 @@ class Run:
     def now(self) -> datetime:
         """The clock."""
         slot = self._recording.recall("now", {})
-        if slot.recorded:
-            return datetime.fromisoformat(slot.value())
-        moment = self._recording.world.now()
-        slot.settle("now", moment.isoformat())
-        return moment
-
-    async def wait(self, seconds: float) -> None:
-        """Let time pass, once: a replay does not wait again."""
-        slot = self._recording.recall("wait", {"seconds": seconds})
         if not slot.recorded:
-            await self._recording.world.sleep(seconds)
-            slot.settle("wait", seconds)
+            slot.settle("now", self._recording.world.now().isoformat())
+        return datetime.fromisoformat(slot.value())
 
     def new_id(self, prefix: str, length: int = 6) -> str:
         """A name that nobody else has: the prefix and so many letters and digits."""
         slot = self._recording.recall("new_id", {"prefix": prefix, "length": length})
-        if slot.recorded:
-            return str(slot.value())
-        value = f"{prefix}{self._recording.world.draw(length)}"
-        slot.settle("new_id", value)
-        return value
+        if not slot.recorded:
+            slot.settle("new_id", f"{prefix}{self._recording.world.draw(length)}")
+        return str(slot.value())
 
 
 def behind(run: Run) -> Recording:
     """What a run's verbs stand on: for parts of the engine to which a playbook hands its run."""
     return run._recording
+
+
+def pause(run: Run, reason: str, *, status: Status = Status.WAITING) -> NoReturn:
+    """A bounded stop: the run stays open and goes on with the next resume (EN-21).
+
+    Args:
+        status: how this process ends; `FAILED` where an agent did not do its part, and may at the next resume.
+    """
+    behind(run).park(reason, status=status)
+
+
+async def wait(run: Run, seconds: float) -> None:
+    """Let time pass, once: a replay does not wait again."""
+    slot = behind(run).recall("wait", {"seconds": seconds})
+    if not slot.recorded:
+        await behind(run).world.sleep(seconds)
+        slot.settle("wait", seconds)
 
 
 @asynccontextmanager

@@ -7,11 +7,11 @@ import contextlib
 import secrets
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from interlock.agents import AgentNews, end_leftovers, kill_everything
 from interlock.documents import Store
 from interlock.engine.definition import Playbook
 from interlock.engine.folder import HOME, KnownRun, RunFolder, find_run, last_run, next_order
+from interlock.engine.handing_on import HANDED, to_hand_on
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, Tripwire, no_tripwire, stamp_now
 from interlock.engine.keys import sha256
@@ -48,6 +49,11 @@ from interlock.workspace import Workspace, open_layers
 
 Again = Callable[[Playbook, Mapping[str, Any]], str]
 """The command that asks for a playbook with these inputs, as a person types it at the door they came through."""
+
+
+Recorded = Callable[[Identity], Awaitable[None]]
+"""Hears that a dispatch of a run has ended, and the journal has it."""
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def plainly_again(playbook: Playbook, _inputs: Mapping[str, Any]) -> str:
@@ -125,6 +131,8 @@ class Call:
     retry: bool = False
     accept_recorded: bool = False
     take_over: bool = False
+    only_begin: bool = False
+    """Bring the run into being, and leave its work to whoever resumes it."""
     budget_usd: float | None = None
     note: str = ""
     """What the person who resumes has to say to whoever works next."""
@@ -141,7 +149,12 @@ NOTHING_SPECIAL = Call()
 
 
 class Runs:
-    """Starts runs, goes on with them and finds them, in one workspace; what people say to them: see `people`."""
+    """Starts runs, goes on with them and finds them, in one workspace; what people say to them: see `people`.
+
+    Args:
+        recorded: waited for after each dispatch, before the playbook sees its outcome.
+        interrupts: signals that end this process's part of a run.
+    """
 
     def __init__(
         self,
@@ -152,8 +165,12 @@ class Runs:
         environ: Mapping[str, str],
         tripwire: Tripwire = no_tripwire,
         again: Again = plainly_again,
+        recorded: Recorded | None = None,
+        interrupts: Sequence[signal.Signals] = INTERRUPTS,
     ) -> None:
         self.root = root
+        self._recorded = recorded
+        self._interrupts = interrupts
         self.setup = setup
         self.view = view
         self.environ = environ
@@ -181,13 +198,43 @@ class Runs:
 
     async def run(self, playbook: Playbook, inputs: Any, call: Call = NOTHING_SPECIAL) -> Finished:
         """Start the playbook for these inputs, or go on with the run that is open for their key."""
-        for remark in self.setup.remarks():
+        for remark in () if call.only_begin else self.setup.remarks():
             self.view.remark(remark)
         try:
-            return self._with_caution(await self._start(playbook, inputs, call))
+            parent = self._parent(playbook, inputs)
+            last = last_run(self.root, playbook.name, playbook.key(inputs))
+            match start_of(playbook, inputs, last, new_run=call.new_run):
+                case Start.NEW:
+                    return await self._begin(playbook, inputs, call, parent)
+                case Start.SUCCESSOR if last:
+                    return await self._begin(playbook, inputs, call, parent, continues=last.identity)
+                case Start.RESUME if last:
+                    how = "it is taken" if call.only_begin else "it goes on"
+                    self.view.remark(f"Run {last.identity.run_id} is open with these inputs: {how}.")
+                    return await self._continue(last, playbook, call, parent)
+                case Start.SAY_COMPLETE if last:
+                    return self._already_ended(last)
+                case refused:
+                    raise self._refusal(refused, playbook, inputs, last)
         except ConfigInvalid as problem:
             problem.also += tuple(await self._others(playbook, inputs))
             raise
+
+    def _refusal(self, start: Start, playbook: Playbook, inputs: Any, last: KnownRun | None) -> Refused:
+        """Why nothing is started for a key whose last run this is."""
+        assert last is not None
+        said, run_id = playbook.inputs_json(inputs), last.identity.run_id
+        if start is Start.REFUSE_COMPLETE:
+            plainly = f"{playbook.name} {playbook.key(inputs)} is complete (run {run_id})"
+            return Refused(
+                playbook.complete(inputs) if playbook.complete else plainly,
+                remedy=f"To run it again: {self._again(playbook, said)} --new-run",
+            )
+        return Refused(
+            f"run {run_id} is open for {playbook.name} {playbook.key(inputs)}, with other inputs",
+            **differing(last.identity.inputs, said),
+            remedy=f"Go on with it: interlock resume {run_id}. Or end it first: interlock cancel {run_id}.",
+        )
 
     async def resume(self, name: str, call: Call = NOTHING_SPECIAL) -> Finished:
         """Go on with a run; an ended one gets a successor, or is reopened where its journal is its state."""
@@ -209,74 +256,37 @@ class Runs:
         for remark in self.setup.remarks():
             self.view.remark(remark)
         if status is None or (playbook.reopens and call.retry):
-            going_on = self._continue(known, playbook, call, parent, reopen=status is not None)
-        else:
-            inputs = playbook.successor(inputs, {**call.flags, "retry": call.retry, "note": call.note})
-            going_on = self._begin(playbook, inputs, call, parent, continues=known.identity)
-        return self._with_caution(await going_on)
+            return await self._continue(known, playbook, call, parent, reopen=status is not None)
+        inputs = playbook.successor(inputs, {**call.flags, "retry": call.retry, "note": call.note})
+        return await self._begin(playbook, inputs, call, parent, continues=known.identity)
 
-    async def plan(self, playbook: Playbook, inputs: Any) -> Finished:
+    async def begin(self, playbook: Playbook, inputs: Any, call: Call = NOTHING_SPECIAL) -> Finished:
+        """Bring a run into being, or find the one that is open for its key, and leave its work to whoever resumes it.
+
+        What would keep the playbook from starting is said here; agents are looked for where it is worked on.
+        """
+        coming = await self.plan(playbook, inputs, self.setup.leniently())
+        if coming.before is None and coming.gate is None:
+            return coming  # there is no work in it
+        return await self.run(playbook, inputs, replace(call, only_begin=True))
+
+    async def plan(self, playbook: Playbook, inputs: Any, setup: Setup | None = None) -> Finished:
         """What would happen next, without doing it."""
         from interlock.engine.dry_run import dry_run
 
-        return await dry_run(self.root, self.setup, playbook, inputs)
+        return await dry_run(self.root, setup or self.setup, playbook, inputs)
 
     async def _others(self, playbook: Playbook, inputs: Any) -> list[InterlockError]:
         """What else would keep the playbook from starting, once its agents can be called (EV-27)."""
-        from interlock.engine.dry_run import dry_run
-
         try:
-            await dry_run(self.root, self.setup.leniently(), playbook, inputs)
+            await self.plan(playbook, inputs, self.setup.leniently())
         except ConfigInvalid:  # the same once more, where the first agent would have been called
-            return []
+            pass
         except BadInput as other:
             return [other, *other.also]
         except InterlockError:
-            return []
+            pass
         return []
-
-    def _with_caution(self, finished: Finished) -> Finished:
-        """Whoever decides at a gate is told when what it shows was made without confinement."""
-        if finished.gate is not None and (caution := self.setup.caution()):
-            self.view.remark(caution)
-        return finished
-
-    async def _start(self, playbook: Playbook, inputs: Any, call: Call) -> Finished:
-        parent = self._parent(playbook, inputs)
-        key = playbook.key(inputs)
-        last = last_run(self.root, playbook.name, key)
-        lines = last.folder.lines() if last else None
-        recorded = last.identity.inputs if last else {}
-        move = START(last_of(lines, playbook.inputs_json(inputs), recorded), playbook.after_complete)
-        if move in (Start.REFUSE_COMPLETE, Start.SAY_COMPLETE) and call.new_run:
-            move = Start.NEW
-        match move:
-            case Start.NEW:
-                return await self._begin(playbook, inputs, call, parent)
-            case Start.SUCCESSOR if last:
-                return await self._begin(playbook, inputs, call, parent, continues=last.identity)
-            case Start.RESUME if last:
-                self.view.remark(f"Run {last.identity.run_id} is open with these inputs: it goes on.")
-                return await self._continue(last, playbook, call, parent)
-            case Start.SAY_COMPLETE if last:
-                return self._already_ended(last)
-            case Start.REFUSE_COMPLETE if last:
-                raise Refused(
-                    playbook.complete(inputs)
-                    if playbook.complete
-                    else f"{playbook.name} {key} is complete (run {last.identity.run_id})",
-                    remedy=f"To run it again: {self._again(playbook, playbook.inputs_json(inputs))} --new-run",
-                )
-            case _ if last:
-                raise Refused(
-                    f"run {last.identity.run_id} is open for {playbook.name} {key}, with other inputs",
-                    **differing(recorded, playbook.inputs_json(inputs)),
-                    remedy=(
-                        f"Go on with it: interlock resume {last.identity.run_id}. "
-                        f"Or end it first: interlock cancel {last.identity.run_id}."
-                    ),
-                )
-        raise AssertionError(move)
 
     async def _begin(
         self, playbook: Playbook, inputs: Any, call: Call, parent: Parent | None, *, continues: Identity | None = None
@@ -314,16 +324,31 @@ class Runs:
             held=True,
             tripwire=self._tripwire,
         )
-        journal.append("run.start", data={**identity.first_facts, **call.said})
+        journal.append("run.start", data={**identity.first_facts, **call.said, **self._handed(continues)})
         try:
+            if call.only_begin:
+                known.folder.create(identity_bytes(identity))
+                journal.release()
+                leave(known.folder, journal)
+                return begun(identity, journal.lines)
             return await self._process(known, journal, playbook, call, parent, resume=0)
         finally:
             lock.release()
+
+    def _handed(self, earlier: Identity | None) -> dict[str, Any]:
+        """What the run before tells this one; one that ended well has nothing to tell."""
+        lines = self.find(earlier.run_id).folder.lines() if earlier is not None else ()
+        if ended_as(lines) not in (Status.STOPPED, Status.FAILED):
+            return {}
+        told = to_hand_on(lines)
+        return {HANDED: told} if any(told.values()) else {}
 
     async def _continue(
         self, known: KnownRun, playbook: Playbook, call: Call, parent: Parent | None, *, reopen: bool = False
     ) -> Finished:
         identity = known.identity
+        if call.only_begin:
+            return begun(identity, known.folder.lines())
         with self._locked(identity, take_over=call.take_over) as holder:
             journal = known.folder.journal(stamp_now, tripwire=self._tripwire)
             if not reopen:
@@ -358,17 +383,8 @@ class Runs:
         ending = ending_of(lines, known.folder.objects)
         assert ending is not None
         self.view.remark(f"Run {identity.run_id} has already ended: {ending.status}. Nothing was changed.")
-        return Finished(
-            ending.status,
-            ending.reason,
-            ending.output,
-            playbook=identity.playbook,
-            key=identity.key,
-            run_id=identity.run_id,
-            started_at=identity.started_at,
-            finished_at=lines[-1].ts,
-            lines=lines,
-        )
+        told = {"output": ending.output, "finished_at": lines[-1].ts}
+        return Finished.of(identity, lines, ending.status, ending.reason, **told)
 
     # -- the process
 
@@ -406,10 +422,14 @@ class Runs:
             while True:
                 run = Recording(playbook, identity, journal, world, options=options, say=self.view.say)
                 run.on_news = self.view.news
+                if self._recorded is not None:
+                    run.on_recorded = partial(self._recorded, identity)
                 finished = await self._watched(run, folder, resume)
                 if finished.status is Status.WAITING and finished.gate is not None:
                     self._hear(folder, journal)
                 if finished.status is not Status.WAITING or not is_decided(finished.gate, journal.lines):
+                    if finished.gate is not None and (caution := self.setup.caution()):
+                        self.view.remark(caution)
                     return finished
                 resume = 0  # the playbook is called again, but this is still the same resume
         finally:
@@ -423,7 +443,7 @@ class Runs:
         work = asyncio.ensure_future(play(run, resume=resume))
         run.on_live = lambda: None if run.journal.held else self._hear(folder, run.journal)
         watcher = asyncio.ensure_future(self._listen(folder, run, work))
-        with interruptible(work):
+        with interruptible(work, self._interrupts):
             try:
                 finished = await work
             finally:
@@ -491,6 +511,18 @@ class Runs:
         return starting_parent(self.environ, self.root, playbook.name, playbook.key(inputs))
 
 
+def begun(identity: Identity, lines: Sequence[Line]) -> Finished:
+    """A run that is there, and that nobody works on."""
+    return Finished.of(identity, lines, Status.WAITING, "begun; its work is left to whoever resumes it")
+
+
+def start_of(playbook: Playbook, inputs: Any, last: KnownRun | None, *, new_run: bool) -> Start:
+    """What a start means, given the last run of its key."""
+    lines, recorded = (last.folder.lines(), last.identity.inputs) if last else (None, {})
+    start = START(last_of(lines, playbook.inputs_json(inputs), recorded), playbook.after_complete)
+    return Start.NEW if new_run and start in (Start.REFUSE_COMPLETE, Start.SAY_COMPLETE) else start
+
+
 def leave(folder: RunFolder, journal: Journal) -> None:
     """What whoever leaves a run does, however it stands: note how far the journal went, write the report."""
     journal.close()
@@ -521,7 +553,7 @@ def is_decided(gate: Mapping[str, Any] | None, lines: Sequence[Line]) -> bool:
 
 
 @contextmanager
-def interruptible(work: asyncio.Task[Any]) -> Iterator[None]:
+def interruptible(work: asyncio.Task[Any], signals: Sequence[signal.Signals]) -> Iterator[None]:
     """The first interrupt ends the run's agents and saves its state; the second one ends everything at once."""
     loop = asyncio.get_running_loop()
     count = 0
@@ -536,7 +568,6 @@ def interruptible(work: asyncio.Task[Any]) -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.raise_signal(signal.SIGINT)
 
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     with contextlib.ExitStack() as stack:
         for number in signals:
             with contextlib.suppress(ValueError, NotImplementedError, RuntimeError):  # not in the main thread

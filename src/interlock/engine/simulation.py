@@ -182,6 +182,10 @@ class MemoryLayer:
     def root(self) -> Path:
         return self._tree.root
 
+    @property
+    def enclosure(self) -> MemoryLayer:
+        return self
+
     def put(self, path: str, content: bytes | None) -> None:
         self._written[path] = content
         self._times[path] = self._tree.tick()
@@ -464,10 +468,10 @@ class SimulatedWorld:
         await asyncio.sleep(0.01)
         return self._command(call)
 
-    async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer | None) -> CommandResult:
+    async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer) -> CommandResult:
         self.commands.append(call)
         await asyncio.sleep(1.0)
-        assert within is None or isinstance(within, MemoryLayer)
+        assert isinstance(within, MemoryLayer)
         self._within = within
         return self.result_of(call)
 

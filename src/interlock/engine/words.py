@@ -12,6 +12,7 @@ from typing import Any
 
 from interlock.engine.journal import Line
 from interlock.engine.objects import Objects, unpack
+from interlock.engine.scopes import under
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,9 @@ def unheard(lines: Sequence[Line], objects: Objects, *, lane: str = "", cluster:
     """
     said: list[Words] = []
     for line in reversed(lines):
-        if line.event == "dispatch.end" and (not lane or _under(line.key, lane) or not _under(line.key, cluster)):
+        if line.event == "dispatch.end" and (
+            not lane or under(str(line.key), lane) or not under(str(line.key), cluster)
+        ):
             break
         if (words := _words(line, objects)) is not None:
             said.insert(0, words)
@@ -63,7 +66,3 @@ def _words(line: Line, objects: Objects) -> Words | None:
             return Words(data["who"], line.ts, "resumed the run", data["note"])
         case _:
             return None
-
-
-def _under(key: str | None, place: str) -> bool:
-    return key is not None and key.startswith(place) and key[len(place) : len(place) + 1] in ("", "/", "#")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from interlock.agents.book import Bound
-from interlock.agents.runner import AgentExit, AgentRequest, Launched, Observer
+from interlock.agents.runner import AgentExit, AgentRequest, Enclosure, Observer
 from interlock.documents import Document, FileFacts, Written
 from interlock.engine.model import CommandResult
 from interlock.engine.objects import Objects
@@ -47,29 +47,19 @@ class Tree(Protocol):
         """These files as they were then, as work from which a layer can start."""
         ...
 
-    def facts(self, path: str) -> FileFacts: ...
-
 
 class Layer(Protocol):
-    """Where one dispatch or command works: it sees the workspace at `root`, and all that it writes stays in here."""
+    """Where one dispatch or command works: it sees the workspace, and all that it writes stays in here."""
 
     @property
-    def root(self) -> Path: ...
+    def enclosure(self) -> Enclosure:
+        """Where its program runs."""
+        ...
 
     @property
     def exchange(self) -> Path:
         """A folder that the program and the engine share: brief in, answer out."""
         ...
-
-    @property
-    def confined(self) -> bool: ...
-
-    @property
-    def sealed(self) -> bool: ...
-
-    def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]: ...
-
-    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Launched | None: ...
 
     def exit(self) -> Exit | None:
         """How the program that was started here ended, as its launcher left it; for whoever resumes."""
@@ -253,7 +243,7 @@ class World(Protocol):
 
     async def patch_of(self, work: WorkToken) -> bytes: ...
 
-    async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer | None) -> CommandResult: ...
+    async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer) -> CommandResult: ...
 
     async def inspect(self, call: CommandCall, *, marker: str) -> CommandResult:
         """A command that only looks; leaves no file behind, not even among the run's records."""

@@ -7,32 +7,28 @@ gives a run away, the claim is pushed before anything is written that came, and 
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from interlock import __version__
 from interlock.agents.environment import Redaction
-from interlock.documents.files import read_plain, sync_folder
-from interlock.engine import journal_file
-from interlock.engine.folder import HOME, Elsewhere, KnownRun, RunFolder, known_runs, prepare_home
+from interlock.engine.folder import FETCHED, Elsewhere, KnownRun, RunFolder, known_runs, prepare_home
 from interlock.engine.identity import Identity
 from interlock.engine.lifecycle import ended_as
 from interlock.engine.people import person
 from interlock.engine.runs import Runs
 from interlock.errors import ConfigInvalid, InterlockError, Refused, WorkspaceFailed
+from interlock.fleet.arriving import arrived, goes_on_from, place
 from interlock.fleet.branches import branch_for, make_branch, move_head
-from interlock.fleet.carried import Carried, clone_name
-from interlock.fleet.freight import Checkpoint, Freight, Possession, plain_files
-from interlock.fleet.remote import NAMESPACE, PushRefused, Remote, runs_of, state_ref
-from interlock.fleet.tree import Arrival, check_records, check_secrets, plan_arrival, standpoint, tree_at, write_arrival
+from interlock.fleet.carriage import Carriage, Fenced, Gone, now
+from interlock.fleet.carried import FENCED, SENDING, SENT, Carried, clone_name
+from interlock.fleet.freight import Checkpoint, Freight, Possession
+from interlock.fleet.looking import leave_copy, meant
+from interlock.fleet.remote import Move, PushRefused, Remote, state_ref
+from interlock.fleet.tree import Arrival, plan_arrival, standpoint, tree_at, write_arrival
 from interlock.workspace import Scope, Workspace
-from interlock.workspace.clone import remove_folder
-from interlock.workspace.objects import Stored
-
-SENDING, SENT, FENCED, FETCHED = "sending", "sent", "fenced", "fetched"
-"""How a run went away from here."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +42,8 @@ class Moved:
     """The branch of the user's repository that has the work, where there is one."""
     conflict: str = ""
     """Why documents were not written here."""
+    orders: Mapping[str, Any] = field(default_factory=dict)
+    """What those who work on it are asked."""
 
 
 class Depot:
@@ -54,6 +52,7 @@ class Depot:
     Args:
         documents: what of the workspace belongs to a run even where git ignores it.
         redaction: knows the secrets that must not travel.
+        about: what a run is about, in one line.
         worker: who works here, if it is no person.
     """
 
@@ -64,6 +63,7 @@ class Depot:
         documents: Callable[[Identity], Sequence[str]] = lambda _identity: (),
         watch: Sequence[str] = (),
         redaction: Redaction | None = None,
+        about: Callable[[Identity], str] = lambda identity: identity.key,
         worker: str = "",
     ) -> None:
         self.runs = runs
@@ -71,43 +71,61 @@ class Depot:
         self._documents = documents
         self._watch = watch
         self._redaction = redaction or Redaction()
+        self._about = about
         self.who = worker or f"{person()} ({runs.root.name})"
 
     # -- leaving
 
-    async def send(self, name: str, remote_name: str) -> Moved:
-        """Give a run away that nobody works on: whoever takes it goes on with it."""
+    async def send(self, name: str, remote_name: str, orders: Mapping[str, Any] | None = None) -> Moved:
+        """Give a run away that nobody works on: whoever takes it goes on with it.
+
+        Args:
+            orders: for a run that is given to the fleet: what those who work on it are asked. It is the one that is
+                live for its key then; `Refused` while another one is.
+        """
         known = self.runs.find(name)
         run_id = known.identity.run_id
-        workspace = self._workspace(known.identity)
-        remote = await Remote.of(workspace, remote_name, self.runs.environ)
+        remote = await Remote.of(self._workspace(known.identity), remote_name, self.runs.environ)
         carried, note = Carried.of(self.root, run_id), known.folder.elsewhere()
+        carriage = self.carriage(known, remote, orders)
         if note is not None and note.how == SENDING and carried.coming is not None:
-            return await self._push_away(known, remote, carried)
+            return await self._push_away(known, carriage, carried.coming)
         with self.runs.holding(known) as journal:
             journal.close()
             await self._check_tip(known.folder, remote, carried)
-            commit, tree = await self._packed(known, workspace, remote, carried)
-            carried = replace(carried, remote=remote.shown, coming=commit, trees=(tree,))
-            carried.keep(self.root, run_id)
-            return await self._push_away(known, remote, carried)
+            commit, tree = await carriage.packed(held=False)
+            replace(carried, remote=remote.shown, coming=commit, trees=(tree,)).keep(self.root, run_id)
+            return await self._push_away(known, carriage, commit)
 
-    async def _push_away(self, known: KnownRun, remote: Remote, carried: Carried) -> Moved:
+    async def open_carriage(self, known: KnownRun, remote_name: str) -> Carriage:
+        """A run that is worked on here, and kept on its ref meanwhile."""
+        remote = await Remote.of(self._workspace(known.identity), remote_name, self.runs.environ)
+        return self.carriage(known, remote)
+
+    def carriage(self, known: KnownRun, remote: Remote, orders: Mapping[str, Any] | None = None) -> Carriage:
+        """A run of this workspace on its way."""
+        workspace = self._workspace(known.identity)
+        about = self._about(known.identity)
+        return Carriage(
+            known, workspace, replace(remote, workspace=workspace), self._redaction, self.who, about, orders
+        )
+
+    async def _push_away(self, known: KnownRun, carriage: Carriage, commit: str) -> Moved:
         """The push that gives a run away; here it is fenced from before that on."""
-        run_id, commit = known.identity.run_id, carried.coming
-        assert commit is not None
+        run_id, remote, carried = known.identity.run_id, carriage.remote, carriage.carried
+        moves = await carriage.moves(commit)
         back = f"Get it back with: interlock take {run_id}"
         unsure = f"When {remote.shown} answers again: interlock send {run_id}. {back}"
-        known.folder.leave_to(Elsewhere(f"it was being sent to {remote.shown}", _now(), SENDING, unsure))
+        known.folder.leave_to(Elsewhere(f"it was being sent to {remote.shown}", now(), SENDING, unsure))
         try:
-            moved = await remote.swap(state_ref(run_id), carried.commit, commit)
+            moved = await remote.swap(*moves)
         except PushRefused:  # it never left
             replace(carried, coming=None).keep(self.root, run_id)
             known.folder.leave_to(None)
             raise
         if not moved:
             raise await self._fenced(known.folder, remote)
-        known.folder.leave_to(Elsewhere(f"it waits on {remote.shown} for whoever takes it", _now(), SENT, back))
+        known.folder.leave_to(Elsewhere(f"it waits on {remote.shown} for whoever takes it", now(), SENT, back))
         replace(carried, commit=commit, coming=None).keep(self.root, run_id)
         return Moved(run_id, remote.shown, commit)
 
@@ -125,27 +143,6 @@ class Depot:
         if tip != carried.commit:
             raise await self._fenced(folder, remote)
 
-    async def _packed(self, known: KnownRun, workspace: Workspace, remote: Remote, carried: Carried) -> tuple[str, str]:
-        """A commit with the run as it is now, and the tree of the workspace."""
-        where = await standpoint(remote)
-        tree = await workspace.whole(await workspace.snapshot())
-        base = await tree_at(remote, where.commit, where.prefix)
-        freight = Freight(workspace)
-        previous = await freight.read(carried.commit, known.identity.run_id) if carried.commit else None
-        possession = replace(
-            self._possession(known.identity.run_id, held=False),
-            head=where.commit,
-            branch=where.branch,
-            prefix=where.prefix,
-        )
-
-        async def check(objects: Sequence[Stored]) -> None:
-            path = known.folder.path
-            check_records(path, (path / journal_file.NAME, *plain_files(path)), self._redaction)
-            await check_secrets(workspace, base, objects, self._redaction)
-
-        return await freight.pack(known.folder, tree, possession, previous, check=check), tree
-
     # -- arriving
 
     async def take(self, name: str, remote_name: str, *, take_over: bool = False) -> Moved:
@@ -155,15 +152,15 @@ class Depot:
             take_over: also from somebody who has it and surely works on it no more.
         """
         remote = await Remote.of(self._workspace(None), remote_name, self.runs.environ)
-        run_id = await self._meant(name, remote)
+        run_id = await meant(self.root, remote, name)
         folder, carried = RunFolder(self.root, run_id), Carried.of(self.root, run_id)
         note = folder.elsewhere()
         tip = await remote.tip(state_ref(run_id))
         if note is not None and note.how == SENDING and carried.coming and tip == carried.commit:
             return await self._keep_after_all(folder, remote, carried)
         if tip is None:
-            raise Refused(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
-        async with self._arrived(remote, run_id, tip) as (checkpoint, staged):
+            raise Gone(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
+        async with arrived(self.root, remote, run_id, tip) as (checkpoint, staged):
             who = checkpoint.possession
             ours = who.held and who.clone == clone_name(self.root)
             if ours and folder.exists and note is None:
@@ -195,8 +192,8 @@ class Depot:
         commit = checkpoint.commit
         if claim:
             commit = Freight(workspace).claimed(checkpoint, self._claim_of(who))
-            if not await remote.swap(state_ref(run_id), checkpoint.commit, commit):
-                raise Refused(
+            if not await remote.swap(Move(state_ref(run_id), checkpoint.commit, commit)):
+                raise Fenced(
                     f"somebody else took run {run_id} a moment before",
                     remedy=f"See who has it: interlock take {run_id}",
                 )
@@ -208,9 +205,9 @@ class Depot:
         if branch is not None or not claim:
             await move_head(remote, branch, who)
         await write_arrival(workspace, arrival, f"{run_id}-arrival")
-        self._place(staged)
+        place(self.root, staged)
         replace(carried, trees=(arrival.tree,)).keep(self.root, run_id)
-        return Moved(run_id, remote.shown, commit, branch)
+        return Moved(run_id, remote.shown, commit, branch, orders=who.orders)
 
     async def _way_in(
         self, remote: Remote, checkpoint: Checkpoint, carried: Carried
@@ -227,7 +224,7 @@ class Depot:
         freight = Freight(remote.workspace)
         checkpoint = await freight.read(carried.coming, folder.run_id)
         commit = freight.claimed(checkpoint, self._claim_of(checkpoint.possession))
-        if not await remote.swap(state_ref(folder.run_id), carried.commit, commit):
+        if not await remote.swap(Move(state_ref(folder.run_id), carried.commit, commit)):
             raise await self._fenced(folder, remote)
         replace(carried, commit=commit, coming=None).keep(self.root, folder.run_id)
         folder.leave_to(None)
@@ -245,45 +242,34 @@ class Depot:
                     f"run {other.run_id} is open here for {other.playbook} {other.key}",
                     remedy=f"End it: interlock cancel {other.run_id}, or give it away: interlock send {other.run_id}",
                 )
-        if folder.exists:
-            own, came = (read_plain(one.path / journal_file.NAME) for one in (folder, staged))
-            if not came.startswith(own.rpartition(b"\n")[0]):
-                raise Refused(
-                    f"run {identity.run_id} went on here and elsewhere: this place has lines that the remote has not",
-                    where=str(folder.path),
-                    remedy="Move that folder away to keep them, then take the run again.",
-                )
-
-    def _place(self, staged: RunFolder) -> None:
-        """Move a run that arrived to its place; what stood there goes to the attic."""
-        target = self.root / HOME / "runs" / staged.run_id
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.exists():
-            self._workspace(None).attic.take(self.root / HOME, f"runs/{staged.run_id}", "runs-before")
-        staged.path.rename(target)
-        sync_folder(target.parent)
+        if folder.exists and not goes_on_from(staged, folder):
+            raise Refused(
+                f"run {identity.run_id} went on here and elsewhere: this place has lines that the remote has not",
+                where=str(folder.path),
+                remedy="Move that folder away to keep them, then take the run again.",
+            )
 
     async def fetch(self, name: str, remote_name: str) -> Moved:
         """Bring a run's branch, documents and folder here, to look at; it stays where it is."""
         remote = await Remote.of(self._workspace(None), remote_name, self.runs.environ)
-        run_id = await self._meant(name, remote)
+        run_id = await meant(self.root, remote, name)
         tip = await remote.tip(state_ref(run_id))
         if tip is None:
-            raise Refused(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
+            raise Gone(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
         folder, carried = RunFolder(self.root, run_id), Carried.of(self.root, run_id)
         if folder.exists and folder.elsewhere() is None and tip == carried.commit:
             raise Refused(f"run {run_id} is here", remedy=f"See how it stands: interlock show {run_id}")
-        async with self._arrived(remote, run_id, tip) as (checkpoint, staged):
-            identity, who = staged.identity(), checkpoint.possession
+        async with arrived(self.root, remote, run_id, tip) as (checkpoint, staged):
+            identity = staged.identity()
             if folder.exists and folder.elsewhere() is None:
                 raise await self._fenced(folder, remote)
             workspace = self._workspace(identity)
             remote = replace(remote, workspace=workspace)
             branch = await make_branch(remote, checkpoint)
             conflict = await self._documents_here(remote, checkpoint, identity, carried)
-            remedy = f"To go on with it here: interlock take {run_id}"
-            staged.leave_to(Elsewhere(f"{who} on {remote.shown}", who.since, FETCHED, remedy))
-            self._place(staged)
+            note = folder.elsewhere()
+            await leave_copy(remote, checkpoint, staged, FETCHED if note is None or note.how == SENDING else note.how)
+            place(self.root, staged)
             return Moved(run_id, remote.shown, tip, branch, conflict)
 
     async def _documents_here(
@@ -306,46 +292,13 @@ class Depot:
 
     # -- parts
 
-    @asynccontextmanager
-    async def _arrived(self, remote: Remote, run_id: str, tip: str) -> AsyncIterator[tuple[Checkpoint, RunFolder]]:
-        """What the remote has of a run, unpacked beside the runs and found to be whole; gone again afterwards."""
-        await remote.fetch(state_ref(run_id), tip)
-        freight = Freight(remote.workspace)
-        checkpoint = await freight.read(tip, run_id)
-        stage = prepare_home(self.root) / "arriving" / secrets.token_hex(8)
-        try:
-            await freight.unpack(checkpoint, RunFolder(stage, run_id))
-            yield checkpoint, RunFolder(stage, run_id)
-        finally:
-            remove_folder(stage)
-            with suppress(OSError):
-                stage.parent.rmdir()
-
-    async def _meant(self, name: str, remote: Remote) -> str:
-        """The run of the remote, or of this place, that a person means: its id or an unambiguous beginning of it."""
-        here = [known.identity.run_id for known in known_runs(self.root)]
-        there = list(runs_of(await remote.refs(f"{NAMESPACE}/*/state")))
-        if name == "latest" and there:
-            return max(there, key=lambda run: run.split("-", 1)[-1][-20:])
-        found = sorted({run for run in (*there, *here) if run == name}) or sorted(
-            {run for run in (*there, *here) if name and run.startswith(name)}
-        )
-        if len(found) == 1:
-            return found[0]
-        shown = ", ".join((found or there)[-5:])
-        raise Refused(
-            f"{name!r} fits {len(found)} runs" if found else f"{remote.shown} has no run {name!r}",
-            expected=f"one of {shown}" if shown else None,
-            remedy="Give more of its id." if found else "Send it there first, from where it is.",
-        )
-
     async def _check_tip(self, folder: RunFolder, remote: Remote, carried: Carried) -> None:
         if await remote.tip(state_ref(folder.run_id)) != carried.commit:
             raise await self._fenced(folder, remote)
 
-    async def _fenced(self, folder: RunFolder, remote: Remote) -> Refused:
+    async def _fenced(self, folder: RunFolder, remote: Remote) -> Fenced:
         """Somebody else has the run: note it, and say who."""
-        run_id, said, since = folder.run_id, "somebody else has it", _now()
+        run_id, said, since = folder.run_id, "somebody else has it", now()
         with suppress(InterlockError):
             if (tip := await remote.tip(state_ref(run_id))) is None:
                 said = f"it is gone from {remote.shown}"
@@ -355,23 +308,19 @@ class Depot:
                 said, since = str(who), who.since
         other = Elsewhere(f"{said} ({remote.shown})", since, FENCED, f"Get it back with: interlock take {run_id}")
         folder.leave_to(other)
-        return other.refusal(run_id)
-
-    def _possession(self, run_id: str, *, held: bool) -> Possession:
-        return Possession(
-            run=run_id,
-            holder=self.who,
-            clone=clone_name(self.root),
-            held=held,
-            since=_now(),
-            nonce=secrets.token_hex(16),
-            version=__version__,
-        )
+        return Fenced(other.refusal(run_id).what, remedy=other.remedy)
 
     def _claim_of(self, who: Possession) -> Possession:
         """The claim of what somebody left, or has."""
-        mine = self._possession(who.run, held=True)
-        return replace(mine, head=who.head, branch=who.branch, prefix=who.prefix, lines=who.lines, last=who.last)
+        return replace(
+            who,
+            holder=self.who,
+            clone=clone_name(self.root),
+            held=True,
+            since=now(),
+            nonce=secrets.token_hex(16),
+            version=__version__,
+        )
 
     def _documents_of(self, identity: Identity) -> Sequence[str]:
         try:
@@ -383,7 +332,3 @@ class Depot:
         documents = self._documents_of(identity) if identity else ()
         home = prepare_home(self.root)
         return Workspace(self.root, home, documents=documents, watch=self._watch, tell=self.runs.view.remark)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

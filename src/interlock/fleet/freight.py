@@ -12,10 +12,10 @@ import json
 import re
 import stat
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from interlock.documents.files import LEFTOVER, read_plain
 from interlock.engine import head, journal_file
@@ -39,6 +39,8 @@ from interlock.workspace.objects import (
 
 CLAIM, RUN, JOURNAL, TREE, KEPT = "claim.json", "run", "journal", "tree", "kept"
 PLAIN = 0o100644
+OPEN, WAITING = "open", "waiting"
+"""How a run stands that has not ended."""
 STAYS = frozenset({ELSEWHERE, journal_file.NAME, journal_file.COPY, head.NAME, "bases"})
 """What only the machine it is on can use, or what travels in another form."""
 _SEGMENT = re.compile(r"(\d{6,})-(\d{6,})\.jsonl")
@@ -76,6 +78,18 @@ class Possession:
     """How far the journal went: a missing end shows in no chain of hashes."""
     last: str = ""
     """The hash of its last line."""
+    playbook: str = ""
+    key: str = ""
+    about: str = ""
+    """What the run is about, in the words of whoever asked for it."""
+    status: str = ""
+    """How it stands: how it ended, `waiting`, or `open`."""
+    orders: Mapping[str, Any] = field(default_factory=dict)
+    """What whoever submitted it asked of those who work on it."""
+
+    @property
+    def ended(self) -> bool:
+        return self.status not in ("", OPEN, WAITING)
 
     def __str__(self) -> str:
         return f"{self.holder} has it" if self.held else f"it waits to be taken, as {self.holder} left it"
@@ -87,14 +101,17 @@ class Possession:
     def from_bytes(cls, raw: bytes) -> Self:
         """ValueError or TypeError for what is none."""
         said = json.loads(raw)
-        known = {field.name: field.type for field in fields(cls)}
+        known = {one.name for one in fields(cls)}
         made = cls(**{name: value for name, value in said.items() if name in known})
-        texts = (made.run, made.holder, made.clone, made.since, made.nonce, made.prefix, made.version, made.last)
+        places = (made.run, made.holder, made.clone, made.since, made.nonce, made.prefix, made.version, made.last)
+        texts = (*places, made.playbook, made.key, made.about, made.status)
         fits = all(isinstance(text, str) for text in texts) and isinstance(made.held, bool)
-        if not fits or type(made.lines) is not int:
+        if not fits or type(made.lines) is not int or not isinstance(made.orders, dict):
             raise TypeError("a name or a time is missing")
         if not all(_ONE_LINE.fullmatch(text) for text in texts):
             raise ValueError("a name or a time is none")
+        if not re.fullmatch(r"[\w.-]+", made.run):
+            raise ValueError("run is no name of a run")
         if made.prefix and (made.prefix[0] in "-/" or made.prefix[-1] != "/" or ".." in made.prefix.split("/")):
             raise ValueError("prefix is no folder")
         if made.head is not None and not re.fullmatch("[0-9a-f]{40}", made.head):
@@ -135,15 +152,17 @@ class Freight:
     async def pack(
         self,
         folder: RunFolder,
+        journal: bytes,
         tree: str,
         possession: Possession,
         previous: Checkpoint | None = None,
         *,
         check: Check,
     ) -> str:
-        """A commit with the run as it is now. The caller holds its lock; what is being written to it waits meanwhile.
+        """A commit with the run as it is now. The caller holds its lock.
 
         Args:
+            journal: its whole lines, as far as they are to travel.
             tree: the workspace, as a tree of the shadow repository.
             previous: the checkpoint before, whose parts are used again.
             check: raises for objects of the workspace that must not travel.
@@ -151,11 +170,9 @@ class Freight:
         self._shadow.git(self._shadow.path)  # its folders are there
         async with reading(self._shadow, self.workspace.trees) as objects:
             before = await _below(objects, previous.entries) if previous else {}
-        whole, _ = split_torn(read_plain(folder.path / journal_file.NAME))
-        whole = whole if whole.endswith(b"\n") or not whole else whole + b"\n"
-        end = _end_of(folder, whole)
+        end = _end_of(folder, journal)
         possession = replace(possession, lines=end.seq, last=end.hash)
-        files, fresh = await asyncio.to_thread(self._files, folder, whole, before)
+        files, fresh = await asyncio.to_thread(self._files, folder, journal, before)
         kept = {path: entry for path, entry in before.items() if path.startswith(f"{KEPT}/")}
         named = await self._named_objects(fresh)
         await check([Stored(FOLDER, tree), *(entry for path, entry in named.items() if path not in kept)])
@@ -187,7 +204,10 @@ class Freight:
             if is_object and name in before:  # under the name that its content has
                 entries[name] = before[name]
                 continue
-            entries[name] = Stored(PLAIN, store_file(self._shadow, place, place.lstat()))
+            try:
+                entries[name] = Stored(PLAIN, store_file(self._shadow, place, place.lstat()))
+            except FileNotFoundError:  # a call at work moved a record of its last try aside
+                continue
             if is_object:
                 fresh.append(read_plain(place))
         return entries, fresh
@@ -226,8 +246,8 @@ class Freight:
 
     # -- arriving
 
-    async def read(self, commit: str, run_id: str) -> Checkpoint:
-        """What a commit says that is here; `DocumentInvalid` when it is none of ours."""
+    async def read(self, commit: str, run_id: str | None = None) -> Checkpoint:
+        """What a commit says that is here; `DocumentInvalid` when it is none of ours, or of another run."""
         async with reading(self._shadow, self.workspace.trees) as objects:
             try:
                 entries = await objects.tree(await self._tree_of(commit))
@@ -238,7 +258,7 @@ class Freight:
                 raise _foreign(run_id, commit, f"it has no readable {CLAIM}, {RUN}, {JOURNAL} or {TREE}") from error
         if not all(entry.is_folder for entry in folders):
             raise _foreign(run_id, commit, f"{RUN}, {JOURNAL} or {TREE} is no folder")
-        if possession.run != run_id:
+        if run_id is not None and possession.run != run_id:
             raise _foreign(run_id, commit, f"it is that of run {possession.run}")
         return Checkpoint(commit, possession, entries)
 
@@ -302,6 +322,12 @@ class Freight:
                 raise ValueError(f"{KEPT}/{name} is another object")
 
 
+def whole_lines(folder: RunFolder) -> bytes:
+    """The journal as it is now, but for a line that is being written."""
+    whole, _ = split_torn(read_plain(folder.path / journal_file.NAME))
+    return whole if whole.endswith(b"\n") or not whole else whole + b"\n"
+
+
 def _end_of(folder: RunFolder, journal: bytes) -> Mark:
     """The last line of a journal; every line is checked against the chain."""
     end = Mark(0, folder.genesis())
@@ -352,9 +378,9 @@ async def _below(objects: GitObjects, entries: Mapping[str, Stored], above: str 
     return found
 
 
-def _foreign(run_id: str, commit: str, why: str) -> DocumentInvalid:
+def _foreign(run_id: str | None, commit: str, why: str) -> DocumentInvalid:
     return DocumentInvalid(
-        f"what the remote has of run {run_id} cannot be used: {why}",
+        f"what the remote has of {f'run {run_id}' if run_id else 'a run'} cannot be used: {why}",
         path=commit,
         expected="a checkpoint of this run, whole, as interlock wrote it",
         remedy="Nothing was changed here. Ask whoever had the run last to send it again.",

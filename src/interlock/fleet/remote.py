@@ -7,11 +7,14 @@ finds it; the user's refs are not touched.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from interlock.engine.keys import sha256
 from interlock.errors import ConfigInvalid, Refused, WorkspaceFailed
 from interlock.workspace import Workspace
 from interlock.workspace.git import GitReply, UsersGit
@@ -21,6 +24,20 @@ NAMESPACE = "refs/interlock"
 _OBJECT = re.compile(r"[0-9a-f]{40}")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _SHOWN = 600
+_AT_ONCE = 200
+"""Refs that are fetched by one call of git."""
+
+
+class Move(NamedTuple):
+    """A ref, what it leads to (None: it is not there), and what it is to lead to."""
+
+    ref: str
+    old: str | None
+    new: str
+
+
+class RemoteAway(WorkspaceFailed):
+    """The remote cannot be reached, or does not answer as one."""
 
 
 class PushRefused(WorkspaceFailed):
@@ -110,8 +127,7 @@ class Remote:
 
     async def fetch(self, ref: str, tip: str) -> None:
         """Everything behind a ref is here now, and in the shadow repository what its tree holds."""
-        quietly = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=")
-        reply = await self.git("fetch", *quietly, self.name, ref, network=True)
+        reply = await self._fetched(ref)
         if reply.code != 0:
             raise self._away(reply)
         if (await self.git("cat-file", "-e", f"{tip}^{{commit}}", reads=True)).code != 0:
@@ -122,6 +138,51 @@ class Remote:
                 remedy="Try again.",
             )
         await self.bring(tip)
+
+    async def obtain(self, refs: Mapping[str, str]) -> dict[str, str]:
+        """What these refs lead to is here now, in the user's repository: each object with its kind.
+
+        What moved or vanished meanwhile is left out.
+        """
+        names = list(dict.fromkeys(refs.values()))
+        kinds = await self._kinds(names)
+        lacking = [ref for ref, name in refs.items() if name not in kinds]
+        for start in range(0, len(lacking), _AT_ONCE):
+            some = lacking[start : start + _AT_ONCE]
+            reply = await self._fetched(*some)
+            if reply.code != 0 and len(some) > 1:  # one that is gone keeps nobody from the others
+                replies = [await self._fetched(ref) for ref in some]
+                reply = min(replies, key=lambda one: one.code)
+            if reply.code != 0 and some[0] in await self.refs(some[0]):
+                raise self._away(reply)
+        return {**kinds, **await self._kinds([refs[ref] for ref in lacking])}
+
+    async def _fetched(self, *refs: str) -> GitReply:
+        quietly = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=")
+        return await self.git("fetch", *quietly, self.name, *refs, network=True)
+
+    async def _kinds(self, names: Sequence[str]) -> dict[str, str]:
+        """The kinds of those objects that are here."""
+        asked = os.fsencode("".join(f"{name}\n" for name in names))
+        reply = await self.git("cat-file", "--batch-check", stdin=asked, reads=True)
+        about = (line.split(" ") for line in reply.text.splitlines())
+        return {facts[0]: facts[1] for facts in about if len(facts) == 3}
+
+    async def files(self, names: Iterable[str], *, limit: int) -> dict[str, bytes]:
+        """Files that are here and not larger than this, each by its name as git knows it: ``commit:path``."""
+        wanted = list(names)
+        asked = os.fsencode("".join(f"{name}\n" for name in wanted))
+        reply = await self.git("cat-file", "--batch-check", stdin=asked, reads=True)
+        about = zip(wanted, (line.split(" ") for line in reply.text.splitlines()), strict=True)
+        small = [name for name, facts in about if facts[1:2] == ["blob"] and int(facts[2]) <= limit]
+        asked = os.fsencode("".join(f"{name}\n" for name in small))
+        told = (await self.git("cat-file", "--batch", stdin=asked, reads=True)).out if small else b""
+        found: dict[str, bytes] = {}
+        for name in small:
+            head, _, told = told.partition(b"\n")
+            size = int(head.split(b" ")[2])
+            found[name], told = told[:size], told[size + 1 :]
+        return found
 
     async def bring(self, commit: str) -> str:
         """The tree of a commit of the user's repository; it and all that it holds is in the shadow repository now."""
@@ -140,40 +201,43 @@ class Remote:
 
     # -- changing it
 
-    async def swap(self, ref: str, old: str | None, new: str) -> bool:
-        """Move a ref from `old` (None: it is not there) to `new`; whether it was still so, and now is.
+    async def swap(self, *moves: Move) -> bool:
+        """Move refs, all or none; whether each was still what it was, and now is what it is to be.
 
-        `PushRefused` when it is as it was, since the remote does not let it be moved.
+        `PushRefused` when they are as they were, since the remote does not let them be moved.
         """
-        lease = f"--force-with-lease={ref}:{old or ''}"
+        leases = [f"--force-with-lease={one.ref}:{one.old or ''}" for one in moves]
+        together = ("--atomic",) if len(moves) > 1 else ()
+        targets = [f"{one.new}:{one.ref}" for one in moves]
         reply = await self.git(
-            "push", "--porcelain", "--no-verify", lease, self.name, f"{new}:{ref}", network=True, lent=True
+            "push", "--porcelain", "--no-verify", *together, *leases, self.name, *targets, network=True, lent=True
         )
-        # What git says of the ref counts. The exit code is the same for a refusal and for much else.
-        flags = [line[:1] for line in reply.text.splitlines() if f":{ref}\t" in line]
-        if flags == ["!"]:
-            # A push whose answer got lost may have been carried out all the same.
-            if (tip := await self.tip(ref)) == old:
-                raise PushRefused(
-                    f"the remote {self.shown} does not let {ref} be written",
-                    found=_CREDENTIALS.sub("", f"{reply.text.strip()}\n{reply.error.strip()}")[-_SHOWN:],
-                    remedy="Ask whoever looks after it to allow that, or name another one: --remote.",
-                )
-            return tip == new
-        if reply.code != 0 or not flags:
-            if await self.tip(ref) == new:
-                return True
+        # What git says of a ref counts. The exit code is the same for a refusal and for much else.
+        flags = [line[:1] for one in moves for line in reply.text.splitlines() if f":{one.ref}\t" in line]
+        if reply.code == 0 and len(flags) == len(moves) and "!" not in flags:
+            return True
+        # A push whose answer got lost may have been carried out all the same.
+        tips = await self.refs(*(one.ref for one in moves))
+        if all(tips.get(one.ref) == one.new for one in moves):
+            return True
+        if "!" not in flags:
             raise self._away(reply)
-        return True
+        if all(tips.get(one.ref) == one.old for one in moves):
+            raise PushRefused(
+                f"the remote {self.shown} does not let {moves[0].ref} be written",
+                found=_CREDENTIALS.sub("", f"{reply.text.strip()}\n{reply.error.strip()}")[-_SHOWN:],
+                remedy="Ask whoever looks after it to allow that, or name another one: --remote.",
+            )
+        return False
 
     async def drop(self, ref: str, old: str) -> None:
         """Remove a ref, if it is still what it was."""
         lease = f"--force-with-lease={ref}:{old}"
         await self.git("push", "--porcelain", "--no-verify", lease, self.name, f":{ref}", network=True)
 
-    def _away(self, reply: GitReply) -> WorkspaceFailed:
+    def _away(self, reply: GitReply) -> RemoteAway:
         said = [line for line in reply.error.strip().splitlines() if line.strip()]
-        return WorkspaceFailed(
+        return RemoteAway(
             f"the remote {self.shown} cannot be reached, or refuses",
             found=_CREDENTIALS.sub("", "\n".join(said[-4:]))[-_SHOWN:] or f"git ended with {reply.code}",
             remedy="Nothing was changed here. Look at it with: git ls-remote, then call interlock again.",
@@ -183,6 +247,12 @@ class Remote:
 def state_ref(run_id: str) -> str:
     """The ref that carries a run."""
     return f"{NAMESPACE}/{run_id}/state"
+
+
+def key_ref(playbook: str, key: str) -> str:
+    """The ref that leads to the run that is live for a playbook and a key."""
+    asked = f"{playbook}\0{key}".encode()
+    return f"{NAMESPACE}/keys/{sha256(asked)[:32]}"
 
 
 def runs_of(refs: Mapping[str, str]) -> Sequence[str]:

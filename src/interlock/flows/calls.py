@@ -49,7 +49,7 @@ SEVERITY = AnswerFormat(
 )
 CONTRADICTED = "high"
 """How bad it is when a judge found nothing, and its own evidence says otherwise."""
-SHOWN = "## Commands\n\n- `true`: exit 0\n"
+SHOWN = "## Commands\n\n- `make test`: exit 0\n"
 _NOTHING_FOUND = re.compile(r"^[*_`]{0,3}NONE[*_`]{0,3}:", re.MULTILINE)
 _WORDS: Mapping[Outcome, str] = {
     Outcome.OK: "pass",

@@ -239,8 +239,8 @@ def _checks(result: Mapping[str, Any]) -> Iterator[CheckRow]:
     except (TypeError, ValueError, AttributeError):
         return
     for check in shown.checks:
-        tone = Tone.QUIET if check.exit is None else Tone.FAILED if check.exit else Tone.DONE
-        code = "" if check.exit is None else f"exit {check.exit}"
+        tone = Tone.FAILED if check.red else Tone.QUIET if check.exit is None else Tone.DONE
+        code = check.said if check.exit is None else f"exit {check.exit}"
         yield CheckRow(tone, check.command, ": ".join(filter(None, (code, lined(check.summary)))))
     if shown.passed or shown.failed:
         tone = Tone.FAILED if shown.failed else Tone.DONE

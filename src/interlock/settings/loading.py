@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -16,6 +16,9 @@ from interlock.settings.inventory import ANY_NAME, catalogue
 from interlock.settings.location import FILE_NAME
 from interlock.settings.models import REMOVED, Settings, quoted
 from interlock.settings.sources import Places, environment, merged_over, nested, parse, read
+
+DATABASE: Final = ("fleet", "database")
+"""A setting that is a secret itself."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,7 @@ def _at(tree: Any, path: tuple[str, ...], otherwise: object) -> object:
 def _shown(path: tuple[str, ...], value: object) -> str:
     names = {bool: "true or false", int: "integer", float: "number", str: "text", list: "list", dict: "table"}
     name = names.get(type(value), type(value).__name__)
-    if "env" in path[2:] or isinstance(value, list | dict):  # may hold secrets, or pages
+    if "env" in path[2:] or path == DATABASE or isinstance(value, list | dict):  # may hold secrets, or pages
         return name
     text = repr(value).lower() if isinstance(value, bool) else repr(value)
     return f"{text if len(text) <= 60 else text[:59] + '…'} ({name})"

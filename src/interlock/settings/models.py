@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import unquote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, Strict, create_model
 
@@ -291,10 +292,51 @@ class McpSettings(Table):
     )
 
 
+def _word(value: str) -> str:
+    if not re.fullmatch(r"[\w.-]{1,40}", value):
+        raise ValueError("expected a word of letters, digits, '.', '_' and '-', of at most 40 characters")
+    return value
+
+
+Word = Annotated[Text, AfterValidator(_word)]
+Words = Annotated[tuple[Word, ...], Strict(False)]
+
+
 class FleetSettings(Table):
     """How runs reach other machines."""
 
     remote: Name = Field(default="origin", description="Remote, by name or address, that carries runs between clones.")
+    database: Name | None = Field(
+        default=None,
+        repr=False,
+        description="PostgreSQL database with the fleet's queue, as `postgresql://USER:PASSWORD@HOST/NAME`; needs "
+        "`interlock[fleet]`. A secret: better in the environment, since agents can read `interlock.toml`.",
+    )
+    queue: Word = Field(default="default", description="Queue that `submit` puts runs into.")
+    labels: Words = Field(default=(), description="What a worker here has, such as `gpu`, for runs that ask for it.")
+    repositories: Texts = Field(
+        default=(),
+        description="Addresses of the repositories that a worker here serves; unset: the remote of its folder.",
+    )
+    stall_s: Seconds = Field(
+        default=60.0,
+        description="A worker that reached neither database nor remote for so long ends its agents and itself.",
+    )
+    folder: Name | None = Field(
+        default=None, description="Where a worker keeps its clones; unset: `.interlock/fleet` in its folder."
+    )
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """What must never be written down, by a name for it: an address with a password in it, and that password."""
+        address = self.database or ""
+        keyword = re.search(r"\bpassword\s*=\s*(?:'((?:[^'\\]|\\.)*)'|([^\s&]+))", address)
+        in_url = re.match(r"\w+://[^/@]*?:([^/]*)@", address)
+        passwords = [one for found in (keyword, in_url) if found for one in found.groups() if one]
+        known = {"fleet.database": address} if passwords else {}
+        for number, word in enumerate(passwords):
+            known |= {f"fleet.database.{number}": word, f"fleet.database.{number}.plain": unquote(word)}
+        return known
 
 
 class Settings(Table):
@@ -324,6 +366,14 @@ class Settings(Table):
         """What this runner's programs may do, its own table over `[sandbox]`; without a runner, what commands may."""
         own = self.runner_named(runner).sandbox.model_dump(exclude_none=True) if runner is not None else {}
         return self.sandbox.model_copy(update=own)
+
+    def kept_apart(self, sandbox: SandboxSettings) -> Self:
+        """The same, with programs kept apart as somebody else says, those of each runner too."""
+        runners = {
+            name: table.model_copy(update={"sandbox": type(table.sandbox)()}) for name, table in self.runners.items()
+        }
+        both = sandbox.model_copy(update={"protected": self.sandbox.protected})  # that protects the workspace itself
+        return self.model_copy(update={"sandbox": both, "runners": runners})
 
     def runner_named(self, name: str) -> RunnerSettings:
         """The runner's table, or the defaults of a known agent; `ConfigInvalid` names the runners there are."""

@@ -234,12 +234,15 @@ def store_file(shadow: Shadow, place: Path, status: os.stat_result) -> str:
         fresh = shadow.path / "tmp" / f"{uuid4().hex}.object"
         digest = hashlib.sha1(usedforsecurity=False)
         with fresh.open("wb") as target:
-            part = f"blob {size}\0".encode()
+            part, left = f"blob {size}\0".encode(), size
             while part:
                 digest.update(part)
                 target.write(squeeze.compress(part))
-                part = os.read(handle, _CHUNK)
+                part = os.read(handle, min(left, _CHUNK))  # no further: somebody may still write to it
+                left -= len(part)
             target.write(squeeze.flush())
+        if left:
+            raise WorkspaceFailed("a file became shorter while it was stored", where=str(place), remedy="Try again.")
         return _settled(shadow, fresh, digest.hexdigest())
     finally:
         os.close(handle)

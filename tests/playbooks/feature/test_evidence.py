@@ -54,7 +54,11 @@ def retry(bench: Bench) -> None:
     [
         ("v-build", reports("# Build\n\n| `make` | exit 2 |\n"), "`make` ended with exit status 2"),
         ("v-tests", notes("\n- `pytest`: exit 1\n"), "`pytest` ended with exit status 1"),
-        ("v-tests", reports("# Tests\n\n- `pytest`: exit 0, 40 passed, 2 failed\n"), "2 tests failed"),
+        (
+            "v-tests",
+            reports("# Tests\n\n- `pytest`: exit 0, 40 passed, 2 failed\n"),
+            "`pytest` ended with exit status 0: 40 passed, 2 failed",
+        ),
         ("v-tests", reports(f"{SHOWN}\n### FAIL: login is refused\n"), "failure listed: login is refused"),
         (
             "v-tasks",

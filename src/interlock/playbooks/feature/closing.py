@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.documents import render_yaml
-from interlock.engine import Ending, Status
+from interlock.engine import Ending, Status, changed_since, dispatch_facts
 from interlock.playbooks.feature.calls import ClusterSummary, Returned
 from interlock.playbooks.feature.clusters import Panel
 from interlock.playbooks.feature.decisions import Concluded, Decided, conclusion
@@ -60,7 +60,7 @@ async def still_against(work: Work) -> tuple[str, ...]:
     """What the engine itself knows against the result; commands run again if something else than the feature's own
     documents changed since they did."""
     if work.proofs:
-        changed = await work.run.workspace.changes(work.proven_at, besides=(f"{FEATURES}/**",))
+        changed = await changed_since(work.run, work.proven_at, besides=(f"{FEATURES}/**",))
         if changed.paths:
             with work.run.step("proof"):
                 await work.prove()
@@ -146,7 +146,7 @@ async def telemetry_of(work: Work) -> Telemetry:
     run, at, calls = work.run, work.at, work.calls
     taken = [*await run.list(at.at("agent-metrics"), "*.md"), *await run.list(at.at("post-mortems"), "*.md")]
     run_date = free_date(run.now().date().isoformat(), taken)
-    return Telemetry(at.slug, run_date, calls.returns, calls.clusters, run.history.dispatches())
+    return Telemetry(at.slug, run_date, calls.returns, calls.clusters, dispatch_facts(run))
 
 
 async def keep_run_log(work: Work, telemetry: Telemetry, ending: Ending) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from interlock.documents import Document
-from interlock.engine import Changed
+from interlock.engine import Changed, changed_since, wait
 from interlock.playbooks.feature.briefs import JudgesFacts
 from interlock.playbooks.feature.calls import Heard, failed_keys, reasons
 from interlock.playbooks.feature.decisions import (
@@ -84,7 +84,7 @@ async def critics(work: Work) -> ClusterResult:
         rnd = await assess(work, rows, heard)
         decided = run.decide(ct_cluster, rnd.votes, named=severities(rnd))
         if decided.result is ClusterResult.ERROR:
-            await run.wait(1.0)
+            await wait(run, 1.0)
             rnd = await assess(work, rows, heard)
             decided = run.decide(ct_cluster, rnd.votes, named=severities(rnd))
         values = ", ".join(severities(rnd).values())
@@ -157,7 +157,7 @@ class Panel:
 async def reviewers(work: Work) -> Panel:
     """One round of the whole R cluster, at the depth that the change deserves."""
     run, at, rows = work.run, work.at, work.members.of(R)
-    changed = await run.workspace.changes(work.tasks.base, besides=(f"{FEATURES}/**",), only=work.tasks.changed)
+    changed = await changed_since(run, work.tasks.base, besides=(f"{FEATURES}/**",), only=work.tasks.changed)
     tier = run.decide(review_tier, changed.paths, changed.lines)
     run.note("review.tier", tier=tier, files=len(changed.paths), lines=changed.lines)
     growing = {at.at(path): (await run.read(at.at(path))).text for row in rows for path in row.grows}

@@ -26,7 +26,6 @@ RESULTS = ("## Tasks", "## Criteria")
 _FIELD = re.compile(
     r"^[ \t]*(?:[-*+][ \t]+)?[*_]{0,2}(Files|Tasks)[*_]{0,2}[ \t]*:[*_]{0,2}(.*)$", re.IGNORECASE | re.MULTILINE
 )
-_RUN = re.compile(r"`[^`\n]+`.*?\b([1-9]\d*)\s+(?:tests?\s+)?failed\b", re.IGNORECASE)
 _LEADING = re.compile(r"(?:security\s*:\s*)?([A-Za-z]+)\s*:", re.IGNORECASE)
 
 
@@ -91,10 +90,8 @@ def _shown_in(report: str, private: str) -> Evidence:
     if document.find(RED_BEFORE) is not None:
         old = document.section(RED_BEFORE)
         report = report[: old.start] + report[old.end :]
-    prose = Sections(report).prose()
     return Evidence(
         checks=tuple(dict.fromkeys((*checks_in_text(report), *checks_in_text(private)))),
-        failed=max((int(found[1]) for line in prose.splitlines() if (found := _RUN.search(line))), default=0),
         failures=tuple(one.title for one in findings(report) if one.severity.upper() == PROOF.worst),
         unmet=_unmet(Sections(report)),
         nothing_to_run=nothing_to_run(report) or nothing_to_run(private),

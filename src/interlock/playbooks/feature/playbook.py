@@ -6,7 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from interlock.documents import DocumentState
-from interlock.engine import APPROVE, AfterComplete, Choice, Ending, GateDecision, Playbook, Run, Stop, playbook
+from interlock.engine import (
+    APPROVE,
+    AfterComplete,
+    Choice,
+    Ending,
+    GateDecision,
+    Playbook,
+    Run,
+    Stop,
+    dispatch_facts,
+    playbook,
+    snapshot,
+)
 from interlock.errors import BadInput
 from interlock.playbooks.feature.briefs import RETRIES, Brief
 from interlock.playbooks.feature.calls import Heard, failed_keys, reasons
@@ -299,7 +311,9 @@ async def plan_and_ask(work: Work, judges: Sequence[str], round: int) -> None:
     async for turn in work.run.loop(OF_PLAN.loop):
         if not problem:
             maker = await plan_once(work, judges, round, after, rejected)
-        question = f"The plan has {len(tasks.plan.tasks)} tasks in {len(tasks.plan.waves)} waves. Carry it out?"
+        many, waves = len(tasks.plan.tasks), len(tasks.plan.waves)
+        parts = f"{many} {'task' if many == 1 else 'tasks'} in {waves} {'wave' if waves == 1 else 'waves'}"
+        question = f"The plan has {parts}. Carry it out?"
         shown = (work.at.plan, *(work.at.task(task.id) for task in tasks.plan.tasks))
         decision = await OF_PLAN.decided(work, problem + question, shown, [maker], turn)
         if decision.approved:
@@ -321,7 +335,7 @@ async def implement(work: Work) -> None:
     run, tasks = work.run, work.tasks
     with run.step("5"):
         if tasks.base is None:
-            tasks.base = await run.workspace.snapshot()
+            tasks.base = await snapshot(run)
         run.note("waves", waves={str(wave.number): [task.id for task in wave.tasks] for wave in tasks.plan.waves})
         for task in tasks.plan.tasks:
             if task.agent_unknown:
@@ -395,7 +409,7 @@ async def post_mortem(work: Work, ending: Ending) -> None:
         outcome = str(ending.output).partition("\n")[0]
         one = await calls.alone(work.briefs.post_mortem(known.run_date, known.told, outcome))
         if at.run_log(known.run_date) not in one.report.artifacts:
-            await keep_run_log(work, replace(known, returns=calls.returns, facts=run.history.dispatches()), ending)
+            await keep_run_log(work, replace(known, returns=calls.returns, facts=dispatch_facts(run)), ending)
         status = Said.DONE if one.done else Said.ERROR
         said = f"PostMortem dispatch: {status}. {(one.report.detail or one.why).rstrip('.')}."
         memories = await calls.memories({one.member: one}) if one.done else {}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
-from interlock.engine import CHECK, Checks, Ending, Option, Proof, Run, Stop, named_commands
+from interlock.engine import CHECK, Checks, Ending, Option, Proof, Run, Stop, named_commands, snapshot
 from interlock.playbooks.feature.briefs import Briefs, JudgesFacts
 from interlock.playbooks.feature.calls import Calls
 from interlock.playbooks.feature.decisions import Decided, slug_of, valid_slug
@@ -74,7 +74,7 @@ class Work:
         self.calls = Calls(run, self.at, members)
         self.memory = SharedMemory(run, self.at, self.calls.available)
         self.tasks = Tasks()
-        self.checks = Checks(run, ())
+        self.checks = Checks(run, (), goes_on=True)
         self.name_commands()
         self.proofs: tuple[Proof, ...] = ()
         """How the commands that a person named end on the tree that was verified last."""
@@ -109,7 +109,7 @@ class Work:
         """Run the commands that a person named on the tree as it is."""
         self.name_commands()
         self.proofs = await self.checks.prove()
-        self.proven_at = await self.run.workspace.snapshot()
+        self.proven_at = await snapshot(self.run)
 
     @property
     def against(self) -> tuple[str, ...]:

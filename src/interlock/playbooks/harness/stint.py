@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from interlock.engine import Checks, Proof, Run
+from interlock.engine import Checks, Proof, Run, pause
 from interlock.playbooks.harness.inputs import HarnessInputs
 from interlock.playbooks.harness.ledger import Ledger
 from interlock.playbooks.harness.run_state import RunState
@@ -36,7 +36,7 @@ class Stint:
         reason = f"Bounded orchestration test: stopped after {after}"
         with run.step("bounded", replayed=False):
             await ledger.commit(ledger.state.told(f"{reason}.", stop_reason=reason), at=ledger.stamp())
-        run.pause(reason)
+        pause(run, reason)
 
 
 def bound_reached(state: RunState, until: str | None, most: int | None, executed: int, last: str | None) -> str | None:

@@ -76,7 +76,7 @@ class StepAnswer:
     @property
     def errors(self) -> tuple[str, ...]:
         """The exact errors that it reports: failing tests, issues, commands that failed."""
-        broken = tuple(check.shown for check in self.evidence.checks if check.exit)
+        broken = tuple(check.shown for check in self.evidence.checks if check.red)
         return tuple(dict.fromkeys((*self.evidence.failures, *self.issues, *broken)))
 
     @property
@@ -88,12 +88,18 @@ class StepAnswer:
 # -- the contract
 
 
-def contract_of(step: str, absent: Sequence[str] = ()) -> Contract:
-    """What the dispatch of this step is held to. `absent`: checks that the project declares not to have."""
+def contract_of(step: str, absent: Sequence[str] = (), commands: Sequence[str] = ()) -> Contract:
+    """What the dispatch of this step is held to.
+
+    Args:
+        absent: checks that the project declares not to have.
+        commands: those that the item names; Testing cannot say that there is nothing to run.
+    """
     judges = step in JUDGEMENTS
+    named = tuple(commands) if step == "testing" else ()
     return Contract(
         answer=answer_format(step, absent),
-        claim=partial(claim, step) if judges else None,
+        claim=partial(claim, step, named=named) if judges else None,
         must_change=step == "implement",
     )
 
@@ -134,7 +140,9 @@ def _about_checks(checks: Mapping[str, Any], passes: bool, absent: Sequence[str]
             yield f"evidence.checks.{name} is skipped, but it is not declared absent; expected pass | fail"
 
 
-def claim(step: str, data: Mapping[str, Any], _texts_of_artifacts: Mapping[str, str]) -> Claim:
+def claim(
+    step: str, data: Mapping[str, Any], _texts_of_artifacts: Mapping[str, str], *, named: tuple[str, ...] = ()
+) -> Claim:
     """What a judge says, and what it puts behind it; a criterion that Testing finds unproven speaks against a pass."""
     answer = read_answer(data)
     unmet = answer.issues if step == "testing" else ()
@@ -142,6 +150,8 @@ def claim(step: str, data: Mapping[str, Any], _texts_of_artifacts: Mapping[str, 
         passes=answer.verdict is JUDGEMENTS[step][0],
         evidence=replace(answer.evidence, unmet=unmet),
         shows=step != "validation",  # the Architect compares, and runs nothing
+        data={"evidence": data.get("evidence")},
+        named=named,
     )
 
 

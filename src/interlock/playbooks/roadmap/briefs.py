@@ -199,7 +199,7 @@ def dispatch_of(
     spec = Dispatch(
         agent=AGENT_OF[step],
         task=Prompt.of(step, then=task),
-        contract=contract_of(step, rules.absent_checks),
+        contract=contract_of(step, rules.absent_checks, known.item.verification),
         inputs=_inputs(step, known),
         context=tuple(fenced(part, BINDING[part.title]) if part.title in BINDING else part for part in parts),
         rules=(lines.skills, f"Leave `{known.file}` as it is: only the engine writes it."),
@@ -279,10 +279,7 @@ def _changed(known: Known) -> Quoted:
 
 def implementation_evidence(answer: StepAnswer) -> str:
     """Which checks Implement says it ran, and how they ended; no output of theirs."""
-    lines = [
-        f"- `{one.command}`: " + ("exit status not reported" if one.exit is None else f"exit status {one.exit}")
-        for one in answer.evidence.checks
-    ]
+    lines = [f"- `{one.command}`: " + (one.ending or "exit status not reported") for one in answer.evidence.checks]
     if counted := tests_counted(answer):
         lines.append(f"- tests: {counted}")
     return "\n".join(lines) or "(Implement reported no checks of its own.)"

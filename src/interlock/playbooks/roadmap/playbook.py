@@ -20,6 +20,7 @@ from interlock.engine import (
     Report,
     Retries,
     Run,
+    place_of,
     playbook,
 )
 from interlock.playbooks.roadmap.answers import StepAnswer, read_answer
@@ -120,7 +121,7 @@ def edited(inputs: RoadmapInputs, past: Past, documents: Documents) -> str | Non
 )
 async def roadmap(run: Run, inputs: RoadmapInputs) -> Ending:
     """Work through a roadmap, one ready item at a time, until all pass, one is blocked, or none can be selected."""
-    place = run.workspace.place(inputs.file)
+    place = place_of(run, inputs.file)
     async for turn in run.loop("item"):
         found = await load(run, inputs.file, place)
         if found.choice is Pick.COMPLETE:

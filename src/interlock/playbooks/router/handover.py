@@ -104,9 +104,8 @@ def claim(data: Mapping[str, Any], _texts: Mapping[str, str]) -> Claim:
     ran = evidence.get("verification") if isinstance(evidence, Mapping) else data.get("verification")
     errors = data.get("errors")
     listed = tuple(str(one) for one in errors if one) if isinstance(errors, list) else ()
-    return Claim(
-        data.get("status") == ANSWERS[Returns.JSON].best, Evidence(checks_in_data(ran), failures=listed), shows=False
-    )
+    completed = data.get("status") == ANSWERS[Returns.JSON].best
+    return Claim(completed, Evidence(checks_in_data(ran), failures=listed), shows=False, data=data)
 
 
 def dispatch_of(task: ValidatedTask, context: Handover, *, guides: tuple[str, ...], partial_grace_s: float) -> Dispatch:

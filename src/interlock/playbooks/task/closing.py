@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from interlock.engine import BYPRODUCTS, Checks, Ending, Proof, Report, Run
+from interlock.engine import BYPRODUCTS, Checks, Ending, Proof, Report, Run, changed_since, snapshot
 from interlock.errors import ConfigInvalid
 from interlock.playbooks.task.briefs import Against
 
@@ -48,11 +48,11 @@ class Footing:
 
     async def worked(self, run: Run) -> Footing:
         """After a piece of work came into the tree."""
-        return replace(self, tree=await run.workspace.snapshot())
+        return replace(self, tree=await snapshot(run))
 
     async def edited(self, run: Run) -> Footing:
         """With the files that people changed since."""
-        return replace(self, changed=self.changed | set((await run.workspace.changes(self.tree)).paths))
+        return replace(self, changed=self.changed | set((await changed_since(run, self.tree)).paths))
 
 
 async def ground_for_a_commit(run: Run) -> Footing:
@@ -118,5 +118,8 @@ def not_accepted(run_id: str, rounds: int, against: Against, files: Sequence[str
     """The end where no round held: what speaks against the last one, where the work is, and how to be rid of it."""
     back = f"To take it back: interlock diff {run_id} | git apply -R\n"
     left = f"\nNot accepted and not committed, but in your tree: {', '.join(files)}\n{back}" if files else ""
+    if against.renewed:
+        want = f"If you want {', '.join(against.renewed)} as now"
+        left += f"{want}: interlock resume {run_id} --accept-baseline\n"
     within = "1 round" if rounds == 1 else f"{rounds} rounds"
     return Ending.stopped(f"not accepted within {within}: {against.headline}", f"{against.text}\n{left}")

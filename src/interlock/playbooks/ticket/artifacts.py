@@ -255,4 +255,5 @@ def review_claim(_data: Mapping[str, Any], texts: Mapping[str, str]) -> Claim:
         blocking=tuple(blocking),
         nothing_to_run=reason.strip() if isinstance(reason, str) else "",
     )
-    return Claim(report["status"] == "ACCEPTED", evidence)
+    besides = {name: value for name, value in report.items() if name != "issues"}
+    return Claim(report["status"] == "ACCEPTED", evidence, data=besides)

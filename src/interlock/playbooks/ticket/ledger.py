@@ -14,7 +14,7 @@ from typing import Any
 
 from interlock.contracts import ArtifactCheck, ArtifactClass, Reason
 from interlock.documents import Changes, Document, DocumentState, Key, edited_yaml, read_yaml, stamp
-from interlock.engine import Checks, Dispatch, Ending, Proof, Report, Run, Stop
+from interlock.engine import Checks, Dispatch, Ending, Proof, Report, Run, Stop, project
 from interlock.errors import DocumentInvalid, EngineFault
 from interlock.playbooks.ticket.analysis import CACHE
 from interlock.playbooks.ticket.artifacts import graph_problem
@@ -152,7 +152,7 @@ class Ledger:
 
     async def publish(self) -> None:
         """Bring the log file up to date."""
-        await self.run.history.project(f"{home(self.ticket)}/log.jsonl", log_entry(self.ticket))
+        await project(self.run, f"{home(self.ticket)}/log.jsonl", log_entry(self.ticket))
 
     # -- progress.yaml
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from interlock.contracts import ArtifactClass, Outcome
 from interlock.documents import DocumentState, read_yaml, render_yaml, stamp
-from interlock.engine import Ending, Report, Stop
+from interlock.engine import Ending, Report, Stop, is_guarded
 from interlock.playbooks.ticket import briefs
 from interlock.playbooks.ticket.analysis import DOCS
 from interlock.playbooks.ticket.artifacts import deferrals, graph_problem, prompt_rule
@@ -123,10 +123,9 @@ async def settle_tasks(ledger: Ledger) -> None:
 async def limits_of(ledger: Ledger) -> GraphLimits:
     """What an agent's graph may name: nothing that is protected, unless the user's own words do."""
     request = str((await ledger.prompt()).get("original_request") or "")
-    guarded = ledger.run.workspace.guarded
 
     def closed(name: str) -> bool:
-        return any(guarded(part) and part not in request for part in name.split("/"))
+        return any(is_guarded(ledger.run, part) and part not in request for part in name.split("/"))
 
     said = ledger.run.settle_once("drift", {"patterns": list(ledger.run.settings.drift)})
     return GraphLimits(closed, tuple(await ledger.run.repository.submodules()), tuple(said["patterns"]))

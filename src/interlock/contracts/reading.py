@@ -1,0 +1,292 @@
+"""Commands that agents report, read from the shapes in which they report them: data, lines of text, tables (EV-01).
+
+Theory of operation.  A report is read for what speaks against it at least as readily as for what speaks for it.  A
+status that is a number counts as it is.  One that is a word counts where the word says that it failed; any other is
+unclear, and whoever wrote it is asked again.  What is neither data nor stands beside a command is prose, and decides
+nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.documents import Sections
+
+DEEP = 12
+"""Levels of data in which something is looked for."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A command that was run, and how it ended."""
+
+    command: str
+    exit: int | None = None
+    summary: str = ""
+    said: str = ""
+    """How it ended, where that was not said by a number."""
+
+    @property
+    def ending(self) -> str:
+        """How it ended, as it was said; empty where it was not."""
+        return f"exit status {self.exit}" if self.exit is not None else self.said
+
+    @property
+    def shown(self) -> str:
+        said = f"`{self.command}` ended with {self.ending or 'a status that is not said'}"
+        return f"{said}: {self.summary}" if self.summary else said
+
+    @property
+    def red(self) -> bool:
+        """It failed, by its status or by what is said beside it."""
+        return bool(self.exit) or _FAILED.search(self.said) is not None or _COUNTED.search(self.summary) is not None
+
+    @property
+    def unclear(self) -> bool:
+        """How it ended is said in a way that says neither."""
+        return bool(self.said) and not self.red and self.exit is None
+
+    @property
+    def shows(self) -> bool:
+        """It could have failed, and it is known how it ended."""
+        return self.exit is not None and not self.idle
+
+    @property
+    def idle(self) -> bool:
+        """It ends well whatever happens, and shows nothing."""
+        return _IDLE.fullmatch(self.command.strip()) is not None
+
+
+_FAILED = re.compile(
+    r"(?<!\bno )(?<!\b0 )(?<!\bwithout )"
+    r"\b(fail\w*|non-?\s?zero|errors?|false|timed? ?out|crash\w*|killed|red|broken)\b",
+    re.IGNORECASE,
+)
+_TESTS = "(?:tests?|cases?|specs?|examples?|checks?|assertions?|suites?|files?|steps?|jobs?)"
+_COUNTED = re.compile(
+    r"(?<![\w.])(?:[1-9]\d*(?: (?:of|out of) (?:the )?\d+)?(?: \w+)?"
+    rf"|(?:one|two|three|four|five|several|some)(?: \w+)? {_TESTS})"
+    r" (?:is |are |was |were |still |has |have )*(?:failed|failing|fails?|errored)\b"
+    r"(?! (?:before|on the base|on main|previously|earlier|as |if |when |unless |with ))"
+    r"|(?<![\w.])[1-9]\d* (?:failures?|errors?)(?=\s*(?:[,.;)|]|$|in \d))"
+    r"|\b(?:failed|failing|failures|errors)\s*[:=]\s*[1-9]",
+    re.IGNORECASE,
+)
+"""That some of it failed, in words, whatever the status."""
+_IDLE = re.compile(
+    r"(?:true|:|exit 0|(?:echo|printf)\b[^;&|]*)|.*(?:\|\||;)\s*(?:true|:|exit 0|(?:echo|printf)\b[^;&|]*)", re.DOTALL
+)
+
+
+# -- data
+
+
+_COMMAND_KEYS = ("command", "cmd", "argv", "run", "script")
+_STATUS_KEYS = frozenset(
+    ("exit", "exitcode", "exitstatus", "returncode", "returnstatus", "rc", "code", "status", "result", "outcome")
+)
+_TRUTH_KEYS = frozenset(("ok", "passed", "pass", "success", "succeeded", "green", "met", "satisfied"))
+_COUNT_KEYS = frozenset(("failed", "failing", "failures", "errors", "numfailedtests", "failedtests", "unmet"))
+_SUMMARY_KEYS = ("summary", "output", "note", "detail", "stdout")
+_NOTHING = re.compile(r"(?:none|nothing|no|n/a|-|0)?[.!]?", re.IGNORECASE)
+_LEADING = re.compile(r"(?:exit(?:ed)?(?:[ _-]?(?:status|code))?[ :=]*)?(-?\d+)\b", re.IGNORECASE)
+_VERDICT = re.compile(r"fail(?:ed|s|ing|ure)?|unmet|not met", re.IGNORECASE)
+
+
+def checks_in_data(value: Any) -> tuple[Check, ...]:
+    """Commands out of data: objects with ``command``, ``exit``, ``summary`` at any depth, or lines; whatever it is, no
+    error."""
+    return tuple(_commands(value, DEEP))
+
+
+def _commands(value: Any, deep: int) -> Iterator[Check]:
+    for entry in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+        if isinstance(entry, str) and entry.strip() and not isinstance(value, Mapping):
+            yield from checks_in_text(entry) or (Check(_line(entry)),)
+        elif isinstance(entry, Mapping) and (command := _command_of(entry)):
+            yield _check(command, entry)
+        elif deep > 0:
+            yield from _commands(entry, deep - 1)
+
+
+def _command_of(entry: Mapping[str, Any]) -> str:
+    for name in _COMMAND_KEYS:
+        match entry.get(name):
+            case str() as command if command.strip():
+                return _line(command)
+            case [*words] if words and all(isinstance(word, str) for word in words):
+                return _line(" ".join(words))
+    return ""
+
+
+def _check(command: str, entry: Mapping[str, Any]) -> Check:
+    numbers, words = list[int](), list[str]()
+    for name, value in entry.items():
+        if _plain(name) in _STATUS_KEYS:
+            number = _whole(value)
+            numbers += [] if number is None else [number]
+            words += [_line(str(value))] if number is None and value not in (None, "") else []
+        elif (_plain(name) in _TRUTH_KEYS and value is False) or (_plain(name) in _COUNT_KEYS and _amount(value)):
+            words.append(_line(f"{name}: {value}").lower())
+    said = next((word for word in words if _FAILED.search(word)), "")
+    summary = next((entry[name] for name in _SUMMARY_KEYS if isinstance(entry.get(name), str)), "")
+    if said and not any(numbers):
+        return Check(command, None, _line(summary), said)
+    status = next((number for number in numbers if number), numbers[0] if numbers else None)
+    return Check(command, status, _line(summary), words[0] if words and status is None else "")
+
+
+def failures_in_data(value: Any) -> tuple[str, ...]:
+    """Whatever in data says by its name that something failed (``failed: 3``, ``passed: false``, ``unit: fail``, a
+    command that did), at any depth, with its place."""
+    return tuple(_adverse(value, (), DEEP))
+
+
+def _adverse(value: Any, place: tuple[str, ...], deep: int) -> Iterator[str]:
+    if isinstance(value, list | tuple):
+        for entry in value if deep > 0 else ():
+            yield from _adverse(entry, place, deep - 1)
+    if not isinstance(value, Mapping):
+        return
+    if (command := _command_of(value)) and (check := _check(command, value)).red:
+        yield check.shown
+        return
+    for name, inner in value.items():
+        here, key = (*place, str(name)), _plain(name)
+        said = isinstance(inner, str) and _VERDICT.fullmatch(inner.strip()) is not None
+        if (key in _COUNT_KEYS and _amount(inner)) or (key in _TRUTH_KEYS and inner is False) or said:
+            yield f"{'.'.join(here)}: {_line(str(inner))[:100]}"
+        elif deep > 0:
+            yield from _adverse(inner, here, deep - 1)
+
+
+def _plain(name: object) -> str:
+    return str(name).replace("_", "").replace("-", "").replace(" ", "").casefold()
+
+
+def _amount(value: Any) -> bool:
+    """Whether there is at least one of it: a number, a list, or words that do not say there is none."""
+    if isinstance(value, str):
+        return _NOTHING.fullmatch(value.strip()) is None
+    return bool(value)
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, str) and (found := _LEADING.match(value.strip())):
+        return int(found[1][:10])
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# -- text
+
+
+_COMMAND = re.compile(r"``\s?(.+?)\s?``|`([^`]+)`")
+_BARE = re.compile(
+    r"^[ \t]*(?:[-*+|$>]|\d+[.)])*[ \t|$]*((?:npm|pnpm|yarn|npx|bun|deno|node|pytest|python[\d.]*|tox|nox|ruff|mypy|uv|"
+    r"poetry|g?make|just|cargo|go|mvn|gradle|tsc|eslint|jest|vitest|bundle|rake|rspec|dotnet|swift|ctest|cmake|bazel|"
+    r"composer|phpunit|mix|sbt|ba?sh|\./[\w./-]+)\b[^:|→=]*?)[ \t]*(?:[:|→=(,-]|->|exit|ended|return)",
+)
+"""A command that nobody marked as code, by a program that everybody knows."""
+_STATUS = re.compile(
+    r"\b(?:exit(?:ed|s)?(?:[ _-]?(?:status|code))?|(?:return|exit)[ _-]?code|returncode|rc"
+    r"|(?:ended|finished|failed|terminated|completed|died)(?= with (?:exit|code|status)))"
+    r"(?: (?:with|was|is|of))?(?: (?:exit|code|status)){0,2}[*_` :=|]*(?:(-?\d+)\b|(non-?\s?zero)\b)",
+    re.IGNORECASE,
+)
+_SIGNS = re.compile("[❌✗✘✖✕🔴]")
+_WORD = re.compile(r"^[*_` \t:|→>=-]*((?:FAIL(?:ED|S|URE)?|RED)\b|(?i:fail(?:ed|s)?|red|broken|errors?)[*_` \t|.!]*$)")
+_EXIT_COLUMN = re.compile(r"(?:exit|rc)\b.*|(?:exit|return)[ _-]?(?:code|status)", re.IGNORECASE)
+_RESULT_COLUMN = re.compile(r"status|result|outcome", re.IGNORECASE)
+"""What stands in such a column need not be about a command: it counts where it says that one failed."""
+_MARKS = " \t*_`|:;,.()[]→=>-–—"
+
+
+def checks_in_text(text: str) -> tuple[Check, ...]:
+    """Commands that a text reports in its own words: a line with a command as code and how it ended.
+
+    ``- `npm test`: exit 0``, ``| `make` | exit status 2 |``, or a row below a column ``Exit``; examples in code blocks
+    and quotes are nobody's word.
+    """
+    found: list[Check] = []
+    columns: list[str] = []
+    above = ""
+    for line in Sections(text).prose().splitlines():
+        row = [cell.strip(" *_`") for cell in line.strip().strip("|").split("|")] if line.lstrip()[:1] == "|" else []
+        goes_on = f"{above} {line.strip()}" if above and line[:1].isspace() else ""
+        checks = [*_in_line(line)] or [*_in_line(goes_on)] or [*_in_row(line, row, columns)]
+        columns = row and (columns or row)
+        found += checks
+        above = "" if checks else line if _COMMAND.search(line) else above if line[:1].isspace() else ""
+    return tuple(found)
+
+
+def _in_line(line: str) -> Iterator[Check]:
+    """The commands of a line, each status with the command before it."""
+    commands = [(one.start(), one.end(), _line(one[1] or one[2])) for one in _COMMAND.finditer(line)]
+    if not commands and (bare := _BARE.match(line)):
+        commands = [(bare.start(1), bare.end(1), _line(bare[1]))]
+    if not commands:
+        return
+    statuses = [one for one in _STATUS.finditer(line) if not _within(one, commands)]
+    for status in statuses:
+        before = [one for one in commands if one[0] < status.start()] or commands[:1]
+        command = before[-1][2] if len(statuses) > 1 else commands[0][2]
+        end = next((start for start, _, _ in commands if start > status.end() and len(statuses) > 1), len(line))
+        rest = _line(line[status.end() : end]).strip(_MARKS)
+        if counted := _COUNTED.search(line[: status.start()], commands[0][1]):
+            rest = counted[0]
+        if status[1] is None:
+            yield Check(command, None, rest, status[2].lower())
+        else:
+            yield Check(command, int(status[1][:10]), rest)
+    if not statuses and (said := _badly(line, line[commands[0][1] :])):
+        yield Check(commands[0][2], None, "", said)
+
+
+def _badly(line: str, rest: str) -> str:
+    """How a command failed, where that is said by a sign, a word or a number of failures; empty where it is not."""
+    if sign := _SIGNS.search(line):
+        return f"failed ({sign[0]})"
+    if word := _WORD.match(rest):
+        return word[1].strip(_MARKS).lower()
+    counted = _COUNTED.search(rest)
+    return counted[0] if counted else ""
+
+
+def _within(status: re.Match[str], commands: Sequence[tuple[int, int, str]]) -> bool:
+    """Whether what looks like a status is a part of a command (``exit 1`` as code)."""
+    return any(start <= status.start() and status.end() <= end for start, end, _ in commands)
+
+
+def _in_row(line: str, row: Sequence[str], columns: Sequence[str]) -> Iterator[Check]:
+    """The command of a row, by the cell that says how it ended."""
+    command = _COMMAND.search(line) or _BARE.match(line)
+    if command is None:
+        return
+    text = _line(next(filter(None, command.groups())))
+    for column, said in zip(columns, row, strict=False):
+        if _EXIT_COLUMN.fullmatch(column) and said.strip("-–—"):
+            number = _whole(said)
+            yield Check(text, number, "", "" if number is not None else said)
+        elif _RESULT_COLUMN.fullmatch(column) and _FAILED.fullmatch(said):
+            yield Check(text, None, "", said.lower())
+
+
+def nothing_to_run(text: str) -> str:
+    """The reason that a text gives for having run nothing (``Nothing to run: why``)."""
+    found = _NOTHING_TO_RUN.search(Sections(text).prose())
+    return _line(found[1]).strip("*_` ") if found else ""
+
+
+_NOTHING_TO_RUN = re.compile(
+    r"^[ \t]*(?:[-*+][ \t]+)?[*_`]{0,3}nothing to run[*_`]{0,3}[ \t]*:[ \t]*(\S.*)$", re.I | re.M
+)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

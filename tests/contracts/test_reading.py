@@ -1,0 +1,117 @@
+"""Commands are read from every shape in which agents report them, and what speaks against them as well."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.contracts import Check, checks_in_data, checks_in_text, nothing_to_run
+from interlock.contracts.reading import failures_in_data
+
+
+@pytest.mark.parametrize(
+    ("text", "checks"),
+    [
+        ("- `npm test`: exit 0", [Check("npm test", 0)]),
+        ("| `make all` | exit status 2 |", [Check("make all", 2)]),
+        ("Ran ``echo `id` `` and it exited with 1.", [Check("echo `id`", 1)]),
+        ("- `pytest -q` → exit code: **5**", [Check("pytest -q", 5)]),
+        ("`a` exit 0\n\n> `b`: exit 1\n\n```\n`c`: exit 1\n```\n", [Check("a", 0)]),
+        ("`npm test` passed", []),
+        ("exit 0", []),
+        ("- `npm test`\n  - exit 1", [Check("npm test", 1)]),
+        ("- `a`: exit 0, then `b`: exit 1", [Check("a", 0, "then"), Check("b", 1)]),
+        ("- `sh -c 'exit 1'`: exit 0", [Check("sh -c 'exit 1'", 0)]),
+        ("- npm test: exit 1", [Check("npm test", 1)]),
+        ("- The program: exit 1", []),
+        ("- `npm test` rc=1", [Check("npm test", 1)]),
+        ("- `npm test` finished with code 2", [Check("npm test", 2)]),
+        ("- `a`: exit code 3221225477", [Check("a", 3221225477)]),
+        ("- `npm test` exited non-zero", [Check("npm test", said="non-zero")]),
+        ("- `npm test`: 2 of 10 tests failed", [Check("npm test", said="2 of 10 tests failed")]),
+        ("- `npm test`: 1 failed, exit 0", [Check("npm test", 0, "1 failed")]),
+        ("- `npm test` \u274c", [Check("npm test", said="failed (\u274c)")]),
+        ("| `npm test` | FAILED |", [Check("npm test", said="failed")]),
+        ("- `parse('')`: fails with ValueError", []),
+        ("| Command | Exit |\n|---|---|\n| `a` | 1 |\n| `b` | **0** |", [Check("a", 1), Check("b", 0)]),
+        ("| Exit code | What |\n|---|---|\n| well | `a` |\n| - | `b` |", [Check("a", said="well")]),
+        ("| Call | Status |\n|---|---|\n| `a` | 404 |\n| `b` | Failed |", [Check("b", said="failed")]),
+    ],
+)
+def test_commands_are_read_from_text(text: str, checks: list[Check]) -> None:
+    """A command as code and its status on one line; what is quoted or code is nobody's word."""
+    assert list(checks_in_text(text)) == checks
+
+
+def test_commands_are_read_from_data() -> None:
+    """Objects and lines, however the status is spelled."""
+    given = [
+        {"command": "make", "exit": 0, "summary": "ok"},
+        {"command": "a\n b", "exitCode": "3"},
+        {"command": "c", "exit": True},
+        "`npm test`: exit 1",
+        "make lint",
+        7,
+        "  ",
+        {"cmd": "x"},
+        {"note": "y"},
+        {"command": "d", "exit": "1 (one failed)"},
+        {"command": ["e", "f"], "returncode": 2.0},
+        {"command": "g", "exit": 0, "passed": False},
+        {"command": "h", "exit": 0, "failed": 3, "result": "ok"},
+        {"name": "unit", "runs": [{"command": "i", "status": "failed"}]},
+    ]
+    assert checks_in_data(given) == (
+        Check("make", 0, "ok"),
+        Check("a b", 3),
+        Check("c", said="True"),
+        Check("npm test", 1),
+        Check("make lint"),
+        Check("x"),
+        Check("d", 1),
+        Check("e f", 2),
+        Check("g", said="passed: false"),
+        Check("h", said="failed: 3"),
+        Check("i", said="failed"),
+    )
+    assert checks_in_data("make") == checks_in_data(None) == ()
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda x: (
+            st.lists(x) | st.dictionaries(st.sampled_from(["command", "exit", "summary", "failed", "passed", "x"]), x)
+        ),
+    )
+)
+def test_reading_is_total(value: object) -> None:
+    """Whatever an agent hands over."""
+    assert all(isinstance(check, Check) for check in checks_in_data(value))
+    assert isinstance(checks_in_text(str(value)), tuple)
+    assert all(isinstance(said, str) for said in failures_in_data(value))
+
+
+def test_a_reason_for_running_nothing() -> None:
+    assert nothing_to_run("- **Nothing to run**: documentation only\n") == "documentation only"
+    assert nothing_to_run("> Nothing to run: so they say\n") == ""
+
+
+@pytest.mark.req("EV-01")
+@pytest.mark.parametrize(
+    ("summary", "red"),
+    [
+        *((said, True) for said in ("1 failed, 3 passed", "one test failed", "FAILED (failures=1)", "failed: 2")),
+        *((said, True) for said in ("Found 3 errors in 2 files", "2 of 10 tests failed", "1 test is still failing")),
+        *((said, False) for said in ("", "12 passed", "0 failed, 12 passed", "no errors", "failures: 0", "1 xfailed")),
+        *((said, False) for said in ("3 failed before the change", "2 failure modes", "3 error cases, all handled")),
+        *(
+            (said, False)
+            for said in ("one test fails if the file is gone", "10.1 failed over", "the 2 tests that failed")
+        ),
+    ],
+)
+def test_a_number_of_failures_speaks_against_a_command_that_ended_well(summary: str, red: bool) -> None:
+    """In figures and in words; what is about something else does not."""
+    assert Check("npm test", 0, summary).red is red
