@@ -39,6 +39,7 @@ from interlock.fleet.remote import state_ref
 
 QUICK = "--quick" in sys.argv
 STARTS, KILLS, QUEUED, WORKERS = (3, 1, 6, 2) if QUICK else (20, 5, 100, 4)
+ENDED = frozenset(("complete", "degraded", "stopped", "failed", "invalid"))
 JOURNALS = (100, 1_000) if QUICK else (100, 1_000, 10_000)
 FILES = (100, 1_000) if QUICK else (100, 1_000, 10_000)
 CAST = '{"reactions": [{"agent": "builder", "append": {"notes.md": "once more\\n"}}]}'
@@ -47,7 +48,7 @@ SETTINGS = 'runner = "cast"\n[runners.cast]\ntype = "scripted"\nscenario = "cast
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="fleet-", dir=_outside()) as folder, database() as address:
+    with tempfile.TemporaryDirectory(prefix="fleet-") as folder, database() as address:
         office = Office(Path(folder), address)
         office.interlock("fleet", "setup")
         first_agent(office)
@@ -58,11 +59,6 @@ def main() -> None:
             checkpoint(office, lines, FILES[0])
         for files in FILES[1:]:
             checkpoint(office, JOURNALS[0], files)
-
-
-def _outside() -> Path:
-    """A folder that agents may see: those for temporary files are hidden from them."""
-    return Path.cwd()
 
 
 class Office:
@@ -143,7 +139,7 @@ class Office:
 
         def ended() -> bool:
             said = json.loads(self.interlock("runs", "--fleet", "--json"))
-            return all(one["status"] not in ("open", "waiting") for one in said if one["run_id"] in wanted)
+            return {one["run_id"] for one in said if one["status"] in ENDED} >= wanted
 
         until(ended)
 
