@@ -133,13 +133,14 @@ async def leave_copy(remote: Remote, checkpoint: Checkpoint, staged: RunFolder, 
         how: in what way the run went away from here; unset: it was never here.
     """
     who, lines = checkpoint.possession, staged.lines()
+    ended = ended_as(lines) is not None
     staged.leave_to(
         Elsewhere(
-            f"{who} on {remote.shown}",
+            f"it has ended, as {who.holder} left it on {remote.shown}" if ended else f"{who} on {remote.shown}",
             who.since,
             how,
             f"To go on with it here: interlock take {staged.run_id}",
-            held=who.held and ended_as(lines) is None,
+            held=who.held and not ended,
             remote=remote.shown,
             commit=checkpoint.commit,
             documents=await _documents(remote.workspace, checkpoint, staged, lines),
