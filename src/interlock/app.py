@@ -29,7 +29,16 @@ from interlock.engine.world import World
 from interlock.errors import ConfigInvalid, InterlockError
 from interlock.finding.library import Library
 from interlock.playbooks import settings_model
-from interlock.settings import AcpAgent, AnyProgram, CodingAgent, Scripted, Settings, Table, load_settings
+from interlock.settings import (
+    AcpAgent,
+    AnyProgram,
+    CodingAgent,
+    SandboxSettings,
+    Scripted,
+    Settings,
+    Table,
+    load_settings,
+)
 from interlock.settings.location import FILE_NAME
 from interlock.workspace import (
     UNPROMISED,
@@ -59,6 +68,8 @@ class FromSettings(Setup):
     """Playbooks that the program itself brings along."""
     found: Library | None = None
     """The playbooks that can be asked for here; unset: those that can be used without asking anybody."""
+    sandbox: SandboxSettings | None = None
+    """How programs are kept apart here, whatever the workspace says: for one whose settings others wrote."""
     lenient: bool = False
     """Agents that cannot be called are no error before one of them is."""
     tell: Callable[[str], None] = lambda _text: None
@@ -71,7 +82,8 @@ class FromSettings(Setup):
     @property
     def settings(self) -> Settings:
         """The settings in force, with the tables of the playbooks that are loaded by now."""
-        return self._settings(tuple(self.finding.tables().items()))
+        found = self._settings(tuple(self.finding.tables().items()))
+        return found if self.sandbox is None else found.kept_apart(self.sandbox)
 
     @cached_property
     def _settings(self) -> Callable[[Tables], Settings]:
@@ -269,6 +281,24 @@ class FromSettings(Setup):
                 configured = Configured(name, self.program_of(table), table.args, table.model, table.env)
                 return make_runner("acp", configured, self.environ)
 
+    def programs_of(self, playbook: Playbook) -> tuple[str, ...]:
+        """The programs that its agents are called with; one of several where nobody chose: ``claude|codex``."""
+        found = dict[str, None]()
+        for one in (playbook, *playbook.all_called):
+            for agent in one.agents:
+                name = self._facts(one.name, agent).runner or one.runners.get(agent) or self.configured_runner
+                match None if name is None else self.settings.runner_named(name):
+                    case None:
+                        found["|".join(known.program for known in KNOWN)] = None
+                    case AnyProgram() as table:
+                        found[table.argv[0]] = None
+                    case Scripted():
+                        continue
+                    case table:
+                        found[self.program_of(table)] = None
+        inside = str(self.root) + "/"  # what lies in the workspace travels with it
+        return tuple(one for one in found if "/" not in one or (one.startswith("/") and not one.startswith(inside)))
+
     def model_of(self, runner: str) -> str | None:
         """The model that the settings of a runner name; None: what its program takes by itself."""
         return getattr(self.settings.runner_named(runner), "model", None)
@@ -293,10 +323,10 @@ def open_runs(root: Path, view: View, *, environ: Mapping[str, str], **more: Any
     """The runs of a workspace, for a door.
 
     Args:
-        more: `runner`, `overrides`, `playbooks` and `found` of `FromSettings`; `tripwire` and `again` of `Runs`.
+        more: `runner`, `overrides`, `playbooks`, `found` and `sandbox` of `FromSettings`; the rest is for `Runs`.
     """
     root = root.resolve()
     environ = without_our_own(environ, root)
-    chosen = {name: more.pop(name) for name in ("runner", "overrides", "playbooks", "found") if name in more}
+    chosen = {name: more.pop(name) for name in ("runner", "overrides", "playbooks", "found", "sandbox") if name in more}
     setup = FromSettings(root, environ, tell=view.remark, **chosen)
     return Runs(root, setup, view, environ=environ, **more)

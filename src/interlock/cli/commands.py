@@ -45,6 +45,8 @@ HOMES = {
     "send": "moving",
     "take": "moving",
     "fetch": "moving",
+    "submit": "submit",
+    "worker": "submit",
     "init": "init",
     "adopt": "adopt",
     "validate": "init",

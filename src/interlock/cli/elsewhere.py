@@ -13,9 +13,11 @@ from interlock.cli.progress import PlainView
 from interlock.errors import ConfigInvalid, InterlockError, Refused
 
 if TYPE_CHECKING:
+    from interlock.app import FromSettings
     from interlock.cli.door import Door
     from interlock.engine.folder import KnownRun
     from interlock.engine.identity import Identity
+    from interlock.engine.runs import Runs
     from interlock.fleet import Depot
     from interlock.fleet.looking import Sighting
     from interlock.settings.models import FleetSettings
@@ -26,17 +28,21 @@ RENEW_S = 3.0
 
 def open_depot(door: Door) -> Depot:
     """This workspace, as far as runs leave and arrive here."""
-    from interlock.fleet import Depot
+    return depot_of(door.runs(PlainView(door.occasion, keep_output=True)), door.setup)
 
-    runs = door.runs(PlainView(door.occasion, keep_output=True))
-    setup = door.setup
+
+def depot_of(runs: Runs, setup: FromSettings, worker: str = "") -> Depot:
+    """The runs of a workspace on their way."""
+    from interlock.fleet import Depot
+    from interlock.pages import headline
 
     def documents(identity: Identity) -> tuple[str, ...]:
         playbook = runs.setup.playbook(identity)
         inputs = playbook.parse_inputs(identity.inputs)
         return (*playbook.documents(inputs), *playbook.state(inputs))
 
-    return Depot(runs, documents=documents, watch=setup.settings.workspace.watch, redaction=setup.redaction)
+    watch = setup.settings.workspace.watch
+    return Depot(runs, documents=documents, watch=watch, redaction=setup.redaction, about=headline, worker=worker)
 
 
 def check_ours(door: Door, name: str) -> None:

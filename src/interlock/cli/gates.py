@@ -118,7 +118,7 @@ def _document(known: KnownRun, gate: Mapping[str, Any], path: str) -> Iterator[s
         yield f"  shows: {printable(path)} (no such file)"
         return
     rows = text.splitlines()
-    size = f"{len(rows)} lines, {len(text.encode())} bytes"
+    size = f"{len(rows)} {'line' if len(rows) == 1 else 'lines'}, {len(text.encode())} bytes"
     yield f"  shows: {printable(path)} ({size}{_since(known, gate, path, text)})"
     said = [row.strip() for row in rows if row.strip() and not row.startswith(("#", "---", "```", "|--"))]
     yield from (f"    {printable(row, 100)}" for row in said[:FIRST_LINES])
@@ -130,7 +130,7 @@ def _since(known: KnownRun, gate: Mapping[str, Any], path: str, text: str) -> st
     if before is None:
         return ""
     if before == text:
-        return ", as before"
+        return ", just as you saw it before"
     added, removed = 0, 0
     for row in difflib.unified_diff(before.splitlines(), text.splitlines(), lineterm="", n=0):
         added += row.startswith("+") and not row.startswith("+++")

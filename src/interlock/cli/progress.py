@@ -100,8 +100,8 @@ class PlainView:
             self._occasion.run_id, self._occasion.started_at = line.run, line.ts
             self._release()
         told = self._narrator.tell(line)
-        if line.event == "run.end":  # the summary has the whole reason
-            told = replace(told, text=told.text.split("\n", 1)[0])
+        if line.event in ("run.end", "run.paused"):  # the summary, which follows, has the reason
+            told = replace(told, text=told.text.split("\n", 1)[0].partition(": ")[0])
         if self._verbose or told.weight is not Weight.DETAIL:
             self.show(clock(line.ts), told)
 

@@ -110,22 +110,25 @@ def command_for(
     word: str,
     *,
     spoken: str = "run {}",
-    do: Callable[[Door, Playbook, Mapping[str, Any]], int] | None = None,
+    do: Callable[..., int] | None = None,
     honours: tuple[str, ...] = STARTS,
     panel: str | None = None,
+    also: Sequence[inspect.Parameter] = (),
 ) -> Any:
     """The command that runs a playbook, or does something else with what is asked of it, asked for by this word.
 
     Args:
         spoken: what is typed for it, where it has a door of its own.
+        also: further options, which `do` is given by name.
     """
     asked = [*playbook.questions(playbook.inputs), *playbook.questions(playbook.flags)]
 
     def run(door: Door, **said: Any) -> int:
-        return (do or start)(door, playbook, {one.field: _taken(door, one, said[one.field]) for one in asked})
+        more = {one.name: said[one.name] for one in also}
+        return (do or start)(door, playbook, {one.field: _taken(door, one, said[one.field]) for one in asked}, **more)
 
     here = inspect.Parameter("door", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    run.__signature__ = inspect.Signature([here, *parameters(asked)])  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature([here, *parameters(asked), *also])  # type: ignore[attr-defined]
     run.__doc__ = playbook.summary
     example = f"interlock {spoken.format(word)} {playbook.first}".rstrip()
     return command(word, example=example, honours=honours, panel=panel)(run)

@@ -179,7 +179,7 @@ def _row(one: Dispatched) -> tuple[str, ...]:
         one.about,
         printable(facts["step"], 30),
         printable(facts["member"], 30),
-        str(facts["attempt"]),
+        one.attempt,
         one.outcome,
         one.took,
         str(len(one.changes)) if one.changes else "",

@@ -136,17 +136,14 @@ def as_left(known: KnownRun) -> Finished:
     identity, lines = known.identity, known.folder.lines()
     status, how = told(lines, None, known.folder.elsewhere())
     ending, waiting = ending_of(lines, known.folder.objects), waiting_gate(lines)
-    return Finished(
+    return Finished.of(
+        identity,
+        lines,
         ending.status if ending else Status(status),
         ending.reason if ending else how,
-        ending.output if ending else "",
+        output=ending.output if ending else "",
         gate=asdict(waiting) if waiting else None,
-        playbook=identity.playbook,
-        key=identity.key,
-        run_id=identity.run_id,
-        started_at=identity.started_at,
         finished_at=lines[-1].ts if lines else None,
-        lines=lines,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -57,14 +57,14 @@ class Lines:
     required: Mapping[str, Allowed]
 
     def problem(self, text: str) -> str | None:
+        return _all(self._problems(text))
+
+    def _problems(self, text: str) -> Iterator[str | None]:
         for label, allowed in self.required.items():
             values = labelled(text, label)
             if not any(values):
-                return f"{label} missing"
-            for value in filter(None, values):
-                if (problem := _unexpected(label, value, allowed)) is not None:
-                    return problem
-        return None
+                yield f"{label} missing"
+            yield next(filter(None, (_unexpected(label, value, allowed) for value in filter(None, values))), None)
 
     def sample(self) -> str:
         return "".join(f"{label}: {_example(allowed)}\n" for label, allowed in self.required.items())
@@ -77,16 +77,13 @@ class SectionValues:
     required: Mapping[str, Allowed]
 
     def problem(self, text: str) -> str | None:
-        document = Sections(text)
-        for heading, allowed in self.required.items():
-            if document.find(heading) is None:
-                return f"{heading} missing"
-            value = _COMMENT.sub("", document.own_text(heading)).strip()
-            if not value:
-                return f"{heading} is empty"
-            if (problem := _unexpected(heading, value, allowed)) is not None:
-                return problem
-        return None
+        return _all(self._problem(Sections(text), *one) for one in self.required.items())
+
+    def _problem(self, document: Sections, heading: str, allowed: Allowed) -> str | None:
+        if document.find(heading) is None:
+            return f"{heading} missing"
+        value = _COMMENT.sub("", document.own_text(heading)).strip()
+        return _unexpected(heading, value, allowed) if value else f"{heading} is empty"
 
     def sample(self) -> str:
         return "\n".join(f"{heading}\n{_example(allowed)}\n" for heading, allowed in self.required.items())
@@ -124,7 +121,7 @@ class JsonKeys:
 
 @dataclass(frozen=True, init=False)
 class AllOf:
-    """Several rules for one text; the first complaint counts."""
+    """Several rules for one text; whoever mends it is told all that is wrong."""
 
     rules: tuple[Structure, ...]
 
@@ -132,7 +129,7 @@ class AllOf:
         object.__setattr__(self, "rules", rules)
 
     def problem(self, text: str) -> str | None:
-        return next((found for rule in self.rules if (found := rule.problem(text)) is not None), None)
+        return _all(rule.problem(text) for rule in self.rules)
 
     def sample(self) -> str:
         return "\n".join(rule.sample() for rule in self.rules)
@@ -181,6 +178,11 @@ def quoted(value: object) -> str:
 def alternatives(allowed: Sequence[str]) -> str:
     """``completed, partial or failed``."""
     return _listed(allowed, "or")
+
+
+def _all(problems: Iterable[str | None]) -> str | None:
+    """All that is wrong, each once, in one line."""
+    return "; ".join(dict.fromkeys(filter(None, problems))) or None
 
 
 def _listed(words: Sequence[str], last: str) -> str:

@@ -343,9 +343,8 @@ async def _unready(run: Run, agents: Sequence[str] | None) -> Sequence[str]:
     recording = behind(run)
     slot = recording.recall("unready", {})
     if not slot.recorded:
-        slot.settle(
-            "unready", list(await recording.world.unready(recording.playbook.agents if agents is None else agents))
-        )
+        asked = recording.playbook.agents if agents is None else agents
+        slot.settle("unready", list(await recording.world.unready(asked)))
     return list(slot.value())
 
 

@@ -64,9 +64,11 @@ def shown_before(
     Args:
         digests: what the present opening shows.
     """
-    openings = [line.data for line in lines if line.event == "gate.opened"]
-    same = [data for data in openings if data["gate"] == gate and path in data["digests"]]
-    seen = [data["digests"][path] for data in same if data["digests"] != digests]
+    same = [line for line in lines if line.event == "gate.opened" and line.data["gate"] == gate]
+    decided = max((line.seq for line in lines if line.event == "gate.decided" and line.data["gate"] == gate), default=0)
+    # The present opening may be there more than once; whoever decided saw what was shown before that.
+    known = [line.data["digests"] for line in same if line.seq < decided or line.data["digests"] != digests]
+    seen = [shown[path] for shown in known if path in shown]
     if not seen or not seen[-1]:
         return None
     try:

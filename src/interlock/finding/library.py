@@ -45,6 +45,7 @@ class Library:
     Args:
         given: playbooks that the program itself brings along; they come before all others.
         consent: asks a person whether code of the workspace may be used.
+        anywhere: what the user trusts at another place may be used here too.
     """
 
     def __init__(
@@ -54,10 +55,11 @@ class Library:
         *,
         consent: Consent = nobody,
         given: tuple[Playbook, ...] = (),
+        anywhere: bool = False,
     ) -> None:
         self.root = root
         self.places = Whereabouts(root)
-        self.trust = TrustRecords(root, environ)
+        self.trust = TrustRecords(root, environ, anywhere)
         self.consent = consent
         self._loaded: dict[tuple[Origin, str, str], Playbook] = {}
         self._given = {one.name: one for one in given}
@@ -103,6 +105,13 @@ class Library:
             return identity.playbook in self._given or self._of_run(identity) is not None
         except InterlockError:
             return False
+
+    def needs_trust(self, identity: Identity) -> str:
+        """The digest of the files that somebody has to trust before a run's playbook is used; empty: none."""
+        if identity.playbook in self._given:
+            return ""
+        found = self._of_run(identity)
+        return read(found.path).digest if found.path is not None and found.origin.needs_trust else ""
 
     # -- loading: what may be used, once
 

@@ -37,6 +37,10 @@ class Fenced(Refused):
     """Somebody else has the run: here nothing more may be done with it."""
 
 
+class Gone(Refused):
+    """The remote has no such run."""
+
+
 class Moment(NamedTuple):
     """A run at one moment."""
 
@@ -109,7 +113,8 @@ class Carriage:
     async def moves(self, commit: str) -> list[Move]:
         """What has to be moved so that the run is free at this commit: its ref, and for the fleet that of its key."""
         found = [Move(state_ref(self.run_id), self.carried.commit, commit)]
-        if (await self._freight.read(commit, self.run_id)).possession.orders:
+        first = self.carried.commit is None and (await self._freight.read(commit, self.run_id)).possession.orders
+        if first or self.orders is not None:
             found.append(await self._key_move(commit))
         return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from interlock import __version__
@@ -22,7 +22,7 @@ from interlock.engine.runs import Runs
 from interlock.errors import ConfigInvalid, InterlockError, Refused, WorkspaceFailed
 from interlock.fleet.arriving import arrived, goes_on_from, place
 from interlock.fleet.branches import branch_for, make_branch, move_head
-from interlock.fleet.carriage import Carriage, now
+from interlock.fleet.carriage import Carriage, Fenced, Gone, now
 from interlock.fleet.carried import FENCED, SENDING, SENT, Carried, clone_name
 from interlock.fleet.freight import Checkpoint, Freight, Possession
 from interlock.fleet.looking import leave_copy, meant
@@ -42,6 +42,8 @@ class Moved:
     """The branch of the user's repository that has the work, where there is one."""
     conflict: str = ""
     """Why documents were not written here."""
+    orders: Mapping[str, Any] = field(default_factory=dict)
+    """What those who work on it are asked."""
 
 
 class Depot:
@@ -94,6 +96,11 @@ class Depot:
             commit, tree = await carriage.packed(held=False)
             replace(carried, remote=remote.shown, coming=commit, trees=(tree,)).keep(self.root, run_id)
             return await self._push_away(known, carriage, commit)
+
+    async def open_carriage(self, known: KnownRun, remote_name: str) -> Carriage:
+        """A run that is worked on here, and kept on its ref meanwhile."""
+        remote = await Remote.of(self._workspace(known.identity), remote_name, self.runs.environ)
+        return self.carriage(known, remote)
 
     def carriage(self, known: KnownRun, remote: Remote, orders: Mapping[str, Any] | None = None) -> Carriage:
         """A run of this workspace on its way."""
@@ -152,7 +159,7 @@ class Depot:
         if note is not None and note.how == SENDING and carried.coming and tip == carried.commit:
             return await self._keep_after_all(folder, remote, carried)
         if tip is None:
-            raise Refused(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
+            raise Gone(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
         async with arrived(self.root, remote, run_id, tip) as (checkpoint, staged):
             who = checkpoint.possession
             ours = who.held and who.clone == clone_name(self.root)
@@ -186,7 +193,7 @@ class Depot:
         if claim:
             commit = Freight(workspace).claimed(checkpoint, self._claim_of(who))
             if not await remote.swap(Move(state_ref(run_id), checkpoint.commit, commit)):
-                raise Refused(
+                raise Fenced(
                     f"somebody else took run {run_id} a moment before",
                     remedy=f"See who has it: interlock take {run_id}",
                 )
@@ -200,7 +207,7 @@ class Depot:
         await write_arrival(workspace, arrival, f"{run_id}-arrival")
         place(self.root, staged)
         replace(carried, trees=(arrival.tree,)).keep(self.root, run_id)
-        return Moved(run_id, remote.shown, commit, branch)
+        return Moved(run_id, remote.shown, commit, branch, orders=who.orders)
 
     async def _way_in(
         self, remote: Remote, checkpoint: Checkpoint, carried: Carried
@@ -248,7 +255,7 @@ class Depot:
         run_id = await meant(self.root, remote, name)
         tip = await remote.tip(state_ref(run_id))
         if tip is None:
-            raise Refused(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
+            raise Gone(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
         folder, carried = RunFolder(self.root, run_id), Carried.of(self.root, run_id)
         if folder.exists and folder.elsewhere() is None and tip == carried.commit:
             raise Refused(f"run {run_id} is here", remedy=f"See how it stands: interlock show {run_id}")
@@ -289,7 +296,7 @@ class Depot:
         if await remote.tip(state_ref(folder.run_id)) != carried.commit:
             raise await self._fenced(folder, remote)
 
-    async def _fenced(self, folder: RunFolder, remote: Remote) -> Refused:
+    async def _fenced(self, folder: RunFolder, remote: Remote) -> Fenced:
         """Somebody else has the run: note it, and say who."""
         run_id, said, since = folder.run_id, "somebody else has it", now()
         with suppress(InterlockError):
@@ -301,7 +308,7 @@ class Depot:
                 said, since = str(who), who.since
         other = Elsewhere(f"{said} ({remote.shown})", since, FENCED, f"Get it back with: interlock take {run_id}")
         folder.leave_to(other)
-        return other.refusal(run_id)
+        return Fenced(other.refusal(run_id).what, remedy=other.remedy)
 
     def _claim_of(self, who: Possession) -> Possession:
         """The claim of what somebody left, or has."""

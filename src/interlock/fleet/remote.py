@@ -36,6 +36,10 @@ class Move(NamedTuple):
     new: str
 
 
+class RemoteAway(WorkspaceFailed):
+    """The remote cannot be reached, or does not answer as one."""
+
+
 class PushRefused(WorkspaceFailed):
     """The remote does not let a ref be moved, and it was not moved: nobody else has it either."""
 
@@ -231,9 +235,9 @@ class Remote:
         lease = f"--force-with-lease={ref}:{old}"
         await self.git("push", "--porcelain", "--no-verify", lease, self.name, f":{ref}", network=True)
 
-    def _away(self, reply: GitReply) -> WorkspaceFailed:
+    def _away(self, reply: GitReply) -> RemoteAway:
         said = [line for line in reply.error.strip().splitlines() if line.strip()]
-        return WorkspaceFailed(
+        return RemoteAway(
             f"the remote {self.shown} cannot be reached, or refuses",
             found=_CREDENTIALS.sub("", "\n".join(said[-4:]))[-_SHOWN:] or f"git ended with {reply.code}",
             remedy="Nothing was changed here. Look at it with: git ls-remote, then call interlock again.",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import unquote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, Strict, create_model
@@ -366,6 +366,14 @@ class Settings(Table):
         """What this runner's programs may do, its own table over `[sandbox]`; without a runner, what commands may."""
         own = self.runner_named(runner).sandbox.model_dump(exclude_none=True) if runner is not None else {}
         return self.sandbox.model_copy(update=own)
+
+    def kept_apart(self, sandbox: SandboxSettings) -> Self:
+        """The same, with programs kept apart as somebody else says, those of each runner too."""
+        runners = {
+            name: table.model_copy(update={"sandbox": type(table.sandbox)()}) for name, table in self.runners.items()
+        }
+        both = sandbox.model_copy(update={"protected": self.sandbox.protected})  # that protects the workspace itself
+        return self.model_copy(update={"sandbox": both, "runners": runners})
 
     def runner_named(self, name: str) -> RunnerSettings:
         """The runner's table, or the defaults of a known agent; `ConfigInvalid` names the runners there are."""

@@ -130,9 +130,11 @@ _CODE = re.compile(r"[A-Z][\d.]+")
 
 def started(line: LineLike, *, runner: bool) -> Telling:
     """A call of an agent, with the runner that makes it where that is asked for."""
-    again = "" if line.data["try"] == 1 else f", try {line.data['try']}"
+    tried = line.data["try"]
+    first = (line.attempt or tried) - tried + 1
+    again = "" if tried == 1 else f", try {tried}"
     by = f"; runner {printable(line.data['runner'])}" if runner else ""
-    return Telling(f"{who(line)}  started (attempt {line.attempt}{again}{by})")
+    return Telling(f"{who(line)}  started (attempt {first}{again}{by})")
 
 
 def _end(line: LineLike, data: Mapping[str, Any]) -> Telling:

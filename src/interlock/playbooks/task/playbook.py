@@ -160,11 +160,8 @@ async def unweighed(run: Run, checks: Checks, works: Sequence[Report]) -> list[s
     tests and checks, as long as the files in question are not as they were."""
     found = list(works[-1].noticed) if works[-1].no_change else []
     if any(work.weakened for work in works):
-        now = {
-            path
-            for path in (await changed_since(run, checks.baseline["tree"])).paths
-            if is_test(path) or is_definition(path)
-        }
+        changed = (await changed_since(run, checks.baseline["tree"])).paths
+        now = {path for path in changed if is_test(path) or is_definition(path)}
         found += [text for work in works if now & set(work.changes) for text in work.weakened]
     return list(dict.fromkeys(found))
 

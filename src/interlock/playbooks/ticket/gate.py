@@ -130,7 +130,7 @@ async def stays_here(run: Run, standing: RepositoryStanding, base: str) -> bool:
     place = f"branch {standing.branch}" if standing.branch else f"commit {standing.head[:10]}"
     question = (
         f"You are on {place}{f', of ticket {others}' if others else ''}, and not on {base}. Where does the work begin? "
-        "Said beforehand with: interlock run ticket ... --base NAME"
+        "(The option --base says it beforehand.)"
     )
     return await asked(run, "base", question, BASE, HERE, ABORT) == HERE.name
 
@@ -251,12 +251,8 @@ async def consider(ledger: Ledger, graph: Graph, ground: GitGround) -> Crossing:
 async def choose(ledger: Ledger, paths: Sequence[str], *, carry: bool, stash: bool) -> str:
     """A person says what becomes of uncommitted code; without one the run waits."""
     choices = [*([STASH] if stash else []), *([CARRY] if carry else []), ABORT]
-    names = "|".join(choice.name for choice in choices)
     why = "" if carry else " Some of them belong to the work of this ticket, so that they cannot be carried along."
-    question = (
-        f"Working tree has uncommitted code changes: {shown_paths(paths)}.{why} "
-        f"Run: interlock run ticket ... --dirty {names}"
-    )
+    question = f"Working tree has uncommitted code changes: {shown_paths(paths)}.{why} What becomes of them?"
     run = ledger.run
     return await asked(run, "dirty", question, *choices, answered=run.flags.get("dirty") or run.settings.dirty)
 
