@@ -50,6 +50,8 @@ class ListedRun:
     trouble: str
     asks: bool
     """A decision of a person is what it waits for."""
+    where: str = ""
+    """Who has it, if it is not here."""
 
     @property
     def part(self) -> str:
@@ -58,7 +60,16 @@ class ListedRun:
 
     @property
     def searched(self) -> str:
-        said = (self.headline, self.run_id, self.playbook, self.status, self.stage, self.how, self.workspace)
+        said = (
+            self.headline,
+            self.run_id,
+            self.playbook,
+            self.status,
+            self.stage,
+            self.how,
+            self.workspace,
+            self.where,
+        )
         return " ".join(said).casefold()
 
 
@@ -103,7 +114,7 @@ def _row(
     how: str,
     asks: bool = False,
 ) -> ListedRun:
-    identity = known.identity
+    identity, away = known.identity, known.folder.elsewhere()
     tone = Tone.WAITS if asks else tone_of(status)
     return ListedRun(
         shelf.name,
@@ -121,6 +132,7 @@ def _row(
         sums.dispatches,
         trouble_of(sums),
         asks,
+        "" if away is None or away.who == how else printable(away.who, 120),
     )
 
 
@@ -197,6 +209,8 @@ class BoardView:
     asked: BoardQuery
     playbooks: tuple[str, ...]
     workspaces: tuple[str, ...]
+    away: tuple[str, ...] = ()
+    """What keeps runs of the fleet from being seen as they are now."""
 
     @property
     def older(self) -> int | None:
@@ -209,7 +223,7 @@ class BoardView:
         return max(0, self.asked.start - PAST) if self.asked.start else None
 
 
-def board_view(rows: Iterable[ListedRun], asked: BoardQuery = EVERYTHING) -> BoardView:
+def board_view(rows: Iterable[ListedRun], asked: BoardQuery = EVERYTHING, *, away: tuple[str, ...] = ()) -> BoardView:
     """The board of these runs: those that ask first, within each part the latest first."""
     known = sorted(rows, key=lambda one: (one.started_at, one.run_id), reverse=True)
     fitting = [one for one in known if asked.fits(one)]
@@ -224,4 +238,5 @@ def board_view(rows: Iterable[ListedRun], asked: BoardQuery = EVERYTHING) -> Boa
         asked,
         tuple(sorted({one.playbook for one in known if one.playbook})),
         tuple(sorted({one.workspace for one in known})),
+        away,
     )

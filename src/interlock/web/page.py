@@ -42,6 +42,7 @@ from interlock.web.acting import Decision
 from interlock.web.guarding import Guard, Threshold
 from interlock.web.index import Index, Stamp, shelves, version
 from interlock.web.live import Live, LivePage
+from interlock.web.renewing import Renewing
 
 T = TypeVar("T")
 
@@ -56,6 +57,7 @@ class Page:
 
     def __init__(self, roots: Iterable[Path], threshold: Threshold, command_line: CommandLine) -> None:
         self._indexes = {shelf.name: Index(shelf) for shelf in shelves(roots)}
+        self.renewing = Renewing((index.shelf.root for index in self._indexes.values()), command_line.environ)
         self._threshold, self._say = threshold, command_line
         self._executor = ThreadPoolExecutor(WORKERS, "page")
         self.live = Live(self._executor)
@@ -92,10 +94,11 @@ class Page:
     # -- the board
 
     def _board_stamp(self) -> Stamp:
-        return tuple(index.stamp() for index in self._indexes.values())
+        return *(index.stamp() for index in self._indexes.values()), self.renewing.away
 
     def _board_view(self, asked: BoardQuery) -> Any:
-        return board_view([row for index in self._indexes.values() for row in index.rows()], asked)
+        rows = [row for index in self._indexes.values() for row in index.rows()]
+        return board_view(rows, asked, away=self.renewing.away)
 
     async def _board(self, request: Request) -> Response:
         asked = BoardQuery.of(request.query_params)
