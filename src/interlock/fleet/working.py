@@ -21,12 +21,12 @@ from interlock.engine.lifecycle import ended_as, resumes
 from interlock.engine.playing import Finished
 from interlock.engine.runs import Call, Recorded, Runs, View
 from interlock.errors import InterlockError, Refused
-from interlock.fleet.carriage import Carriage, Fenced, Gone
+from interlock.fleet.carriage import Carriage, Fenced, Gone, status_of
 from interlock.fleet.clones import REMOTE, Clones
 from interlock.fleet.depot import Depot, Moved
 from interlock.fleet.orders import Order, Served
 from interlock.fleet.remote import RemoteAway
-from interlock.telemetry import is_cancelled, standing
+from interlock.telemetry import is_cancelled
 from interlock.workspace.git import seen_through
 
 T = TypeVar("T")
@@ -228,7 +228,7 @@ class Working:
             return Served.DONE
         await self._give_back(run_id)
         lines = runs.find(run_id).folder.lines()
-        self._watching.remark(f"{run_id}: {standing(lines)}")
+        self._watching.remark(f"{run_id}: {status_of(lines)}")
         if self._told.leave.is_set() and ended_as(lines) is None and finished.gate is None:
             return Served.AGAIN
         return Served.DONE
