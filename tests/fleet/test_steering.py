@@ -172,8 +172,15 @@ def test_a_decision_is_checked_before_it_is_queued(fleet: Fleet) -> None:
     changed = desk("approve", run, "--shown", shown)
     assert changed.code == 2
     assert "plan.md changed since the gate showed it" in changed.stderr
+    assert f"interlock resume {run}" in changed.stderr
     assert fleet.queued() == []
     assert desk("approve", "nobody").code == 2
+    assert desk("resume", run).code == 0
+    fleet.work()
+    gate = desk("show", run, "--json").json["gate"]
+    assert gate["opening"] == 2
+    assert desk("approve", run, "--shown", shown).code == 2
+    assert desk("approve", run, "--shown", gate["shown"]).code == 0
 
 
 @pytest.mark.req("WK-03")
