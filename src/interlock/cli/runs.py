@@ -73,7 +73,7 @@ def runs(
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedFar:
     """One run of the remote in the list."""
 
     run_id: str
@@ -91,17 +91,17 @@ class Listed:
     commit: str
 
 
-def listed(one: Sighting) -> Listed:
+def listed(one: Sighting) -> ListedFar:
     """A run as its claim says it."""
     who = one.possession
     if who is None:
-        return Listed(one.run_id, "", "", "", ListedAs.DAMAGED, one.problem, "", False, "", one.remote, one.commit)
+        return ListedFar(one.run_id, "", "", "", ListedAs.DAMAGED, one.problem, "", False, "", one.remote, one.commit)
     held, status, now = who.held and not who.ended, who.status, ""
     if not who.ended:
         now = "waits for a person" if status == ListedAs.WAITING else "free to be taken"
         status = ListedAs.RUNNING if held and status != ListedAs.WAITING else ListedAs.WAITING
     facts = (who.playbook, who.key, who.about, status, f"{who.holder} has it" if held else now)
-    return Listed(one.run_id, *facts, who.holder, held, who.since, one.remote, one.commit)
+    return ListedFar(one.run_id, *facts, who.holder, held, who.since, one.remote, one.commit)
 
 
 def _of_the_fleet(door: Door, status: Sequence[str], playbook: str | None, limit: int | None) -> int:
@@ -121,7 +121,7 @@ def _of_the_fleet(door: Door, status: Sequence[str], playbook: str | None, limit
     return 0
 
 
-def _fleet_row(one: Listed) -> tuple[str, ...]:
+def _fleet_row(one: ListedFar) -> tuple[str, ...]:
     since = started_shown(one.since) if one.since else ""
     words = printable(one.key, 40), one.status, since, printable(one.now, 60), printable(one.about, 60)
     return printable(one.run_id), printable(one.playbook, 40), *words
