@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Workspace
-from tests.fleet.conftest import Office
+from tests.fleet.conftest import Office, git
 from tests.fleet.test_steering import Fleet, fleet, postgres
 from tests.web.conftest import Client, Site, until
 
@@ -38,11 +38,11 @@ def test_a_run_of_the_fleet_is_seen_and_decided_on_the_page(
     is queued, and how the run goes on is seen."""
     laptop, desk = fleet.clone("laptop"), fleet.clone("desk")
     run = fleet.submitted(laptop)
-    plan = (laptop.root / "plan.md").read_text("utf-8").strip()
+    plan = git(office.bare, "show", f"refs/interlock/{run}/state:tree/plan.md")
     (desk.root / "plan.md").write_text("somebody else's plan\n", "utf-8")
     client = served(desk)
     board = until(lambda: run in (text := client.get("/").text) and text, "the run is on the board")
-    assert "(laptop) left it on origin" in board
+    assert "left it on origin" in board
     gate = client.get(f"/desk/runs/{run}/gate")
     assert plan in gate.text
     assert "somebody else" not in gate.text

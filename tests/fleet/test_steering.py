@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from interlock.app import open_runs
-from interlock.engine.folder import RunFolder
-from interlock.engine.runs import Quiet
-from interlock.fleet import Depot
-from interlock.fleet.needs import Means
-from interlock.fleet.queue import Order, Queue, Served, Timing
+from interlock.fleet.queue import Queue
 from tests.cli.conftest import Workspace
-from tests.cli.toy import toy
-from tests.fleet.conftest import Office, free_port, git, run_of
+from tests.fleet.conftest import Office, free_port, git, run_of, until
 from tests.fleet.database import Server, installed
 from tests.fleet.test_moving import waiting_run
-
-PLACE = "host.example/team/app"
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +24,12 @@ def postgres() -> Iterator[Server]:
 
 
 class Fleet:
-    """An office whose clones know a queue; a worker that works when it is told to."""
+    """An office whose clones know a queue, and a worker that does one job when it is told to."""
 
     def __init__(self, office: Office, address: str) -> None:
         self.office, self.address = office, address
-        asyncio.run(self._asked(lambda queue: queue.setup()))
-        self.worker = office.clone("worker")
+        self.worker = self.clone("worker")
+        assert self.worker("fleet", "setup").code == 0
 
     def clone(self, name: str) -> Workspace:
         made = self.office.clone(name)
@@ -46,54 +38,24 @@ class Fleet:
 
     def submitted(self, clone: Workspace, *words: str) -> str:
         """A run that waits at its gate on the fleet."""
-        assert clone("run", "toy", *(words or ("word",))).code == 4
-        run = clone.folders[-1].name
-        orders = {"needs": {"repository": PLACE}, "queue": "default", "priority": 0}
-        runs = open_runs(clone.root, Quiet(), environ=clone.env, playbooks=(toy,))
-        asyncio.run(Depot(runs).send(run, "origin", orders))
-        return run
+        said = clone("submit", "toy", "word", *words)
+        assert said.code == 0, said.stderr
+        self.work()
+        return said.stdout.decode().strip()
 
-    async def _asked(self, question: Callable[[Queue], Awaitable[Any]]) -> Any:
-        async with Queue.of(self.address) as queue:
-            return await question(queue)
+    def work(self) -> None:
+        """A worker takes one job, does what it says, and gives the run back."""
+        worked = self.worker("worker", "--once")
+        assert worked.code == 0, worked.stderr
 
     def queued(self) -> list[Mapping[str, Any]]:
         """What was said to runs, and nobody has heard yet."""
-        jobs = asyncio.run(self._asked(lambda queue: queue.jobs()))
-        return [job.order.message or {} for job in jobs]
 
-    def work(self) -> Order:
-        """A worker takes one job, does what it says, and gives the run back."""
+        async def jobs() -> list[Mapping[str, Any]]:
+            async with Queue.of(self.address) as queue:
+                return [job.order.message or {} for job in await queue.jobs()]
 
-        async def work(order: Order, _cancelled: asyncio.Event) -> Served:
-            try:
-                await asyncio.to_thread(self._carried_out, order)
-            except AssertionError as failure:  # the queue would only try it again
-                failures.append(failure)
-            return Served.DONE
-
-        failures: list[AssertionError] = []
-
-        async def serve(queue: Queue) -> Order | None:
-            means = Means(
-                name="worker", repositories={PLACE: ""}, has_program=lambda _name: True, trusts=lambda _files: True
-            )
-            return await queue.serve_one(means, work, timing=Timing(poll_s=0.1), stop=asyncio.Event())
-
-        done = asyncio.run(self._asked(serve))
-        assert failures == []
-        assert isinstance(done, Order)
-        return done
-
-    def _carried_out(self, order: Order) -> None:
-        git(self.worker.root, "checkout", "--quiet", "--force", "main")
-        git(self.worker.root, "clean", "--quiet", "--force", "-d")
-        taken = self.worker("take", order.run)
-        assert taken.code == 0, taken.stderr
-        if order.message is not None and order.message["kind"] in ("decision", "cancel"):
-            RunFolder(self.worker.root, order.run).send(order.message)
-        assert self.worker("resume", order.run).code in (0, 3, 4)
-        assert self.worker("send", order.run).code == 0
+        return asyncio.run(jobs())
 
 
 @pytest.fixture
@@ -166,9 +128,9 @@ def test_a_decision_is_checked_before_it_is_queued(fleet: Fleet) -> None:
     shown = desk("show", run, "--json").json["gate"]["shown"]
     assert "is no choice" in desk("answer", run, "maybe").stderr
     assert "is not as it was shown any more" in desk("approve", run, "--shown", "0" * 16).stderr
-    assert fleet.worker("take", run).code == 0
-    (fleet.worker.root / "plan.md").write_text("another plan, behind the gate's back\n", "utf-8")
-    assert fleet.worker("send", run).code == 0
+    assert laptop("take", run).code == 0
+    (laptop.root / "plan.md").write_text("another plan, behind the gate's back\n", "utf-8")
+    assert laptop("send", run).code == 0
     changed = desk("approve", run, "--shown", shown)
     assert changed.code == 2
     assert "plan.md changed since the gate showed it" in changed.stderr
@@ -202,6 +164,29 @@ def test_a_run_is_cancelled_from_any_clone(fleet: Fleet) -> None:
 
 
 @pytest.mark.req("WK-03")
+def test_who_works_on_a_run_that_is_cancelled_is_told(fleet: Fleet) -> None:
+    """An agent that would never end is ended with it; whoever watches sees it."""
+    (fleet.office.folder / "seed" / "scenario.yaml").write_text(
+        json.dumps({"reactions": [{"agent": "tester", "misbehave": "hang"}]}), "utf-8"
+    )
+    git(fleet.office.folder / "seed", "commit", "--quiet", "--all", "--message", "tester hangs")
+    git(fleet.office.folder / "seed", "push", "--quiet", str(fleet.office.bare), "main")
+    laptop, desk = fleet.clone("laptop"), fleet.clone("desk")
+    run = fleet.submitted(laptop)
+    assert desk("approve", run).code == 0
+    working, watch = fleet.worker.start("worker", "--once"), laptop.start("watch", run)
+    until(lambda: "builder" in watch.seen and "ok in" in watch.seen.rpartition("builder")[2], "the builder has ended")
+    assert desk("show", run, "--json").json["status"] == "running"
+    assert "is worked on by" in desk("resume", run).stderr
+    cancelled = desk("cancel", run)
+    assert cancelled.code == 0, cancelled.stderr
+    assert "its worker was told" in cancelled.stderr
+    assert working.wait().code == 0
+    assert watch.wait().code == 3
+    assert journal(desk, run, "run.end")[-1]["cancelled"] is True
+
+
+@pytest.mark.req("WK-03")
 def test_a_run_that_stopped_is_resumed_from_any_clone(fleet: Fleet) -> None:
     """What is said goes along; one that waits for a decision, or is queued, is not queued for nothing."""
     laptop, desk = fleet.clone("laptop"), fleet.clone("desk")
@@ -218,6 +203,11 @@ def test_a_run_that_stopped_is_resumed_from_any_clone(fleet: Fleet) -> None:
     again = desk("resume", run, "--retry")
     assert again.code == 2
     assert f"run {run} is queued already" in again.stderr
+    fleet.work()
+    fleet.work()
+    (after,) = [one for one in desk("runs", "--fleet", "--json").json if one["run_id"] != run]
+    assert (after["key"], after["status"]) == ("word", "waiting")
+    assert desk("show", after["run_id"], "--json").json["continues"] == run
     here = desk("resume", run, "--runner", "played")
     assert here.code == 2
     assert f"interlock take {run}" in here.stderr

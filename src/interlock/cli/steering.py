@@ -154,7 +154,8 @@ class FarRun:
                 found=printable(now.why),
                 remedy=f"See what it asks, and how to decide: interlock show {run_id}",
             )
-        finish(self._resumed({"kind": "resume", **message}))
+        # A job may come twice. What an ended run is asked for counts only where it has ended as it was seen.
+        finish(self._resumed({"kind": "resume", "lines": len(lines), **message}))
 
     async def _resumed(self, message: Mapping[str, Any]) -> None:
         from interlock.fleet.orders import Queued
