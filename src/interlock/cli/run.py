@@ -132,7 +132,7 @@ def _resume_far(door: Door, far: FarRun, *, retry: bool, accept_recorded: bool, 
             "retry": call.retry,
             "accept_recorded": call.accept_recorded,
             "flags": dict(call.flags),
-            "budget_usd": call.budget_usd,
+            "budget": call.budget_usd,
         }
     )
     if door.json:

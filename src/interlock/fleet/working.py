@@ -265,7 +265,8 @@ def _call(message: Mapping[str, Any], orders: Mapping[str, Any], *, first: bool)
     if message.get("kind") == "resume":
         said = {name: message[name] for name in ("retry", "accept_recorded", "note", "who") if message.get(name)}
     flags = {**(orders.get("flags") or {} if first else {}), **(message.get("flags") or {})}
-    return Call(**said, budget_usd=orders.get("budget"), flags=flags)
+    budget = message.get("budget")
+    return Call(**said, budget_usd=orders.get("budget") if budget is None else budget, flags=flags)
 
 
 async def _passed_on(cancelled: asyncio.Event, folder: RunFolder) -> None:

@@ -41,6 +41,7 @@ from interlock.web.acting import Decision
 from interlock.web.guarding import Guard, Threshold
 from interlock.web.index import RunSource, Stamp, version
 from interlock.web.live import Live, LivePage
+from interlock.web.renewing import Renewing
 
 T = TypeVar("T")
 
@@ -55,6 +56,7 @@ class Page:
 
     def __init__(self, sources: Iterable[RunSource], threshold: Threshold, command_line: CommandLine) -> None:
         self._sources = {one.shelf.name: one for one in sources}
+        self.renewing = Renewing((one.shelf.root for one in self._sources.values()), command_line.environ)
         self._threshold, self._say = threshold, command_line
         self._executor = ThreadPoolExecutor(WORKERS, "page")
         self.live = Live(self._executor)
@@ -91,10 +93,11 @@ class Page:
     # -- the board
 
     def _board_stamp(self) -> Stamp:
-        return tuple(source.stamp() for source in self._sources.values())
+        return *(source.stamp() for source in self._sources.values()), self.renewing.away
 
     def _board_view(self, asked: BoardQuery) -> Any:
-        return board_view([row for source in self._sources.values() for row in source.rows()], asked)
+        rows = [row for source in self._sources.values() for row in source.rows()]
+        return board_view(rows, asked, away=self.renewing.away)
 
     async def _board(self, request: Request) -> Response:
         asked = BoardQuery.of(request.query_params)
