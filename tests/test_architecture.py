@@ -66,6 +66,8 @@ DISK = ("pathlib.Path", "interlock.documents.Store", "interlock.documents.store"
 TWICE = {
     "Briefs": "what the agents of one playbook are told; a room has one",
     "Ledger": "the keeper of one playbook's state document; a room has one",
+    "Needs": "of an agent's programs in their layer, of a run on a fleet: the word of each subject",
+    "Order": "what the supervisor of a layer is to start, what the queue of a fleet holds",
     "Table": "of decisions in the engine, of interlock.toml in the settings: the word of each subject",
     "Task": "what the specification of each playbook calls so",
     "TaskStatus": "what the specification of each playbook calls so",
