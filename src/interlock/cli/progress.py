@@ -41,6 +41,8 @@ FIRST_EFFECTS = frozenset(
     ("dispatch.start", "write.intent", "command.intent", "set_aside.intent", "gate.opened", "run.end")
 )
 """With one of these the run has come into being; lines before it are shown only if it does (a typo is no run)."""
+SHORT = 60
+"""A reason that fits beside the word is told there too."""
 LAST = 8
 """Of what happened before somebody joined, so many events are told."""
 
@@ -100,7 +102,7 @@ class PlainView:
             self._occasion.run_id, self._occasion.started_at = line.run, line.ts
             self._release()
         told = self._narrator.tell(line)
-        if line.event in ("run.end", "run.paused"):  # the summary, which follows, has the reason
+        if line.event in ("run.end", "run.paused") and len(told.text) > SHORT:  # the summary, which follows, has it all
             told = replace(told, text=told.text.split("\n", 1)[0].partition(": ")[0])
         if self._verbose or told.weight is not Weight.DETAIL:
             self.show(clock(line.ts), told)
