@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.purity import WORLD
+from interlock.finding.purity import WORLD
 
 SOURCE = Path(__file__).parent.parent / "src" / "interlock"
 

@@ -11,6 +11,7 @@ import typer
 
 from interlock.cli.commands import LOOK, LatestRun, command
 from interlock.cli.door import Door
+from interlock.cli.elsewhere import look
 from interlock.cli.output import complain, print_lines, write_output
 from interlock.engine.changes import Changes, accepted_work, git_says, run_changes
 from interlock.engine.folder import KnownRun
@@ -34,7 +35,7 @@ def diff(
     stat: Annotated[bool, typer.Option("--stat", help="Only the files, with lines added and removed.")] = False,
 ) -> int:
     """Print what the work of a run changed, as a patch: each file against how the run found it."""
-    known = door.find(run)
+    known = look(door, run)
     lines = known.folder.lines()
     if agent:
         _check_agent(known, lines, agent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +13,7 @@ import typer
 
 from interlock.cli.commands import LOOK, LatestRun, command
 from interlock.cli.door import Door
+from interlock.cli.elsewhere import Renewal, look
 from interlock.cli.output import complain, print_journal_line, print_lines
 from interlock.contracts import Evidence
 from interlock.documents.files import open_plain, read_plain
@@ -49,8 +50,8 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until the run ends.")] = False,
 ) -> int:
     """Print what happened in a run, event by event; with --json the journal's own lines."""
-    known, narrator = door.find(run), Narrator()
-    for raw, line in journal(known, follow=follow):
+    known, narrator = look(door, run), Narrator()
+    for raw, line in journal(known, Renewal(door, known).when_due if follow else None):
         told = narrator.tell(line)
         if door.json:
             print_journal_line(raw)
@@ -60,19 +61,23 @@ def logs(
     return 0
 
 
-def journal(known: KnownRun, *, follow: bool) -> Iterator[tuple[bytes, Line]]:
-    """The lines of a run's journal, each as its bytes and as a line; with `follow` also those to come, up to its end.
+def journal(known: KnownRun, follow: Callable[[], object] | None = None) -> Iterator[tuple[bytes, Line]]:
+    """The lines of a run's journal, each as its bytes and as a line.
 
     The file is read as it grows: the process that writes it may be any other one.
+
+    Args:
+        follow: called again and again while those to come are waited for, up to the end of the run; None: nobody waits.
     """
     reader, ended = JournalReader(known), False
     while True:
         for raw, line in reader.fresh():
             ended = line.event == "run.end" or (ended and line.event not in ("run.reopened", "run.resumed"))
             yield raw, line
-        if not follow or ended:
+        if follow is None or ended:
             return
         time.sleep(POLL_S)
+        follow()
 
 
 class JournalReader:
@@ -124,7 +129,7 @@ def why(
     ] = "",
 ) -> int:
     """Say why a run went the way it went: the rule, its inputs by name, and the evidence."""
-    known = door.find(run)
+    known = look(door, run)
     lines = known.folder.lines()
     moves = list(_moves(lines, step))
     if not moves and step:

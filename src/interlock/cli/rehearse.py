@@ -83,8 +83,8 @@ def rehearse(
     ] = False,
 ) -> int:
     """Play a playbook with simulated agents through every combination of verdicts and faults, in memory."""
-    from interlock.engine.purity import touches
     from interlock.engine.tracing import Trace
+    from interlock.finding.purity import touches
 
     known = door.playbook(playbook)
     trace = Trace(known)

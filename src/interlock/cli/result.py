@@ -103,10 +103,20 @@ def summary(door: Door, finished: Finished, *, asks: bool) -> list[str]:
         return [*lines, *gate_lines(door, finished.run_id, finished.gate, commands=not asks)]
     if changes is not None:
         lines += change_lines(changes)
+    if away(door, finished.run_id):
+        return [*lines, f"  next: {door.spoken(f'fetch {finished.run_id}')}"]
     if finished.started_at and sums.dispatches and (branch := branch_line(door.root, finished.started_at)):
         lines.append(f"  branch: {branch}")
     is_open = standing(finished.lines).state is not State.ENDED
     return [*lines, f"  next: {door.spoken(f'{_next(finished.status.value, changes, is_open)} {finished.run_id}')}"]
+
+
+def away(door: Door, run_id: str) -> bool:
+    """Whether the work of a run is elsewhere."""
+    try:
+        return door.find(run_id).folder.elsewhere() is not None
+    except InterlockError:
+        return False
 
 
 def _next(status: str, changes: Changes | None, is_open: bool) -> str:

@@ -19,11 +19,12 @@ from interlock import playbooks
 from interlock.cli.beside import HeardView
 from interlock.cli.commands import CARRIES, HELP, RUN, STARTS, Note, RunName, command
 from interlock.cli.door import Door, finish
-from interlock.cli.elsewhere import check_ours
-from interlock.cli.gates import ask, can_ask, decide, gate_lines
-from interlock.cli.output import as_text, envelope, print_json, print_lines
+from interlock.cli.elsewhere import check_ours, find_far
+from interlock.cli.gates import as_queued, ask, can_ask, decide, gate_lines
+from interlock.cli.output import as_text, complain, envelope, print_json, print_lines
 from interlock.cli.progress import PlainView, view_for
 from interlock.cli.result import deliver
+from interlock.cli.steering import FarRun
 from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.telemetry import State, printable, standing
 
@@ -292,6 +293,8 @@ def resume(
 ) -> int:
     """Go on with a run that waits, was interrupted or has crashed; finished work is not repeated."""
     asked = door.occasion.moves
+    if (far := FarRun.of(door, find_far(door, run), "resume a run")) is not None:
+        return _resume_far(door, far, retry=retry, accept_recorded=accept_recorded, note=note)
     if door.dry_run:
         if retry or accept_recorded or asked or note:
             raise ConfigInvalid(
@@ -304,6 +307,35 @@ def resume(
     check_ours(door, run)
     call = door.call(retry=retry, accept_recorded=accept_recorded, flags=asked, note=note)
     return carry(door, lambda runs: runs.resume(run, call))
+
+
+def _resume_far(door: Door, far: FarRun, *, retry: bool, accept_recorded: bool, note: str) -> int:
+    """A run of the fleet goes on where it is worked on, as it was submitted."""
+    identity = far.known.identity
+    here = {"--dry-run": door.dry_run, "--runner": door.runner, "--take-over": door.take_over}
+    if strange := next((name for name, given in here.items() if given), None):
+        raise ConfigInvalid(
+            f"{strange} means nothing to a run of the fleet",
+            where="command line",
+            remedy=f"To go on with it here: {door.spoken(f'take {far.run_id}')}",
+        )
+    if asked := door.occasion.moves:
+        check_moves(door, far.run_id, door.library.again(identity), asked)
+    call = door.call(retry=retry, accept_recorded=accept_recorded, flags=asked, note=note)
+    far.resume(
+        {
+            "note": call.note,
+            "who": call.who,
+            "retry": call.retry,
+            "accept_recorded": call.accept_recorded,
+            "flags": dict(call.flags),
+            "budget_usd": call.budget_usd,
+        }
+    )
+    if door.json:
+        print_json(as_queued(far.known))
+    complain(f"Run {far.run_id}: queued; a worker goes on with it.", f"  see: {door.spoken(f'watch {far.run_id}')}")
+    return 0
 
 
 def check_moves(door: Door, name: str, playbook: Playbook, asked: Mapping[str, Any]) -> None:

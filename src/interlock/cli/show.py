@@ -11,6 +11,7 @@ import typer
 
 from interlock.cli.commands import LOOK, LatestRun, command
 from interlock.cli.door import Door
+from interlock.cli.elsewhere import look
 from interlock.cli.gates import gate_lines
 from interlock.cli.output import columns, complain, gate_json, print_lines
 from interlock.cli.runs import shown_path, started_shown
@@ -46,7 +47,7 @@ def show(
     ] = False,
 ) -> int:
     """Show one run: how it stands, what it waits for, its dispatches, and where its records are."""
-    known = door.find(run)
+    known = look(door, run)
     if verify:
         return _verify(door, known)
     try:
@@ -76,7 +77,7 @@ def report(
     ] = None,
 ) -> int:
     """Print the report of a run as Markdown: dispatches, decisions, changes, telemetry."""
-    known = door.find(run)
+    known = look(door, run)
     found = read_report(known.folder)
     if page is not None:
         from interlock.pages import Shelf, one_file_of
@@ -136,6 +137,8 @@ def page(door: Door, known: KnownRun, report: ReportContent, waiting: WaitingGat
         f"  inputs: {printable(', '.join(f'{name} {value}' for name, value in identity.inputs.items() if value), 400)}",
         f"  version: {identity.version}",
     ]
+    if (away := known.folder.elsewhere()) is not None:
+        lines.append(f"  where: {printable(away.who)}{f', since {away.since}' if away.since else ''}")
     if identity.continues:
         lines.append(f"  continues: {identity.continues}")
     if waiting is not None:
@@ -205,7 +208,15 @@ def _facts(known: KnownRun, report: ReportContent, waiting: WaitingGate | None) 
             {**one.facts, "changes": list(one.changes), "violations": list(one.violations)} for one in report.dispatches
         ],
         "records": str(known.folder.path),
+        "elsewhere": _elsewhere(known),
     }
+
+
+def _elsewhere(known: KnownRun) -> dict[str, Any] | None:
+    """Where the run is, if it is not here: what is here of it is a copy."""
+    if (note := known.folder.elsewhere()) is None:
+        return None
+    return {"who": note.who, "since": note.since, "held": note.held, "remote": note.remote}
 
 
 def _verify(door: Door, known: KnownRun) -> int:

@@ -7,26 +7,28 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 from interlock.agents.records import TranscriptReader
 from interlock.cli.commands import RUN, LatestRun, command
 from interlock.cli.door import Door
+from interlock.cli.elsewhere import Renewal, look
 from interlock.cli.failures import INTERRUPTED, failed
 from interlock.cli.gates import command_lines
 from interlock.cli.history import POLL_S, JournalReader
 from interlock.cli.output import complain, print_journal_line, print_json, print_lines
 from interlock.cli.progress import PlainView, can_draw, view_for
 from interlock.cli.result import deliver
+from interlock.cli.steering import Expected
 from interlock.engine.folder import KnownRun
 from interlock.engine.glances import running, told
 from interlock.engine.journal import Line
 from interlock.engine.lifecycle import ending_of
 from interlock.engine.model import Status
 from interlock.engine.playing import Finished
-from interlock.telemetry import INDENT, Telling, indented, standing, waiting_gate
+from interlock.telemetry import INDENT, Telling, indented, waiting_gate
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
@@ -37,19 +39,19 @@ TAIL = 4_000
 
 @command("watch", example="interlock watch latest", honours=("verbose",), panel=RUN)
 def watch(door: Door, run: LatestRun = "latest") -> int:
-    """Watch a run that another process executes, with what its agents say and do.
+    """Watch a run that another process executes, here or on the fleet, with what its agents say and do.
 
-    It ends when no process works on the run any more, with the run's exit code. Ctrl-C ends the watching only. With
+    It ends when nobody works on the run any more, with the run's exit code. Ctrl-C ends the watching only. With
     --json each line is an object: the journal's lines and what agents do as they come, how the run stands as the last.
     """
-    known = door.find(run)
-    run_id = known.identity.run_id
+    known = look(door, run)
+    run_id, attended = known.identity.run_id, attendance(door, known)
     try:
         if door.json:
-            follow(known, ForPrograms())
+            follow(known, ForPrograms(), attended)
         else:
             with view_for(door) if can_draw() and sys.stdout.isatty() else LinesView(door) as view:
-                follow(known, Onlooker(door, known, view))
+                follow(known, Onlooker(door, known, view), attended)
     except KeyboardInterrupt:
         door.occasion.run_id = run_id
         if door.json:
@@ -69,8 +71,12 @@ class Audience(Protocol):
     def news(self, key: str, news: AgentNews) -> None: ...
 
 
-def follow(known: KnownRun, audience: Audience) -> None:
-    """Tell the audience what happens, for as long as a process works on the run."""
+def follow(known: KnownRun, audience: Audience, attended: Callable[[], bool]) -> None:
+    """Tell the audience what happens, for as long as somebody works on the run.
+
+    Args:
+        attended: whether somebody does; what is here of a run that is elsewhere is as new as this answer.
+    """
     journal, agents = JournalReader(known), dict[str, TranscriptReader]()
 
     def hear(keys: Iterable[str]) -> None:
@@ -88,7 +94,7 @@ def follow(known: KnownRun, audience: Audience) -> None:
             case "run.resumed":
                 agents.clear()
 
-    works = is_at_work(known)
+    works = attended()
     before = list(journal.fresh())
     audience.join(before)
     for _, line in before:
@@ -98,7 +104,7 @@ def follow(known: KnownRun, audience: Audience) -> None:
         if not works:
             return
         time.sleep(POLL_S)
-        works = is_at_work(known)  # looked at before its lines: whoever has left has written them all
+        works = attended()  # looked at before its lines: whoever has left has written them all
         for raw, line in journal.fresh():
             if line.event == "dispatch.end" and line.key in agents:
                 hear([line.key])
@@ -110,21 +116,34 @@ def is_at_work(known: KnownRun) -> bool:
     return known.identity.run_id in running(known.folder.root)
 
 
+def attendance(door: Door, known: KnownRun) -> Callable[[], bool]:
+    """Tells whether somebody works on a run, or will without being asked again."""
+    renewal = Renewal(door, known)
+    if not renewal.remote:
+        return lambda: is_at_work(known)
+    queued = Expected(door, known)
+
+    def attended() -> bool:
+        expected = queued.still(renewal.due)  # asked before the run is: whoever is done with it has left it there
+        renewal.when_due()
+        return expected or is_at_work(known)
+
+    return attended
+
+
 def as_left(known: KnownRun) -> Finished:
     """How a run stands on which nobody works, as the process that left it said it."""
     identity, lines = known.identity, known.folder.lines()
+    status, how = told(lines, None, known.folder.elsewhere())
     ending, waiting = ending_of(lines, known.folder.objects), waiting_gate(lines)
-    return Finished(
-        ending.status if ending else Status(standing(lines).status),
-        ending.reason if ending else told(lines, None)[1],
-        ending.output if ending else "",
+    return Finished.of(
+        identity,
+        lines,
+        ending.status if ending else Status(status),
+        ending.reason if ending else how,
+        output=ending.output if ending else "",
         gate=asdict(waiting) if waiting else None,
-        playbook=identity.playbook,
-        key=identity.key,
-        run_id=identity.run_id,
-        started_at=identity.started_at,
         finished_at=lines[-1].ts if lines else None,
-        lines=lines,
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from interlock.contracts import is_definition, is_test
 from interlock.contracts.failures import failures_in
 from interlock.contracts.recipes import read_recipes, recipe_files
+from interlock.contracts.toolchains import READ_FOR_COMMANDS, Commands, detect_commands
 from interlock.documents import Document, DocumentState
 from interlock.documents.paths import plain_parts
 from interlock.engine.facts import changed_since, snapshot
@@ -61,6 +62,12 @@ class NamedCommand:
     @property
     def shown(self) -> str:
         return f"{self.name}: {self.command}" + (f", from {self.origin}" if self.origin else "")
+
+
+async def find_commands(run: Run) -> Commands:
+    """How the project in this workspace is built and tested, as its files say; where people name nothing."""
+    names = await run.list(".", "*")
+    return detect_commands(names, {name: (await run.read(name)).text for name in READ_FOR_COMMANDS if name in names})
 
 
 def named_commands(run: Run, asked: Sequence[str], settings: Sequence[str], table: str) -> tuple[NamedCommand, ...]:
@@ -355,9 +362,8 @@ async def _unready(run: Run, agents: Sequence[str] | None) -> Sequence[str]:
     recording = behind(run)
     slot = recording.recall("unready", {})
     if not slot.recorded:
-        slot.settle(
-            "unready", list(await recording.world.unready(recording.playbook.agents if agents is None else agents))
-        )
+        asked = recording.playbook.agents if agents is None else agents
+        slot.settle("unready", list(await recording.world.unready(asked)))
     return list(slot.value())
 
 

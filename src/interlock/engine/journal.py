@@ -370,24 +370,15 @@ def check_line(text: bytes, number: int, prev: str, name: str) -> Line:
     return line
 
 
-def verify(raw: bytes, *, genesis: str, name: str, head: tuple[int, str] | None = None) -> list[str]:
-    """What is wrong with a journal, as sentences; empty when it is whole. `head`: last known number and hash."""
+def verify(raw: bytes, *, genesis: str, name: str) -> list[str]:
+    """What is wrong with the lines of a journal, as sentences; whether its end is there, its note says (`head`)."""
     whole, torn = split_torn(raw)
     findings = [f"the last line is torn ({len(torn)} bytes)"] if torn else []
-    count = 0
     try:
-        hashes = {}
-        for line in read_lines(whole, genesis=genesis, name=name):
-            count = line.seq
-            hashes[line.seq] = line.hash
+        for _line in read_lines(whole, genesis=genesis, name=name):
+            continue
     except JournalDamaged as damage:
-        return [*findings, damage.what]
-    if head is not None:
-        number, seal = head
-        if number > count:
-            findings.append(f"lines {count + 1} to {number} are missing at the end")
-        elif number and hashes[number] != seal:
-            findings.append(f"journal line {number} is not the one that was written")
+        findings.append(damage.what)
     return findings
 
 

@@ -60,9 +60,8 @@ class AgentBook(Protocol):
 class RealTree:
     """The user's tree, with its snapshots as JSON data."""
 
-    def __init__(self, workspace: Workspace, documents: Store) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._documents = documents
 
     @property
     def root(self) -> Path:
@@ -82,9 +81,6 @@ class RealTree:
     async def past(self, snapshot: Any, paths: Sequence[str]) -> Any:
         now = await self._workspace.snapshot()
         return (await work_of(self._workspace, Snapshot.from_json(snapshot), now, paths)).to_json()
-
-    def facts(self, path: str) -> FileFacts:
-        return self._documents.facts(path)
 
 
 class RealLayer:
@@ -160,7 +156,7 @@ class RealWorld:
         root = workspace.root
         self.records = folder
         self.documents = Store(root, root / ".interlock" / "attic")
-        self.tree = RealTree(workspace, self.documents)
+        self.tree = RealTree(workspace)
         self.repository = UsersRepository(root, agent_environment(environ, {}, {}))
         self._workspace = workspace
         self._agents = agents

@@ -47,8 +47,6 @@ class Tree(Protocol):
         """These files as they were then, as work from which a layer can start."""
         ...
 
-    def facts(self, path: str) -> FileFacts: ...
-
 
 class Layer(Protocol):
     """Where one dispatch or command works: it sees the workspace, and all that it writes stays in here."""

@@ -37,7 +37,8 @@ class Clones:
         self.clear(root)
         root.parent.mkdir(parents=True, exist_ok=True)
         # Objects are linked, not borrowed: a program in a layer may not see the clone.
-        await self._git(self.folder, "clone", "--quiet", "--local", "--no-checkout", "--", str(clone), str(root))
+        linked = ("clone", "--quiet", "--local", "--no-checkout", "--", str(clone), str(root))
+        await self._git(self.folder, *linked, network=True)
         await self._git(root, "remote", "set-url", REMOTE, address)
         if there := await self._git(root, "for-each-ref", "--format=delete %(refname)", "refs/heads/"):
             await self._git(root, "update-ref", "--stdin", stdin=f"{there}\n")
@@ -74,10 +75,10 @@ class Clones:
     async def _git(self, folder: Path, *args: str, stdin: str = "", network: bool = False, of: str = "") -> str:
         reply = await UsersGit(folder, self.environ).run(*args, stdin=stdin.encode(), network=network)
         if reply.code != 0:
-            raise (RemoteAway if network else WorkspaceFailed)(
+            raise (RemoteAway if of else WorkspaceFailed)(
                 f"git {args[0]} failed" + (f" for {of}" if of else ""),
                 where=str(folder),
                 found=reply.error.strip()[-_SHOWN:],
-                remedy="See whether this machine may read that repository: git ls-remote ADDRESS" if network else None,
+                remedy="See whether this machine may read that repository: git ls-remote ADDRESS" if of else None,
             )
         return reply.text.strip()

@@ -17,16 +17,16 @@ from interlock.agents import AgentNews
 from interlock.engine.folder import KnownRun, RunFolder
 from interlock.engine.identity import Identity
 from interlock.engine.journal import Line
-from interlock.engine.lifecycle import ended_as
+from interlock.engine.lifecycle import ended_as, resumes
 from interlock.engine.playing import Finished
 from interlock.engine.runs import Call, Recorded, Runs, View
 from interlock.errors import InterlockError, Refused
-from interlock.fleet.carriage import Carriage, Fenced, Gone
+from interlock.fleet.carriage import Carriage, Fenced, Gone, status_of
 from interlock.fleet.clones import REMOTE, Clones
 from interlock.fleet.depot import Depot, Moved
 from interlock.fleet.orders import Order, Served
 from interlock.fleet.remote import RemoteAway
-from interlock.telemetry import is_cancelled, standing
+from interlock.telemetry import is_cancelled
 from interlock.workspace.git import seen_through
 
 T = TypeVar("T")
@@ -131,7 +131,7 @@ class Working:
             return Served.LOST if isinstance(refusal, Fenced) else Served.DONE
         runs, self._depot = self._place(root, moved.orders, self._watching, self._recorded)
         known = runs.find(order.run)
-        call = self._heard(runs, known, order.message or {})
+        call = self._heard(runs, known, order.message or {}, moved.orders)
         if call is None:
             await self._give_back(order.run)
             return Served.DONE
@@ -142,18 +142,16 @@ class Working:
             raise
         return await self._left(runs, order, finished, moved)
 
-    def _heard(self, runs: Runs, known: KnownRun, message: Mapping[str, Any]) -> Call | None:
+    def _heard(self, runs: Runs, known: KnownRun, message: Mapping[str, Any], orders: Mapping[str, Any]) -> Call | None:
         """What this process is asked to do; None: nothing. A job may come twice: what it says is done once."""
         lines = known.folder.lines()
-        ended = ended_as(lines) is not None
-        if not ended:
+        call = _call(message, orders, first=not resumes(lines))
+        if ended_as(lines) is None:
             if message.get("kind") in ("decision", "cancel"):
                 known.folder.send(message)  # where the engine finds what people say, and judges it
-                return Call()
-            return _call(message)
+            return call
         if message.get("kind") != "resume" or is_cancelled(lines) or message.get("lines") not in (None, len(lines)):
             return None
-        call = _call(message)
         reopens = call.retry and runs.playbook_of(known).reopens
         return call if reopens else replace(call, only_begin=True)
 
@@ -230,7 +228,7 @@ class Working:
             return Served.DONE
         await self._give_back(run_id)
         lines = runs.find(run_id).folder.lines()
-        self._watching.remark(f"{run_id}: {standing(lines)}")
+        self._watching.remark(f"{run_id}: {status_of(lines)}")
         if self._told.leave.is_set() and ended_as(lines) is None and finished.gate is None:
             return Served.AGAIN
         return Served.DONE
@@ -257,10 +255,17 @@ class Working:
                 return done
 
 
-def _call(message: Mapping[str, Any]) -> Call:
-    """What a person asked for who resumes a run from elsewhere."""
-    said = {name: message[name] for name in ("retry", "accept_recorded", "note", "who") if message.get(name)}
-    return Call(**said, flags=dict(message.get("flags") or {}))
+def _call(message: Mapping[str, Any], orders: Mapping[str, Any], *, first: bool) -> Call:
+    """What is asked of this process: by whoever submitted the run, and by whoever resumes it from elsewhere.
+
+    Args:
+        first: whether nobody worked on it yet: what the look before the first agent was asked holds for that look.
+    """
+    said: dict[str, Any] = {}
+    if message.get("kind") == "resume":
+        said = {name: message[name] for name in ("retry", "accept_recorded", "note", "who") if message.get(name)}
+    flags = {**(orders.get("flags") or {} if first else {}), **(message.get("flags") or {})}
+    return Call(**said, budget_usd=orders.get("budget"), flags=flags)
 
 
 async def _passed_on(cancelled: asyncio.Event, folder: RunFolder) -> None:

@@ -14,6 +14,7 @@ from interlock.engine.changes import run_changes
 from interlock.engine.folder import KnownRun
 from interlock.engine.glances import told
 from interlock.engine.journal import Line
+from interlock.engine.openings import document
 from interlock.errors import InterlockError
 from interlock.pages.diffs import DiffSummary, read_patch
 from interlock.pages.documents import ShownDocument, shown_document
@@ -205,7 +206,7 @@ def run_view(shelf: Shelf, known: KnownRun, holder: str | None) -> RunView:
     identity, folder = known.identity, known.folder
     found = read_report(folder)
     lines: list[Line] = list(found.lines)  # type: ignore[arg-type]
-    status, how = told(lines, holder)
+    status, how = told(lines, holder, folder.elsewhere())
     gate = waiting_gate(lines)
     until = datetime.now(UTC).isoformat() if holder is not None else found.ended_at
     logged = list(_logged(lines))
@@ -406,5 +407,5 @@ def _changes(shelf: Shelf, known: KnownRun, lines: Sequence[Line]) -> tuple[Diff
     except (InterlockError, OSError, LookupError, ValueError):
         return DiffSummary(()), ()
     return DiffSummary(read_patch(found.patch, found.documents)), tuple(
-        shown_document(shelf.root, path) for path in found.documents
+        shown_document(document(known.folder, path)) for path in found.documents
     )

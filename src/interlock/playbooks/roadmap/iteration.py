@@ -12,7 +12,6 @@ from interlock.contracts import TRANSIENT, Outcome, Reason
 from interlock.documents import plain_parts
 from interlock.engine import (
     Checks,
-    Dispatch,
     NamedCommand,
     Quoted,
     Report,
@@ -152,7 +151,10 @@ class Iteration:
         while True:
             self.run.note("step", item=self.item.id, step=step, agent=spec.agent, attempt=attempt)
             happens = self.run.live
-            report = await self._dispatch(step, spec, attempt)
+            report = await self.run.dispatch(spec)
+            self.called.append(f"{SOURCE_OF[step]}#{attempt}")
+            if report.foreign:
+                self.run.note("roadmap.foreign_write", item=self.item.id, agent=spec.agent, paths=report.foreign)
             if report.ok:
                 return report
             match self.run.decide(
@@ -184,13 +186,6 @@ class Iteration:
         again = f"To make the same call again: interlock resume {self.run.identity.run_id}"
         said = f"item {self.item.id}: {SOURCE_OF[step]}: {one_line(_why(report))}"
         pause(self.run, f"{said}. The item stays in progress. {again}", status=Status.FAILED)
-
-    async def _dispatch(self, step: Step, spec: Dispatch, attempt: int) -> Report:
-        report = await self.run.dispatch(spec)
-        self.called.append(f"{SOURCE_OF[step]}#{attempt}")
-        if report.foreign:
-            self.run.note("roadmap.foreign_write", item=self.item.id, agent=spec.agent, paths=report.foreign)
-        return report
 
     def changed_files(self, report: Report) -> dict[str, str]:
         """One line for each file that Implement reported or that really changed; differences are noted (RM-85)."""
