@@ -51,6 +51,7 @@ def test_what_was_not_seen_is_not_decided(place: Place, site: Site) -> None:
     (place.root / "plan.md").write_text("# Another plan\n\nWith rockets.\n", "utf-8")
     stale = client.post(path, form)
     assert (stale.status, "With rockets" in stale.text, "changed since" in stale.text) == (409, True, True)
+    assert "sha256" not in stale.text and "interlock show" not in stale.text, "the page shows it already"
     assert place.decisions(run_id) == []
     assert place.events(run_id).count("gate.opened") == 2
     still = client.post(path, form)

@@ -173,7 +173,7 @@ def lines_of(outlook: Outlook) -> list[str]:
 
 def _agents(agents: Sequence[Seat]) -> list[tuple[str, str, str, str, str]]:
     return [
-        (one.agent, one.runner, one.model or "its default", _spread(one.seconds, in_words), _spread(one.cost_usd, _usd))
+        (one.agent, one.runner, one.model or "its default", _spread(one.seconds, in_words), _cost(one.cost_usd))
         for one in agents
     ]
 
@@ -193,8 +193,10 @@ def _spread(spread: Spread | None, said: Any) -> str:
     return f"{said(spread.median)} ({said(spread.least)} to {said(spread.most)}, {spread.number} calls)"
 
 
-def _usd(amount: float) -> str:
-    return f"${amount:.2f}"
+def _cost(spread: Spread | None) -> str:
+    """The currency once: the median as everywhere, the rest behind it in figures."""
+    said = _spread(spread, lambda amount: f"{amount:.2f}")
+    return said if spread is None else said.replace(" ", " USD ", 1)
 
 
 def _calls(figures: Figures) -> str:

@@ -9,7 +9,7 @@ from typing import Self
 from interlock.engine.folder import KnownRun
 from interlock.engine.glances import Glance, glance
 from interlock.errors import InterlockError
-from interlock.pages.shelf import Shelf, headline
+from interlock.pages.shelf import ELSEWHERE, Shelf, away_words, headline
 from interlock.telemetry import (
     Pipeline,
     State,
@@ -49,7 +49,7 @@ class ListedRun:
     dispatches: int
     trouble: str
     asks: bool
-    """A decision of a person is what it waits for."""
+    """A decision of a person is what it waits for, and can be said here."""
 
     @property
     def part(self) -> str:
@@ -68,6 +68,7 @@ def listed(shelf: Shelf, known: KnownRun, holder: str | None) -> ListedRun:
     Args:
         holder: the process that works on it, if one does.
     """
+    away = known.folder.elsewhere()
     live = {} if holder is None else {known.identity.run_id: holder}
     seen = glance(known, live)
     try:
@@ -75,13 +76,16 @@ def listed(shelf: Shelf, known: KnownRun, holder: str | None) -> ListedRun:
     except (InterlockError, OSError) as error:
         return _row(shelf, known, seen, (), Totals(), status="damaged", how=str(error))
     asked = waiting_gate(lines)
-    if holder is None and standing(lines).state is State.ASKING and asked is not None:
+    if away is not None:
+        how, asked = away_words(away), None
+    elif holder is None and standing(lines).state is State.ASKING and asked is not None:
         how = asked.question
     elif holder is not None:
         how = f"asks: {asked.question}" if asked is not None else ""
     else:
         how = seen.how
-    return _row(shelf, known, seen, lines, totals(lines), status=seen.status, how=how, asks=asked is not None)
+    status = seen.status if away is None else ELSEWHERE
+    return _row(shelf, known, seen, lines, totals(lines), status=status, how=how, asks=asked is not None)
 
 
 def unreadable(shelf: Shelf, run_id: str, why: str) -> ListedRun:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from interlock.engine.folder import Elsewhere
 from interlock.engine.identity import Identity
 from interlock.telemetry import printable
 from interlock.telemetry.facts import LineLike
@@ -16,6 +17,8 @@ from interlock.telemetry.report import IdentityLike
 SAID = ("request", "command", "ticket", "task", "item", "title", "text", "what", "file")
 """Inputs in which people say what they want, the best first."""
 LONGEST = 240
+ELSEWHERE = "elsewhere"
+"""How a run stands of which only a copy is here: somebody else has it."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,12 @@ def headline(identity: IdentityLike, lines: Sequence[LineLike] = ()) -> str:
     if len(titles) == 1:
         best = titles[0]
     return printable(" ".join((best or next(iter(said), "") or identity.key or identity.playbook).split()), LONGEST)
+
+
+def away_words(away: Elsewhere) -> str:
+    """Who has a run that is not ours any more, and how it comes back."""
+    since = f" since {printable(away.since, 40)}" if away.since else ""
+    return f"{printable(away.who, 100)} has it{since}. What is here is how it was then. {printable(away.remedy, 200)}"
 
 
 def key_besides(identity: IdentityLike, said: str) -> str:
