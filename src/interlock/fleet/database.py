@@ -71,16 +71,17 @@ class Forgotten(WorkspaceFailed):
 
 def _check_installed() -> None:
     try:
-        import procrastinate
-        import psycopg  # noqa: F401
+        import procrastinate  # noqa: F401
+        import psycopg  # noqa: F401 - whether they are there
     except ImportError as error:
         raise ConfigInvalid(
             "runs on a fleet need the packages procrastinate and psycopg",
             found=str(error),
             remedy="Install interlock with its extra: pip install 'interlock[fleet]'",
         ) from error
-    for name in (procrastinate.__name__, "psycopg"):
-        logging.getLogger(name).addHandler(logging.NullHandler())  # else Python prints their warnings on the terminal
+    for logger in (logging.getLogger("procrastinate"), logging.getLogger("psycopg")):
+        if not logger.handlers:  # Python would print their warnings on the terminal
+            logger.addHandler(logging.NullHandler())
 
 
 class Lines:
