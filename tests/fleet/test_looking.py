@@ -250,6 +250,22 @@ def test_a_gate_is_shown_with_the_documents_that_the_run_has(office: Office) -> 
     assert desk("show", run, "--json").json["gate"]["opening"] == 1
 
 
+def test_what_a_killed_process_had_unpacked_goes_with_the_next_look(
+    office: Office, killing: Callable[[str, str], str]
+) -> None:
+    """Killed in the middle of it, nothing stands among the runs; the next look clears up, and brings the run."""
+    laptop, desk = office.clone("laptop"), with_fleet(office.clone("desk"))
+    run = waiting_run(laptop)
+    assert laptop("send", run).code == 0
+    left = desk.root / ".interlock" / "arriving" / "0123456789abcdef" / ".interlock" / "runs" / run
+    left.mkdir(parents=True)
+    (left / "run.json").write_text("{}", "utf-8")
+    assert desk("show", run, PATH=killing("fetch", "after")).code == -9
+    assert desk.folders == []
+    assert desk("show", run).code == 0
+    assert not (desk.root / ".interlock" / "arriving").exists()
+
+
 def test_two_folders_change_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At once where the system can; else one after the other."""
     import ctypes

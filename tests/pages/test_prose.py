@@ -66,7 +66,7 @@ def test_markdown_becomes_words_and_links_to_the_web(text: str) -> None:
 @pytest.mark.req("WB-09")
 def test_an_image_is_never_fetched_and_colours_of_a_terminal_go() -> None:
     """Its place says what it would show; escape sequences vanish, what is left of control is spelled out."""
-    assert "[image: x]" in prose("![x](https://evil.example/pixel.png)")
+    assert "[image: x, https://evil.example/pixel.png]" in prose("![x](https://evil.example/pixel.png)")
     assert plain("\x1b[31mred\x1b[0m \x07") == "red \\x07"
 
 

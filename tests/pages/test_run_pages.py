@@ -211,7 +211,7 @@ def test_a_gate_page_carries_the_digests_of_what_it_shows(shelf: Shelf, waiting:
 def test_a_run_that_somebody_else_has_can_only_be_read(shelf: Shelf, waiting: KnownRun) -> None:
     """Board and page say who has it; it asks nobody here, and has no button that would be refused."""
     waiting.folder.leave_to(
-        Elsewhere("bob@build", "2026-11-18T01:00:00Z", "sent", "Get it back with: interlock take X")
+        Elsewhere("bob@build has it (origin)", "2026-11-18T01:00:00Z", "sent", "Get it back with: interlock take X")
     )
     try:
         row, view = listed(shelf, waiting, None), run_view(shelf, waiting, None)
@@ -221,6 +221,18 @@ def test_a_run_that_somebody_else_has_can_only_be_read(shelf: Shelf, waiting: Kn
     page = render(view, VISIT)
     assert "bob@build has it" in page
     assert not re.search(r"<form|/gate", page)
+
+
+@pytest.mark.req("WK-03")
+def test_a_run_of_the_fleet_is_steered_where_only_a_copy_is(shelf: Shelf, waiting: KnownRun) -> None:
+    """What people say here reaches it: it asks, and has its buttons; the board says who has it."""
+    waiting.folder.leave_to(Elsewhere("bob@build has it on origin", "", "fetched", "", listens=True))
+    try:
+        row, view = listed(shelf, waiting, None), run_view(shelf, waiting, None)
+    finally:
+        waiting.folder.leave_to(None)
+    assert (row.part, row.asks, row.where) == ("waiting", True, "bob@build has it on origin")
+    assert re.search(r"<form", render(view, VISIT))
 
 
 @pytest.mark.req("WB-12")

@@ -28,7 +28,7 @@ RENEW_S = 3.0
 
 def open_depot(door: Door) -> Depot:
     """This workspace, as far as runs leave and arrive here."""
-    return depot_of(door.runs(PlainView(door.occasion, keep_output=True)), door.setup)
+    return depot_of(door.runs(PlainView(door.errand, keep_output=True)), door.setup)
 
 
 def depot_of(runs: Runs, setup: FromSettings, worker: str = "") -> Depot:

@@ -84,7 +84,7 @@ def _check_installed() -> None:
             logger.addHandler(logging.NullHandler())
 
 
-class Lines:
+class Connections:
     """Connections to one database, each made when it is needed; what procrastinate asks of a pool.
 
     psycopg's own pool makes connections in the background, with longer and longer pauses, and says to whoever waits
@@ -166,7 +166,7 @@ class Database:
         self.shown = f"{parts.get('host') or 'this machine'}/{parts.get('dbname') or ''}"
         own: dict[str, Any] = {name: value for name, value in PATIENCE.items() if parts.get(name) is None}
         self._address = address
-        self._lines = Lines(partial(AsyncConnection.connect, address, prepare_threshold=None, **own))
+        self._lines = Connections(partial(AsyncConnection.connect, address, prepare_threshold=None, **own))
         self._patient = patient
         self.connector = PsycopgConnector()
         self.manager: JobManager = JobManager(self.connector)

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup, escape
 
+from interlock.documents.words import few
 from interlock.telemetry import harmless
 
 if TYPE_CHECKING:
@@ -232,6 +233,4 @@ def _short(kind: Any) -> str:
 
 def listed_words(words: Iterable[str], most: int = 3) -> str:
     """A few of them, and how many more there are."""
-    known = list(words)
-    more = f" and {len(known) - most} more" if len(known) > most else ""
-    return ", ".join(known[:most]) + more
+    return few(list(words), most)

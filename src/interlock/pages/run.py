@@ -19,7 +19,7 @@ from interlock.errors import InterlockError
 from interlock.pages.diffs import DiffSummary, read_patch
 from interlock.pages.documents import ShownDocument, shown_document
 from interlock.pages.prose import prose
-from interlock.pages.shelf import ELSEWHERE, Shelf, away_words, headline, key_besides, step_title
+from interlock.pages.shelf import ELSEWHERE, Shelf, away_words, headline, key_besides, out_of_reach, step_title
 from interlock.pages.spending import Plot, plots
 from interlock.pages.timeline import Timeline, timeline
 from interlock.telemetry import (
@@ -219,7 +219,7 @@ def run_view(shelf: Shelf, known: KnownRun, holder: str | None) -> RunView:
         pipeline.pass_by(line.key)
     code, documents = _changes(shelf, known, lines)
     ended = bool(lines) and lines[-1].event == "run.end"
-    away = folder.elsewhere()
+    away = out_of_reach(folder)
     if away is not None:
         status, gate = ELSEWHERE, None
     cancelled = is_cancelled(lines)

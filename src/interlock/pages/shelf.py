@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from interlock.engine.folder import Elsewhere
+from interlock.engine.folder import Elsewhere, RunFolder
 from interlock.engine.identity import Identity
 from interlock.telemetry import printable
 from interlock.telemetry.facts import LineLike
@@ -64,10 +64,16 @@ def headline(identity: IdentityLike, lines: Sequence[LineLike] = ()) -> str:
     return printable(" ".join((best or next(iter(said), "") or identity.key or identity.playbook).split()), LONGEST)
 
 
+def out_of_reach(folder: RunFolder) -> Elsewhere | None:
+    """Where a run is to which nothing can be said from here; a fleet's hears what people say."""
+    note = folder.elsewhere()
+    return None if note is None or note.listens else note
+
+
 def away_words(away: Elsewhere) -> str:
-    """Who has a run that is not ours any more, and how it comes back."""
-    since = f" since {printable(away.since, 40)}" if away.since else ""
-    return f"{printable(away.who, 100)} has it{since}. What is here is how it was then. {printable(away.remedy, 200)}"
+    """Where a run is that is not ours any more, and how it comes back."""
+    since = f", since {printable(away.since, 40)}" if away.since else ""
+    return f"{printable(away.who, 100)}{since}. What is here is how it was then. {printable(away.remedy, 200)}"
 
 
 def key_besides(identity: IdentityLike, said: str) -> str:

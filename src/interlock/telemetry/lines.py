@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from interlock.documents.words import few
 from interlock.telemetry.facts import LineLike, is_good
 
 LONGEST = 200
@@ -493,8 +494,7 @@ def _at(line: LineLike) -> str:
 def _listing(names: Any, most: int = 3) -> str:
     if not isinstance(names, (list, tuple)):
         return "(many)"
-    shown = ", ".join(printable(name, 80) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    return few([printable(name, 80) for name in names], most)
 
 
 def _said(text: str, weight: Weight = Weight.PLAIN) -> Callable[[LineLike, Mapping[str, Any]], Telling]:

@@ -50,7 +50,7 @@ def version(stamp: Stamp) -> str:
     return hashlib.sha256(repr(stamp).encode()).hexdigest()[:16]
 
 
-class Source(Protocol):
+class RunSource(Protocol):
     """Where runs come from that the page shows: a workspace of this machine, or anything that can say the same.
 
     What people do to a run of a source is said to the command line in `shelf.root`; what a run left is read where

@@ -39,8 +39,9 @@ from interlock.pages import (
 from interlock.telemetry import WaitingGate, waiting_gate
 from interlock.web.acting import Decision
 from interlock.web.guarding import Guard, Threshold
-from interlock.web.index import Source, Stamp, version
+from interlock.web.index import RunSource, Stamp, version
 from interlock.web.live import Live, LivePage
+from interlock.web.renewing import Renewing
 
 T = TypeVar("T")
 
@@ -53,8 +54,9 @@ WORKERS: Final = 4
 class Page:
     """The runs of some sources, for browsers."""
 
-    def __init__(self, sources: Iterable[Source], threshold: Threshold, command_line: CommandLine) -> None:
+    def __init__(self, sources: Iterable[RunSource], threshold: Threshold, command_line: CommandLine) -> None:
         self._sources = {one.shelf.name: one for one in sources}
+        self.renewing = Renewing((one.shelf.root for one in self._sources.values()), command_line.environ)
         self._threshold, self._say = threshold, command_line
         self._executor = ThreadPoolExecutor(WORKERS, "page")
         self.live = Live(self._executor)
@@ -91,10 +93,11 @@ class Page:
     # -- the board
 
     def _board_stamp(self) -> Stamp:
-        return tuple(source.stamp() for source in self._sources.values())
+        return *(source.stamp() for source in self._sources.values()), self.renewing.away
 
     def _board_view(self, asked: BoardQuery) -> Any:
-        return board_view([row for source in self._sources.values() for row in source.rows()], asked)
+        rows = [row for source in self._sources.values() for row in source.rows()]
+        return board_view(rows, asked, away=self.renewing.away)
 
     async def _board(self, request: Request) -> Response:
         asked = BoardQuery.of(request.query_params)
@@ -112,13 +115,13 @@ class Page:
 
     # -- a run
 
-    def _index(self, request: Request) -> Source:
+    def _index(self, request: Request) -> RunSource:
         source = self._sources.get(request.path_params["workspace"])
         if source is None:
             raise HTTPException(404)
         return source
 
-    def _find(self, request: Request) -> tuple[Source, KnownRun]:
+    def _find(self, request: Request) -> tuple[RunSource, KnownRun]:
         source = self._index(request)
         try:
             return source, source.find(request.path_params["run"])
@@ -134,7 +137,7 @@ class Page:
         return HTMLResponse(await self._off(made, visit_of(request)))
 
     @staticmethod
-    def _run_view(source: Source, known: KnownRun) -> Any:
+    def _run_view(source: RunSource, known: KnownRun) -> Any:
         return run_view(source.shelf, known, source.holder(known.identity.run_id))
 
     async def _run_stream(self, request: Request) -> Response:
@@ -175,7 +178,7 @@ class Page:
         return HTMLResponse(await self._off(made, visit_of(request)))
 
     @staticmethod
-    def _dispatch_view(source: Source, known: KnownRun, key: str, page: int | None = None) -> Any:
+    def _dispatch_view(source: RunSource, known: KnownRun, key: str, page: int | None = None) -> Any:
         return dispatch_view(source.shelf, known, key, page, source.holder(known.identity.run_id))
 
     # -- what people do to a run
@@ -199,7 +202,7 @@ class Page:
             notice = notice or "What this gate shows changes all the time: it cannot be decided about now."
         return HTMLResponse(await self._off(render, view, visit_of(request), notice), status)
 
-    def _told(self, request: Request, source: Source, known: KnownRun, notice: str) -> str:
+    def _told(self, request: Request, source: RunSource, known: KnownRun, notice: str) -> str:
         return render(self._run_view(source, known), visit_of(request), notice)
 
     async def _decide(self, request: Request) -> Response:
@@ -243,7 +246,7 @@ class Page:
     async def _done(
         self,
         request: Request,
-        source: Source,
+        source: RunSource,
         known: KnownRun,
         words: Iterable[str],
         refused: Callable[[Reply], Awaitable[Response]],
@@ -270,7 +273,7 @@ class Page:
         form = await self._off(Form.of, source.shelf.root, self._say.environ, request.path_params["playbook"])
         return await self._shown_form(request, source, form.shown())
 
-    async def _shown_form(self, request: Request, source: Source, form: Any, status: int = 200) -> Response:
+    async def _shown_form(self, request: Request, source: RunSource, form: Any, status: int = 200) -> Response:
         from interlock.web.starting import offers
 
         listed = await self._off(offers, source.shelf.root, self._say.environ)
@@ -316,7 +319,7 @@ def _undecided(said: Reply) -> str:
     return "\n".join((*why, "Nothing was decided. Below is how it stands now."))
 
 
-def _gate_now(source: Source, known: KnownRun) -> tuple[WaitingGate | None, GateView | None]:
+def _gate_now(source: RunSource, known: KnownRun) -> tuple[WaitingGate | None, GateView | None]:
     waiting = waiting_gate(known.folder.lines()) if known.folder.elsewhere() is None else None
     return waiting, None if waiting is None else gate_view(source.shelf, known, waiting)
 

@@ -233,7 +233,8 @@ async def _serving(
     if ready is not None:
         asyncio.get_running_loop().call_later(0.2, ready)  # the sockets listen already: a browser only waits
     try:
-        await server.serve(sockets)
+        with page.renewing.going_on():
+            await server.serve(sockets)
     finally:
         warming.cancel()
         with suppress(asyncio.CancelledError, Exception):
