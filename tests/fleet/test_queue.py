@@ -518,7 +518,10 @@ def _wrong(server: Server, database: str) -> dict[str, tuple[str | None, type[In
         "nobody there": (f"postgresql://u:{PASSWORD}@127.0.0.1:1/x", FleetUnreachable, "PostgreSQL runs there"),
         "no address": (f"postgresql:/u:{PASSWORD}@{host}", ConfigInvalid, "postgresql://USER"),
         "an option that is none": (f"host=h pasword={PASSWORD}", ConfigInvalid, "postgresql://USER"),
-        "a port that is none": (f"postgresql://u:{PASSWORD}@h:{PASSWORD}/x", FleetUnreachable, "PostgreSQL runs"),
+        "a port that is none": (f"postgresql://u:{PASSWORD}@h:{PASSWORD}/x", ConfigInvalid, "% escapes"),
+        "a password with @": (f"postgresql://u:x@{PASSWORD}@127.0.0.1:1/x", ConfigInvalid, "% escapes"),
+        "a password with /": (f"postgresql://u:1/{PASSWORD}@127.0.0.1:1/x", ConfigInvalid, "% escapes"),
+        "said by libpq": (f"host=127.0.0.1 password={PASSWORD} sslmode={PASSWORD}", FleetUnreachable, "runs there"),
     }
 
 

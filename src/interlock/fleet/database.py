@@ -156,12 +156,17 @@ class Database:
         try:
             parts = conninfo_to_dict(address)
         except ProgrammingError:
-            # What is wrong is said with pieces of the address, and any of them may be the password.
+            parts = {"host": "@"}
+        # With a '@' or '/' in it that is not escaped, the rest of a password counts as host, port or name.
+        if "@" in f"{parts.get('host')}{parts.get('dbname')}" or not re.fullmatch(
+            r"[\d,]*", str(parts.get("port") or "")
+        ):
+            # What is wrong could only be said with pieces of the address, and any of them may be the password.
             raise ConfigInvalid(
                 "the address of the database cannot be read",
                 where=SETTING,
                 expected="postgresql://USER:PASSWORD@HOST/NAME, with % escapes for special characters",
-            ) from None
+            )
         self.secrets = tuple(str(parts[name]) for name in ("password", "sslpassword") if parts.get(name))
         self.shown = f"{parts.get('host') or 'this machine'}/{parts.get('dbname') or ''}"
         own: dict[str, Any] = {name: value for name, value in PATIENCE.items() if parts.get(name) is None}
