@@ -18,6 +18,8 @@ from interlock.fleet.orders import JobState, Order, QueuedJob, WorkerSeen
 from interlock.fleet.overview import SILENT_S, Overview
 from interlock.fleet.queue import Queue
 from interlock.settings import SettingsInvalid, load_settings
+from tests.docs.pages import DOCS, blocks
+from tests.docs.session import Reader
 from tests.fleet.conftest import Office
 from tests.fleet.database import PASSWORD, Server
 from tests.fleet.test_moving import waiting_run
@@ -208,6 +210,18 @@ def test_without_a_fleet_it_is_said_what_to_do(office: Office, server: Server) -
         assert told.code == 2
         assert remedy in told.stderr
         assert PASSWORD not in told.stderr + told.stdout.decode()
+
+
+@pytest.mark.req("WK-01")
+def test_the_page_says_what_is_seen(tmp_path: Path, database: str) -> None:
+    """Whoever follows the page about fleets sees what it says; no command on it is left untried."""
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    reader = Reader(folder, tmp_path / "bin", INTERLOCK_FLEET_DATABASE=database)
+    page = list(blocks(DOCS / "fleet.md"))
+    reader.follow(iter(page))
+    assert reader.typed
+    assert all(block.marks.keys() & {"test", "install"} for block in page if block.language == "sh")
 
 
 @pytest.mark.req("WK-01")

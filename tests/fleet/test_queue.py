@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from procrastinate.schema import SchemaManager
 
 from interlock.errors import ConfigInvalid, InterlockError
+from interlock.fleet.database import TABLE
 from interlock.fleet.needs import Means, Needs
 from interlock.fleet.queue import CancelOutcome, FleetUnreachable, JobState, Order, Queue, Queued, Served, Timing
 from interlock.fleet.serving import TRIES
@@ -420,25 +423,18 @@ async def test_nobody_counts_as_dead_because_the_database_was_away(queue: Queue,
 
 
 async def test_a_job_whose_message_was_lost_is_not(queue: Queue, server: Server, database: str) -> None:
-    """The database gave a job to a worker that never heard of it: when it is back, it finds it."""
+    """The database gave a job to a worker and went away before that heard of it; when it is back, it is found."""
     await queue.put(order(labels=("never",)))
     worker = Worker(queue)
     await soon(lambda: worker.reached > 0, "it has looked")
+    given = "UPDATE procrastinate_jobs SET status = 'doing', worker_id = (SELECT id FROM procrastinate_workers)"
+    server.sql(given, database)
     await asyncio.to_thread(server.stop)
     await soon(lambda: bool(worker.said), "it has noticed")
-    worker.stop.set()
-    assert await worker.task is None
+    assert worker.begun == []
     await asyncio.to_thread(server.start)
-    other = Worker(queue, "other", Timing(poll_s=0.5, heartbeat_s=3600, stalled_s=3600))
-    await soon(lambda: other.reached > 0, "it has looked")
-    await asyncio.to_thread(server.stop)
-    await soon(lambda: bool(other.said), "it has noticed")
-    other.timing = QUICK
-    await asyncio.to_thread(server.start)
-    given = "UPDATE procrastinate_jobs SET status = 'doing', worker_id = (SELECT max(id) FROM procrastinate_workers)"
-    server.sql(given, database)
-    await other.at_work("r1")
-    await other.end()
+    await worker.at_work("r1")
+    await worker.end()
 
 
 @pytest.mark.req("WK-14")
@@ -473,6 +469,29 @@ async def test_two_prepare_a_database_at_once(database: str) -> None:
         done = await asyncio.gather(one.setup(), other.setup())
         assert sorted(map(len, done)) == [0, 2]
         assert await one.setup() == []
+
+
+@pytest.mark.req("WK-01")
+async def test_an_older_database_is_brought_up(server: Server, database: str) -> None:
+    """One that was made for an earlier procrastinate gets what changed since, and keeps what is queued."""
+    files = sorted(Path(SchemaManager.get_migrations_path()).glob("*.sql"))
+    for place in files:
+        if place.name < "03.04":
+            server.sql(place.read_text("utf-8"), database)
+    server.sql(f"{TABLE}; COMMENT ON TABLE interlock_workers IS 'for procrastinate 3.3.0'", database)
+    async with Queue.of(database) as queue:
+        await queue.put(order())
+        with pytest.raises(ConfigInvalid) as raised:
+            await Worker(queue, served=Served.AGAIN).end()
+        assert "interlock fleet setup" in str(raised.value.remedy)
+        done = await queue.setup()
+        assert [text for text in done if "03.04" in text] == done[: len([one for one in files if one.name > "03.04"])]
+        assert len(done) > 1
+        assert await queue.setup() == []
+        await queue.cancel("r1")
+        await queue.put(order("r2"))
+        await Worker(queue, served=Served.AGAIN).end()
+        assert await done_by(queue) == "r2"
 
 
 def _wrong(server: Server, database: str) -> dict[str, tuple[str | None, type[InterlockError], str]]:

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, LiteralString, ParamSpec, Self, TypeVar, cast
 
@@ -41,6 +42,7 @@ PATIENCE: Final = {
 SETUP_LOCK: Final = 7_015_460_212_263_291_153
 """Two who prepare the same database at once do it one after the other."""
 SETTLE_LOCK: Final = SETUP_LOCK + 1
+NOTED: Final = "for procrastinate "
 SETTING: Final = "interlock.toml: fleet.database"
 
 AT_ONCE: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -81,7 +83,7 @@ def _check_installed() -> None:
         logging.getLogger(name).addHandler(logging.NullHandler())  # else Python prints their warnings on the terminal
 
 
-class Lines:
+class Connections:
     """Connections to one database, each made when it is needed; what procrastinate asks of a pool.
 
     psycopg's own pool makes connections in the background, with longer and longer pauses, and says to whoever waits
@@ -163,7 +165,7 @@ class Database:
         self.shown = f"{parts.get('host') or 'this machine'}/{parts.get('dbname') or ''}"
         own: dict[str, Any] = {name: value for name, value in PATIENCE.items() if parts.get(name) is None}
         self._address = address
-        self._lines = Lines(partial(AsyncConnection.connect, address, prepare_threshold=None, **own))
+        self._lines = Connections(partial(AsyncConnection.connect, address, prepare_threshold=None, **own))
         self._patient = patient
         self.connector = PsycopgConnector()
         self.manager: JobManager = JobManager(self.connector)
@@ -296,18 +298,42 @@ class Database:
             await self.finish(job)
 
     async def setup(self) -> list[str]:
-        """Makes the tables of procrastinate, and ours; says what was done."""
+        """Makes the tables of procrastinate, or brings them to its version, and ours; says what was done."""
         return await self.asked(self._setup)
 
     async def _setup(self) -> list[str]:
+        from procrastinate import __version__ as installed
         from procrastinate.schema import SchemaManager
+        from psycopg.sql import SQL
 
         done: list[str] = []
         async with self._lines.connection() as connection:
             await connection.execute("SELECT pg_advisory_xact_lock(%s)", [SETUP_LOCK])
-            for table, text in (("procrastinate_jobs", SchemaManager.get_schema()), ("interlock_workers", TABLE)):
-                cursor = await connection.execute("SELECT to_regclass(%s)", [table])
-                if await cursor.fetchone() == (None,):
-                    await connection.execute(text)
-                    done.append(f"made {table}")
+            cursor = await connection.execute(
+                "SELECT to_regclass('procrastinate_jobs'), obj_description(to_regclass('interlock_workers'))"
+            )
+            jobs, noted = await cursor.fetchone() or (None, None)
+            if jobs is None:
+                await connection.execute(SchemaManager.get_schema())
+                done.append("made the tables of procrastinate")
+            for place in migrations(Path(SchemaManager.get_migrations_path()), noted) if jobs is not None else ():
+                await connection.execute(place.read_bytes())
+                done.append(f"brought the tables of procrastinate up to {place.stem}")
+            if noted != (note := f"{NOTED}{installed}"):
+                await connection.execute(TABLE)
+                await connection.execute(SQL("COMMENT ON TABLE interlock_workers IS {}").format(note))
+                done.append("made the table of workers" if noted is None else f"noted {note}")
         return done
+
+
+def migrations(folder: Path, noted: str | None) -> list[Path]:
+    """What procrastinate changed since the version that a database was made for, in its order.
+
+    Args:
+        noted: on our table; None: the tables of procrastinate are somebody's who cares for them.
+    """
+    if noted is None:
+        return []
+    made_for = [int(number) for number in noted.removeprefix(NOTED).split(".")[:3]]
+    places = sorted(folder.glob("*.sql"))
+    return [place for place in places if [int(number) for number in place.name.split("_")[0].split(".")] > made_for]

@@ -250,7 +250,11 @@ async def choose(ledger: Ledger, paths: Sequence[str], *, carry: bool, stash: bo
     """A person says what becomes of uncommitted code; without one the run waits."""
     choices = [*([STASH] if stash else []), *([CARRY] if carry else []), ABORT]
     why = "" if carry else " Some of them belong to the work of this ticket, so that they cannot be carried along."
-    question = f"Working tree has uncommitted code changes: {few(paths, SHOWN)}.{why} What becomes of them?"
+    names = "|".join(choice.name for choice in choices)
+    question = (
+        f"Working tree has uncommitted code changes: {few(paths, SHOWN)}.{why} What becomes of them? "
+        f"(The option --dirty {names} says it beforehand.)"
+    )
     run = ledger.run
     return await asked(run, "dirty", question, *choices, answered=run.flags.get("dirty") or run.settings.dirty)
 
