@@ -9,12 +9,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from interlock.agents import Book, CommandRunner, RoleLibrary, Runner, Scenario, ScriptedRunner
+from interlock.agents import CommandRunner, RoleLibrary, Roster, Runner, Scenario, ScriptedRunner
 from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.catalogue import KNOWN, make_runner, on_path
 from interlock.agents.coding.catalogue import known as known_agent
 from interlock.agents.environment import Redaction, without_our_own
-from interlock.agents.runner import Needs
+from interlock.agents.runner import ClientNeeds
 from interlock.documents import Store
 from interlock.engine import prompts
 from interlock.engine.asking import Asking
@@ -29,7 +29,16 @@ from interlock.engine.world import World
 from interlock.errors import ConfigInvalid, InterlockError
 from interlock.finding.library import Library
 from interlock.playbooks import settings_model
-from interlock.settings import AcpAgent, AnyProgram, CodingAgent, Scripted, Settings, Table, load_settings
+from interlock.settings import (
+    AcpAgent,
+    AnyProgram,
+    CodingAgent,
+    SandboxSettings,
+    Scripted,
+    Settings,
+    SettingsTable,
+    load_settings,
+)
 from interlock.settings.location import FILE_NAME
 from interlock.workspace import (
     UNPROMISED,
@@ -43,7 +52,7 @@ from interlock.workspace import (
     protected_names,
 )
 
-Tables = tuple[tuple[str, type[Table] | None], ...]
+Tables = tuple[tuple[str, type[SettingsTable] | None], ...]
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,8 @@ class FromSettings(Setup):
     """Playbooks that the program itself brings along."""
     found: Library | None = None
     """The playbooks that can be asked for here; unset: those that can be used without asking anybody."""
+    sandbox: SandboxSettings | None = None
+    """How programs are kept apart here, whatever the workspace says: for one whose settings others wrote."""
     lenient: bool = False
     """Agents that cannot be called are no error before one of them is."""
     tell: Callable[[str], None] = lambda _text: None
@@ -71,7 +82,8 @@ class FromSettings(Setup):
     @property
     def settings(self) -> Settings:
         """The settings in force, with the tables of the playbooks that are loaded by now."""
-        return self._settings(tuple(self.finding.tables().items()))
+        found = self._settings(tuple(self.finding.tables().items()))
+        return found if self.sandbox is None else found.kept_apart(self.sandbox)
 
     @cached_property
     def _settings(self) -> Callable[[Tables], Settings]:
@@ -106,7 +118,7 @@ class FromSettings(Setup):
         return Store(self.root, self.root / HOME / "attic")
 
     def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> World:
-        book = self.checked_book(playbook)
+        roster = self.checked_roster(playbook)
         workspace = Workspace(
             self.root,
             self.root / HOME,
@@ -117,26 +129,26 @@ class FromSettings(Setup):
         return RealWorld(
             folder,
             workspace,
-            book,
-            book_of=self.checked_book,
+            roster,
+            roster_of=self.checked_roster,
             environ=self.environ,
             confine=self.confinement,
             redaction=self.redaction,
         )
 
-    def checked_book(self, playbook: Playbook) -> Book:
+    def checked_roster(self, playbook: Playbook) -> Roster:
         """The agents of a playbook; all of them, and those of playbooks that it calls, can be called here, unless this
         is lenient."""
-        book = self.book(playbook)
+        roster = self.roster(playbook)
         if not self.lenient:
-            self.check((playbook, book), *((other, self.book(other)) for other in playbook.all_called))
-        return book
+            self.check((playbook, roster), *((other, self.roster(other)) for other in playbook.all_called))
+        return roster
 
-    def check(self, *playbooks: tuple[Playbook, Book]) -> None:
+    def check(self, *playbooks: tuple[Playbook, Roster]) -> None:
         """`ConfigInvalid` for all that keeps agents from being called here, together."""
         problems: list[InterlockError] = []
         looks: list[Callable[[], None]] = [partial(self.check_agents, playbook) for playbook, _ in playbooks]
-        looks += [partial(book.bind_all, playbook.agents) for playbook, book in playbooks]
+        looks += [partial(roster.bind_all, playbook.agents) for playbook, roster in playbooks]
         looks += [partial(prompts.check, playbook, self.documents) for playbook, _ in playbooks]
         for look in (*looks, self.check_confinement):
             try:
@@ -174,7 +186,7 @@ class FromSettings(Setup):
     def confinement(self, runner: Runner | None) -> Confinement:
         """What a program may see and reach: an agent's, or (without one) a command's."""
         sandbox = self.settings.sandbox_for(runner.name if runner is not None else None)
-        needs = runner.needs() if runner is not None else Needs()
+        needs = runner.needs() if runner is not None else ClientNeeds()
         home = needs.home or Path(self.environ.get("HOME") or Path.home())
         return Confinement(
             mode=Mode(sandbox.mode),
@@ -208,8 +220,8 @@ class FromSettings(Setup):
         """The playbook's own settings."""
         return self.settings.of(playbook.name)
 
-    def book(self, playbook: Playbook) -> Book:
-        return Book(
+    def roster(self, playbook: Playbook) -> Roster:
+        return Roster(
             playbook.name,
             self.library,
             facts=lambda agent: self._facts(playbook.name, agent),
@@ -269,6 +281,24 @@ class FromSettings(Setup):
                 configured = Configured(name, self.program_of(table), table.args, table.model, table.env)
                 return make_runner("acp", configured, self.environ)
 
+    def programs_of(self, playbook: Playbook) -> tuple[str, ...]:
+        """The programs that its agents are called with; one of several where nobody chose: ``claude|codex``."""
+        found = dict[str, None]()
+        for one in (playbook, *playbook.all_called):
+            for agent in one.agents:
+                name = self._facts(one.name, agent).runner or one.runners.get(agent) or self.configured_runner
+                match None if name is None else self.settings.runner_named(name):
+                    case None:
+                        found["|".join(known.program for known in KNOWN)] = None
+                    case AnyProgram() as table:
+                        found[table.argv[0]] = None
+                    case Scripted():
+                        continue
+                    case table:
+                        found[self.program_of(table)] = None
+        inside = str(self.root) + "/"  # what lies in the workspace travels with it
+        return tuple(one for one in found if "/" not in one or (one.startswith("/") and not one.startswith(inside)))
+
     def model_of(self, runner: str) -> str | None:
         """The model that the settings of a runner name; None: what its program takes by itself."""
         return getattr(self.settings.runner_named(runner), "model", None)
@@ -293,10 +323,10 @@ def open_runs(root: Path, view: View, *, environ: Mapping[str, str], **more: Any
     """The runs of a workspace, for a door.
 
     Args:
-        more: `runner`, `overrides`, `playbooks` and `found` of `FromSettings`; `tripwire` and `again` of `Runs`.
+        more: `runner`, `overrides`, `playbooks`, `found` and `sandbox` of `FromSettings`; the rest is for `Runs`.
     """
     root = root.resolve()
     environ = without_our_own(environ, root)
-    chosen = {name: more.pop(name) for name in ("runner", "overrides", "playbooks", "found") if name in more}
+    chosen = {name: more.pop(name) for name in ("runner", "overrides", "playbooks", "found", "sandbox") if name in more}
     setup = FromSettings(root, environ, tell=view.remark, **chosen)
     return Runs(root, setup, view, environ=environ, **more)

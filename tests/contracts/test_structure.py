@@ -85,6 +85,9 @@ def test_a_sample_satisfies_its_own_rule(rule: Structure) -> None:
         (JsonKeys({}), '{"a": 1, "a": 2}', 'key "a" appears twice (line 1)'),
         (JsonKeys({}), "{", "not valid JSON: line 1 column 2: "),
         (AllOf(Custom(lambda _: None, ""), Custom(lambda _: "second", "")), "", "second"),
+        (AllOf(Custom(lambda _: "first", ""), Custom(lambda _: "second", "")), "", "first; second"),
+        (Lines({"A": None, "B": ("x",), "C": None}), "B: y\nC: z\n", 'A missing; B is "y"; expected x'),
+        (SectionValues({"## A": None, "## B": None}), "## B\n", "## A missing; ## B is empty"),
     ],
 )
 def test_the_problem_is_named(rule: Structure, text: str, problem: str | None) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine import Ending, Run, Status
+from interlock.engine.head import Head, Mark, disagreements
 from interlock.engine.journal import Journal, MemoryMedium, split_torn, verify
 from interlock.engine.journal_file import FileMedium
 from interlock.engine.keys import sha256
@@ -114,8 +115,7 @@ def test_any_changed_byte_is_found(data: st.DataObject) -> None:
     raw = bytearray(sample(4))
     position = data.draw(st.integers(0, len(raw) - 1))
     raw[position] ^= data.draw(st.integers(1, 255))
-    whole = verify(bytes(raw), genesis=GENESIS, name="j", head=(4, opened(sample(4))[0].head))
-    assert whole or position == len(raw) - 1
+    assert verify(bytes(raw), genesis=GENESIS, name="j") or position == len(raw) - 1
 
 
 @pytest.mark.req("CM-24", "EN-07")
@@ -130,13 +130,14 @@ def test_the_chain_is_bound_to_run_json() -> None:
 @pytest.mark.req("CM-24")
 def test_lines_missing_at_the_end_are_found_by_the_head() -> None:
     """A chain alone does not show that its end was cut off; the remembered head does."""
-    raw, head = sample(), opened(sample())[0].head
-    short = b"".join(raw.splitlines(keepends=True)[:4])
+    lines = opened(sample())[0].lines
+    short = b"".join(sample().splitlines(keepends=True)[:4])
     assert verify(short, genesis=GENESIS, name="j") == []
-    assert verify(short, genesis=GENESIS, name="j", head=(6, head)) == ["lines 5 to 6 are missing at the end"]
-    assert verify(raw, genesis=GENESIS, name="j", head=(6, head)) == []
-    other = verify(raw, genesis=GENESIS, name="j", head=(5, head))
-    assert other == ["journal line 5 is not the one that was written"]
+    head, other = Head(Mark(6, lines[5].hash), closed=True), Head(Mark(5, lines[5].hash))
+    assert disagreements(lines[:4], b"", head, head, needed=True) == ["lines 5 to 6 are missing at the end"]
+    assert disagreements(lines, b"", head, head, needed=True) == []
+    found = disagreements(lines, b"", other, other, needed=True)
+    assert found == ["journal line 5 is not the one that was written"]
 
 
 def test_a_failed_write_closes_the_journal_for_this_process() -> None:

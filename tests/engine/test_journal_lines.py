@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.head import Mark
+from interlock.engine.head import Head, Mark, disagreements
 from interlock.engine.journal import (
     Journal,
     Line,
@@ -323,27 +323,29 @@ def test_the_words_for_each_damage(raw: bytes, finding: str) -> None:
 
 @pytest.mark.req("CM-25")
 def test_a_torn_end_is_told_beside_other_damage() -> None:
-    """And a head before any line proves nothing."""
+    """Each damage has its sentence."""
     raw = rows(sample())[1] + b"{"
     assert verify(raw, genesis=GENESIS, name="j") == [
         "the last line is torn (1 bytes)",
         "journal line 1 has number 2: lines 1 to 1 are missing",
     ]
-    assert verify(b"", genesis=GENESIS, name="j", head=(0, GENESIS)) == []
-    assert verify(b"", genesis=GENESIS, name="j", head=(1, "x")) == ["lines 1 to 1 are missing at the end"]
+    assert verify(b"", genesis=GENESIS, name="j") == []
 
 
 @pytest.mark.req("CM-25")
 def test_the_line_that_was_last_is_known_by_its_hash() -> None:
     """Another journal of the same length is told, and so is one that is shorter; lines behind it do not matter."""
-    raw = sample()
-    seals = [json.loads(row)["hash"] for row in rows(raw)]
-    for number, seal in enumerate(seals, start=1):
-        assert verify(raw, genesis=GENESIS, name="j", head=(number, seal)) == []
-        said = f"journal line {number} is not the one that was written"
-        assert verify(raw, genesis=GENESIS, name="j", head=(number, "x")) == [said]
-    missing = "lines 4 to 5 are missing at the end"
-    assert verify(raw, genesis=GENESIS, name="j", head=(5, "x")) == [missing]
+    lines = list(read_lines(sample(), genesis=GENESIS, name="j"))
+
+    def told(number: int, seal: str) -> list[str]:
+        head = Head(Mark(number, seal))
+        return disagreements(lines, b"", head, head, needed=True)
+
+    for number, line in enumerate(lines, start=1):
+        assert told(number, line.hash) == []
+        assert told(number, "x") == [f"journal line {number} is not the one that was written"]
+    assert told(0, GENESIS) == []
+    assert told(5, "x") == ["lines 4 to 5 are missing at the end"]
 
 
 def test_lines_that_are_known_are_not_read_again() -> None:

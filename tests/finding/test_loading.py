@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.asking import questions
-from interlock.engine.purity import touches
 from interlock.errors import ConfigInvalid
 from interlock.finding import Library, playbook_in
 from interlock.finding.bundle import LARGEST_FILE, MOST_FILES, read
+from interlock.finding.purity import touches
 from tests.finding.planted import FLOW, SHIP
 
 TWO = SHIP + SHIP[SHIP.index("@playbook") :].replace('"ship"', '"other"').replace("def process", "def SECOND")

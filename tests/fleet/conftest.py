@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Workspace, door
+from tests.fleet.database import POSTGRES, Server, installed
 
 __all__ = ["door"]
 
@@ -142,6 +144,14 @@ def until(happened: Callable[[], bool], what: str, seconds: float = 120.0) -> No
         time.sleep(0.05)
 
 
+async def soon(happened: Callable[[], Awaitable[bool] | bool], what: str, seconds: float = 120.0) -> None:
+    """`until`, beside what else goes on in this process."""
+    end = time.monotonic() + seconds
+    while not (found if isinstance(found := happened(), bool) else await found):
+        assert time.monotonic() < end, f"this did not happen: {what}"
+        await asyncio.sleep(0.02)
+
+
 KILLER = """#!/bin/sh
 # Git, whose caller is killed at one of its commands; once.
 for word in "$@"; do
@@ -169,3 +179,17 @@ def killing(tmp_path: Path) -> Callable[[str, str], str]:
         return f"{folder}:{os.environ['PATH']}"
 
     return path
+
+
+@pytest.fixture(scope="session", params=POSTGRES)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A PostgreSQL for this process of the tests."""
+    made = Server.make(installed()[request.param], free_port())
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def database(server: Server) -> str:
+    """The address of an empty database."""
+    return server.fresh()

@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.beside import HeardView
-from interlock.cli.changes import change_lines, changes_of
 from interlock.cli.commands import DECIDE, Note, RunName, command, complete_run
-from interlock.cli.door import Door, finish
-from interlock.cli.elsewhere import check_ours
+from interlock.cli.door import Door, at_terminal, finish
+from interlock.cli.elsewhere import check_ours, find_far, renew_own
 from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, write_output
 from interlock.cli.progress import PlainView
-from interlock.cli.trusting import at_terminal
-from interlock.documents.files import read_plain
+from interlock.cli.runs import change_lines, changes_of, readable_changes
+from interlock.cli.steering import FarRun
+from interlock.cli.unattended import HeardView
 from interlock.engine.folder import KnownRun, known_runs
-from interlock.engine.openings import shown_before, since_asked
-from interlock.errors import ConfigInvalid, InterlockError, Refused
+from interlock.engine.openings import document, shown_before, since_asked
+from interlock.errors import ConfigInvalid, Refused
 from interlock.telemetry import harmless, indented, lined, printable, totals, verdict_word, waiting_gate
 
 if TYPE_CHECKING:
     from interlock.engine import Ending
     from interlock.engine.journal import Line
 
+QUEUED = "queued; a worker records it when it takes the run"
 FIRST_LINES = 2
 """Of each document, so many lines are shown."""
 VERDICTS = 6
@@ -62,25 +62,32 @@ def gate_lines(door: Door, run_id: str, gate: Mapping[str, Any], *, commands: bo
 
 def command_lines(door: Door, run_id: str, gate: Mapping[str, Any]) -> list[str]:
     """How to decide at a gate from anywhere, and how to see more of what it is about."""
-    if not door.library.has(door.find(run_id).identity):
+    known = door.find(run_id)
+    away = known.folder.elsewhere() is not None
+    if not away and not door.library.has(known.identity):
         return ["  decide in the program that runs this playbook: the command line does not have it"]
     names = [str(choice["name"]) for choice in gate["choices"]]
-    lines = [f"  decide with: {door.spoken(command)}" for command in _commands(run_id, names)]
+    words = _commands(run_id, names, "" if away else " --resume")
+    lines = [f"  decide with: {door.spoken(command)}" for command in words]
     return [*lines, f"  see more: {door.spoken(f'diff {run_id}')}   {door.spoken(f'why {run_id}')}"]
 
 
-def _commands(run_id: str, names: Sequence[str]) -> Iterator[str]:
-    """Each way to decide as it is typed; the run goes on at once."""
+def _commands(run_id: str, names: Sequence[str], at_once: str) -> Iterator[str]:
+    """Each way to decide as it is typed.
+
+    Args:
+        at_once: what lets the run go on here at once; a worker of the fleet goes on by itself.
+    """
     for name in names:
         match name:
             case "approve":
-                yield f"approve {run_id} --resume"
+                yield f"approve {run_id}{at_once}"
             case "reject":
-                yield f'reject {run_id} --note "what is to be changed" --resume'
+                yield f'reject {run_id} --note "what is to be changed"{at_once}'
             case _:
-                yield f"answer {run_id} {shlex.quote(name)} --resume"
+                yield f"answer {run_id} {shlex.quote(name)}{at_once}"
     if not names:
-        yield f'answer {run_id} "your words" --resume'
+        yield f'answer {run_id} "your words"{at_once}'
 
 
 def _summary(known: KnownRun) -> Iterator[str]:
@@ -91,10 +98,8 @@ def _summary(known: KnownRun) -> Iterator[str]:
         return
     yield f"  {since.said}"
     yield from (f"    {_verdict(line)}" for line in since.judged[-VERDICTS:])
-    try:
-        yield from change_lines(changes_of(known, lines))[:1]
-    except (InterlockError, OSError, LookupError, ValueError):
-        return
+    if (changes := readable_changes(known, lines)) is not None:
+        yield from change_lines(changes)[:1]
 
 
 def _verdict(line: Line) -> str:
@@ -110,7 +115,7 @@ def _document(known: KnownRun, gate: Mapping[str, Any], path: str) -> Iterator[s
         yield f"  shows: {printable(path)} (no such file)"
         return
     rows = text.splitlines()
-    size = f"{len(rows)} lines, {len(text.encode())} bytes"
+    size = f"{len(rows)} {'line' if len(rows) == 1 else 'lines'}, {len(text.encode())} bytes"
     yield f"  shows: {printable(path)} ({size}{_since(known, gate, path, text)})"
     said = [row.strip() for row in rows if row.strip() and not row.startswith(("#", "---", "```", "|--"))]
     yield from (f"    {printable(row, 100)}" for row in said[:FIRST_LINES])
@@ -122,7 +127,7 @@ def _since(known: KnownRun, gate: Mapping[str, Any], path: str, text: str) -> st
     if before is None:
         return ""
     if before == text:
-        return ", as before"
+        return ", just as you saw it before"
     added, removed = 0, 0
     for row in difflib.unified_diff(before.splitlines(), text.splitlines(), lineterm="", n=0):
         added += row.startswith("+") and not row.startswith("+++")
@@ -136,10 +141,8 @@ def _earlier(known: KnownRun, gate: Mapping[str, Any], path: str) -> str | None:
 
 
 def _text_of(known: KnownRun, path: str) -> str | None:
-    try:
-        return read_plain(known.folder.root / path).decode("utf-8", "replace")
-    except OSError:
-        return None
+    found = document(known.folder, path).content
+    return None if found is None else found.decode("utf-8", "replace")
 
 
 # -- asking
@@ -229,7 +232,7 @@ WaitingRun = Annotated[
     ),
 ]
 GoOn = Annotated[bool, typer.Option("--resume", help="Go on with the run at once, in this process.")]
-Shown = Annotated[
+ShownDigest = Annotated[
     str | None,
     typer.Option(
         "--shown",
@@ -278,7 +281,7 @@ def approve(
     record_in_task: Annotated[
         bool, typer.Option("--record-in-task", help="Also fill in the approval field of the task's own file.")
     ] = False,
-    shown: Shown = None,
+    shown: ShownDigest = None,
     by: By = "",
 ) -> int:
     """Approve what a waiting run shows; it is recorded at once, and the run can go on."""
@@ -292,7 +295,7 @@ def approve(
     panel=DECIDE,
 )
 def reject(
-    door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = False, shown: Shown = None, by: By = ""
+    door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = False, shown: ShownDigest = None, by: By = ""
 ) -> int:
     """Reject what a waiting run shows, and say why."""
     if not note.strip():
@@ -319,7 +322,7 @@ def answer(
     ],
     note: Note = "",
     resume: GoOn = False,
-    shown: Shown = None,
+    shown: ShownDigest = None,
     by: By = "",
 ) -> int:
     """Answer the question at which a run waits."""
@@ -339,8 +342,15 @@ def cancel(door: Door, run: RunName) -> int:
     from interlock.engine import people
 
     known = _find(door, run)
+    if (far := FarRun.of(door, known, "cancel a run")) is not None:
+        told = far.cancel()
+        if door.json:
+            print_json(_object(known, "running", "told to end") if told else as_queued(known))
+        how = "its worker was told" if told else "queued; a worker ends it"
+        complain(f"Run {far.run_id} is to end for good: {how}.", _see_next(door, far.run_id))
+        return 0
     check_ours(door, known.identity.run_id)
-    view = PlainView(door.occasion, keep_output=True)
+    view = PlainView(door.errand, keep_output=True)
     with HeardView(door, view) as heard:
         try:
             heard.turn_to(known.identity, known.folder.lines())
@@ -361,14 +371,20 @@ def decide(door: Door, name: str, choice: str, note: str, signed: Signed = YOURS
 
     known = _find(door, name)
     run_id = known.identity.run_id
-    check_ours(door, run_id)
-    view = PlainView(door.occasion, keep_output=door.json)
-    with HeardView(door, view) as heard:  # the run may end with the decision
-        heard.turn_to(known.identity, known.folder.lines())
-        gate = finish(people.decide(door.runs(heard), run_id, choice, note=note, who=signed.who, shown=signed.shown))
     verb = {"approve": "approved", "record": "approved", "reject": "rejected"}.get(
         choice, f"answered with {printable(choice, 60)}"
     )
+    if (far := FarRun.of(door, known, "decide at a gate")) is not None:
+        gate = far.decide(choice, note, signed.who, signed.shown)
+        if door.json:
+            print_json(as_queued(known))
+        complain(f"Gate {gate.gate} of {run_id}: {verb}; queued.", _see_next(door, run_id))
+        return 0
+    check_ours(door, run_id)
+    view = PlainView(door.errand, keep_output=door.json)
+    with HeardView(door, view) as heard:  # the run may end with the decision
+        heard.turn_to(known.identity, known.folder.lines())
+        gate = finish(people.decide(door.runs(heard), run_id, choice, note=note, who=signed.who, shown=signed.shown))
     if gate.handed_over:
         complain(f"Gate {gate.gate} of {run_id}: {verb}; handed over to the process that works on the run.")
         if door.json:
@@ -400,18 +416,25 @@ def _ended(door: Door, known: KnownRun, ending: Ending, said: list[str | bytes],
     return code
 
 
+def _see_next(door: Door, run_id: str) -> str:
+    return f"  a worker records it when it takes the run; see: {door.spoken(f'watch {run_id}')}"
+
+
 def _find(door: Door, name: str) -> KnownRun:
     """The run that is meant; without a name, the only one that waits."""
-    known = door.find(name) if name else only_waiting(door)
-    identity, occasion = known.identity, door.occasion
-    occasion.playbook, occasion.key = identity.playbook, identity.key
-    occasion.run_id, occasion.started_at = identity.run_id, identity.started_at
+    known = find_far(door, name) if name else only_waiting(door)
+    door.errand.turn_to(known.identity)
     return known
 
 
 def only_waiting(door: Door) -> KnownRun:
-    """The one run of the workspace that waits for a decision; `Refused` where there is none, or more than one."""
-    waiting = [known for known in known_runs(door.root) if waiting_gate(known.folder.lines()) is not None]
+    """The one run of the workspace that waits for a decision; `Refused` where there is none, or more than one.
+
+    One that went to the fleet from here counts; a copy of somebody else's is meant only by whoever names it.
+    """
+    renew_own(door)
+    own = (known for known in known_runs(door.root) if not known.is_copy)
+    waiting = [known for known in own if waiting_gate(known.folder.lines()) is not None]
     if len(waiting) == 1:
         return waiting[0]
     if not waiting:
@@ -424,18 +447,20 @@ def only_waiting(door: Door) -> KnownRun:
     )
 
 
+def as_queued(known: KnownRun) -> dict[str, Any]:
+    """A run of the fleet to which something was said."""
+    return _object(known, "waiting", QUEUED)
+
+
 def _object(known: KnownRun, status: str, reason: str, *, output: str = "", exit_code: int = 0) -> dict[str, Any]:
     """The one object of ``--json``: how the run stands after what was said to it."""
-    identity, lines = known.identity, known.folder.lines()
+    lines = known.folder.lines()
     return envelope(
+        known.identity,
         status=status,
         exit_code=exit_code,
         reason=reason,
-        run_id=identity.run_id,
-        playbook=identity.playbook,
-        key=identity.key,
         output=output,
         sums=totals(lines),
-        started_at=identity.started_at,
         finished_at=lines[-1].ts if lines else None,
     )

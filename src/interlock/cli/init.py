@@ -13,7 +13,7 @@ from interlock.cli.commands import WORKSHOP, PlaybookName, command, complete_pla
 from interlock.cli.door import Door, finish
 from interlock.cli.failures import told
 from interlock.cli.output import complain, print_json, print_lines
-from interlock.cli.rehearse import room_of
+from interlock.cli.playbooks import room_of
 from interlock.engine.folder import GITIGNORE, HOME
 from interlock.errors import ConfigInvalid, InterlockError
 from interlock.mcp.editors import EDITORS, Registration, registration
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from interlock.agents.coding.finding import InstalledAgent
     from interlock.app import FromSettings
     from interlock.engine.definition import Playbook
-    from interlock.engine.purity import Touch
+    from interlock.finding.purity import Touch
 
 BROKEN = 2
 EditorName = StrEnum("EditorName", {name.upper(): name for name in EDITORS})  # type: ignore[misc]
@@ -244,14 +244,14 @@ def _has_runner(door: Door) -> bool:
 async def problems_of(door: Door, playbook: Playbook) -> list[InterlockError]:
     """All that would keep the playbook from running here, each once."""
     from interlock.engine import prompts
-    from interlock.engine.purity import touches
     from interlock.engine.runs import Quiet
+    from interlock.finding.purity import touches
 
     setup, runs = door.setup, door.runs(Quiet())
     found: dict[str, InterlockError] = {one.what: one for one in map(_beside_the_verbs, touches(playbook))}
     try:
         setup.check_agents(playbook)
-        setup.book(playbook).bind_all(playbook.agents)
+        setup.roster(playbook).bind_all(playbook.agents)
         setup.make_runner(setup.default_runner())
         prompts.check(playbook, setup.documents)
     except InterlockError as error:

@@ -75,8 +75,8 @@ def why_no_change(data: Mapping[str, Any] | None, texts: Iterable[str]) -> str:
 
 def _weighed(claim: Claim) -> Judgement:
     """What a claim is worth: one against its own evidence counts as the opposite, one without any cannot be used."""
-    evidence = claim.evidence
-    if claim.passes and (against := claim.contradictions):
+    evidence = claim.shown if claim.passes else claim.evidence
+    if claim.passes and (against := evidence.contradictions):
         said = tuple(f"says pass, but: {text}" for text in against)
         return Judgement(Outcome.REVISE, Reason.CONTRADICTED, said, evidence, passed=False)
     if claim.passes and claim.lack:

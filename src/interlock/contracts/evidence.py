@@ -8,7 +8,7 @@ alike.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from interlock.contracts.reading import Check, failures_in_data
@@ -34,6 +34,8 @@ class Evidence:
     """Acceptance criteria that it leaves open."""
     blocking: tuple[str, ...] = ()
     """Issues that it calls blocking."""
+    besides: tuple[str, ...] = ()
+    """Whatever else says that something failed."""
     nothing_to_run: str = ""
     """Why there was no command to run."""
 
@@ -50,6 +52,7 @@ class Evidence:
             *marks,
             *_quoted("criterion not met: ", self.unmet),
             *_quoted("blocking issue: ", self.blocking),
+            *_quoted("", self.besides),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -95,7 +98,6 @@ class Claim:
     """A pass must show a command (EV-02); not so where a judge reads and runs nothing."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """Where it was read from, if that was data: what nobody asked for speaks against a pass too."""
-
     named: tuple[str, ...] = ()
     """Commands that there are to run: then nobody says that there is nothing."""
 
@@ -108,9 +110,11 @@ class Claim:
         return self.evidence.lack if self.shows else ""
 
     @property
-    def contradictions(self) -> tuple[str, ...]:
-        """What in it speaks against a pass: what was asked for, or else whatever says that something failed."""
-        return self.evidence.contradictions or tuple(_quoted("", failures_in_data(self.data)))
+    def shown(self) -> Evidence:
+        """All that it puts behind it; where nothing that was asked for speaks against it, whatever else does."""
+        if self.evidence.contradictions:
+            return self.evidence
+        return replace(self.evidence, besides=failures_in_data(self.data))
 
 
 def _quoted(lead: str, texts: Iterable[str]) -> Iterator[str]:

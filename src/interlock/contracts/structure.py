@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -57,14 +57,14 @@ class Lines:
     required: Mapping[str, Allowed]
 
     def problem(self, text: str) -> str | None:
+        return _all(self._problems(text))
+
+    def _problems(self, text: str) -> Iterator[str | None]:
         for label, allowed in self.required.items():
             values = labelled(text, label)
             if not any(values):
-                return f"{label} missing"
-            for value in filter(None, values):
-                if (problem := _unexpected(label, value, allowed)) is not None:
-                    return problem
-        return None
+                yield f"{label} missing"
+            yield next(filter(None, (_unexpected(label, value, allowed) for value in filter(None, values))), None)
 
     def sample(self) -> str:
         return "".join(f"{label}: {_example(allowed)}\n" for label, allowed in self.required.items())
@@ -77,22 +77,19 @@ class SectionValues:
     required: Mapping[str, Allowed]
 
     def problem(self, text: str) -> str | None:
-        document = Sections(text)
-        for heading, allowed in self.required.items():
-            if document.find(heading) is None:
-                return f"{heading} missing"
-            value = _COMMENT.sub("", document.own_text(heading)).strip()
-            if not value:
-                return f"{heading} is empty"
-            if (problem := _unexpected(heading, value, allowed)) is not None:
-                return problem
-        return None
+        return _all(self._problem(Sections(text), *one) for one in self.required.items())
+
+    def _problem(self, document: Sections, heading: str, allowed: Allowed) -> str | None:
+        if document.find(heading) is None:
+            return f"{heading} missing"
+        value = _COMMENT.sub("", document.own_text(heading)).strip()
+        return _unexpected(heading, value, allowed) if value else f"{heading} is empty"
 
     def sample(self) -> str:
         return "\n".join(f"{heading}\n{_example(allowed)}\n" for heading, allowed in self.required.items())
 
 
-Kind = type | tuple[str, ...] | None
+KeyKind = type | tuple[str, ...] | None
 """What a field holds: a type of plain data, one of these texts, or anything."""
 
 
@@ -100,7 +97,7 @@ Kind = type | tuple[str, ...] | None
 class YamlKeys:
     """A YAML mapping with these fields."""
 
-    required: Mapping[str, Kind]
+    required: Mapping[str, KeyKind]
 
     def problem(self, text: str) -> str | None:
         return _keys_problem(text, load_yaml, "YAML", self.required)
@@ -113,7 +110,7 @@ class YamlKeys:
 class JsonKeys:
     """A JSON object with these fields."""
 
-    required: Mapping[str, Kind]
+    required: Mapping[str, KeyKind]
 
     def problem(self, text: str) -> str | None:
         return _keys_problem(text, load_json, "JSON", self.required)
@@ -124,7 +121,7 @@ class JsonKeys:
 
 @dataclass(frozen=True, init=False)
 class AllOf:
-    """Several rules for one text; the first complaint counts."""
+    """Several rules for one text; whoever mends it is told all that is wrong."""
 
     rules: tuple[Structure, ...]
 
@@ -132,7 +129,7 @@ class AllOf:
         object.__setattr__(self, "rules", rules)
 
     def problem(self, text: str) -> str | None:
-        return next((found for rule in self.rules if (found := rule.problem(text)) is not None), None)
+        return _all(rule.problem(text) for rule in self.rules)
 
     def sample(self) -> str:
         return "\n".join(rule.sample() for rule in self.rules)
@@ -160,7 +157,7 @@ _NAMES: Mapping[type, str] = {
     float: "number",
     dict: "mapping",
 }
-_SAMPLES: Mapping[Kind, Any] = {bool: True, int: 1, float: 1.0, list: ["text"], dict: {"key": "text"}}
+_SAMPLES: Mapping[KeyKind, Any] = {bool: True, int: 1, float: 1.0, list: ["text"], dict: {"key": "text"}}
 
 
 def labelled(text: str, label: str) -> list[str]:
@@ -183,6 +180,11 @@ def alternatives(allowed: Sequence[str]) -> str:
     return _listed(allowed, "or")
 
 
+def _all(problems: Iterable[str | None]) -> str | None:
+    """All that is wrong, each once, in one line."""
+    return "; ".join(dict.fromkeys(filter(None, problems))) or None
+
+
 def _listed(words: Sequence[str], last: str) -> str:
     return f" {last} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
@@ -197,7 +199,7 @@ def _unexpected(label: str, value: object, allowed: Allowed) -> str | None:
     return f"{label} is {quoted(value)}; expected {alternatives(allowed)}"
 
 
-def _keys_problem(text: str, load: Callable[[str, str], Any], form: str, required: Mapping[str, Kind]) -> str | None:
+def _keys_problem(text: str, load: Callable[[str, str], Any], form: str, required: Mapping[str, KeyKind]) -> str | None:
     try:
         data = load(text, "the text")
     except DocumentInvalid as error:
@@ -209,7 +211,7 @@ def _keys_problem(text: str, load: Callable[[str, str], Any], form: str, require
     )
 
 
-def _field_problem(data: Mapping[str, Any], name: str, kind: Kind) -> str | None:
+def _field_problem(data: Mapping[str, Any], name: str, kind: KeyKind) -> str | None:
     if name not in data:
         return f"field {name} missing"
     value = data[name]
@@ -230,5 +232,5 @@ def _kind_of(value: object) -> str:
     return name if isinstance(value, str | bool) else f"a{'n' if re.match('[aeiou]', name) else ''} {name}"
 
 
-def _sample_data(required: Mapping[str, Kind]) -> dict[str, Any]:
+def _sample_data(required: Mapping[str, KeyKind]) -> dict[str, Any]:
     return {name: kind[0] if isinstance(kind, tuple) else _SAMPLES.get(kind, "text") for name, kind in required.items()}

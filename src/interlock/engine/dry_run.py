@@ -14,11 +14,12 @@ from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, MemoryMedium, stamp_now
 from interlock.engine.keys import sha256
 from interlock.engine.lifecycle import ended_as
+from interlock.engine.objects import MemoryObjects, Objects
 from interlock.engine.playing import Finished, play
 from interlock.engine.recording import Recording
 from interlock.engine.runs import Setup
 from interlock.engine.simulation import MemoryDocuments, MemoryRecords, MemoryTree
-from interlock.engine.world import Documents, World
+from interlock.engine.world import Documents
 
 
 class OverlaidDocuments:
@@ -66,27 +67,19 @@ class OverlayRecords(MemoryRecords):
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()
         self._folder = folder
-        self.objects = _ReadThrough(folder)
+        self.objects = _ReadThrough(folder.objects)
 
     def folder(self, key: str) -> Path:
         return self._folder.folder(key)
 
 
-class _ReadThrough:
-    def __init__(self, folder: RunFolder) -> None:
-        self._memory: dict[str, bytes] = {}
-        self._below = folder.objects
-
-    def put(self, content: bytes) -> str:
-        digest = sha256(content)
-        self._memory[digest] = content
-        return digest
-
-    def put_file(self, path: Path) -> str:
-        return self.put(path.read_bytes())
+class _ReadThrough(MemoryObjects):
+    def __init__(self, below: Objects) -> None:
+        super().__init__()
+        self._below = below
 
     def get(self, digest: str) -> bytes:
-        return self._memory[digest] if digest in self._memory else self._below.get(digest)
+        return self._content[digest] if digest in self._content else self._below.get(digest)
 
 
 async def dry_run(root: Path, setup: Setup, playbook: Playbook, inputs: Any) -> Finished:
@@ -111,10 +104,5 @@ async def dry_run(root: Path, setup: Setup, playbook: Playbook, inputs: Any) -> 
     world.records = OverlayRecords(folder)
     journal = Journal(medium, run_id=identity.run_id, genesis=genesis, clock=stamp_now, held=last is None)
     options = replace(setup.options(playbook), stop_before_work=True, flags={"no_preflight": True})
-    finished = await play(Recording(playbook, identity, journal, _typed(world), options=options))
+    finished = await play(Recording(playbook, identity, journal, world, options=options))
     return replace(finished, run_id=last.identity.run_id if last else None)
-
-
-def _typed(world: Any) -> World:
-    checked: World = world
-    return checked

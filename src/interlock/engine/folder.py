@@ -32,6 +32,8 @@ HEARD = ("transcript.jsonl", "stream.jsonl", "output.md", "stderr.log")
 PER_TRY = ("brief.md", "output.md", "transcript.jsonl", "stderr.log", "answer.json", "PARTIAL_REQUEST", "changes.patch")
 IDENTITY = "run.json"
 ELSEWHERE = "elsewhere.json"
+FETCHED = "fetched"
+"""How a run is elsewhere that was never here: only a copy is, for people to look at."""
 UNBORN = frozenset({"objects", head.NAME})
 """What a run folder has before its ``run.json``: whoever was killed there had not begun."""
 EARLIER_LEFTOVER = re.compile(r"\.(?:run\.json|head|report\.md|[0-9a-f]{16}(?:\.json)?)\.tmp")
@@ -96,6 +98,21 @@ class Elsewhere:
     how: str
     """In what way it went, for whoever carries runs."""
     remedy: str
+    held: bool = False
+    """Whether somebody works on it there, as it was last seen."""
+    listens: bool = False
+    """Whether it is a fleet's: what people say to it from here reaches it."""
+    remote: str = ""
+    commit: str = ""
+    """For whoever carries runs: of what the rest of the folder is a copy; empty where it is what stayed behind."""
+    documents: Mapping[str, str] | None = None
+    """Each document that its gate shows, with the digest that it had there; the bytes are objects of the run.
+    None: they are those of this workspace."""
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether the run was never here: it is meant only by whoever names it."""
+        return self.how == FETCHED
 
     def refusal(self, run_id: str) -> Refused:
         since = f" since {self.since}" if self.since else ""
@@ -212,10 +229,28 @@ class RunFolder:
         """Who has the run now, where this folder is only what it left behind."""
         try:
             said = json.loads(read_plain(self.path / ELSEWHERE, limit=MESSAGE_BYTES))
-            return Elsewhere(str(said["who"]), str(said["since"]), str(said["how"]), str(said["remedy"]))
+            shown = said.get("documents")
+            return Elsewhere(
+                str(said["who"]),
+                str(said["since"]),
+                str(said["how"]),
+                str(said["remedy"]),
+                held=said.get("held") is True,
+                listens=said.get("listens") is True,
+                remote=str(said.get("remote", "")),
+                commit=str(said.get("commit", "")),
+                documents=None if shown is None else {str(path): str(digest) for path, digest in shown.items()},
+            )
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):  # whoever wrote it had given the run away
+        except (
+            OSError,
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            RecursionError,
+        ):  # whoever wrote it had given the run away
             return Elsewhere("somebody else", "", "", f"Get it back with: interlock take {self.run_id}")
 
     def leave_to(self, other: Elsewhere | None) -> None:
@@ -395,6 +430,12 @@ class KnownRun:
     identity: Identity
 
     @property
+    def is_copy(self) -> bool:
+        """Whether it was never here, and only a copy is."""
+        note = self.folder.elsewhere()
+        return note is not None and note.is_copy
+
+    @property
     def place(self) -> tuple[int, str, str]:
         """Where it stands among all runs: those that nobody counted first, by the clock; then as they were counted."""
         return self.identity.order, self.identity.started_at, self.identity.run_id
@@ -441,9 +482,9 @@ def run_folders(root: Path) -> list[RunFolder]:
 
 
 def last_run(root: Path, playbook: str, key: str) -> KnownRun | None:
-    """The run of this playbook and key that began last."""
-    runs = [k for k in known_runs(root) if k.identity.playbook == playbook and k.identity.key == key]
-    return runs[-1] if runs else None
+    """The run of this playbook and key that began last; copies of other places' runs are none of this one's."""
+    same = (k for k in reversed(known_runs(root)) if k.identity.playbook == playbook and k.identity.key == key)
+    return next((known for known in same if not known.is_copy), None)
 
 
 def next_order(root: Path) -> int:
@@ -452,7 +493,10 @@ def next_order(root: Path) -> int:
 
 
 def find_run(root: Path, name: str) -> KnownRun:
-    """The run that a person means: its id, an unambiguous beginning of it, or ``latest``."""
+    """The run that a person means: its id, an unambiguous beginning of it, or ``latest``.
+
+    A copy of another place's run is the latest only where there is nothing else.
+    """
     for folder in run_folders(root):
         if folder.run_id == name:
             return KnownRun(folder, folder.identity())  # or says what is wrong with it
@@ -462,7 +506,7 @@ def find_run(root: Path, name: str) -> KnownRun:
             "this workspace has no runs", where=str(root), remedy="See how to start one: interlock run --help"
         )
     if name == "latest":
-        return runs[-1]
+        return next((known for known in reversed(runs) if not known.is_copy), runs[-1])
     fitting = [known for known in runs if name and known.identity.run_id.startswith(name)]
     if len(fitting) == 1:
         return fitting[0]

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from interlock.documents.files import read_plain
-from interlock.engine.folder import HOME, KnownRun, known_runs
+from interlock.engine.folder import ELSEWHERE, HOME, Elsewhere, KnownRun, RunFolder, known_runs
 from interlock.engine.head import HeadFile
 from interlock.engine.journal import Line
 from interlock.telemetry import State, seconds_between, standing
@@ -54,7 +54,7 @@ def glance(known: KnownRun, live: Mapping[str, str] | None = None) -> Glance:
     known_lines = HeadFile(folder.path).read()
     count, lines, dispatches = _telling_lines(folder.path / "journal.jsonl")
     live = running(folder.root) if live is None else live
-    status, how = told(lines, live.get(identity.run_id))
+    status, how = told(lines, live.get(identity.run_id), folder.elsewhere())
     if known_lines is not None and count < known_lines.settled.seq:
         status, how = "damaged", f"lines of its journal are missing: interlock show {identity.run_id} --verify"
     last = lines[-1].ts if lines else identity.started_at
@@ -72,11 +72,17 @@ def glance(known: KnownRun, live: Mapping[str, str] | None = None) -> Glance:
     )
 
 
-def told(lines: Sequence[Line], holder: str | None) -> tuple[str, str]:
-    """Status and words of a run, from the lines that tell it and the process that holds its lock."""
+def told(lines: Sequence[Line], holder: str | None, away: Elsewhere | None = None) -> tuple[str, str]:
+    """Status and words of a run, from the lines that tell it and whoever works on it.
+
+    Args:
+        away: where the run is, if it is not here: it goes on there, not here.
+    """
     if holder is not None:
         return "running", f"running: {holder}"
     now = standing(lines)
+    if away is not None and now.state in (State.DECIDED, State.INTERRUPTED, State.CUT_OFF):
+        return "waiting", away.who
     return now.status, {
         State.ASKING: "for a decision",
         State.DECIDED: "decided: resume goes on",
@@ -112,7 +118,18 @@ def _telling_lines(path: Path) -> tuple[int, list[Line], int]:
 
 
 def running(root: Path) -> dict[str, str]:
-    """The runs of this workspace on which a living process works, each with that process."""
+    """The runs of this workspace on which somebody works: a living process here, or whoever has it elsewhere."""
+    return {**_elsewhere(root), **_here(root)}
+
+
+def _elsewhere(root: Path) -> dict[str, str]:
+    """Of runs that are elsewhere, who worked on them when they were last seen."""
+    places = (path.parent.name for path in (root / HOME / "runs").glob(f"*/{ELSEWHERE}"))
+    notes = ((name, RunFolder(root, name).elsewhere()) for name in places)
+    return {name: note.who for name, note in notes if note is not None and note.held}
+
+
+def _here(root: Path) -> dict[str, str]:
     if not any((root / HOME / "locks").glob("*.json")):
         return {}
     from interlock.engine.locks import holders

@@ -112,19 +112,15 @@ def resumes(lines: Iterable[Line]) -> int:
 
 def past_of(lines: Sequence[Line]) -> Past:
     """What an open run last wrote and read, and its own events."""
-    written = {line.data["out"]["path"]: line.data["out"]["digest"] for line in lines if wrote(line)}
-    read = {line.data["out"]["path"]: line.data["out"]["digest"] for line in lines if was_read(line)}
     notes = tuple((line.event, line.data) for line in lines if line.settles and line.data["in"].get("event"))
     begun = {line.data["path"]: line.data["digest"] for line in lines if line.event == "write.intent"}
-    return Past(written, read, notes, begun)
+    return Past(_digests(lines, "write"), _digests(lines, "read"), notes, begun)
 
 
-def wrote(line: Line) -> bool:
-    return line.event == "write" and "digest" in (line.data.get("out") or ())
-
-
-def was_read(line: Line) -> bool:
-    return line.event == "read" and "digest" in (line.data.get("out") or ())
+def _digests(lines: Iterable[Line], event: str) -> dict[str, str]:
+    """Path to digest of what was last read or written."""
+    told = (line.data.get("out") or {} for line in lines if line.event == event)
+    return {out["path"]: out["digest"] for out in told if "digest" in out}
 
 
 def forgotten(lines: Sequence[Line]) -> list[str]:

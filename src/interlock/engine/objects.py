@@ -128,7 +128,7 @@ class _Changed(Exception):
 
 def pack(value: Any, objects: Objects) -> Any:
     """A value in the form in which a journal line holds it."""
-    packed = _pack(value, objects)
+    packed = pack_texts(value, objects)
     if type(packed) in (dict, list) and len(spelled := canonical(packed)) > LIMIT:
         return {"$json": objects.put(spelled)}
     return packed
@@ -136,10 +136,6 @@ def pack(value: Any, objects: Objects) -> Any:
 
 def pack_texts(value: Any, objects: Objects) -> Any:
     """Only single texts and bytes are stored elsewhere; the whole may still be long."""
-    return _pack(value, objects)
-
-
-def _pack(value: Any, objects: Objects) -> Any:
     kind = type(value)
     if kind is str:
         if len(value) * 4 > LIMIT and len(content := value.encode("utf-8", "surrogatepass")) > LIMIT:
@@ -148,12 +144,14 @@ def _pack(value: Any, objects: Objects) -> Any:
             return {kind_of_text: objects.put(content)}
     elif kind is dict:
         packed = {
-            key: _pack(item, objects) if type(item) in _DEEP or (type(item) is str and len(item) * 4 > LIMIT) else item
+            key: pack_texts(item, objects)
+            if type(item) in _DEEP or (type(item) is str and len(item) * 4 > LIMIT)
+            else item
             for key, item in value.items()
         }
         return {"$dict": packed} if "$" in "".join(packed) and any(key[:1] == "$" for key in packed) else packed
     elif kind is list or kind is tuple:
-        return [_pack(item, objects) for item in value]
+        return [pack_texts(item, objects) for item in value]
     elif kind is bytes:
         if len(value) > LIMIT:
             return {"$bytes": objects.put(value)}

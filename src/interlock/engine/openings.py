@@ -1,12 +1,12 @@
-"""What a person who is asked at a gate knows already: what was done since, and each document as it was shown before."""
+"""What a person who is asked at a gate is shown: what was done since, each document as it is and as it was before."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from interlock.documents.files import read_plain
-from interlock.engine.folder import RunFolder
+from interlock.documents import FileFacts, Store
+from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.journal import Line
 from interlock.errors import InterlockError
 from interlock.telemetry import is_good
@@ -36,6 +36,26 @@ def since_asked(lines: Sequence[Line]) -> SinceAsked:
     )
 
 
+def document(folder: RunFolder, path: str) -> FileFacts:
+    """A document as the run has it: in this workspace or, of a run that is elsewhere, as it was seen there.
+
+    Nothing for a path that leads out of the workspace.
+    """
+    note = folder.elsewhere()
+    try:
+        if note is None or note.documents is None:
+            return Store(folder.root, folder.root / HOME / "attic").facts(path)
+        if path not in note.documents:
+            return FileFacts(path, exists=False, problem=f"It is where the run is: interlock fetch {folder.run_id}")
+        if not (digest := note.documents[path]):
+            return FileFacts.absent(path)
+        content = folder.objects.get(digest)
+    except InterlockError as error:
+        return FileFacts(path, exists=False, problem=error.what)
+    size = len(content)
+    return FileFacts(path, exists=True, plain=True, readable=True, size=size, digest=digest, content=content)
+
+
 def shown_before(
     folder: RunFolder, lines: Sequence[Line], gate: str, digests: Mapping[str, str], path: str
 ) -> bytes | None:
@@ -44,12 +64,14 @@ def shown_before(
     Args:
         digests: what the present opening shows.
     """
-    openings = [line.data for line in lines if line.event == "gate.opened"]
-    same = [data for data in openings if data["gate"] == gate and path in data["digests"]]
-    seen = [data["digests"][path] for data in same if data["digests"] != digests]
+    same = [line for line in lines if line.event == "gate.opened" and line.data["gate"] == gate]
+    decided = max((line.seq for line in lines if line.event == "gate.decided" and line.data["gate"] == gate), default=0)
+    # The present opening may be there more than once; whoever decided saw what was shown before that.
+    known = [line.data["digests"] for line in same if line.seq < decided or line.data["digests"] != digests]
+    seen = [shown[path] for shown in known if path in shown]
     if not seen or not seen[-1]:
         return None
     try:
-        return read_plain(folder.root / path) if seen[-1] == digests[path] else folder.objects.get(seen[-1])
+        return document(folder, path).content if seen[-1] == digests[path] else folder.objects.get(seen[-1])
     except (InterlockError, OSError, LookupError):
         return None

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from interlock.engine import scopes
+from interlock.engine.identity import Identity
 from interlock.engine.journal import Line
 from interlock.engine.model import Ending, Status, Stop
 from interlock.engine.objects import pack
@@ -36,6 +37,19 @@ class Finished:
     finished_at: str | None = field(default=None, compare=False)
     """When this process left the run; of one that had ended before, when that was."""
     lines: Sequence[Line] = field(default=(), compare=False, repr=False)
+
+    @classmethod
+    def of(cls, identity: Identity, lines: Sequence[Line], status: Status, reason: str, **more: Any) -> Self:
+        """How a process of this run ended."""
+        return cls(
+            status,
+            reason,
+            playbook=identity.playbook,
+            key=identity.key,
+            started_at=identity.started_at,
+            lines=lines,
+            **{"run_id": identity.run_id, **more},
+        )
 
     @property
     def exit_code(self) -> int:
@@ -92,18 +106,10 @@ def _end(run: Recording, ending: Ending, error: InterlockError | None) -> Finish
 
 
 def _finished(run: Recording, status: Status, reason: str, **more: Any) -> Finished:
-    identity, journal = run.identity, run.journal
-    return Finished(
-        status,
-        reason,
-        playbook=identity.playbook,
-        key=identity.key,
-        run_id=None if journal.held else identity.run_id,
-        started_at=identity.started_at,
-        finished_at=run.world.now().isoformat(timespec="milliseconds"),
-        lines=journal.lines,
-        **more,
-    )
+    journal, now = run.journal, run.world.now().isoformat(timespec="milliseconds")
+    if journal.held:
+        more["run_id"] = None
+    return Finished.of(run.identity, journal.lines, status, reason, finished_at=now, **more)
 
 
 def _fault(run: Recording, error: InterlockError) -> InterlockError:

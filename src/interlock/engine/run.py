@@ -110,8 +110,8 @@ class Run:
     async def dispatch(self, spec: Dispatch) -> Report:
         """Call one agent and come back with what is proven about it."""
         slot = self._recording.recall(spec.name, spec.parts())
-        performer = self._dispatcher
-        report = performer.recalled(slot) if slot.recorded else await performer.perform(spec, slot)
+        agents = self._dispatcher
+        report = agents.recalled(slot) if slot.recorded else await agents.perform(spec, slot)
         through()
         return report
 

@@ -20,6 +20,7 @@ from interlock.agents import AgentNews, end_leftovers, kill_everything
 from interlock.documents import Store
 from interlock.engine.definition import Playbook
 from interlock.engine.folder import HOME, KnownRun, RunFolder, find_run, last_run, next_order
+from interlock.engine.handing_on import HANDED, to_hand_on
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, Tripwire, no_tripwire, stamp_now
 from interlock.engine.keys import sha256
@@ -264,31 +265,27 @@ class Runs:
 
         What would keep the playbook from starting is said here; agents are looked for where it is worked on.
         """
-        from interlock.engine.dry_run import dry_run
-
-        coming = await dry_run(self.root, self.setup.leniently(), playbook, inputs)
+        coming = await self.plan(playbook, inputs, self.setup.leniently())
         if coming.before is None and coming.gate is None:
             return coming  # there is no work in it
         return await self.run(playbook, inputs, replace(call, only_begin=True))
 
-    async def plan(self, playbook: Playbook, inputs: Any) -> Finished:
+    async def plan(self, playbook: Playbook, inputs: Any, setup: Setup | None = None) -> Finished:
         """What would happen next, without doing it."""
         from interlock.engine.dry_run import dry_run
 
-        return await dry_run(self.root, self.setup, playbook, inputs)
+        return await dry_run(self.root, setup or self.setup, playbook, inputs)
 
     async def _others(self, playbook: Playbook, inputs: Any) -> list[InterlockError]:
         """What else would keep the playbook from starting, once its agents can be called (EV-27)."""
-        from interlock.engine.dry_run import dry_run
-
         try:
-            await dry_run(self.root, self.setup.leniently(), playbook, inputs)
+            await self.plan(playbook, inputs, self.setup.leniently())
         except ConfigInvalid:  # the same once more, where the first agent would have been called
-            return []
+            pass
         except BadInput as other:
             return [other, *other.also]
         except InterlockError:
-            return []
+            pass
         return []
 
     async def _begin(
@@ -327,7 +324,7 @@ class Runs:
             held=True,
             tripwire=self._tripwire,
         )
-        journal.append("run.start", data={**identity.first_facts, **call.said})
+        journal.append("run.start", data={**identity.first_facts, **call.said, **self._handed(continues)})
         try:
             if call.only_begin:
                 known.folder.create(identity_bytes(identity))
@@ -337,6 +334,14 @@ class Runs:
             return await self._process(known, journal, playbook, call, parent, resume=0)
         finally:
             lock.release()
+
+    def _handed(self, earlier: Identity | None) -> dict[str, Any]:
+        """What the run before tells this one; one that ended well has nothing to tell."""
+        lines = self.find(earlier.run_id).folder.lines() if earlier is not None else ()
+        if ended_as(lines) not in (Status.STOPPED, Status.FAILED):
+            return {}
+        told = to_hand_on(lines)
+        return {HANDED: told} if any(told.values()) else {}
 
     async def _continue(
         self, known: KnownRun, playbook: Playbook, call: Call, parent: Parent | None, *, reopen: bool = False
@@ -378,17 +383,8 @@ class Runs:
         ending = ending_of(lines, known.folder.objects)
         assert ending is not None
         self.view.remark(f"Run {identity.run_id} has already ended: {ending.status}. Nothing was changed.")
-        return Finished(
-            ending.status,
-            ending.reason,
-            ending.output,
-            playbook=identity.playbook,
-            key=identity.key,
-            run_id=identity.run_id,
-            started_at=identity.started_at,
-            finished_at=lines[-1].ts,
-            lines=lines,
-        )
+        told = {"output": ending.output, "finished_at": lines[-1].ts}
+        return Finished.of(identity, lines, ending.status, ending.reason, **told)
 
     # -- the process
 
@@ -517,15 +513,7 @@ class Runs:
 
 def begun(identity: Identity, lines: Sequence[Line]) -> Finished:
     """A run that is there, and that nobody works on."""
-    return Finished(
-        Status.WAITING,
-        "begun; its work is left to whoever resumes it",
-        playbook=identity.playbook,
-        key=identity.key,
-        run_id=identity.run_id,
-        started_at=identity.started_at,
-        lines=lines,
-    )
+    return Finished.of(identity, lines, Status.WAITING, "begun; its work is left to whoever resumes it")
 
 
 def start_of(playbook: Playbook, inputs: Any, last: KnownRun | None, *, new_run: bool) -> Start:

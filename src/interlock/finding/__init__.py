@@ -6,6 +6,7 @@ reading   what one says of itself, without executing it
 trust     what a person trusts, by digest, in their own configuration folder
 loading   from bytes to a playbook
 library   all of it, for the doors
+purity    what one touches beside its run, in every file of it
 starting  what `interlock new` writes
 """
 

@@ -21,7 +21,7 @@ from interlock.finding.reading import Asks, told
 from interlock.finding.trust import Consent, TrustRecords, nobody
 
 if TYPE_CHECKING:
-    from interlock.settings import Table
+    from interlock.settings import SettingsTable
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Library:
     Args:
         given: playbooks that the program itself brings along; they come before all others.
         consent: asks a person whether code of the workspace may be used.
+        anywhere: what the user trusts at another place may be used here too.
     """
 
     def __init__(
@@ -54,10 +55,11 @@ class Library:
         *,
         consent: Consent = nobody,
         given: tuple[Playbook, ...] = (),
+        anywhere: bool = False,
     ) -> None:
         self.root = root
         self.places = Whereabouts(root)
-        self.trust = TrustRecords(root, environ)
+        self.trust = TrustRecords(root, environ, anywhere)
         self.consent = consent
         self._loaded: dict[tuple[Origin, str, str], Playbook] = {}
         self._given = {one.name: one for one in given}
@@ -103,6 +105,13 @@ class Library:
             return identity.playbook in self._given or self._of_run(identity) is not None
         except InterlockError:
             return False
+
+    def needs_trust(self, identity: Identity) -> str:
+        """The digest of the files that somebody has to trust before a run's playbook is used; empty: none."""
+        if identity.playbook in self._given:
+            return ""
+        found = self._of_run(identity)
+        return read(found.path).digest if found.path is not None and found.origin.needs_trust else ""
 
     # -- loading: what may be used, once
 
@@ -208,13 +217,13 @@ class Library:
 
     # -- what follows from what is loaded
 
-    def tables(self) -> dict[str, type[Table] | None]:
+    def tables(self) -> dict[str, type[SettingsTable] | None]:
         """The tables of settings that playbooks of one's own have; None for one that is not loaded yet."""
         from interlock.settings import is_taken
 
         shipped = {one.name for (origin, *_), one in self._loaded.items() if origin is Origin.SHIPPED}
         others = [one.name for one in self.places if one.origin is not Origin.SHIPPED and one.name not in shipped]
-        own: dict[str, type[Table] | None] = dict.fromkeys(name for name in others if not is_taken(name))
+        own: dict[str, type[SettingsTable] | None] = dict.fromkeys(name for name in others if not is_taken(name))
         for playbook in self._own:
             own.pop(playbook.name, None)
             if playbook.settings is not Nothing:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from interlock.documents.files import read_plain, replace_file
 from interlock.engine.definition import changed_files
-from interlock.engine.keys import sha256
+from interlock.engine.keys import digest_of, sha256
 from interlock.engine.nesting import only_people
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.finding.bundle import Bundle
@@ -70,6 +70,8 @@ class TrustRecords:
 
     root: Path
     environ: Mapping[str, str]
+    anywhere: bool = False
+    """Whether what the user trusts at another place is trusted here too: a worker has each run in a new folder."""
 
     @property
     def folder(self) -> Path:
@@ -81,7 +83,14 @@ class TrustRecords:
     def changes(self, bundle: Bundle) -> tuple[str, ...] | None:
         """What is not as it was when it was trusted: empty for what is trusted now, None for what never was."""
         before = self._record(bundle.place)
+        if before is None and self.anywhere and self.knows(bundle.digest):
+            return ()
         return None if before is None else changed_files(before, bundle.digests)
+
+    def knows(self, digest: str) -> bool:
+        """Whether the user trusts files of this digest, at whatever place."""
+        found = (self._read(file) for file in self.folder.glob("*.json"))
+        return any(digest_of(dict(files)) == digest for _, files in filter(None, found))
 
     def require(self, what: str, bundle: Bundle, consent: Consent) -> None:
         """Return when this code may be used, after asking if need be; else `ConfigInvalid`."""
@@ -124,10 +133,14 @@ class TrustRecords:
         file = self._file(place)
         if file.parent.resolve().is_relative_to(self.root.resolve()):
             return None
+        named, files = self._read(file) or ("", None)
+        return files if named == str(place) else None
+
+    def _read(self, file: Path) -> tuple[str, Mapping[str, str]] | None:
         try:
             match json.loads(read_plain(file, limit=RECORD_BYTES)):
-                case {"place": str(named), "files": dict(files)} if named == str(place):
-                    return files
+                case {"place": str(named), "files": dict(files)}:
+                    return named, files
         except (OSError, ValueError, RecursionError):
             return None
         return None

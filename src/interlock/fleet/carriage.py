@@ -37,7 +37,11 @@ class Fenced(Refused):
     """Somebody else has the run: here nothing more may be done with it."""
 
 
-class Moment(NamedTuple):
+class Gone(Refused):
+    """The remote has no such run."""
+
+
+class RunMoment(NamedTuple):
     """A run at one moment."""
 
     journal: bytes
@@ -109,7 +113,8 @@ class Carriage:
     async def moves(self, commit: str) -> list[Move]:
         """What has to be moved so that the run is free at this commit: its ref, and for the fleet that of its key."""
         found = [Move(state_ref(self.run_id), self.carried.commit, commit)]
-        if (await self._freight.read(commit, self.run_id)).possession.orders:
+        first = self.carried.commit is None and (await self._freight.read(commit, self.run_id)).possession.orders
+        if first or self.orders is not None:
             found.append(await self._key_move(commit))
         return found
 
@@ -147,7 +152,7 @@ class Carriage:
             ) from error
         return None if found.ended else found
 
-    async def _moment(self) -> Moment:
+    async def _moment(self) -> RunMoment:
         folder = self.known.folder
         while True:
             journal = whole_lines(folder)
@@ -155,7 +160,7 @@ class Carriage:
             tree = await self.workspace.whole(await self.workspace.snapshot())
             came = whole_lines(folder)[len(journal) :]
             if not any(line.event.endswith(INTENTS) for line in self._lines(came, after=journal)):
-                return Moment(journal, where, tree)
+                return RunMoment(journal, where, tree)
 
     def _lines(self, journal: bytes, after: bytes = b"") -> list[Line]:
         if not journal:
@@ -179,7 +184,7 @@ class Carriage:
             self._base = where.commit, await tree_at(self.remote, where.commit, where.prefix)
         return self._base[1]
 
-    def _possession(self, moment: Moment, previous: Checkpoint | None, *, held: bool) -> Possession:
+    def _possession(self, moment: RunMoment, previous: Checkpoint | None, *, held: bool) -> Possession:
         identity, before = self.known.identity, previous.possession if previous else None
         return Possession(
             run=self.run_id,

@@ -11,6 +11,9 @@ from typing import Self
 from interlock.documents.files import read_plain, replace_file
 from interlock.engine.folder import HOME, prepare_home
 
+SENDING, SENT, FENCED = "sending", "sent", "fenced"
+"""How a run went away from here."""
+
 
 @dataclass(frozen=True)
 class Carried:

@@ -7,32 +7,28 @@ gives a run away, the claim is pushed before anything is written that came, and 
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from interlock import __version__
 from interlock.agents.environment import Redaction
-from interlock.documents.files import read_plain, sync_folder
-from interlock.engine import journal_file
-from interlock.engine.folder import HOME, Elsewhere, KnownRun, RunFolder, known_runs, prepare_home
+from interlock.engine.folder import FETCHED, Elsewhere, KnownRun, RunFolder, known_runs, prepare_home
 from interlock.engine.identity import Identity
 from interlock.engine.lifecycle import ended_as
 from interlock.engine.people import person
 from interlock.engine.runs import Runs
 from interlock.errors import ConfigInvalid, InterlockError, Refused, WorkspaceFailed
+from interlock.fleet.arriving import arrived, goes_on_from, place
 from interlock.fleet.branches import branch_for, make_branch, move_head
-from interlock.fleet.carriage import Carriage, now
-from interlock.fleet.carried import Carried, clone_name
+from interlock.fleet.carriage import Carriage, Fenced, Gone, now
+from interlock.fleet.carried import FENCED, SENDING, SENT, Carried, clone_name
 from interlock.fleet.freight import Checkpoint, Freight, Possession
-from interlock.fleet.remote import NAMESPACE, Move, PushRefused, Remote, runs_of, state_ref
+from interlock.fleet.looking import leave_copy, meant
+from interlock.fleet.remote import Move, PushRefused, Remote, state_ref
 from interlock.fleet.tree import Arrival, plan_arrival, standpoint, tree_at, write_arrival
 from interlock.workspace import Scope, Workspace
-from interlock.workspace.clone import remove_folder
-
-SENDING, SENT, FENCED, FETCHED = "sending", "sent", "fenced", "fetched"
-"""How a run went away from here."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +42,8 @@ class Moved:
     """The branch of the user's repository that has the work, where there is one."""
     conflict: str = ""
     """Why documents were not written here."""
+    orders: Mapping[str, Any] = field(default_factory=dict)
+    """What those who work on it are asked."""
 
 
 class Depot:
@@ -99,6 +97,11 @@ class Depot:
             replace(carried, remote=remote.shown, coming=commit, trees=(tree,)).keep(self.root, run_id)
             return await self._push_away(known, carriage, commit)
 
+    async def open_carriage(self, known: KnownRun, remote_name: str) -> Carriage:
+        """A run that is worked on here, and kept on its ref meanwhile."""
+        remote = await Remote.of(self._workspace(known.identity), remote_name, self.runs.environ)
+        return self.carriage(known, remote)
+
     def carriage(self, known: KnownRun, remote: Remote, orders: Mapping[str, Any] | None = None) -> Carriage:
         """A run of this workspace on its way."""
         workspace = self._workspace(known.identity)
@@ -149,15 +152,15 @@ class Depot:
             take_over: also from somebody who has it and surely works on it no more.
         """
         remote = await Remote.of(self._workspace(None), remote_name, self.runs.environ)
-        run_id = await self._meant(name, remote)
+        run_id = await meant(self.root, remote, name)
         folder, carried = RunFolder(self.root, run_id), Carried.of(self.root, run_id)
         note = folder.elsewhere()
         tip = await remote.tip(state_ref(run_id))
         if note is not None and note.how == SENDING and carried.coming and tip == carried.commit:
             return await self._keep_after_all(folder, remote, carried)
         if tip is None:
-            raise Refused(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
-        async with self._arrived(remote, run_id, tip) as (checkpoint, staged):
+            raise Gone(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
+        async with arrived(self.root, remote, run_id, tip) as (checkpoint, staged):
             who = checkpoint.possession
             ours = who.held and who.clone == clone_name(self.root)
             if ours and folder.exists and note is None:
@@ -190,7 +193,7 @@ class Depot:
         if claim:
             commit = Freight(workspace).claimed(checkpoint, self._claim_of(who))
             if not await remote.swap(Move(state_ref(run_id), checkpoint.commit, commit)):
-                raise Refused(
+                raise Fenced(
                     f"somebody else took run {run_id} a moment before",
                     remedy=f"See who has it: interlock take {run_id}",
                 )
@@ -202,9 +205,9 @@ class Depot:
         if branch is not None or not claim:
             await move_head(remote, branch, who)
         await write_arrival(workspace, arrival, f"{run_id}-arrival")
-        self._place(staged)
+        place(self.root, staged)
         replace(carried, trees=(arrival.tree,)).keep(self.root, run_id)
-        return Moved(run_id, remote.shown, commit, branch)
+        return Moved(run_id, remote.shown, commit, branch, orders=who.orders)
 
     async def _way_in(
         self, remote: Remote, checkpoint: Checkpoint, carried: Carried
@@ -239,45 +242,34 @@ class Depot:
                     f"run {other.run_id} is open here for {other.playbook} {other.key}",
                     remedy=f"End it: interlock cancel {other.run_id}, or give it away: interlock send {other.run_id}",
                 )
-        if folder.exists:
-            own, came = (read_plain(one.path / journal_file.NAME) for one in (folder, staged))
-            if not came.startswith(own.rpartition(b"\n")[0]):
-                raise Refused(
-                    f"run {identity.run_id} went on here and elsewhere: this place has lines that the remote has not",
-                    where=str(folder.path),
-                    remedy="Move that folder away to keep them, then take the run again.",
-                )
-
-    def _place(self, staged: RunFolder) -> None:
-        """Move a run that arrived to its place; what stood there goes to the attic."""
-        target = self.root / HOME / "runs" / staged.run_id
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.exists():
-            self._workspace(None).attic.take(self.root / HOME, f"runs/{staged.run_id}", "runs-before")
-        staged.path.rename(target)
-        sync_folder(target.parent)
+        if folder.exists and not goes_on_from(staged, folder):
+            raise Refused(
+                f"run {identity.run_id} went on here and elsewhere: this place has lines that the remote has not",
+                where=str(folder.path),
+                remedy="Move that folder away to keep them, then take the run again.",
+            )
 
     async def fetch(self, name: str, remote_name: str) -> Moved:
         """Bring a run's branch, documents and folder here, to look at; it stays where it is."""
         remote = await Remote.of(self._workspace(None), remote_name, self.runs.environ)
-        run_id = await self._meant(name, remote)
+        run_id = await meant(self.root, remote, name)
         tip = await remote.tip(state_ref(run_id))
         if tip is None:
-            raise Refused(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
+            raise Gone(f"{remote.shown} has no run {run_id}", remedy=f"Send it there first: interlock send {run_id}")
         folder, carried = RunFolder(self.root, run_id), Carried.of(self.root, run_id)
         if folder.exists and folder.elsewhere() is None and tip == carried.commit:
             raise Refused(f"run {run_id} is here", remedy=f"See how it stands: interlock show {run_id}")
-        async with self._arrived(remote, run_id, tip) as (checkpoint, staged):
-            identity, who = staged.identity(), checkpoint.possession
+        async with arrived(self.root, remote, run_id, tip) as (checkpoint, staged):
+            identity = staged.identity()
             if folder.exists and folder.elsewhere() is None:
                 raise await self._fenced(folder, remote)
             workspace = self._workspace(identity)
             remote = replace(remote, workspace=workspace)
             branch = await make_branch(remote, checkpoint)
             conflict = await self._documents_here(remote, checkpoint, identity, carried)
-            remedy = f"To go on with it here: interlock take {run_id}"
-            staged.leave_to(Elsewhere(f"{who} on {remote.shown}", who.since, FETCHED, remedy))
-            self._place(staged)
+            note = folder.elsewhere()
+            await leave_copy(remote, checkpoint, staged, FETCHED if note is None or note.how == SENDING else note.how)
+            place(self.root, staged)
             return Moved(run_id, remote.shown, tip, branch, conflict)
 
     async def _documents_here(
@@ -300,44 +292,11 @@ class Depot:
 
     # -- parts
 
-    @asynccontextmanager
-    async def _arrived(self, remote: Remote, run_id: str, tip: str) -> AsyncIterator[tuple[Checkpoint, RunFolder]]:
-        """What the remote has of a run, unpacked beside the runs and found to be whole; gone again afterwards."""
-        await remote.fetch(state_ref(run_id), tip)
-        freight = Freight(remote.workspace)
-        checkpoint = await freight.read(tip, run_id)
-        stage = prepare_home(self.root) / "arriving" / secrets.token_hex(8)
-        try:
-            await freight.unpack(checkpoint, RunFolder(stage, run_id))
-            yield checkpoint, RunFolder(stage, run_id)
-        finally:
-            remove_folder(stage)
-            with suppress(OSError):
-                stage.parent.rmdir()
-
-    async def _meant(self, name: str, remote: Remote) -> str:
-        """The run of the remote, or of this place, that a person means: its id or an unambiguous beginning of it."""
-        here = [known.identity.run_id for known in known_runs(self.root)]
-        there = list(runs_of(await remote.refs(f"{NAMESPACE}/*/state")))
-        if name == "latest" and there:
-            return max(there, key=lambda run: run.split("-", 1)[-1][-20:])
-        found = sorted({run for run in (*there, *here) if run == name}) or sorted(
-            {run for run in (*there, *here) if name and run.startswith(name)}
-        )
-        if len(found) == 1:
-            return found[0]
-        shown = ", ".join((found or there)[-5:])
-        raise Refused(
-            f"{name!r} fits {len(found)} runs" if found else f"{remote.shown} has no run {name!r}",
-            expected=f"one of {shown}" if shown else None,
-            remedy="Give more of its id." if found else "Send it there first, from where it is.",
-        )
-
     async def _check_tip(self, folder: RunFolder, remote: Remote, carried: Carried) -> None:
         if await remote.tip(state_ref(folder.run_id)) != carried.commit:
             raise await self._fenced(folder, remote)
 
-    async def _fenced(self, folder: RunFolder, remote: Remote) -> Refused:
+    async def _fenced(self, folder: RunFolder, remote: Remote) -> Fenced:
         """Somebody else has the run: note it, and say who."""
         run_id, said, since = folder.run_id, "somebody else has it", now()
         with suppress(InterlockError):
@@ -349,7 +308,7 @@ class Depot:
                 said, since = str(who), who.since
         other = Elsewhere(f"{said} ({remote.shown})", since, FENCED, f"Get it back with: interlock take {run_id}")
         folder.leave_to(other)
-        return other.refusal(run_id)
+        return Fenced(other.refusal(run_id).what, remedy=other.remedy)
 
     def _claim_of(self, who: Possession) -> Possession:
         """The claim of what somebody left, or has."""

@@ -51,7 +51,7 @@ _ONE_LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]{0,4096}
 """Bytes that are no UTF-8 stand in names of files as half surrogates."""
 
 
-Check = Callable[[Sequence[Stored]], Awaitable[None]]
+CheckStored = Callable[[Sequence[Stored]], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class Freight:
         possession: Possession,
         previous: Checkpoint | None = None,
         *,
-        check: Check,
+        check: CheckStored,
     ) -> str:
         """A commit with the run as it is now. The caller holds its lock.
 

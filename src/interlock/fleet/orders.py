@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from interlock.fleet.freight import Possession
 from interlock.fleet.needs import Needs, queue_name
 
 LOCK_DIGEST: Final = 32
@@ -65,9 +66,9 @@ class Order:
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Order:
         return cls(
-            run=str(said["run"]),
-            playbook=str(said["playbook"]),
-            key=str(said["key"]),
+            run=str(said.get("run", "")),
+            playbook=str(said.get("playbook", "")),
+            key=str(said.get("key", "")),
             about=str(said.get("about", "")),
             needs=Needs.from_json(said.get("needs") or {}),
             queue=str(said.get("queue", "default")),
@@ -75,6 +76,22 @@ class Order:
             by=str(said.get("by", "")),
             message=said.get("message"),
         )
+
+
+def order_of(possession: Possession, *, by: str, message: Mapping[str, Any] | None = None) -> Order:
+    """What is said to a run that was submitted: for those who can work on it, as it was ordered then."""
+    orders = possession.orders
+    return Order(
+        run=possession.run,
+        playbook=possession.playbook,
+        key=possession.key,
+        about=possession.about,
+        needs=Needs.from_json(orders.get("needs") or {}),
+        queue=str(orders.get("queue", "default")),
+        priority=int(orders.get("priority", 0)),
+        by=by,
+        message=message,
+    )
 
 
 class Queued(StrEnum):

@@ -7,8 +7,9 @@ finds it; the user's refs are not touched.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +24,8 @@ NAMESPACE = "refs/interlock"
 _OBJECT = re.compile(r"[0-9a-f]{40}")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _SHOWN = 600
+_AT_ONCE = 200
+"""Refs that are fetched by one call of git."""
 
 
 class Move(NamedTuple):
@@ -31,6 +34,10 @@ class Move(NamedTuple):
     ref: str
     old: str | None
     new: str
+
+
+class RemoteAway(WorkspaceFailed):
+    """The remote cannot be reached, or does not answer as one."""
 
 
 class PushRefused(WorkspaceFailed):
@@ -120,8 +127,7 @@ class Remote:
 
     async def fetch(self, ref: str, tip: str) -> None:
         """Everything behind a ref is here now, and in the shadow repository what its tree holds."""
-        quietly = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=")
-        reply = await self.git("fetch", *quietly, self.name, ref, network=True)
+        reply = await self._fetched(ref)
         if reply.code != 0:
             raise self._away(reply)
         if (await self.git("cat-file", "-e", f"{tip}^{{commit}}", reads=True)).code != 0:
@@ -132,6 +138,51 @@ class Remote:
                 remedy="Try again.",
             )
         await self.bring(tip)
+
+    async def obtain(self, refs: Mapping[str, str]) -> dict[str, str]:
+        """What these refs lead to is here now, in the user's repository: each object with its kind.
+
+        What moved or vanished meanwhile is left out.
+        """
+        names = list(dict.fromkeys(refs.values()))
+        kinds = await self._kinds(names)
+        lacking = [ref for ref, name in refs.items() if name not in kinds]
+        for start in range(0, len(lacking), _AT_ONCE):
+            some = lacking[start : start + _AT_ONCE]
+            reply = await self._fetched(*some)
+            if reply.code != 0 and len(some) > 1:  # one that is gone keeps nobody from the others
+                replies = [await self._fetched(ref) for ref in some]
+                reply = min(replies, key=lambda one: one.code)
+            if reply.code != 0 and some[0] in await self.refs(some[0]):
+                raise self._away(reply)
+        return {**kinds, **await self._kinds([refs[ref] for ref in lacking])}
+
+    async def _fetched(self, *refs: str) -> GitReply:
+        quietly = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=")
+        return await self.git("fetch", *quietly, self.name, *refs, network=True)
+
+    async def _kinds(self, names: Sequence[str]) -> dict[str, str]:
+        """The kinds of those objects that are here."""
+        asked = os.fsencode("".join(f"{name}\n" for name in names))
+        reply = await self.git("cat-file", "--batch-check", stdin=asked, reads=True)
+        about = (line.split(" ") for line in reply.text.splitlines())
+        return {facts[0]: facts[1] for facts in about if len(facts) == 3}
+
+    async def files(self, names: Iterable[str], *, limit: int) -> dict[str, bytes]:
+        """Files that are here and not larger than this, each by its name as git knows it: ``commit:path``."""
+        wanted = list(names)
+        asked = os.fsencode("".join(f"{name}\n" for name in wanted))
+        reply = await self.git("cat-file", "--batch-check", stdin=asked, reads=True)
+        about = zip(wanted, (line.split(" ") for line in reply.text.splitlines()), strict=True)
+        small = [name for name, facts in about if facts[1:2] == ["blob"] and int(facts[2]) <= limit]
+        asked = os.fsencode("".join(f"{name}\n" for name in small))
+        told = (await self.git("cat-file", "--batch", stdin=asked, reads=True)).out if small else b""
+        found: dict[str, bytes] = {}
+        for name in small:
+            head, _, told = told.partition(b"\n")
+            size = int(head.split(b" ")[2])
+            found[name], told = told[:size], told[size + 1 :]
+        return found
 
     async def bring(self, commit: str) -> str:
         """The tree of a commit of the user's repository; it and all that it holds is in the shadow repository now."""
@@ -184,9 +235,9 @@ class Remote:
         lease = f"--force-with-lease={ref}:{old}"
         await self.git("push", "--porcelain", "--no-verify", lease, self.name, f":{ref}", network=True)
 
-    def _away(self, reply: GitReply) -> WorkspaceFailed:
+    def _away(self, reply: GitReply) -> RemoteAway:
         said = [line for line in reply.error.strip().splitlines() if line.strip()]
-        return WorkspaceFailed(
+        return RemoteAway(
             f"the remote {self.shown} cannot be reached, or refuses",
             found=_CREDENTIALS.sub("", "\n".join(said[-4:]))[-_SHOWN:] or f"git ended with {reply.code}",
             remedy="Nothing was changed here. Look at it with: git ls-remote, then call interlock again.",

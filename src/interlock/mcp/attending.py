@@ -15,9 +15,9 @@ from typing import Annotated, Any, Final
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, Resolve
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, create_model
 
-from interlock.documents.files import read_plain
 from interlock.engine.folder import KnownRun
 from interlock.engine.glances import glance
+from interlock.engine.openings import document
 from interlock.mcp.desk import Desk, seen_run
 from interlock.mcp.results import DATA, Attended, cut, short
 from interlock.mcp.telling import told
@@ -31,7 +31,7 @@ EXCERPT: Final = 1_500
 QUESTION: Final = 8_000
 
 Here = Context[Desk, Any]
-Name = Annotated[str, Field(description="The run: its id, the beginning of it, or 'latest'.")]
+WhichRun = Annotated[str, Field(description="The run: its id, the beginning of it, or 'latest'.")]
 Patience = Annotated[
     float, Field(ge=0, le=LONGEST_S, description="How long to wait while the run works, in seconds; then call again.")
 ]
@@ -56,7 +56,7 @@ class Rest:
 
 
 @told
-async def rest(run: Name, wait_s: Patience, ctx: Here) -> Rest:
+async def rest(run: WhichRun, wait_s: Patience, ctx: Here) -> Rest:
     """Wait until the run works no more, and see where it waits."""
     desk = ctx.request_context.lifespan_context
     known = await asyncio.to_thread(desk.find, run)
@@ -132,11 +132,10 @@ def _lines(seen: Rest) -> Iterator[str]:
 
 def _document(known: KnownRun, path: str, digest: str) -> Iterator[str]:
     """How a document begins, set off so that nothing in it passes for words of ours."""
-    try:
-        text = read_plain(known.folder.root / path).decode("utf-8", "replace")
-    except OSError:
+    if (found := document(known.folder, path).content) is None:
         yield f"\nShows {short(path)}: no such file."
         return
+    text = found.decode("utf-8", "replace")
     yield f"\nShows {short(path)} ({len(text.splitlines())} lines, digest {digest[:12]}):"
     yield from (f"  | {row}" for row in harmless(text[:EXCERPT]).splitlines())
     yield from ("  | (more in the file)",) if len(text) > EXCERPT else ()
@@ -144,7 +143,7 @@ def _document(known: KnownRun, path: str, digest: str) -> Iterator[str]:
 
 @told
 async def attend_run(
-    run: Name,
+    run: WhichRun,
     seen: Annotated[Rest, Resolve(rest)],
     said: Annotated[ElicitationResult[PersonsAnswer], Resolve(question)],
     ctx: Here,

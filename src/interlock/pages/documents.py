@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 from markupsafe import Markup
 
-from interlock.documents import FileFacts, Store
-from interlock.engine.folder import HOME
-from interlock.errors import InterlockError
+from interlock.documents import FileFacts
 from interlock.pages.prose import decoded, highlighted, plain, prose
 
 MOST = 200_000
@@ -37,22 +34,14 @@ class ShownDocument:
         return f"{self.size:,} bytes".replace(",", " ")
 
 
-def shown_document(root: Path, path: str) -> ShownDocument:
+def shown_document(facts: FileFacts) -> ShownDocument:
     """The document, Markdown as such, anything else as text."""
-    facts = look(root, path)
+    path = facts.path
     if facts.content is None:
         return ShownDocument(path, facts.digest or "", Markup(""), 0, facts.problem or "There is no such file.")
     size = len(facts.content)
     body = _kept(path, facts.content) if size <= KEPT else rendered(path, facts.content)
     return ShownDocument(path, facts.digest or "", body, size)
-
-
-def look(root: Path, path: str) -> FileFacts:
-    """What is at the path now; nothing for a path that leads out of the workspace."""
-    try:
-        return Store(root, root / HOME / "attic").facts(path)
-    except InterlockError as error:
-        return FileFacts(path, exists=False, problem=error.what)
 
 
 @lru_cache(maxsize=128)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from interlock.engine.changes import run_changes
 from interlock.engine.folder import KnownRun
 from interlock.engine.journal import Line
-from interlock.engine.openings import shown_before, since_asked
+from interlock.engine.openings import document, shown_before, since_asked
 from interlock.errors import InterlockError
 from interlock.pages.diffs import DiffFile, DiffSummary, between, read_patch
-from interlock.pages.documents import ShownDocument, look, shown_document
+from interlock.pages.documents import ShownDocument, shown_document
 from interlock.pages.prose import decoded
 from interlock.pages.run import RunDispatch, listed_dispatches
 from interlock.pages.shelf import Shelf, headline
@@ -58,7 +58,7 @@ JUDGED = 12
 
 
 def gate_view(shelf: Shelf, known: KnownRun, waiting: WaitingGate) -> GateView:
-    """The gate at which a run waits, with what is on the disk now."""
+    """The gate at which a run waits, with its documents as they are now."""
     report = read_report(known.folder)
     lines = known.folder.lines()
     since = since_asked(lines)
@@ -80,14 +80,13 @@ def gate_view(shelf: Shelf, known: KnownRun, waiting: WaitingGate) -> GateView:
 
 def _documents(known: KnownRun, lines: Sequence[Line], waiting: WaitingGate) -> Iterator[GateDocument]:
     for path in waiting.digests:
-        now = shown_document(known.folder.root, path)
+        facts = document(known.folder, path)
         shown = shown_before(known.folder, lines, waiting.gate, waiting.digests, path)
         before = None if shown is None else decoded(shown)
-        text = look(known.folder.root, path).content
         changed = None
-        if before is not None and text is not None and before != decoded(text):
-            changed = between(path, before, decoded(text))
-        yield GateDocument(now, changed, before is not None)
+        if before is not None and facts.content is not None and before != decoded(facts.content):
+            changed = between(path, before, decoded(facts.content))
+        yield GateDocument(shown_document(facts), changed, before is not None)
 
 
 def _code(shelf: Shelf, known: KnownRun, lines: Sequence[Line]) -> DiffSummary:

@@ -30,6 +30,10 @@ from interlock.telemetry.lines import (
 )
 
 SUBJECT = ("item", "task", "ticket")
+COUNTED = 10
+"""Turns up to which it helps to know how many there can be."""
+BRIEF = 90
+"""Characters of a reason that is told a second time."""
 ABOUT_ONE = ("dispatch.start", "dispatch.end", "dispatch.try", "decide", "proof", "work.noticed", "gate.opened")
 """Events that are told with what they are about."""
 INDENT = " " * 10
@@ -153,12 +157,23 @@ class Narrator:
         if (why := self._bad.get(before)) is None:
             return told
         about = f"{subject}, " if (subject := self.about(line)) else ""
-        return Telling(f"{about}{name} {turn} of at most {cap}, because {why}", Weight.ATTENTION)
+        return Telling(f"{about}{name} {turn}{_cap(cap)}, because {_briefly(why)}", Weight.ATTENTION)
 
 
 def dated(line: LineLike, told: Telling) -> str:
     """The line as it stands in a log: time, then what happened; its further lines below that."""
     return f"{clock(line.ts)}  {indented(told.text, INDENT)}"
+
+
+def _cap(cap: object) -> str:
+    """How often at most, where somebody counts that."""
+    return f" of at most {cap}" if isinstance(cap, int) and cap <= COUNTED else ""
+
+
+def _briefly(why: str) -> str:
+    """What was told in full a few lines before."""
+    first = why.split("\n", 1)[0]
+    return first if len(first) <= BRIEF else f"{first[: BRIEF - 1].rstrip()}…"
 
 
 def _because(data: Mapping[str, Any]) -> str:

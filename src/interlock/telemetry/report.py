@@ -83,6 +83,12 @@ class Dispatched:
         return is_good(self.facts)
 
     @property
+    def attempt(self) -> str:
+        """Which attempt of the process it was; with its tries, where it was asked again itself."""
+        again = int(self.facts["retries"] or 0)
+        return str(self.facts["attempt"] - again) + (f" ({again + 1} tries)" if again else "")
+
+    @property
     def took(self) -> str:
         return in_words(self.facts["seconds"])
 
@@ -198,7 +204,7 @@ def _page(report: ReportContent) -> list[str]:
                 one.about,
                 one.facts["step"],
                 one.facts["member"],
-                one.facts["attempt"],
+                one.attempt,
                 one.outcome,
                 one.took,
                 len(one.changes),

@@ -138,6 +138,12 @@ def test_one_negative_mark_is_enough(text: str, positive: bool) -> None:
     assert is_positive(text) is positive
 
 
+NOTHING_SAID = (
+    "Validation Result missing; Approval Readiness missing; ## Blocking Issues and ## Acceptance Criteria missing"
+)
+"""All at once: a judge is asked again once only."""
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -150,8 +156,10 @@ def test_one_negative_mark_is_enough(text: str, positive: bool) -> None:
         (qa(criteria="- [x] A\n- B is met"), "## Acceptance Criteria: 'B is met' has no box"),
         (qa().replace("# QA\n", ""), "title (a line starting with '# ') missing"),
         (qa().replace("## Blocking Issues", "## Issues"), "## Blocking Issues missing"),
-        ("# QA\n\n```\n" + qa() + "```\n", "Validation Result missing"),
-        ("<!--\n" + qa() + "-->\n# QA\n", "Validation Result missing"),
+        ("# QA\n\n```\n" + qa() + "```\n", NOTHING_SAID),
+        (qa(criteria="- [✓] A\n- [x] B"), "## Acceptance Criteria: '[✓] A' is neither [x] nor [ ]"),
+        (qa(criteria="- [\u0445] A\n- [x] B"), "## Acceptance Criteria: '[\u0445] A' is neither [x] nor [ ]"),
+        ("<!--\n" + qa() + "-->\n# QA\n", NOTHING_SAID),
     ],
 )
 def test_a_qa_artifact_that_cannot_be_judged(text: str, problem: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from interlock.agents import parse_role
 from interlock.contracts import Outcome, parse_answer
 from interlock.documents import Sections
-from interlock.engine.purity import touches
+from interlock.finding.purity import touches
 from interlock.playbooks.task import rehearsal, task
 from interlock.playbooks.task.briefs import AGENTS, REVIEW, WORK
 from interlock.playbooks.task.settings import TaskSettings

@@ -311,7 +311,9 @@ async def plan_and_ask(work: Work, judges: Sequence[str], round: int) -> None:
     async for turn in work.run.loop(OF_PLAN.loop):
         if not problem:
             maker = await plan_once(work, judges, round, after, rejected)
-        question = f"The plan has {len(tasks.plan.tasks)} tasks in {len(tasks.plan.waves)} waves. Carry it out?"
+        many, waves = len(tasks.plan.tasks), len(tasks.plan.waves)
+        parts = f"{many} {'task' if many == 1 else 'tasks'} in {waves} {'wave' if waves == 1 else 'waves'}"
+        question = f"The plan has {parts}. Carry it out?"
         shown = (work.at.plan, *(work.at.task(task.id) for task in tasks.plan.tasks))
         decision = await OF_PLAN.decided(work, problem + question, shown, [maker], turn)
         if decision.approved:

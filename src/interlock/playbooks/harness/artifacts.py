@@ -161,6 +161,8 @@ class Findings:
 
 _BOX = re.compile(r"^[ \t]*[-*+][ \t]+\[(.)\][ \t]*(.*)$", re.MULTILINE)
 _BULLET = re.compile(r"^[-*+][ \t]+(.*)$", re.MULTILINE)
+_LIKE_TICKS = "\u2713\u2714\u2611\u2705\u00d7\u2715\u2716\u0445\u0425\u03c7\u03a7vVyY"
+"""Check marks, and letters that look like an x: what they say is asked for, not guessed."""
 _NO_ISSUE = re.compile(
     r"(?:|-|none|nothing|nil|n/?a|not applicable"
     r"|(?:there (?:are|were) )?no(?:ne)?(?: (?:blocking|known|open|remaining|further|outstanding))*"
@@ -177,7 +179,7 @@ def judge_problem(judging: Judging, text: str, criteria: tuple[str, ...] = ()) -
     criteria."""
     prose = Sections(text).prose()
     lines = Lines({mark.label: (mark.positive, mark.negative) for mark in judging.marks})
-    if problem := lines.problem(prose) or Headings(judging.headings).problem(prose):
+    if problem := AllOf(lines, Headings(judging.headings)).problem(prose):
         return problem
     issues = _sections(prose, judging.issues)
     if not _BULLET.search(issues) and (not issues.strip() or not _is_none(issues)):
@@ -190,6 +192,9 @@ def judge_problem(judging: Judging, text: str, criteria: tuple[str, ...] = ()) -
     loose = next((bullet for bullet in _BULLET.findall(boxes) if not re.match(r"\[.\]", bullet)), None)
     if loose is not None:
         return f"{judging.criteria}: {one_line(loose)[:60]!r} has no box"
+    odd = next((f"[{box}] {name}" for box, name in _BOX.findall(boxes) if box in _LIKE_TICKS), None)
+    if odd is not None:
+        return f"{judging.criteria}: {one_line(odd)[:60]!r} is neither [x] nor [ ]"
     if not _says_pass(judging, prose):
         return None
     named = [name for _box, name in _BOX.findall(boxes)]

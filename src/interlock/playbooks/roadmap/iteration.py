@@ -12,7 +12,6 @@ from interlock.contracts import TRANSIENT, Outcome, Reason
 from interlock.documents import plain_parts
 from interlock.engine import (
     Checks,
-    Dispatch,
     NamedCommand,
     Quoted,
     Report,
@@ -37,7 +36,7 @@ from interlock.playbooks.roadmap.decisions import (
     after_call,
 )
 from interlock.playbooks.roadmap.documents import Item
-from interlock.playbooks.roadmap.forwarding import one_line
+from interlock.playbooks.roadmap.forwarding import short_line
 from interlock.playbooks.roadmap.ledger import Persisted, fingerprint, standing, transition
 
 NO_STATUS = "answer has no Status; expected success | blocked | needs_revision"
@@ -152,7 +151,10 @@ class Iteration:
         while True:
             self.run.note("step", item=self.item.id, step=step, agent=spec.agent, attempt=attempt)
             happens = self.run.live
-            report = await self._dispatch(step, spec, attempt)
+            report = await self.run.dispatch(spec)
+            self.called.append(f"{SOURCE_OF[step]}#{attempt}")
+            if report.foreign:
+                self.run.note("roadmap.foreign_write", item=self.item.id, agent=spec.agent, paths=report.foreign)
             if report.ok:
                 return report
             match self.run.decide(
@@ -182,15 +184,8 @@ class Iteration:
 
     def _leave_open(self, step: Step, report: Report) -> None:
         again = f"To make the same call again: interlock resume {self.run.identity.run_id}"
-        said = f"item {self.item.id}: {SOURCE_OF[step]}: {one_line(_why(report))}"
+        said = f"item {self.item.id}: {SOURCE_OF[step]}: {short_line(_why(report))}"
         pause(self.run, f"{said}. The item stays in progress. {again}", status=Status.FAILED)
-
-    async def _dispatch(self, step: Step, spec: Dispatch, attempt: int) -> Report:
-        report = await self.run.dispatch(spec)
-        self.called.append(f"{SOURCE_OF[step]}#{attempt}")
-        if report.foreign:
-            self.run.note("roadmap.foreign_write", item=self.item.id, agent=spec.agent, paths=report.foreign)
-        return report
 
     def changed_files(self, report: Report) -> dict[str, str]:
         """One line for each file that Implement reported or that really changed; differences are noted (RM-85)."""
@@ -256,6 +251,6 @@ def _why(report: Report) -> str:
         case _, Reason.NO_VERDICT:
             return NO_STATUS
         case _, reason if reason in TRANSIENT:
-            return f"dispatch failed: {reason}" + (f": {one_line(report.detail)}" if report.detail else "")
+            return f"dispatch failed: {reason}" + (f": {short_line(report.detail)}" if report.detail else "")
         case _:
-            return "; ".join(dict.fromkeys(map(one_line, report.complaints))) or str(report.reason)
+            return "; ".join(dict.fromkeys(map(short_line, report.complaints))) or str(report.reason)

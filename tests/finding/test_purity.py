@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.engine import Playbook
-from interlock.engine.purity import in_text, touches
+from interlock.finding.purity import in_text, touches
 from interlock.playbooks import NAMES, load
 
 PLANTED = {

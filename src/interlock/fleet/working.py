@@ -1,0 +1,276 @@
+"""One run at one worker: claimed, carried on, checkpointed after each dispatch, and given back.
+
+Nothing here believes the queue.  The claim is pushed before anything is done, each checkpoint is a compare-and-swap,
+and a refusal means that somebody else has the run: then this process ends at once and writes nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from interlock.agents import AgentNews
+from interlock.engine.folder import KnownRun, RunFolder
+from interlock.engine.identity import Identity
+from interlock.engine.journal import Line
+from interlock.engine.lifecycle import ended_as, resumes
+from interlock.engine.playing import Finished
+from interlock.engine.runs import Call, Recorded, Runs, View
+from interlock.errors import InterlockError, Refused
+from interlock.fleet.carriage import Carriage, Fenced, Gone, status_of
+from interlock.fleet.clones import REMOTE, Clones
+from interlock.fleet.depot import Depot, Moved
+from interlock.fleet.orders import Order, Served
+from interlock.fleet.remote import RemoteAway
+from interlock.telemetry import is_cancelled
+from interlock.workspace.git import seen_through
+
+T = TypeVar("T")
+FIRST_AWAY_S = 0.5
+LONGEST_AWAY_S = 10.0
+
+
+class WorkPlace(Protocol):
+    """Opens a workspace for a run, as the settings in it and those of this worker say."""
+
+    def __call__(
+        self, root: Path, orders: Mapping[str, Any], view: View | None, recorded: Recorded | None
+    ) -> tuple[Runs, Depot]: ...
+
+
+@dataclass
+class WorkerTold:
+    """What has been said to a worker while it works."""
+
+    leave: asyncio.Event = field(default_factory=asyncio.Event)
+    """Finish the dispatches that are under way, then hand the run over."""
+    now: asyncio.Event = field(default_factory=asyncio.Event)
+    """Hand it over at once."""
+
+
+class Watching:
+    """A view that knows which dispatches are under way."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._under_way: set[str | None] = set()
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None:
+        self._view.begin(identity, lines, resumed=resumed)
+
+    def line(self, line: Line) -> None:
+        if line.event == "dispatch.start":
+            self._under_way.add(line.key)
+            self.idle.clear()
+        elif line.event == "dispatch.end":
+            self._under_way.discard(line.key)
+            if not self._under_way:
+                self.idle.set()
+        self._view.line(line)
+
+    def news(self, key: str, news: AgentNews) -> None:
+        self._view.news(key, news)
+
+    def say(self, text: str | bytes) -> None:
+        self._view.say(text)
+
+    def remark(self, text: str) -> None:
+        self._view.remark(text)
+
+
+class Working:
+    """One job of a worker.
+
+    Args:
+        put: queues another order.
+        reached: hears that the remote answered.
+        fenced: ends this process and its agents, at once.
+    """
+
+    def __init__(
+        self,
+        place: WorkPlace,
+        clones: Clones,
+        view: View,
+        *,
+        told: WorkerTold,
+        put: Callable[[Order], Awaitable[Any]],
+        reached: Callable[[], None],
+        fenced: Callable[[str], NoReturn],
+    ) -> None:
+        self._place = place
+        self._clones = clones
+        self._watching = Watching(view)
+        self._told = told
+        self._put = put
+        self._reached = reached
+        self._fenced = fenced
+        self._saving = asyncio.Lock()
+        self._wanted = self._saved = 0
+        self._carriages: dict[str, Carriage] = {}
+
+    async def work(self, order: Order, address: str, cancelled: asyncio.Event) -> Served:
+        """Work on the run of an order until it ends, waits for somebody, or is to be handed over."""
+        root = await self._patiently(lambda: self._clones.workspace(address, order.run))
+        served = await self._work_in(root, order, cancelled)
+        self._clones.clear(root)  # only now: what went wrong can be looked at until the next job
+        return served
+
+    async def _work_in(self, root: Path, order: Order, cancelled: asyncio.Event) -> Served:
+        _, depot = self._place(root, {}, self._watching, None)
+        try:
+            moved = await self._patiently(lambda: depot.take(order.run, REMOTE, take_over=True))
+        except (Fenced, Gone) as refusal:
+            self._watching.remark(refusal.what)
+            return Served.LOST if isinstance(refusal, Fenced) else Served.DONE
+        runs, self._depot = self._place(root, moved.orders, self._watching, self._recorded)
+        known = runs.find(order.run)
+        call = self._heard(runs, known, order.message or {}, moved.orders)
+        if call is None:
+            await self._give_back(order.run)
+            return Served.DONE
+        try:
+            finished = await self._carried_on(runs, order.run, call, cancelled)
+        except InterlockError:
+            await self._give_back(order.run)
+            raise
+        return await self._left(runs, order, finished, moved)
+
+    def _heard(self, runs: Runs, known: KnownRun, message: Mapping[str, Any], orders: Mapping[str, Any]) -> Call | None:
+        """What this process is asked to do; None: nothing. A job may come twice: what it says is done once."""
+        lines = known.folder.lines()
+        call = _call(message, orders, first=not resumes(lines))
+        if ended_as(lines) is None:
+            if message.get("kind") in ("decision", "cancel"):
+                known.folder.send(message)  # where the engine finds what people say, and judges it
+            return call
+        if message.get("kind") != "resume" or is_cancelled(lines) or message.get("lines") not in (None, len(lines)):
+            return None
+        reopens = call.retry and runs.playbook_of(known).reopens
+        return call if reopens else replace(call, only_begin=True)
+
+    # -- while it is worked on
+
+    async def _carried_on(self, runs: Runs, run_id: str, call: Call, cancelled: asyncio.Event) -> Finished:
+        work = asyncio.ensure_future(runs.resume(run_id, call))
+        beside = [
+            asyncio.ensure_future(self._hand_over(work)),
+            asyncio.ensure_future(_passed_on(cancelled, runs.find(run_id).folder)),
+        ]
+        try:
+            return await work
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
+
+    async def _hand_over(self, work: asyncio.Future[Finished]) -> None:
+        """Who is to leave lets the dispatches under way come to their ends, and begins none."""
+        await self._told.leave.wait()
+        either = [asyncio.ensure_future(one.wait()) for one in (self._watching.idle, self._told.now)]
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in either:
+                one.cancel()
+        work.cancel()
+
+    async def _recorded(self, identity: Identity) -> None:
+        """The ref has what was just recorded; whoever is to leave goes no further."""
+        await self._saved_now(identity)
+        if self._told.leave.is_set():
+            await asyncio.Event().wait()
+
+    async def _saved_now(self, identity: Identity) -> None:
+        """A checkpoint that was begun after this call; calls that come while one is under way share the next."""
+        self._wanted += 1
+        mine = self._wanted
+        async with self._saving:
+            if self._saved >= mine:
+                return
+            upto = self._wanted
+            carriage = await self._carriage(identity.run_id)
+            # A push that was broken off could have been carried out, and nobody would know whose the run is.
+            push = asyncio.ensure_future(self._patiently(carriage.checkpoint))
+            try:
+                await seen_through(push)
+            finally:
+                if isinstance(fence := push.exception(), Fenced):
+                    self._fenced(fence.what)
+            push.result()
+            self._saved = upto
+
+    async def _carriage(self, run_id: str) -> Carriage:
+        if run_id not in self._carriages:
+            known = self._depot.runs.find(run_id)
+            self._carriages[run_id] = await self._depot.open_carriage(known, REMOTE)
+        return self._carriages[run_id]
+
+    # -- leaving
+
+    async def _left(self, runs: Runs, order: Order, finished: Finished, moved: Moved) -> Served:
+        """Give the run back, and queue what follows from how it stands."""
+        run_id = finished.run_id or order.run
+        if run_id != order.run:  # a successor begun here: it is a run of its own, with a job of its own
+            await self._give_back(order.run)
+            try:
+                await self._patiently(lambda: self._depot.send(run_id, REMOTE, moved.orders))
+            except Refused as refusal:  # one was begun already, by a worker that was lost
+                self._watching.remark(refusal.what)
+                return Served.DONE
+            await self._put(replace(order, run=run_id, message=None))
+            return Served.DONE
+        await self._give_back(run_id)
+        lines = runs.find(run_id).folder.lines()
+        self._watching.remark(f"{run_id}: {status_of(lines)}")
+        if self._told.leave.is_set() and ended_as(lines) is None and finished.gate is None:
+            return Served.AGAIN
+        return Served.DONE
+
+    async def _give_back(self, run_id: str) -> None:
+        try:
+            await self._patiently(lambda: self._depot.send(run_id, REMOTE))
+        except Fenced as fence:
+            self._fenced(fence.what)
+
+    async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
+        """What comes of it, however long the remote is away; whoever waits too long is stopped by the worker."""
+        delay = FIRST_AWAY_S
+        while True:
+            try:
+                done = await act()
+            except RemoteAway as error:
+                if delay == FIRST_AWAY_S:
+                    self._watching.remark(f"{error.what}; it is tried again")
+                delay = min(delay * 2, LONGEST_AWAY_S)
+                await asyncio.sleep(delay)
+            else:
+                self._reached()
+                return done
+
+
+def _call(message: Mapping[str, Any], orders: Mapping[str, Any], *, first: bool) -> Call:
+    """What is asked of this process: by whoever submitted the run, and by whoever resumes it from elsewhere.
+
+    Args:
+        first: whether nobody worked on it yet: what the look before the first agent was asked holds for that look.
+    """
+    said: dict[str, Any] = {}
+    if message.get("kind") == "resume":
+        said = {name: message[name] for name in ("retry", "accept_recorded", "note", "who") if message.get(name)}
+    flags = {**(orders.get("flags") or {} if first else {}), **(message.get("flags") or {})}
+    budget = message.get("budget")
+    return Call(**said, budget_usd=orders.get("budget") if budget is None else budget, flags=flags)
+
+
+async def _passed_on(cancelled: asyncio.Event, folder: RunFolder) -> None:
+    """Who cancels a run says it to the queue; the engine hears it in its inbox."""
+    await cancelled.wait()
+    with suppress(InterlockError):
+        folder.send({"kind": "cancel"})
