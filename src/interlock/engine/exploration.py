@@ -6,11 +6,10 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from interlock.agents.runner import AgentRequest
 from interlock.contracts import Evidence
-from interlock.engine.crossings import USUAL, Crossing, Remembered
 from interlock.engine.deviations import (
     CRASH,
     PEOPLES_FILE,
@@ -28,6 +27,7 @@ from interlock.engine.deviations import (
     subject,
 )
 from interlock.engine.journal import Line, read_lines
+from interlock.engine.junctions import USUAL, Junction, Remembered
 from interlock.engine.keys import sha256
 from interlock.engine.model import CommandResult, Status
 from interlock.engine.moments import Moment, is_quiet
@@ -49,6 +49,8 @@ class Played:
     simulation: Simulation
     occasions: Sequence[Occasion] = ()
     """What the numbers of a schedule count."""
+    shown: dict[Invariant, str | None] = field(default_factory=dict, compare=False, repr=False)
+    """What is known to hold of this run, whatever its schedule: several schedules can have the same run."""
 
     @property
     def crashed(self) -> bool:
@@ -62,6 +64,16 @@ class Invariant:
     name: str
     broken: Callable[[Played], str | None]
     """Why it does not hold there, or None."""
+    of_the_run: bool = False
+    """It asks what the run did, and never for the schedule: one answer for all schedules that have this run."""
+
+    def why(self, played: Played) -> str | None:
+        """Why it does not hold there, or None; a run is not asked twice."""
+        if not self.of_the_run:
+            return self.broken(played)
+        if self not in played.shown:
+            played.shown[self] = self.broken(played)
+        return played.shown[self]
 
 
 def chain_is_whole(played: Played) -> str | None:
@@ -131,10 +143,10 @@ def _untold(played: Played, noticed: Mapping[str, int]) -> str | None:
 
 
 ALWAYS: tuple[Invariant, ...] = (
-    Invariant("the chain is whole", chain_is_whole),
-    Invariant("no dispatch is paid twice", paid_once),
-    Invariant("what people write meanwhile is theirs", people_are_spared),
-    Invariant("nothing is accepted against evidence", accepted_by_evidence),
+    Invariant("the chain is whole", chain_is_whole, of_the_run=True),
+    Invariant("no dispatch is paid twice", paid_once, of_the_run=True),
+    Invariant("what people write meanwhile is theirs", people_are_spared, of_the_run=True),
+    Invariant("nothing is accepted against evidence", accepted_by_evidence, of_the_run=True),
 )
 
 
@@ -143,18 +155,21 @@ def comes_to_an_end(played: Played) -> str | None:
     return finished.reason if finished.status in (Status.WAITING, Status.INTERRUPTED) else None
 
 
-ENDS = Invariant("every path comes to an end", comes_to_an_end)
+ENDS = Invariant("every path comes to an end", comes_to_an_end, of_the_run=True)
 """For a rehearsal that says how many calls its longest path can make."""
 
 
 def with_whole_lines(simulation: Simulation) -> Simulation:
     """The same, and an outcome too long for its line stands in it all the same, so that invariants can read it."""
+
+    def is_elsewhere(line: Line) -> bool:
+        return type(out := line.data.get("out")) is dict and "$json" in out
+
+    if not any(map(is_elsewhere, simulation.lines)):
+        return simulation
     objects, seen = simulation.world.records.objects, copy(simulation)
     seen.lines = [
-        line._replace(data=unpack(line.data, objects))
-        if type(out := line.data.get("out")) is dict and "$json" in out
-        else line
-        for line in simulation.lines
+        line._replace(data=unpack(line.data, objects)) if is_elsewhere(line) else line for line in simulation.lines
     ]
     return seen
 
@@ -173,7 +188,7 @@ def decided_by_people(played: Played) -> str | None:
     return f"{len(decided)} gates passed, {asked} answers given" if len(decided) > asked else None
 
 
-GATES = Invariant("no gate is passed without a person", decided_by_people)
+GATES = Invariant("no gate is passed without a person", decided_by_people, of_the_run=True)
 """For a rehearsal in which a person answers at the gates."""
 
 
@@ -211,8 +226,9 @@ class Rehearsal:
 
     def broken(self, played: Played) -> list[str]:
         """The invariants that do not hold on this path, as sentences."""
-        whole = replace(played, simulation=with_whole_lines(played.simulation))
-        found = ((invariant.name, invariant.broken(whole)) for invariant in self.invariants)
+        simulation = with_whole_lines(played.simulation)
+        whole = played if simulation is played.simulation else replace(played, simulation=simulation)
+        found = ((invariant.name, invariant.why(whole)) for invariant in self.invariants)
         return [f"{name}: {why} (deviations: {played.schedule or 'none'})" for name, why in found if why is not None]
 
     def left_out(self) -> list[str]:
@@ -236,31 +252,31 @@ def explore(
     A schedule says at which occasion (counted over the whole run) which deviation happens. Calls of agents are
     occasions; commands and gates are where there is a deviation for them. From each explored run the next ones follow
     by deviating once more, at a later occasion that this run really came to. Schedules under which everybody answers
-    the same have one run, which is played once (`crossings`).
+    the same have one run, which is played once (`junctions`).
     """
     known = (*deviations, CRASH) if crashes else tuple(deviations)
     by_name = {deviation.name: deviation for deviation in known}
-    pending: list[tuple[dict[int, str], Crossing[_Known], Moment | None, Sequence[Occasion]]] = []
-    pending.append(({}, Crossing(), None, ()))
+    pending: list[tuple[dict[int, str], Junction[_Known], Moment | None, Sequence[Occasion]]] = []
+    pending.append(({}, Junction(), None, ()))
     forks, ends = Remembered[_Known](KEPT_FORKS), Remembered[_Known](KEPT_ENDS)
     while pending:
-        schedule, crossing, moment, before = pending.pop()
+        schedule, junction, moment, before = pending.pop()
         further = len(schedule) < most
         path = _Path(by_name, schedule, base, longest, answers, forks=further)
-        if (played := path.known(crossing)) is None:
+        if (played := path.known(junction)) is None:
             played = path.play(make, moment, before)
             (forks if further else ends).take(path.end)
         yield played
         if not further:
             continue
         moments = [moment, *path.moments]
-        for crossing in path.crossings[max(schedule, default=-1) + 1 :]:
-            while len(moments) > 1 and moments[1] is not None and moments[1].occasions <= crossing.number:
+        for junction in path.junctions[max(schedule, default=-1) + 1 :]:
+            while len(moments) > 1 and moments[1] is not None and moments[1].occasions <= junction.number:
                 del moments[0]
-            for name in crossing.offered:
-                longer = {**schedule, crossing.number: name}
+            for name in junction.offered:
+                longer = {**schedule, junction.number: name}
                 if sample_of is None or len(longer) < most or sample_of(longer):
-                    pending.append((longer, crossing, moments[0], played.occasions))
+                    pending.append((longer, junction, moments[0], played.occasions))
 
 
 KEPT_FORKS, KEPT_ENDS = 1000, 200
@@ -303,23 +319,23 @@ class _Path:
         self._forks = forks
         self._lasting = {number for number, name in schedule.items() if by_name[name].lasting}
         self._occasions: list[Occasion] = []
-        self.crossings: list[Crossing[_Known]] = []
+        self.junctions: list[Junction[_Known]] = []
         """Where it came through, the last one being its end."""
         self.moments: list[Moment] = []
         """Where paths can begin that deviate from this one later."""
 
     @property
-    def end(self) -> Crossing[_Known]:
-        return self.crossings[-1]
+    def end(self) -> Junction[_Known]:
+        return self.junctions[-1]
 
-    def known(self, crossing: Crossing[_Known]) -> Played | None:
-        """The run that was played with the same answers, if there was one that came through this crossing."""
-        self.crossings = crossing.all_before()
+    def known(self, junction: Junction[_Known]) -> Played | None:
+        """The run that was played with the same answers, if there was one that came through this junction."""
+        self.junctions = junction.all_before()
         while (end := self.end).subject is not None:
             following = end.way(self._name(end))
             if following is None:
                 return None
-            self.crossings.append(following)
+            self.junctions.append(following)
         if end.end is None or (self._forks and not end.end.forks):
             return None
         return replace(end.end.played, schedule=self._schedule)
@@ -328,7 +344,7 @@ class _Path:
         """Play it, from where an earlier path was at that moment; `before` are the occasions of that one."""
         simulation = make(self._agent)
         self._occasions += before[: 0 if moment is None else moment.occasions]
-        del self.crossings[len(self._occasions) + 1 :]
+        del self.junctions[len(self._occasions) + 1 :]
         if moment is not None:
             moment.goes_on(simulation)
         if self._forks:
@@ -360,12 +376,12 @@ class _Path:
         if is_quiet(line, recording):
             self.moments.append(Moment.of(simulation, recording, len(self._occasions)))
 
-    def _name(self, crossing: Crossing[_Known]) -> str:
+    def _name(self, junction: Junction[_Known]) -> str:
         """What happens there instead of the usual."""
-        name = self._schedule.get(crossing.number)
+        name = self._schedule.get(junction.number)
         if name is None and self._lasting:
-            earlier = (one for one in self._lasting if one < crossing.number)
-            before = [one for one in earlier if self.crossings[one].subject == crossing.subject]
+            earlier = (one for one in self._lasting if one < junction.number)
+            before = [one for one in earlier if self.junctions[one].subject == junction.subject]
             name = self._schedule[max(before)] if before else None
         return USUAL if name is None else name
 
@@ -381,7 +397,7 @@ class _Path:
         if (name := self._name(here)) not in answers:
             answers[name] = deviating(self._by_name[name], occasion, usual)
         here.hears(answers)
-        self.crossings.append(here.leads(name))
+        self.junctions.append(here.leads(name))
         return answers[name]
 
     def _agent(self, request: AgentRequest) -> Act:

@@ -2,7 +2,7 @@
 
 A simulated run depends on nothing but what agents, commands and people answer it.  Many schedules of deviations come
 to the same answers: who is to lie about its files and has none does what it always does, and what lasts is over at
-once where nothing is asked again.  So a schedule is first followed over the crossings that earlier runs came to; only
+once where nothing is asked again.  So a schedule is first followed over the junctions that earlier runs came to; only
 where its answer has led nobody yet there is something to play.
 """
 
@@ -17,12 +17,12 @@ USUAL = ""
 """The name of the answer that is given where nobody deviates."""
 
 
-class Crossing(Generic[T]):
+class Junction(Generic[T]):
     """Where all runs stand that had the same answers so far: what is asked there, and where each answer leads."""
 
     __slots__ = ("_numbers", "_ways", "before", "end", "number", "offered", "subject")
 
-    def __init__(self, before: Crossing[T] | None = None) -> None:
+    def __init__(self, before: Junction[T] | None = None) -> None:
         self.before = before
         self.number: int = 0 if before is None else before.number + 1
         """How much was answered before."""
@@ -34,7 +34,7 @@ class Crossing(Generic[T]):
         """The deviations that can happen here, where somebody wanted to know."""
         self._numbers: dict[str, int] = {}
         """The answers that are known, by the name of the deviation; equal ones have one number."""
-        self._ways: dict[int, Crossing[T]] = {}
+        self._ways: dict[int, Junction[T]] = {}
 
     def hears(self, answers: Mapping[str, Any]) -> None:
         """Learn what is answered here, by deviation; what it answers is the same each time."""
@@ -44,23 +44,23 @@ class Crossing(Generic[T]):
                 equal = (numbers[other] for other in answers if other in numbers and answers[other] == answer)
                 numbers[name] = next(equal, len(numbers))
 
-    def way(self, name: str) -> Crossing[T] | None:
+    def way(self, name: str) -> Junction[T] | None:
         """Where this answer leads, if a run was given it, or one that is equal."""
         number = self._numbers.get(name)
         return None if number is None else self._ways.get(number)
 
-    def leads(self, name: str) -> Crossing[T]:
+    def leads(self, name: str) -> Junction[T]:
         """Where this answer, which is known, leads, or will."""
         number = self._numbers[name]
         found = self._ways.get(number)
         if found is None:
-            found = self._ways[number] = Crossing(self)
+            found = self._ways[number] = Junction(self)
         return found
 
-    def all_before(self) -> list[Crossing[T]]:
-        """The way here, from the first crossing up to this one."""
-        found: list[Crossing[T]] = []
-        one: Crossing[T] | None = self
+    def all_before(self) -> list[Junction[T]]:
+        """The way here, from the first junction up to this one."""
+        found: list[Junction[T]] = []
+        one: Junction[T] | None = self
         while one is not None:
             found.append(one)
             one = one.before
@@ -81,9 +81,9 @@ class Remembered(Generic[T]):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._ends: deque[Crossing[T]] = deque()
+        self._ends: deque[Junction[T]] = deque()
 
-    def take(self, crossing: Crossing[T]) -> None:
-        self._ends.append(crossing)
+    def take(self, junction: Junction[T]) -> None:
+        self._ends.append(junction)
         if len(self._ends) > self._most:
             self._ends.popleft().forget()
