@@ -15,12 +15,12 @@ from interlock.engine.deviations import (
     PEOPLES_FILE,
     PEOPLES_WORDS,
     STANDARD,
-    Answer,
     AnyDeviation,
     CommandDeviation,
     Commanded,
     Gate,
     Occasion,
+    OccasionAnswer,
     contract_of,
     deviating,
     fits,
@@ -385,7 +385,7 @@ class _Path:
             name = self._schedule[max(before)] if before else None
         return USUAL if name is None else name
 
-    def _answered(self, occasion: Occasion, usual: Answer) -> Answer:
+    def _answered(self, occasion: Occasion, usual: OccasionAnswer) -> OccasionAnswer:
         """What is answered there, where the usual is this; the path goes on behind it."""
         here, answers = self.end, {USUAL: usual}
         here.subject = subject(occasion)
