@@ -220,6 +220,10 @@ def test_without_a_name_the_only_run_that_waits_is_meant_wherever_it_is(fleet: F
     run = fleet.submitted(laptop)
     assert desk("show", run).code == 0
     assert "no run waits for a decision" in desk("approve").stderr
+    for words in (("approve", "latest"), ("cancel", "latest"), ("resume", "latest")):
+        refused = desk(*words)
+        assert refused.code == 2
+        assert f"{run} is somebody else's" in refused.stderr
     approved = laptop("approve")
     assert approved.code == 0, approved.stderr
     assert [message["choice"] for message in fleet.queued()] == ["approve"]

@@ -17,7 +17,7 @@ import typer
 
 from interlock.cli.commands import DECIDE, Note, RunName, command, complete_run
 from interlock.cli.door import Door, at_terminal, finish
-from interlock.cli.elsewhere import check_ours, find_far, renew_own
+from interlock.cli.elsewhere import check_ours, renew_own, spoken_to
 from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, write_output
 from interlock.cli.progress import PlainView
 from interlock.cli.runs import change_lines, changes_of, readable_changes
@@ -422,7 +422,7 @@ def _see_next(door: Door, run_id: str) -> str:
 
 def _find(door: Door, name: str) -> KnownRun:
     """The run that is meant; without a name, the only one that waits."""
-    known = find_far(door, name) if name else only_waiting(door)
+    known = spoken_to(door, name) if name else only_waiting(door)
     door.errand.turn_to(known.identity)
     return known
 

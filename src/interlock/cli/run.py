@@ -12,7 +12,7 @@ import typer
 
 from interlock.cli.commands import CARRIES, RUN, Note, RunName, command
 from interlock.cli.door import Door, finish
-from interlock.cli.elsewhere import check_ours, find_far
+from interlock.cli.elsewhere import check_ours, spoken_to
 from interlock.cli.failures import here, told
 from interlock.cli.gates import as_queued, ask, can_ask, decide, gate_lines
 from interlock.cli.output import as_text, complain, envelope, print_json, print_lines, write_output
@@ -96,7 +96,7 @@ def resume(
 ) -> int:
     """Go on with a run that waits, was interrupted or has crashed; finished work is not repeated."""
     asked = door.errand.moves
-    if (far := FarRun.of(door, find_far(door, run), "resume a run")) is not None:
+    if (far := FarRun.of(door, spoken_to(door, run), "resume a run")) is not None:
         return _resume_far(door, far, retry=retry, accept_recorded=accept_recorded, note=note)
     if door.dry_run:
         if retry or accept_recorded or asked or note:

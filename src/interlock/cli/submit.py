@@ -41,9 +41,7 @@ Labels = Annotated[
     list[str] | None,
     typer.Option("--label", metavar="NAME", help="Only for workers that have this; several times for several."),
 ]
-Priority = Annotated[
-    int, typer.Option("--priority", metavar="N", min=-1000, max=1000, help="Higher ones are taken first.")
-]
+Priority = Annotated[int, typer.Option("--priority", metavar="N", help="Higher ones are taken first.")]
 At = Annotated[
     datetime | None,
     typer.Option("--at", metavar="TIME", help="Not before, as 2026-01-02T03:04:05, local time.", show_default=False),
@@ -209,7 +207,7 @@ async def address_of(door: Door, remote_name: str) -> str:
     return str(here.resolve()) if "://" not in found and here.is_dir() else found
 
 
-@command("worker", example="interlock worker --label gpu", panel=ELSEWHERE)
+@command("worker", example="interlock worker --labels gpu", panel=ELSEWHERE)
 def worker(
     door: Door,
     queues: Annotated[

@@ -71,16 +71,17 @@ class Forgotten(WorkspaceFailed):
 
 def _check_installed() -> None:
     try:
-        import procrastinate
-        import psycopg  # noqa: F401
+        import procrastinate  # noqa: F401
+        import psycopg  # noqa: F401 - whether they are there
     except ImportError as error:
         raise ConfigInvalid(
             "runs on a fleet need the packages procrastinate and psycopg",
             found=str(error),
             remedy="Install interlock with its extra: pip install 'interlock[fleet]'",
         ) from error
-    for name in (procrastinate.__name__, "psycopg"):
-        logging.getLogger(name).addHandler(logging.NullHandler())  # else Python prints their warnings on the terminal
+    for logger in (logging.getLogger("procrastinate"), logging.getLogger("psycopg")):
+        if not logger.handlers:  # Python would print their warnings on the terminal
+            logger.addHandler(logging.NullHandler())
 
 
 class Connections:
@@ -155,12 +156,17 @@ class Database:
         try:
             parts = conninfo_to_dict(address)
         except ProgrammingError:
-            # What is wrong is said with pieces of the address, and any of them may be the password.
+            parts = {"host": "@"}
+        # With a '@' or '/' in it that is not escaped, the rest of a password counts as host, port or name.
+        if "@" in f"{parts.get('host')}{parts.get('dbname')}" or not re.fullmatch(
+            r"[\d,]*", str(parts.get("port") or "")
+        ):
+            # What is wrong could only be said with pieces of the address, and any of them may be the password.
             raise ConfigInvalid(
                 "the address of the database cannot be read",
                 where=SETTING,
                 expected="postgresql://USER:PASSWORD@HOST/NAME, with % escapes for special characters",
-            ) from None
+            )
         self.secrets = tuple(str(parts[name]) for name in ("password", "sslpassword") if parts.get(name))
         self.shown = f"{parts.get('host') or 'this machine'}/{parts.get('dbname') or ''}"
         own: dict[str, Any] = {name: value for name, value in PATIENCE.items() if parts.get(name) is None}

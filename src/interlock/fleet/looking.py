@@ -94,7 +94,7 @@ async def meant(root: Path, remote: Remote, name: str) -> str:
 
 def _seen(one: Sighting, kind: str, claim: bytes | None) -> Sighting:
     if kind != "commit":
-        why = f"its ref leads to a {kind}" if kind else "its ref moved while it was looked at"
+        why = f"its ref leads to a {kind}" if kind else "its ref moved while it was looked at, or leads to nothing"
         return replace(one, problem=f"what {one.remote} has of it cannot be used: {why}")
     try:
         possession = Possession.from_bytes(claim or b"")

@@ -31,6 +31,7 @@ from interlock.pages import (
     dispatch_view,
     gate_view,
     one_file_of,
+    out_of_reach,
     parts,
     render,
     run_view,
@@ -320,7 +321,7 @@ def _undecided(said: Reply) -> str:
 
 
 def _gate_now(source: RunSource, known: KnownRun) -> tuple[WaitingGate | None, GateView | None]:
-    waiting = waiting_gate(known.folder.lines()) if known.folder.elsewhere() is None else None
+    waiting = waiting_gate(known.folder.lines()) if out_of_reach(known.folder) is None else None
     return waiting, None if waiting is None else gate_view(source.shelf, known, waiting)
 
 
