@@ -15,11 +15,11 @@ from interlock.engine.deviations import (
     PEOPLES_FILE,
     PEOPLES_WORDS,
     STANDARD,
-    Answer,
     AnyDeviation,
     CommandDeviation,
     Commanded,
     Gate,
+    Given,
     Occasion,
     contract_of,
     deviating,
@@ -385,7 +385,7 @@ class _Path:
             name = self._schedule[max(before)] if before else None
         return USUAL if name is None else name
 
-    def _answered(self, occasion: Occasion, usual: Answer) -> Answer:
+    def _answered(self, occasion: Occasion, usual: Given) -> Given:
         """What is answered there, where the usual is this; the path goes on behind it."""
         here, answers = self.end, {USUAL: usual}
         here.subject = subject(occasion)
