@@ -87,7 +87,7 @@ class GateDeviation:
 AnyDeviation = Deviation | CommandDeviation | GateDeviation
 
 
-OccasionAnswer = Act | CommandResult | str
+Given = Act | CommandResult | str
 """What somebody does or says at an occasion."""
 
 
@@ -103,7 +103,7 @@ def fits(deviation: AnyDeviation, occasion: Occasion) -> bool:
     return False
 
 
-def deviating(deviation: AnyDeviation, occasion: Occasion, usual: OccasionAnswer) -> OccasionAnswer:
+def deviating(deviation: AnyDeviation, occasion: Occasion, usual: Given) -> Given:
     """What is answered in place of the usual."""
     match deviation, occasion, usual:
         case Deviation(), AgentRequest(), Act():

@@ -19,8 +19,8 @@ from interlock.engine.deviations import (
     CommandDeviation,
     Commanded,
     Gate,
+    Given,
     Occasion,
-    OccasionAnswer,
     contract_of,
     deviating,
     fits,
@@ -385,7 +385,7 @@ class _Path:
             name = self._schedule[max(before)] if before else None
         return USUAL if name is None else name
 
-    def _answered(self, occasion: Occasion, usual: OccasionAnswer) -> OccasionAnswer:
+    def _answered(self, occasion: Occasion, usual: Given) -> Given:
         """What is answered there, where the usual is this; the path goes on behind it."""
         here, answers = self.end, {USUAL: usual}
         here.subject = subject(occasion)
