@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Workspace, door
+from tests.fleet.database import Server, installed
+from tests.fleet.stage import Stage
 
 __all__ = ["door"]
 
@@ -169,3 +171,19 @@ def killing(tmp_path: Path) -> Callable[[str, str], str]:
         return f"{folder}:{os.environ['PATH']}"
 
     return path
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    made = Server.make(next(iter(installed().values())), free_port())
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def fleet(office: Office, server: Server) -> Iterator[Fleet]:
+    from tests.fleet.fleet import Fleet
+
+    made = Fleet(office, server, Stage())
+    yield made
+    made.close()

@@ -274,9 +274,11 @@ async def _means(door: Door, queues: frozenset[str], labels: frozenset[str], nam
 
 async def _one(door: Door, database: str, folder: Path, means: Means) -> tuple[Any, bool]:
     from interlock.fleet.clones import Clones
+    from interlock.fleet.orders import Timing
     from interlock.fleet.queue import Queue
     from interlock.fleet.worker import Worker
 
+    fleet = door.setup.settings.fleet
     view = PlainView(door.occasion, keep_output=False, verbose=door.verbose)
     async with Queue.of(database, patient=True) as queue:
         made = Worker(
@@ -286,7 +288,8 @@ async def _one(door: Door, database: str, folder: Path, means: Means) -> tuple[A
             place_for(door, means.name),
             view,
             door.environ,
-            stall_s=door.setup.settings.fleet.stall_s,
+            stall_s=fleet.stall_s,
+            timing=Timing.of(fleet.heartbeat_s, fleet.poll_s),
         )
         view.remark(f"{means.name} works for {', '.join(means.repositories)}; stop it with Ctrl-C or TERM")
         return await made.one(), made.told.leave.is_set()
