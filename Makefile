@@ -11,7 +11,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-ver
 	--no-header --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all test-agents mutants lint format bench docs lock clean
+.PHONY: help venv demo demo-fleet test test-all test-agents mutants lint format bench docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ $(INSTALLED): requirements-dev.lock pyproject.toml
 
 demo: $(INSTALLED) ## run a playbook with scripted agents, in ./demo
 	$(BIN)/python -m interlock.demo $(ARGS)
+
+demo-fleet: $(INSTALLED) ## six runs on three workers, one of them killed, in ./demo-fleet
+	$(BIN)/python -m interlock.demo.fleet $(ARGS)
 
 test: $(INSTALLED) ## run the quick tests (ARGS="-k name" for some)
 	$(BIN)/python -m pytest -n auto -m "not long" $(ARGS)
@@ -69,5 +72,5 @@ lock: $(INSTALLED) ## resolve the dependencies anew (ARGS=--upgrade for newer on
 	$(COMPILE) $(ARGS) --all-extras --group dev --output-file requirements-dev.lock
 
 clean: ## remove everything that make made
-	rm -rf $(VENV) demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo demo-fleet dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -170,7 +170,7 @@ def _sample(expected: str) -> tuple[str, object]:
 def test_every_setting_has_a_working_variable(setting, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """Each documented variable changes its setting."""
     raw, value = _sample(setting.expected)
-    if setting.key[0] == "sandbox" and setting.expected == "list of texts":
+    if setting.key[0] in ("sandbox", "fleet") and setting.expected == "list of texts":
         raw, value = '["policy"]', ("policy",)
     if setting.dotted == "telemetry.otlp":
         raw = value = "http://localhost:4318"

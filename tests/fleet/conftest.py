@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cli.conftest import Workspace, door
-from tests.fleet.database import Server, installed
+from tests.fleet.database import POSTGRES, Server, installed
 from tests.fleet.stage import Stage
+
+if TYPE_CHECKING:
+    from tests.fleet.fleet import Fleet
 
 __all__ = ["door"]
 
@@ -144,6 +149,14 @@ def until(happened: Callable[[], bool], what: str, seconds: float = 120.0) -> No
         time.sleep(0.05)
 
 
+async def soon(happened: Callable[[], Awaitable[bool] | bool], what: str, seconds: float = 120.0) -> None:
+    """`until`, beside what else goes on in this process."""
+    end = time.monotonic() + seconds
+    while not (found if isinstance(found := happened(), bool) else await found):
+        assert time.monotonic() < end, f"this did not happen: {what}"
+        await asyncio.sleep(0.02)
+
+
 KILLER = """#!/bin/sh
 # Git, whose caller is killed at one of its commands; once.
 for word in "$@"; do
@@ -173,17 +186,33 @@ def killing(tmp_path: Path) -> Callable[[str, str], str]:
     return path
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    made = Server.make(next(iter(installed().values())), free_port())
+@pytest.fixture(scope="session", params=POSTGRES)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A PostgreSQL for this process of the tests."""
+    made = Server.make(installed()[request.param], free_port())
     yield made
     made.end()
 
 
 @pytest.fixture
-def fleet(office: Office, server: Server) -> Iterator[Fleet]:
+def database(server: Server) -> str:
+    """The address of an empty database."""
+    return server.fresh()
+
+
+@pytest.fixture(scope="session")
+def newest() -> Iterator[Server]:
+    """The newest PostgreSQL, for what does not depend on its version."""
+    made = Server.make(installed()[POSTGRES[0]], free_port())
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def fleet(office: Office, newest: Server) -> Iterator[Fleet]:
+    """A remote, a database, and whoever works there; agents in the hands of the test."""
     from tests.fleet.fleet import Fleet
 
-    made = Fleet(office, server, Stage())
+    made = Fleet(office, newest, Stage())
     yield made
     made.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,11 +13,12 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 
-import psutil
 import psycopg
 
+from tests.proofs import long
+
 PASSWORD = "hunter-2-and-more"
-SETTINGS = "fsync=off\nfull_page_writes=off\nsynchronous_commit=off\nmax_connections=60\nautovacuum=off\n"
+SETTINGS = "fsync=off\nfull_page_writes=off\nmax_connections=60\nautovacuum=off\n"
 
 
 def installed() -> dict[str, Path]:
@@ -32,7 +32,11 @@ def installed() -> dict[str, Path]:
         said = subprocess.run([place / "postgres", "--version"], check=True, capture_output=True, text=True).stdout
         kind = "embedded" if place.is_relative_to(package) else "system"
         found[f"{kind}-{said.split()[2].split('.')[0]}"] = place
-    return dict(sorted(found.items(), reverse=True))
+    return dict(sorted(found.items(), key=lambda one: -int(one[0].rpartition("-")[2])))
+
+
+POSTGRES = [first := next(iter(installed())), *long(*(name for name in installed() if name != first))]
+"""The newest always; the others in `make test-all`."""
 
 
 @dataclass
@@ -90,20 +94,9 @@ class Server:
     def stop(self, how: str = "fast") -> None:
         self._run("pg_ctl", "stop", "-w", "-m", how, "-D", str(self.data))
 
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
-    def pause(self) -> None:
-        self._signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: int) -> None:
-        main = psutil.Process(int((self.data / "postmaster.pid").read_text().split()[0]))
-        for process in (main, *main.children(recursive=True)):
-            process.send_signal(number)
+    def start_if_stopped(self) -> None:
+        if not (self.data / "postmaster.pid").exists():
+            self.start()
 
     def address(self, name: str, password: str = PASSWORD) -> str:
         return f"postgresql://postgres:{password}@127.0.0.1:{self.port}/{name}"

@@ -47,6 +47,7 @@ HOMES = {
     "fetch": "moving",
     "submit": "submit",
     "worker": "submit",
+    "fleet": "fleet",
     "init": "init",
     "adopt": "adopt",
     "validate": "init",

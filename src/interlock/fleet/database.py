@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, LiteralString, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, LiteralString, ParamSpec, Self, TypeVar
 
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.fleet.orders import JobState, Order, Queued
@@ -25,6 +25,8 @@ TASK: Final = "interlock.run"
 ANSWER_S: Final = 15.0
 """A database that takes longer for an answer counts as away."""
 CONNECT_S: Final = 5
+LOST_S: Final = 3.0
+"""So long a lost connection is tried to be made anew, before whoever asks is told."""
 SETUP_LOCK: Final = 7_015_460_212_263_291_153
 """Two who prepare the same database at once do it one after the other."""
 SETTLE_LOCK: Final = SETUP_LOCK + 1
@@ -33,6 +35,7 @@ SETTING: Final = "interlock.toml: fleet.database"
 AT_ONCE: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """Clocks differ: what is in the past for everybody is due at once."""
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 TABLE: LiteralString = """
@@ -47,6 +50,10 @@ class FleetUnreachable(WorkspaceFailed):
     """The database of the fleet does not answer, or does not let us in; nothing is known of what was asked."""
 
     exit_code = 2
+
+
+class Forgotten(WorkspaceFailed):
+    """A worker that was not seen for so long that the database knows it no more."""
 
 
 def _check_installed() -> None:
@@ -101,17 +108,17 @@ class Database:
             **self._settings,
             min_size=0,
             max_size=3,
-            timeout=CONNECT_S,
-            # The pool would wait longer and longer between two attempts: whoever asks again is to be heard at once.
-            reconnect_timeout=0,
+            timeout=LOST_S,
+            reconnect_timeout=LOST_S,
         )
         self.manager: JobManager = JobManager(self.connector)
         self.patient = patient
+        self._lost = False
 
     async def __aenter__(self) -> Self:
         """`FleetUnreachable` when it cannot be reached, with the reason; a pool would only say that it waited."""
         if not self.patient:
-            await self.asked(self._connect())
+            await self.asked(self._connect)
         await self.connector.open_async()
         return self
 
@@ -126,14 +133,17 @@ class Database:
         async with await psycopg.AsyncConnection.connect(self._settings["conninfo"], **self._settings["kwargs"]):
             pass
 
-    async def asked(self, answer: Awaitable[T]) -> T:
+    async def asked(self, question: Callable[P, Awaitable[T]], *args: P.args, **values: P.kwargs) -> T:
         """An answer of the database; `FleetUnreachable` when none comes, `ConfigInvalid` for what a person can mend."""
         import psycopg
         from procrastinate.exceptions import ConnectorException, UniqueViolation
 
         try:
             async with asyncio.timeout(ANSWER_S):
-                return await answer
+                if self._lost:  # a pool waits longer and longer until it tries again, and does not say what is wrong
+                    await self._connect()
+                    self._lost = False
+                return await question(*args, **values)
         except TimeoutError as error:
             raise self._away("no answer") from error
         except UniqueViolation:
@@ -153,6 +163,8 @@ class Database:
                     found=self._redacted(error),
                     remedy="Prepare it: interlock fleet setup",
                 )
+            case errors.ForeignKeyViolation():
+                return Forgotten("the database knows this worker no more", where=self.shown)
             case OperationalError() | InterfaceError() | errors.ReadOnlySqlTransaction():
                 return self._away(self._redacted(error))
             case _:
@@ -164,6 +176,7 @@ class Database:
                 )
 
     def _away(self, why: str) -> FleetUnreachable:
+        self._lost = True
         return FleetUnreachable(
             "the database of the fleet cannot be reached",
             where=f"{SETTING}: {self.shown}",
@@ -178,7 +191,7 @@ class Database:
         return text
 
     async def rows(self, query: LiteralString, **values: Any) -> list[dict[str, Any]]:
-        return await self.asked(self.connector.execute_query_all_async(query, **values))
+        return await self.asked(self.connector.execute_query_all_async, query, **values)
 
     async def put(self, order: Order, at: datetime | None = None) -> Queued:
         from procrastinate.exceptions import AlreadyEnqueued
@@ -194,21 +207,23 @@ class Database:
             scheduled_at=at,
         )
         try:
-            await self.asked(self.manager.defer_job_async(job))
+            await self.asked(self.manager.defer_job_async, job)
         except AlreadyEnqueued:
             return Queued.ALREADY
         return Queued.NEW
 
-    async def settle(self, job: Job, worker: int | None, record: Callable[[Job], Awaitable[None]]) -> None:
-        """Records what became of a job, if it is still worked on by this worker; one job at a time."""
-        await self.asked(self._settle(job, worker, record))
+    async def settle(self, job: Job, worker: int | None, record: Callable[[Job], Awaitable[None]]) -> bool:
+        """Records what became of a job, if it is still with this worker; in the whole fleet one at a time."""
+        return await self.asked(self._settle, job, worker, record)
 
-    async def _settle(self, job: Job, worker: int | None, record: Callable[[Job], Awaitable[None]]) -> None:
+    async def _settle(self, job: Job, worker: int | None, record: Callable[[Job], Awaitable[None]]) -> bool:
         async with self.connector.pool.connection() as connection:
             await connection.execute("SELECT pg_advisory_xact_lock(%s)", [SETTLE_LOCK])
             for now in await self.manager.list_jobs_async(id=job.id, status=JobState.DOING):
                 if now.worker_id in (worker, None):
                     await record(now)
+                    return True
+        return False
 
     async def finish(self, job: Job) -> None:
         from procrastinate.jobs import Status
@@ -236,7 +251,7 @@ class Database:
 
     async def setup(self) -> list[str]:
         """Makes the tables of procrastinate, and ours; says what was done."""
-        return await self.asked(self._setup())
+        return await self.asked(self._setup)
 
     async def _setup(self) -> list[str]:
         import psycopg

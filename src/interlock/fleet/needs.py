@@ -18,6 +18,7 @@ NAME_BYTES: Final = 40
 DIGEST_LENGTH: Final = 12
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", re.DOTALL)
+_HOST = re.compile(r"\[[^\]]*\]|[^:]*")
 _SCP = re.compile(r"(?:[^/@:]*@)?(\[[^\]/]*\]|[^\[/:]+):(.*)", re.DOTALL)
 
 
@@ -26,15 +27,15 @@ def place_of(address: str) -> str:
     machine.  Names of users, passwords and ports are left out."""
     if found := _URL.fullmatch(address):
         scheme, authority, path = found.groups()
-        host = "" if scheme.lower() == "file" else re.sub(r":[0-9]*$", "", authority.rpartition("@")[2])
+        host = "" if scheme.lower() == "file" else _HOST.match(authority.rpartition("@")[2])[0]  # type: ignore[index]
     elif found := _SCP.fullmatch(address):
         host, path = found.groups()
     else:
         host, path = "", address
-    path = re.sub("/+", "/", path)
-    while path.endswith(("/", ".git")) and path not in ("/", ".git"):
-        path = path.removesuffix("/").removesuffix(".git")
-    return f"{host.lower()}/{path.lstrip('/')}".rstrip("/") if host else path
+    place = re.sub("/+", "/", f"{host.lower()}/{path}" if host else path)
+    while place.endswith(("/", ".git")) and place not in ("/", ".git"):
+        place = place.removesuffix("/").removesuffix(".git")
+    return place
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,9 @@ class Order:
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Order:
         return cls(
-            run=str(said["run"]),
-            playbook=str(said["playbook"]),
-            key=str(said["key"]),
+            run=str(said.get("run", "")),
+            playbook=str(said.get("playbook", "")),
+            key=str(said.get("key", "")),
             about=str(said.get("about", "")),
             needs=Needs.from_json(said.get("needs") or {}),
             queue=str(said.get("queue", "default")),

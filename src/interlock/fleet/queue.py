@@ -12,7 +12,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, LiteralString, Self
 
-from interlock.fleet.database import TASK, Database, FleetUnreachable
+from interlock.fleet.database import AT_ONCE, TASK, Database, FleetUnreachable
 from interlock.fleet.needs import Means
 from interlock.fleet.orders import (
     CancelOutcome,
@@ -115,8 +115,8 @@ class Queue:
         outcome = CancelOutcome.NOTHING
         database = self._database
         for job in await self.jobs(run):
-            if await database.asked(database.manager.cancel_job_by_id_async(job.id, abort=True)):
-                state = await database.asked(database.manager.get_job_status_async(job.id))
+            if await database.asked(database.manager.cancel_job_by_id_async, job.id, abort=True):
+                state = await database.asked(database.manager.get_job_status_async, job.id)
                 told = state.value == JobState.DOING
                 outcome = CancelOutcome.TOLD if told or outcome is CancelOutcome.TOLD else CancelOutcome.DROPPED
         return outcome
@@ -128,6 +128,11 @@ class Queue:
             worker = _worker(row)
             seen.setdefault(worker.name, worker)
         return list(seen.values())
+
+    async def now(self) -> datetime:
+        """The time by the clock of the database, which all the others are of."""
+        found: datetime = (await self._database.rows("SELECT now() AS now"))[0]["now"]
+        return found
 
     async def serve_one(
         self,
@@ -164,7 +169,7 @@ def _job(row: dict[str, Any]) -> QueuedJob:
         order=Order.from_json(row["args"]),
         state=JobState(row["status"]),
         since=row["since"],
-        at=row["scheduled_at"],
+        at=row["scheduled_at"] if row["scheduled_at"] != AT_ONCE else None,
         worker=row["worker"] or "",
         attempts=row["attempts"],
         told_to_end=row["abort_requested"],

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from interlock import __version__
 from interlock.errors import InterlockError
-from interlock.fleet.database import TASK, Database, FleetUnreachable
+from interlock.fleet.database import TASK, Database, FleetUnreachable, Forgotten
 from interlock.fleet.needs import Means, Needs, lacking
 from interlock.fleet.orders import JobState, Order, Served, Timing
 
@@ -44,8 +44,7 @@ SELECT DISTINCT queue_name, args ->> 'queue' AS queue, args -> 'needs' AS needs
   FROM procrastinate_jobs WHERE status = 'todo' AND task_name = %(task)s
 """
 _SHOW: LiteralString = """
-INSERT INTO interlock_workers (worker_id, facts)
-SELECT id, %(facts)s FROM procrastinate_workers WHERE id = %(worker)s
+INSERT INTO interlock_workers (worker_id, facts) VALUES (%(worker)s, %(facts)s)
     ON CONFLICT (worker_id) DO UPDATE SET facts = EXCLUDED.facts
 RETURNING worker_id
 """
@@ -75,7 +74,9 @@ class Serving:
     async def one(self) -> Order | None:
         """What was done; None: it was stopped before there was anything."""
         job = await self._wait()
-        if job is None:
+        if job is None or self.stop.is_set():
+            if job is not None:
+                await self._end(job, self.database.queue_again)
             await self._leave()
             return None
         order = Order.from_json(job.task_kwargs)
@@ -109,31 +110,35 @@ class Serving:
         """Whether there is a job; signs of life, and what dead workers left, on the way."""
         manager = self.database.manager
         if self.worker is None:
-            self.worker = await self.database.asked(manager.register_worker())
+            self.worker = await self.database.asked(manager.register_worker)
             await self.database.asked(
-                manager.delete_old_jobs(KEPT_HOURS, include_failed=True, include_cancelled=True, include_aborted=True)
+                manager.delete_old_jobs, KEPT_HOURS, include_failed=True, include_cancelled=True, include_aborted=True
             )
         if self._unsure:
-            found = await self.database.asked(manager.list_jobs_async(worker_id=self.worker, status=JobState.DOING))
+            found = await self.database.asked(manager.list_jobs_async, worker_id=self.worker, status=JobState.DOING)
             self._unsure = False
             for job in found:
                 return job
         names = await self._queues()
-        if time.monotonic() - self._beaten >= self.timing.heartbeat_s:
-            await self.database.asked(manager.update_heartbeat(self.worker))
-            if not await self.database.rows(_SHOW, worker=self.worker, facts=self._facts()):
-                self.worker = None  # it was away for so long that it was forgotten
-                return await self._look()
-            await self._queue_stalled()
-            self._beaten = time.monotonic()
-        if not names:
+        try:
+            if time.monotonic() - self._beaten >= self.timing.heartbeat_s:
+                await self._give_sign()
+            return await self.database.asked(manager.fetch_job, names, self.worker) if names else None
+        except Forgotten:  # a machine that slept for hours
+            self.worker, self._beaten = None, float("-inf")
             return None
-        return await self.database.asked(manager.fetch_job(names, self.worker))
+
+    async def _give_sign(self) -> None:
+        assert self.worker is not None
+        await self.database.asked(self.database.manager.update_heartbeat, self.worker)
+        await self.database.rows(_SHOW, worker=self.worker, facts=self._facts())
+        await self._queue_stalled()
+        self._beaten = time.monotonic()
 
     async def _queues(self) -> list[str]:
         """The queues whose needs this worker meets; what it lacks for the others is shown."""
         lacks = {
-            row["queue_name"]: list(lacking(row["queue"], Needs.from_json(row["needs"]), self.means))
+            row["queue_name"]: list(lacking(row["queue"] or "", Needs.from_json(row["needs"] or {}), self.means))
             for row in await self.database.rows(_QUEUED, task=TASK)
         }
         refuses = {name: found for name, found in lacks.items() if found}
@@ -164,11 +169,11 @@ class Serving:
             return
         manager = self.database.manager
         for job in await self.database.asked(
-            manager.get_stalled_jobs(task_name=TASK, seconds_since_heartbeat=self.timing.stalled_s)
+            manager.get_stalled_jobs, task_name=TASK, seconds_since_heartbeat=self.timing.stalled_s
         ):
-            await self.database.settle(job, job.worker_id, self.database.queue_again)
-            self.tell(f"{job.task_kwargs.get('run')}: its worker gave no sign of life; it is queued again")
-        await self.database.asked(manager.prune_stalled_workers(max(FORGOTTEN_S, self.timing.stalled_s)))
+            if await self.database.settle(job, job.worker_id, self.database.queue_again):
+                self.tell(f"{job.task_kwargs.get('run')}: its worker gave no sign of life; it is queued again")
+        await self.database.asked(manager.prune_stalled_workers, max(FORGOTTEN_S, self.timing.stalled_s))
 
     async def _beat(self, job: Job, told: asyncio.Event) -> None:
         """Gives signs of life while there is work, and hears whether it is to end."""
@@ -176,9 +181,9 @@ class Serving:
         while True:
             try:
                 if time.monotonic() - self._beaten >= self.timing.heartbeat_s:
-                    await self.database.asked(manager.update_heartbeat(self.worker or 0))
+                    await self.database.asked(manager.update_heartbeat, self.worker or 0)
                     self._beaten = time.monotonic()
-                for now in await self.database.asked(manager.list_jobs_async(id=job.id)):
+                for now in await self.database.asked(manager.list_jobs_async, id=job.id):
                     if now.abort_requested:
                         told.set()
                 self._answered()
@@ -228,7 +233,7 @@ class Serving:
     async def _leave(self) -> None:
         if self.worker is not None:
             with suppress(InterlockError):  # else it is forgotten in time
-                await self.database.asked(self.database.manager.unregister_worker(self.worker))
+                await self.database.asked(self.database.manager.unregister_worker, self.worker)
 
     def _answered(self) -> None:
         if self._failures:

@@ -334,12 +334,12 @@ class FleetSettings(Table):
 
     @property
     def secrets(self) -> dict[str, str]:
-        """What must never be written down, by a name for it."""
+        """What must never be written down, by a name for it: an address with a password in it, and that password."""
         address = self.database or ""
-        keyword = re.search(r"\bpassword\s*=\s*(?:'((?:[^'\\]|\\.)*)'|(\S+))", address)
+        keyword = re.search(r"\bpassword\s*=\s*(?:'((?:[^'\\]|\\.)*)'|([^\s&]+))", address)
         in_url = re.match(r"\w+://[^/@]*?:([^/]*)@", address)
         passwords = [one for found in (keyword, in_url) if found for one in found.groups() if one]
-        known = {"fleet.database": address} if address else {}
+        known = {"fleet.database": address} if passwords else {}
         for number, word in enumerate(passwords):
             known |= {f"fleet.database.{number}": word, f"fleet.database.{number}.plain": unquote(word)}
         return known
