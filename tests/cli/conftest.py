@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,7 +128,9 @@ class Workspace:
     def end(self) -> None:
         for process in self._started:
             if process.code is None:
-                process.send(signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    process.send(signal.SIGKILL)
+                process.wait()
 
     def talks(self, *steps: str) -> None:
         """All agents from now on: a program that speaks as Claude Code does, says these lines, and does not end."""

@@ -205,7 +205,7 @@ class Fleet:
         return str(self.state(run)["status"])
 
     def close(self) -> None:
-        self.office.end()
+        self.office.end()  # whoever works in a clone is ended, and waited for
         self.stage.close()
         for wire in self._wires:
             wire.close()

@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,10 +59,8 @@ class Call:
     def answer(self, **told: Any) -> None:
         """What it is to do: `files` to write, `say`, `exit`."""
         self.answered = True
-        try:
+        with suppress(OSError):  # it is gone
             self._connection.sendall(json.dumps(told).encode() + b"\n")
-        except OSError:
-            pass  # it is gone
 
     @property
     def gone(self) -> bool:
@@ -215,9 +214,7 @@ class Wire:
 
 
 def _reset(end: socket.socket) -> None:
-    try:
+    with suppress(OSError):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         end.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
     end.close()

@@ -24,7 +24,7 @@ from interlock.contracts import Outcome, Reason
 from interlock.documents import stamp
 from interlock.engine import brief
 from interlock.engine.budget import Budget, usage_in
-from interlock.engine.clusters import at_once, given_up, in_turn, seated
+from interlock.engine.clusters import at_once, given_up, in_turn, seated, through
 from interlock.engine.examination import SHOWN_OF_PATCH, Examiner
 from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
@@ -87,6 +87,7 @@ class Dispatcher:
         """What was recorded of a call."""
         report = slot.meaning(lambda value: Report.from_json(value, self._world.records.objects.get))
         self._remember(report)
+        through()
         return report
 
     async def perform(self, spec: Dispatch, slot: Slot) -> Report:
@@ -202,6 +203,7 @@ class Dispatcher:
         plan.slot.settle("dispatch.end", value, facts=facts, agent=report.agent, attempt=report.attempt)
         if (layer := await self._world.kept_layer(plan.layer, plan.bound)) is not None:
             await layer.close()
+        through()  # whoever has to hear of it first keeps none of the others waiting
         await self._run.on_recorded()
         return report
 
