@@ -142,10 +142,11 @@ def _answers(address: str) -> bool:
     return subprocess.run(["git", "ls-remote", address], check=False, capture_output=True).returncode == 0
 
 
-def until(happened: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
+def until(happened: Callable[[], bool], what: str, seconds: float = 60.0, told: Callable[[], str] = lambda: "") -> None:
+    """Wait for something another process does; `told` says more where it does not happen."""
     end = time.monotonic() + seconds
     while not happened():
-        assert time.monotonic() < end, f"this did not happen: {what}"
+        assert time.monotonic() < end, f"this did not happen: {what}\n{told()}"
         time.sleep(0.05)
 
 

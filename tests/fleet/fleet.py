@@ -27,6 +27,17 @@ QUICKLY = {
     "INTERLOCK_FLEET_POLL_S": "0.1",
     "INTERLOCK_FLEET_STALL_S": "60",
 }
+OUTPUTS = {
+    "plan/planner#1": "plan.md",
+    "build/builder#1": "built.txt",
+    "build/tester#1": "tested.txt",
+    "look/scout#1": "scouted.txt",
+    **{f"work/{name}#1": f"{name}.txt" for name in ("anna", "bert", "carl")},
+    "close/closer#1": "closed.txt",
+}
+"""What each dispatch of the playbooks here makes."""
+DOCUMENTS = ("state.txt", "log.txt")
+LISTS = ("seen.list", "all.list")
 
 
 @dataclass
@@ -52,6 +63,7 @@ class Member:
     def ended(self) -> Answer:
         """How its process ended, which is waited for."""
         assert self.process is not None
+        until(lambda: self.process is not None and self.process.ended, f"{self.name} ends", told=lambda: self.log)
         answer = self.process.wait()
         self.logs.append(answer.stderr)
         self.codes.append(answer.code)
@@ -174,6 +186,25 @@ class Fleet:
         names = git(self.office.bare, "ls-tree", "-r", "--name-only", place).split()
         return {name: git(self.office.bare, "show", f"{place}/{name}") for name in names}
 
+    def check_cuts(self, run: str) -> None:
+        """Each state of the ref is one that a crash could have left, and goes on from the one before it."""
+        lines: list[dict[str, Any]] = []
+        for commit in self.commits(run):
+            before, lines = lines, self.journal(run, commit)
+            assert lines[: len(before)] == before, f"{commit} forgets what was recorded"
+            tree = set(git(self.office.bare, "ls-tree", "-r", "--name-only", f"{commit}:tree").split())
+            made = {line["key"]: line for line in lines if line["event"] == "dispatch.end"}
+            begun = {line["key"] for line in lines if line["event"] == "dispatch.importing"}
+            intents = {line["data"]["path"] for line in lines if line["event"] == "write.intent"}
+            commands = sum(line["event"] == "command.intent" for line in lines)
+            for key, path in OUTPUTS.items():
+                assert key not in made or path in tree, f"{commit}: {key} is done and {path} is missing"
+                assert path not in tree or key in begun, f"{commit}: {path} is there, and nobody meant to make it"
+            for path in DOCUMENTS:
+                assert path not in tree or path in intents, f"{commit}: {path} is there, and nobody meant to write it"
+            for number, path in enumerate(LISTS, start=1):
+                assert path not in tree or commands >= number, f"{commit}: {path} is there, and no command made it"
+
     def jobs(self, run: str | None = None) -> list[tuple[str, str]]:
         """The jobs of a run: state and message; oldest first."""
         found = self.server.sql(
@@ -195,11 +226,11 @@ class Fleet:
         self.until(lambda: not {state for state, _ in self.jobs(run)} & {"todo", "doing"}, "the queue is empty")
 
     def until(self, happened: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
-        try:
-            until(happened, what, seconds)
-        except AssertionError as error:
-            logs = "\n".join(f"--- {member.name} {member.codes}\n{member.log}" for member in self.members)
-            raise AssertionError(f"{error}\n{self.jobs()}\n{logs}") from None
+        until(happened, what, seconds, told=self._told)
+
+    def _told(self) -> str:
+        logs = "\n".join(f"--- {member.name} {member.codes}\n{member.log}" for member in self.members)
+        return f"{self.jobs()}\n{logs}"
 
     def _stands(self, run: str) -> str:
         return str(self.state(run)["status"])

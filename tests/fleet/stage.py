@@ -11,7 +11,7 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,7 +39,7 @@ for name, text in told.get("files", {}).items():
     made = pathlib.Path(name)
     made.parent.mkdir(parents=True, exist_ok=True)
     made.write_text(text)
-print(told.get("say", "Done."))
+print(told.get("say", "DONE: it is written"))
 sys.exit(told.get("exit", 0))
 """
 
@@ -96,7 +96,7 @@ class Stage:
         for call in waiting:
             call.answer()
 
-    def waiting(self, agent: str, *, seconds: float = 120.0, but: Collection[Call] = ()) -> Call:
+    def waiting(self, agent: str, *, seconds: float = 60.0, but: Collection[Call] = ()) -> Call:
         """An agent that waits; it is waited for."""
 
         def found() -> Call | None:
@@ -149,7 +149,8 @@ class Wire:
 
     target: int
     port: int = 0
-    passed: Callable[[bytes], None] = lambda _data: None
+    lose: bytes = b""
+    """The first answer that holds this gets lost, and the wire is cut."""
     _open: bool = True
     _flows: threading.Event = field(default_factory=threading.Event)
     _pairs: list[tuple[socket.socket, socket.socket]] = field(default_factory=list)
@@ -199,14 +200,16 @@ class Wire:
                 _reset(near)
                 continue
             self._pairs.append((near, far))
-            for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=self._carry, args=[source, sink], daemon=True).start()
+            for source, sink, answers in ((near, far, False), (far, near, True)):
+                threading.Thread(target=self._carry, args=[source, sink, answers], daemon=True).start()
 
-    def _carry(self, source: socket.socket, sink: socket.socket) -> None:
+    def _carry(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:
         try:
             while data := source.recv(1 << 16):
                 self._flows.wait()
-                self.passed(data)
+                if self.lose and answers and self.lose in data:
+                    self.lose = b""
+                    return self.cut()
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
         except OSError:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from interlock.engine import Playbook
     from interlock.engine.identity import Identity
     from interlock.engine.playing import Finished
-    from interlock.engine.runs import Recorded, Runs, View
+    from interlock.engine.runs import Follower, Runs, View
     from interlock.fleet.depot import Depot
     from interlock.fleet.needs import Means, Needs
     from interlock.fleet.working import Place
@@ -304,7 +304,7 @@ def place_for(door: Door, name: str) -> Place:
     sandbox = door.setup.settings.sandbox
 
     def place(
-        root: Path, orders: Mapping[str, Any], view: View | None, recorded: Recorded | None
+        root: Path, orders: Mapping[str, Any], view: View | None, follower: Follower | None
     ) -> tuple[Runs, Depot]:
         runs = open_runs(
             root,
@@ -313,7 +313,7 @@ def place_for(door: Door, name: str) -> Place:
             runner=orders.get("runner"),
             found=Library(root, door.environ, anywhere=True),
             sandbox=sandbox,
-            recorded=recorded,
+            follower=follower,
             interrupts=(),
         )
         setup = runs.setup

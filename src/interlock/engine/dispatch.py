@@ -94,6 +94,7 @@ class Dispatcher:
         """Call the agent, with the repeats that the playbook allows, and record the one outcome."""
         run = self._run
         async with seated(*self._seats):
+            await self._goes_on()
             run.stop_here(slot.key, "dispatch", lambda: Preview.of(self._plan(spec, slot, "(at the start)")))
             self._world.bind(spec.agent)
             self._check_budget()
@@ -107,6 +108,13 @@ class Dispatcher:
             except BaseException:
                 await ground.layer.rest()
                 raise
+
+    async def _goes_on(self) -> None:
+        """Where this process is to leave, nothing: the run is cancelled when those at work have come to their ends,
+        and they may need the seat for that."""
+        if self._run.is_leaving():
+            async with given_up():
+                await asyncio.Event().wait()
 
     def _remember(self, report: Report) -> None:
         """A later attempt of the same agent is told what this one did in vain, and judges what was noticed about it."""
@@ -205,6 +213,7 @@ class Dispatcher:
             await layer.close()
         through()  # whoever has to hear of it first keeps none of the others waiting
         await self._run.on_recorded()
+        await self._goes_on()
         return report
 
     async def _bring_in(self, plan: DispatchPlan, report: Report, paths: tuple[str, ...]) -> Report:

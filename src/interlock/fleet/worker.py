@@ -135,7 +135,12 @@ class Worker:
         def leave() -> None:
             if self.told.now.is_set():
                 self._end_at_once(STALLED, "ended: what was not saved is lost, others go on from what was")
-            (self.told.now if self.told.leave.is_set() else self.told.leave).set()
+            if self.told.leave.is_set():
+                self.view.remark("leaving at once: agents are ended, and begun anew elsewhere")
+                self.told.now.set()
+            else:
+                self.view.remark("leaving when the agents at work have ended; told again, at once")
+                self.told.leave.set()
 
         signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         for number in signals:

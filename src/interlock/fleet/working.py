@@ -19,7 +19,7 @@ from interlock.engine.identity import Identity
 from interlock.engine.journal import Line
 from interlock.engine.lifecycle import ended_as, resumes
 from interlock.engine.playing import Finished
-from interlock.engine.runs import Call, Recorded, Runs, View
+from interlock.engine.runs import Call, Follower, Runs, View
 from interlock.errors import InterlockError, WorkspaceFailed
 from interlock.fleet.carriage import Carriage, Fenced, Gone, KeyTaken, status_of
 from interlock.fleet.clones import REMOTE, Clones
@@ -38,7 +38,7 @@ class Place(Protocol):
     """Opens a workspace for a run, as the settings in it and those of this worker say."""
 
     def __call__(
-        self, root: Path, orders: Mapping[str, Any], view: View | None, recorded: Recorded | None
+        self, root: Path, orders: Mapping[str, Any], view: View | None, follower: Follower | None
     ) -> tuple[Runs, Depot]: ...
 
 
@@ -141,7 +141,7 @@ class Working:
             self._watching.remark(refusal.what)
             return Served.LOST if isinstance(refusal, Fenced) else Served.DONE
         self._claimed = True
-        runs, self._depot = self._place(root, moved.orders, self._watching, self._recorded)
+        runs, self._depot = self._place(root, moved.orders, self._watching, self)
         known = runs.find(order.run)
         call = self._heard(runs, known, order.message or {}, moved.orders)
         if call is None:
@@ -198,14 +198,13 @@ class Working:
                 one.cancel()
         work.cancel()
 
-    async def _recorded(self, identity: Identity) -> None:
-        """The ref has what was just recorded; whoever is to leave goes no further."""
-        await self._saved_now(identity)
-        if self._told.leave.is_set():
-            await asyncio.Event().wait()
+    @property
+    def leaving(self) -> bool:
+        return self._told.leave.is_set()
 
-    async def _saved_now(self, identity: Identity) -> None:
-        """A checkpoint that was begun after this call; calls that come while one is under way share the next."""
+    async def recorded(self, identity: Identity) -> None:
+        """The ref has it, by a checkpoint that was begun after this call; calls that come while one is under way share
+        the next."""
         self._wanted += 1
         mine = self._wanted
         async with self._saving:
