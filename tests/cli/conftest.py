@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import select
 import signal
 import socket
 import struct
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,17 @@ class Process:
         file = self._files[0].fileno()
         return os.pread(file, os.fstat(file).st_size, 0).decode()
 
+    @property
+    def told(self) -> str:
+        """What it has said on stderr so far."""
+        file = self._files[1].fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has; `wait` does not wait then."""
+        return self.code is not None or bool(select.select([self._connection], [], [], 0)[0])
+
     def wait(self) -> Answer:
         """How it ended."""
         self.code = self._number()
@@ -96,9 +109,9 @@ class Workspace:
         """Call the command line and wait for it."""
         return Process(self._door, arguments, self.root, {**self.env, **env}).wait()
 
-    def start(self, *arguments: str) -> Process:
+    def start(self, *arguments: str, **env: str) -> Process:
         """Start the command line and do not wait."""
-        self._started.append(Process(self._door, arguments, self.root, self.env))
+        self._started.append(Process(self._door, arguments, self.root, {**self.env, **env}))
         return self._started[-1]
 
     def spawn(self, *arguments: str) -> subprocess.Popen[bytes]:
@@ -115,7 +128,9 @@ class Workspace:
     def end(self) -> None:
         for process in self._started:
             if process.code is None:
-                process.send(signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    process.send(signal.SIGKILL)
+                process.wait()
 
     def talks(self, *steps: str) -> None:
         """All agents from now on: a program that speaks as Claude Code does, says these lines, and does not end."""
@@ -172,8 +187,8 @@ class Workspace:
         return seen.hexdigest()
 
 
-@pytest.fixture(scope="session")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@contextmanager
+def open_door() -> Iterator[str]:
     """Where command lines are started quickly."""
     with tempfile.TemporaryDirectory() as folder:  # the path of a socket must be short
         place = str(Path(folder) / "door")
@@ -188,6 +203,12 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.kill()
         server.stdout.close()  # not read to its end: whoever keeps a command line that goes on has it too
         server.wait()
+
+
+@pytest.fixture(scope="session")
+def door() -> Iterator[str]:
+    with open_door() as place:
+        yield place
 
 
 @pytest.fixture

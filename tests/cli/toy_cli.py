@@ -14,6 +14,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))  # also where it is run by path
 
 import hasty  # type: ignore[import-not-found]
+import relay  # type: ignore[import-not-found]
 import toy  # type: ignore[import-not-found]
 
 from interlock import playbooks
@@ -21,7 +22,7 @@ from interlock import playbooks
 
 def install() -> None:
     shipped, simulate = playbooks.load, toy.simulate
-    ours = {"toy": toy.toy, "hasty": hasty.hasty}
+    ours = {"toy": toy.toy, "hasty": hasty.hasty, "relay": relay.relay}
 
     def load(name: str) -> Any:
         return ours.get(name) or shipped(name)

@@ -11,11 +11,16 @@ import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cli.conftest import Workspace, door
 from tests.fleet.database import POSTGRES, Server, installed
+from tests.fleet.stage import Stage
+
+if TYPE_CHECKING:
+    from tests.fleet.fleet import Fleet
 
 __all__ = ["door"]
 
@@ -137,10 +142,11 @@ def _answers(address: str) -> bool:
     return subprocess.run(["git", "ls-remote", address], check=False, capture_output=True).returncode == 0
 
 
-def until(happened: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
+def until(happened: Callable[[], bool], what: str, seconds: float = 60.0, told: Callable[[], str] = lambda: "") -> None:
+    """Wait for something another process does; `told` says more where it does not happen."""
     end = time.monotonic() + seconds
     while not happened():
-        assert time.monotonic() < end, f"this did not happen: {what}"
+        assert time.monotonic() < end, f"this did not happen: {what}\n{told()}"
         time.sleep(0.05)
 
 
@@ -193,3 +199,21 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 def database(server: Server) -> str:
     """The address of an empty database."""
     return server.fresh()
+
+
+@pytest.fixture(scope="session")
+def newest() -> Iterator[Server]:
+    """The newest PostgreSQL, for what does not depend on its version."""
+    made = Server.make(installed()[POSTGRES[0]], free_port())
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def fleet(office: Office, newest: Server) -> Iterator[Fleet]:
+    """A remote, a database, and whoever works there; agents in the hands of the test."""
+    from tests.fleet.fleet import Fleet
+
+    made = Fleet(office, newest, Stage())
+    yield made
+    made.close()

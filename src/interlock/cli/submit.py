@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from interlock.engine import Playbook
     from interlock.engine.identity import Identity
     from interlock.engine.playing import Finished
-    from interlock.engine.runs import Recorded, Runs, View
+    from interlock.engine.runs import Follower, Runs, View
     from interlock.fleet.depot import Depot
     from interlock.fleet.needs import Means, Needs
     from interlock.fleet.working import WorkPlace
@@ -265,9 +265,11 @@ async def _means(door: Door, queues: frozenset[str], labels: frozenset[str], nam
 
 async def _one(door: Door, database: str, folder: Path, means: Means) -> tuple[Any, bool]:
     from interlock.fleet.clones import Clones
+    from interlock.fleet.orders import Timing
     from interlock.fleet.queue import Queue
     from interlock.fleet.worker import Worker
 
+    fleet = door.setup.settings.fleet
     view = PlainView(door.errand, keep_output=False, verbose=door.verbose)
     async with Queue.of(database, patient=True) as queue:
         made = Worker(
@@ -277,7 +279,8 @@ async def _one(door: Door, database: str, folder: Path, means: Means) -> tuple[A
             place_for(door, means.name),
             view,
             door.environ,
-            stall_s=door.setup.settings.fleet.stall_s,
+            stall_s=fleet.stall_s,
+            timing=Timing.of(fleet.heartbeat_s, fleet.poll_s),
         )
         view.remark(f"{means.name} works for {', '.join(means.repositories)}; stop it with Ctrl-C or TERM")
         return await made.one(), made.told.leave.is_set()
@@ -292,7 +295,7 @@ def place_for(door: Door, name: str) -> WorkPlace:
     sandbox = door.setup.settings.sandbox
 
     def place(
-        root: Path, orders: Mapping[str, Any], view: View | None, recorded: Recorded | None
+        root: Path, orders: Mapping[str, Any], view: View | None, follower: Follower | None
     ) -> tuple[Runs, Depot]:
         runs = open_runs(
             root,
@@ -301,7 +304,7 @@ def place_for(door: Door, name: str) -> WorkPlace:
             runner=orders.get("runner"),
             found=Library(root, door.environ, anywhere=True),
             sandbox=sandbox,
-            recorded=recorded,
+            follower=follower,
             interrupts=(),
         )
         setup = runs.setup

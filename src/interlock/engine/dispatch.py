@@ -24,7 +24,7 @@ from interlock.contracts import Outcome, Reason
 from interlock.documents import stamp
 from interlock.engine import brief
 from interlock.engine.budget import Budget, usage_in
-from interlock.engine.clusters import at_once, given_up, in_turn, seated
+from interlock.engine.clusters import at_once, given_up, in_turn, seated, through
 from interlock.engine.examination import SHOWN_OF_PATCH, Examiner
 from interlock.engine.handing_on import handed_on
 from interlock.engine.journal import Line
@@ -91,12 +91,14 @@ class Dispatcher:
         """What was recorded of a call."""
         report = slot.meaning(lambda value: Report.from_json(value, self._world.records.objects.get))
         self._remember(report)
+        through()
         return report
 
     async def perform(self, spec: Dispatch, slot: Slot) -> Report:
         """Call the agent, with the repeats that the playbook allows, and record the one outcome."""
         run = self._run
         async with seated(*self._seats):
+            await self._goes_on()
             run.stop_here(slot.key, "dispatch", lambda: Preview.of(self._plan(spec, slot, "(at the start)")))
             self._world.bind(spec.agent)
             self._check_budget()
@@ -110,6 +112,13 @@ class Dispatcher:
             except BaseException:
                 await ground.layer.rest()
                 raise
+
+    async def _goes_on(self) -> None:
+        """Where this process is to leave, nothing: the run is cancelled when those at work have come to their ends,
+        and they may need the seat for that."""
+        if self._run.is_leaving():
+            async with given_up():
+                await asyncio.Event().wait()
 
     def _remember(self, report: Report) -> None:
         """A later attempt of the same agent is told what this one did in vain, and judges what was noticed about it."""
@@ -206,7 +215,9 @@ class Dispatcher:
         plan.slot.settle("dispatch.end", value, facts=facts, agent=report.agent, attempt=report.attempt)
         if (layer := await self._world.kept_layer(plan.layer, plan.bound)) is not None:
             await layer.close()
+        through()  # whoever has to hear of it first keeps none of the others waiting
         await self._run.on_recorded()
+        await self._goes_on()
         return report
 
     async def _bring_in(self, plan: DispatchPlan, report: Report, paths: tuple[str, ...]) -> Report:

@@ -145,6 +145,8 @@ class Recording:
         """Called with what a running agent does; for live views, not recorded."""
         self.on_recorded: Callable[[], Awaitable[None]] = _goes_on
         """Waited for when a dispatch has ended and the journal has it, before the playbook sees its outcome."""
+        self.is_leaving: Callable[[], bool] = lambda: False
+        """Whether this process is to leave: then dispatches under way come to their ends, and none begins."""
         self._keys = Keys()
         self.chain: Chain = ((playbook.name, dict(identity.inputs)),)
         """The playbooks that called each other, down to the one that is played."""

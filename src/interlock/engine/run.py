@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeVar, overload
 
 from interlock.documents import Document, Written
 from interlock.engine import calling, scopes
-from interlock.engine.clusters import side_by_side, through
+from interlock.engine.clusters import side_by_side
 from interlock.engine.commands import AsOf, carry_out
 from interlock.engine.definition import Playbook
 from interlock.engine.dispatch import Dispatcher
@@ -111,9 +111,7 @@ class Run:
         """Call one agent and come back with what is proven about it."""
         slot = self._recording.recall(spec.name, spec.parts())
         agents = self._dispatcher
-        report = agents.recalled(slot) if slot.recorded else await agents.perform(spec, slot)
-        through()
-        return report
+        return agents.recalled(slot) if slot.recorded else await agents.perform(spec, slot)
 
     async def call(
         self,

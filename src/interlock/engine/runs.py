@@ -7,7 +7,7 @@ import contextlib
 import secrets
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -51,8 +51,19 @@ Again = Callable[[Playbook, Mapping[str, Any]], str]
 """The command that asks for a playbook with these inputs, as a person types it at the door they came through."""
 
 
-Recorded = Callable[[Identity], Awaitable[None]]
-"""Hears that a dispatch of a run has ended, and the journal has it."""
+class Follower(Protocol):
+    """Who goes along with a run, and has a say in how far this process takes it."""
+
+    @property
+    def leaving(self) -> bool:
+        """Whether dispatches under way come to their ends, and none begins; the run is cancelled then."""
+        ...
+
+    async def recorded(self, identity: Identity) -> None:
+        """Hears that a dispatch has ended and the journal has it; the playbook sees its outcome afterwards."""
+        ...
+
+
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -152,7 +163,7 @@ class Runs:
     """Starts runs, goes on with them and finds them, in one workspace; what people say to them: see `people`.
 
     Args:
-        recorded: waited for after each dispatch, before the playbook sees its outcome.
+        follower: goes along with what is worked on.
         interrupts: signals that end this process's part of a run.
     """
 
@@ -165,11 +176,11 @@ class Runs:
         environ: Mapping[str, str],
         tripwire: Tripwire = no_tripwire,
         again: Again = plainly_again,
-        recorded: Recorded | None = None,
+        follower: Follower | None = None,
         interrupts: Sequence[signal.Signals] = INTERRUPTS,
     ) -> None:
         self.root = root
-        self._recorded = recorded
+        self._follower = follower
         self._interrupts = interrupts
         self.setup = setup
         self.view = view
@@ -422,8 +433,9 @@ class Runs:
             while True:
                 run = Recording(playbook, identity, journal, world, options=options, say=self.view.say)
                 run.on_news = self.view.news
-                if self._recorded is not None:
-                    run.on_recorded = partial(self._recorded, identity)
+                if (follower := self._follower) is not None:
+                    run.on_recorded = partial(follower.recorded, identity)
+                    run.is_leaving = partial(getattr, follower, "leaving")
                 finished = await self._watched(run, folder, resume)
                 if finished.status is Status.WAITING and finished.gate is not None:
                     self._hear(folder, journal)

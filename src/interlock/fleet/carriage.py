@@ -8,7 +8,6 @@ change that the tree holds has its intent in the journal, and each change that t
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from interlock.engine.folder import KnownRun
 from interlock.engine.journal import Line, read_lines
 from interlock.errors import InterlockError, Refused
 from interlock.fleet.carried import Carried, clone_name
-from interlock.fleet.freight import OPEN, WAITING, Checkpoint, Freight, Possession, plain_files, whole_lines
+from interlock.fleet.freight import OPEN, WAITING, Checkpoint, Freight, Possession, whole_lines
 from interlock.fleet.remote import Move, Remote, key_ref, state_ref
 from interlock.fleet.tree import Standpoint, check_records, check_secrets, standpoint, tree_at
 from interlock.telemetry import State, standing
@@ -39,6 +38,14 @@ class Fenced(Refused):
 
 class Gone(Refused):
     """The remote has no such run."""
+
+
+class KeyTaken(Refused):
+    """Another run is live for the playbook and the key."""
+
+    def __init__(self, what: str, *, run: str, **more: Any) -> None:
+        super().__init__(what, **more)
+        self.run = run
 
 
 class RunMoment(NamedTuple):
@@ -67,6 +74,8 @@ class Carriage:
         self._previous: Checkpoint | None = None
         self._base: tuple[str | None, str] | None = None
         """The last commit that HEAD led to, and its tree."""
+        self._clean: set[str] = set()
+        """Files of the workspace in which no secret was found."""
 
     @property
     def run_id(self) -> str:
@@ -87,28 +96,41 @@ class Carriage:
         possession = self._possession(moment, previous, held=held)
         base = await self._base_of(moment.where)
 
-        async def check(objects: Sequence[Stored]) -> None:
-            path = self.known.folder.path
-            await asyncio.to_thread(check_records, path, (path / journal_file.NAME, *plain_files(path)), self.redaction)
-            await check_secrets(self.workspace, base, objects, self.redaction)
+        async def check(objects: Sequence[Stored], records: Sequence[str]) -> None:
+            check_records(records)
+            await check_secrets(self.workspace, base, objects, self.redaction, self._clean)
 
         commit = await self._freight.pack(
-            self.known.folder, moment.journal, moment.tree, possession, previous, check=check
+            self.known.folder, moment.journal, moment.tree, possession, previous, secret=self._secret, check=check
         )
         return commit, moment.tree
 
+    def _secret(self, content: bytes) -> bool:
+        return self.redaction.needed and self.redaction.bytes(content) != content
+
     async def checkpoint(self) -> None:
         """The ref leads to the run as it is now; `Fenced` when it is somebody else's."""
+        carried = await self.settled()
         commit, tree = await self.packed(held=True)
-        carried = self.carried
         moves = [Move(state_ref(self.run_id), carried.commit, commit)]
         if carried.commit is None:  # it began here, as the successor of one that came
             moves.append(await self._key_move(commit))
+        replace(carried, remote=self.remote.shown, coming=commit).keep(self.workspace.root, self.run_id)
         if not await self.remote.swap(*moves):
             raise Fenced(f"run {self.run_id} is not here any more: somebody else has it")
         replace(carried, remote=self.remote.shown, commit=commit, coming=None, trees=(tree,)).keep(
             self.workspace.root, self.run_id
         )
+
+    async def settled(self) -> Carried:
+        """What this workspace remembers of the run; of a push whose answer got lost, what came of it."""
+        carried = self.carried
+        if carried.coming is None:
+            return carried
+        came = await self.remote.tip(state_ref(self.run_id)) == carried.coming
+        found = replace(carried, commit=carried.coming if came else carried.commit, coming=None)
+        found.keep(self.workspace.root, self.run_id)
+        return found
 
     async def moves(self, commit: str) -> list[Move]:
         """What has to be moved so that the run is free at this commit: its ref, and for the fleet that of its key."""
@@ -127,8 +149,9 @@ class Carriage:
             return Move(ref, None, commit)
         other = await self._live_run(ref, tip)
         if other is not None and other.run != self.run_id:
-            raise Refused(
+            raise KeyTaken(
                 f"run {other.run} is live for {identity.playbook} {identity.key}: {other}",
+                run=other.run,
                 where=self.remote.shown,
                 remedy=f"See how it stands: interlock show {other.run}. Or end it: interlock cancel {other.run}",
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +32,37 @@ class Clones:
     environ: Mapping[str, str]
 
     async def workspace(self, address: str, run_id: str) -> Path:
-        """A new workspace for a run of this repository; what an earlier process left at its place is gone."""
-        clone = await self._clone(address)
+        """A new workspace for a run of this repository; what an earlier process left at its place is gone.
+
+        `RemoteAway` when the repository does not answer. Where it does, and the clone here is of no use, there is a
+        new one.
+        """
+        try:
+            return await self._beside(await self._clone(address), address, run_id)
+        except RemoteAway:
+            if not await self.answer(address):
+                raise
+        except WorkspaceFailed:
+            pass
+        self.forget(address)
+        return await self._beside(await self._clone(address), address, run_id)
+
+    async def answer(self, address: str) -> bool:
+        """Whether a repository can be reached."""
+        with suppress(WorkspaceFailed):
+            asked = ("ls-remote", "--heads", "--", address)
+            return (await UsersGit(self.folder, self.environ).run(*asked, reads=True, network=True)).code == 0
+        return False
+
+    def forget(self, address: str) -> None:
+        """Remove the clone of a repository; the next workspace needs a new one."""
+        clone = self._place(address)
+        aside = clone.with_suffix(f".{os.getpid()}")
+        with suppress(OSError):  # another worker of this machine was quicker
+            clone.rename(aside)
+        self.clear(aside)
+
+    async def _beside(self, clone: Path, address: str, run_id: str) -> Path:
         root = self.folder / "runs" / run_id
         self.clear(root)
         root.parent.mkdir(parents=True, exist_ok=True)
@@ -54,9 +84,12 @@ class Clones:
         for left in (self.folder / "runs").glob("*"):
             self.clear(left)
 
+    def _place(self, address: str) -> Path:
+        return self.folder.parent / "clones" / f"{sha256(address.encode())[:16]}.git"
+
     async def _clone(self, address: str) -> Path:
         """The clone of a repository, as the remote is now."""
-        clone = self.folder.parent / "clones" / f"{sha256(address.encode())[:16]}.git"
+        clone = self._place(address)
         if not (clone / "HEAD").exists():
             fresh = clone.with_suffix(f".{os.getpid()}")
             self.clear(fresh)

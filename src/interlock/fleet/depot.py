@@ -92,6 +92,7 @@ class Depot:
             return await self._push_away(known, carriage, carried.coming)
         with self.runs.holding(known) as journal:
             journal.close()
+            carried = await carriage.settled()
             await self._check_tip(known.folder, remote, carried)
             commit, tree = await carriage.packed(held=False)
             replace(carried, remote=remote.shown, coming=commit, trees=(tree,)).keep(self.root, run_id)

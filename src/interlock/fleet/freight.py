@@ -11,6 +11,7 @@ import asyncio
 import json
 import re
 import stat
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
@@ -33,7 +34,6 @@ from interlock.workspace.objects import (
     object_name,
     reading,
     store_bytes,
-    store_file,
     store_tree,
 )
 
@@ -51,7 +51,9 @@ _ONE_LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]{0,4096}
 """Bytes that are no UTF-8 stand in names of files as half surrogates."""
 
 
-CheckStored = Callable[[Sequence[Stored]], Awaitable[None]]
+CheckStored = Callable[[Sequence[Stored], Sequence[str]], Awaitable[None]]
+SETTLED_NS = 2 * 10**9
+"""A file that was written later than so long ago may be written again without a sign of it in its times."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,8 @@ class Freight:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self._shadow = workspace.shadow
+        self._packed: dict[str, tuple[tuple[int, int, int], Stored]] = {}
+        """Files of the run folder that were packed, each with the signs by which a change shows."""
 
     # -- leaving
 
@@ -157,25 +161,27 @@ class Freight:
         possession: Possession,
         previous: Checkpoint | None = None,
         *,
+        secret: Callable[[bytes], bool],
         check: CheckStored,
     ) -> str:
-        """A commit with the run as it is now. The caller holds its lock.
+        """A commit with the run as it is now. The caller holds its lock, or works on it.
 
         Args:
             journal: its whole lines, as far as they are to travel.
             tree: the workspace, as a tree of the shadow repository.
             previous: the checkpoint before, whose parts are used again.
-            check: raises for objects of the workspace that must not travel.
+            secret: whether content of the run's records holds what must not travel.
+            check: raises for objects of the workspace that must not travel, and for such records.
         """
         self._shadow.git(self._shadow.path)  # its folders are there
         async with reading(self._shadow, self.workspace.trees) as objects:
             before = await _below(objects, previous.entries) if previous else {}
         end = _end_of(folder, journal)
         possession = replace(possession, lines=end.seq, last=end.hash)
-        files, fresh = await asyncio.to_thread(self._files, folder, journal, before)
+        files, fresh, held = await asyncio.to_thread(self._files, folder, journal, before, secret)
         kept = {path: entry for path, entry in before.items() if path.startswith(f"{KEPT}/")}
         named = await self._named_objects(fresh)
-        await check([Stored(FOLDER, tree), *(entry for path, entry in named.items() if path not in kept)])
+        await check([Stored(FOLDER, tree), *(entry for path, entry in named.items() if path not in kept)], held)
         kept |= named
         everything = {**files, **kept, TREE: Stored(FOLDER, tree)}
         return await asyncio.to_thread(self._commit, everything, possession, previous.commit if previous else None)
@@ -194,10 +200,16 @@ class Freight:
         return store_bytes(self._shadow, text.encode(), "commit")
 
     def _files(
-        self, folder: RunFolder, journal: bytes, before: Mapping[str, Stored]
-    ) -> tuple[dict[str, Stored], list[bytes]]:
-        """The run's files and its journal as entries of a tree; and what may name objects that nobody looked at yet."""
-        entries, fresh = self._segments(journal, before)
+        self, folder: RunFolder, journal: bytes, before: Mapping[str, Stored], secret: Callable[[bytes], bool]
+    ) -> tuple[dict[str, Stored], list[bytes], list[str]]:
+        """The run's files and its journal as entries of a tree; what may name objects that nobody looked at yet; and
+        which of the files that did not travel yet hold a secret.
+
+        Each file is read once, at one moment: agents at work still write to some of them.
+        """
+        entries, rest = self._segments(journal, before)
+        fresh, held = [rest], [journal_file.NAME] if secret(rest) else []
+        now = time.time_ns()
         for place in plain_files(folder.path):
             name = f"{RUN}/{place.relative_to(folder.path).as_posix()}"
             is_object = name.startswith(f"{RUN}/objects/")
@@ -205,15 +217,28 @@ class Freight:
                 entries[name] = before[name]
                 continue
             try:
-                entries[name] = Stored(PLAIN, store_file(self._shadow, place, place.lstat()))
+                facts = place.lstat()
+                signs = facts.st_size, facts.st_mtime_ns, facts.st_ino
+                if (known := self._packed.get(name)) is not None and known[0] == signs:
+                    entries[name] = known[1]
+                    continue
+                content = read_plain(place)
             except FileNotFoundError:  # a call at work moved a record of its last try aside
                 continue
+            entries[name] = Stored(PLAIN, store_bytes(self._shadow, content))
+            if now - facts.st_mtime_ns > SETTLED_NS:
+                self._packed[name] = signs, entries[name]
+            if entries[name] == before.get(name):
+                continue
+            if secret(content):
+                held.append(name.removeprefix(f"{RUN}/"))
             if is_object:
-                fresh.append(read_plain(place))
-        return entries, fresh
+                fresh.append(content)
+        return entries, fresh, held
 
-    def _segments(self, journal: bytes, before: Mapping[str, Stored]) -> tuple[dict[str, Stored], list[bytes]]:
-        """The journal in segments: those there are, while it still begins with them, and one for what came since."""
+    def _segments(self, journal: bytes, before: Mapping[str, Stored]) -> tuple[dict[str, Stored], bytes]:
+        """The journal in segments: those there are, while it still begins with them, and one for what came since; and
+        what came since."""
         lines = journal.splitlines(keepends=True)
         entries: dict[str, Stored] = {}
         done = 0
@@ -227,7 +252,7 @@ class Freight:
         if rest:
             name = f"{JOURNAL}/{done + 1:06d}-{len(lines):06d}.jsonl"
             entries[name] = Stored(PLAIN, store_bytes(self._shadow, rest))
-        return entries, [rest]
+        return entries, rest
 
     async def _named_objects(self, texts: Sequence[bytes]) -> dict[str, Stored]:
         """Objects of snapshots that the run's records name."""

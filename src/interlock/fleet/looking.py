@@ -21,6 +21,7 @@ from interlock.engine.lifecycle import ended_as
 from interlock.engine.objects import unpack
 from interlock.errors import InterlockError, Refused
 from interlock.fleet.arriving import arrived, renew
+from interlock.fleet.carriage import Gone
 from interlock.fleet.carried import SENDING
 from interlock.fleet.freight import CLAIM, Checkpoint, Possession
 from interlock.fleet.remote import NAMESPACE, Remote, runs_of, state_ref
@@ -85,10 +86,11 @@ async def meant(root: Path, remote: Remote, name: str) -> str:
     if len(found) == 1:
         return found[0]
     shown = ", ".join((found or there)[-5:])
-    raise Refused(
-        f"{name!r} fits {len(found)} runs" if found else f"{remote.shown} has no run {name!r}",
-        expected=f"one of {shown}" if shown else None,
-        remedy="Give more of its id." if found else "Send it there first, from where it is.",
+    expected = f"one of {shown}" if shown else None
+    if found:
+        raise Refused(f"{name!r} fits {len(found)} runs", expected=expected, remedy="Give more of its id.")
+    raise Gone(
+        f"{remote.shown} has no run {name!r}", expected=expected, remedy="Send it there first, from where it is."
     )
 
 

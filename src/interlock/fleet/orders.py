@@ -179,3 +179,10 @@ class Timing:
     poll_s: float = 2.0
     retry_s: float = 5.0
     """So long a job waits that a worker failed at; each time twice as long."""
+
+    @classmethod
+    def of(cls, heartbeat_s: float, poll_s: float) -> Timing:
+        """As the settings say it: what is said of signs of life holds for what follows from them."""
+        usual = cls()
+        times = heartbeat_s / usual.heartbeat_s
+        return cls(heartbeat_s, usual.stalled_s * times, poll_s, usual.retry_s * times)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.agents.environment import Redaction
-from interlock.documents.files import read_plain
 from interlock.errors import Refused, WorkspaceFailed
 from interlock.fleet.remote import Remote
 from interlock.workspace import ChangeKind, Workspace
@@ -55,12 +53,15 @@ async def tree_at(remote: Remote, commit: str | None, prefix: str) -> str:
     return found.text.strip() or EMPTY_TREE
 
 
-async def check_secrets(workspace: Workspace, base: str, objects: Sequence[Stored], redaction: Redaction) -> None:
+async def check_secrets(
+    workspace: Workspace, base: str, objects: Sequence[Stored], redaction: Redaction, clean: set[str]
+) -> None:
     """`Refused` when something that is about to travel holds a secret of this environment or of the settings.
 
     Args:
         base: what travels anyway, since it is committed.
         objects: trees of the workspace, now and at earlier moments, and files of theirs.
+        clean: files that were looked at before; those of now are added.
     """
     if not redaction.needed:
         return
@@ -71,8 +72,9 @@ async def check_secrets(workspace: Workspace, base: str, objects: Sequence[Store
             found |= {entry.new_blob: entry.path for entry in changes if entry.new_mode not in ("000000", "160000")}
         else:
             found.setdefault(one.name, "work that is not imported yet")
+    fresh = {blob: path for blob, path in found.items() if blob not in clean}
     async with reading(workspace.shadow, workspace.trees) as stored:
-        held = {path for blob, path in found.items() if redaction.bytes(content := await stored.blob(blob)) != content}
+        held = {path for blob, path in fresh.items() if redaction.bytes(content := await stored.blob(blob)) != content}
     if held:
         raise Refused(
             "what is not committed holds a secret, and secrets do not travel",
@@ -82,21 +84,15 @@ async def check_secrets(workspace: Workspace, base: str, objects: Sequence[Store
                 "them. Where an earlier snapshot of the run holds it, start a new run."
             ),
         )
+    clean |= fresh.keys()
 
 
-def check_records(folder: Path, places: Iterable[Path], redaction: Redaction) -> None:
+def check_records(held: Sequence[str]) -> None:
     """`Refused` when records hold a secret that nobody knew to be one when they were written."""
-    if not redaction.needed:
-        return
-    held = []
-    for place in places:
-        with suppress(FileNotFoundError):  # a call at work moved it aside
-            if redaction.bytes(content := read_plain(place)) != content:
-                held.append(place)
     if held:
         raise Refused(
             "the records of the run hold a secret, and secrets do not travel",
-            where=", ".join(place.relative_to(folder).as_posix() for place in held[:_SHOWN]),
+            where=", ".join(held[:_SHOWN]),
             remedy="It came in before it was known as one. Start a new run, with the secret in the environment only.",
         )
 

@@ -26,7 +26,6 @@ from interlock.fleet.needs import Means
 from interlock.fleet.orders import Order, Served, Timing
 from interlock.fleet.queue import Queue
 from interlock.fleet.working import WorkerTold, Working, WorkPlace
-from interlock.workspace.git import UsersGit
 
 FENCED: Final = 75
 """The exit code of a worker whose run somebody else has: try again later, as sysexits.h calls it."""
@@ -77,6 +76,7 @@ class Worker:
             put=self.queue.put,
             reached=reach.touch,
             fenced=lambda why: self._end_at_once(FENCED, why),
+            unreachable=lambda why: self._end_at_once(STALLED, why),
         )
 
         async def work(order: Order, cancelled: asyncio.Event) -> Served:
@@ -116,11 +116,8 @@ class Worker:
                 reach.touch()
 
     async def _answers(self, address: str, patience_s: float) -> bool:
-        asked = UsersGit(self.clones.folder, self.environ).run(
-            "ls-remote", "--heads", address, reads=True, network=True
-        )
-        with suppress(TimeoutError, WorkspaceFailed):
-            return (await asyncio.wait_for(asked, patience_s)).code == 0
+        with suppress(TimeoutError):
+            return await asyncio.wait_for(self.clones.answer(address), patience_s)
         return False
 
     def _end_at_once(self, code: int, why: str) -> NoReturn:
@@ -132,11 +129,18 @@ class Worker:
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """The first signal asks the worker to leave, the second to do so at once."""
+        """The first signal asks the worker to leave, the second to do so at once; the third ends it as it is."""
         loop = asyncio.get_running_loop()
 
         def leave() -> None:
-            (self.told.now if self.told.leave.is_set() else self.told.leave).set()
+            if self.told.now.is_set():
+                self._end_at_once(STALLED, "ended: what was not saved is lost, others go on from what was")
+            if self.told.leave.is_set():
+                self.view.remark("leaving at once: agents are ended, and begun anew elsewhere")
+                self.told.now.set()
+            else:
+                self.view.remark("leaving when the agents at work have ended; told again, at once")
+                self.told.leave.set()
 
         signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         for number in signals:

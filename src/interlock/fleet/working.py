@@ -19,9 +19,9 @@ from interlock.engine.identity import Identity
 from interlock.engine.journal import Line
 from interlock.engine.lifecycle import ended_as, resumes
 from interlock.engine.playing import Finished
-from interlock.engine.runs import Call, Recorded, Runs, View
-from interlock.errors import InterlockError, Refused
-from interlock.fleet.carriage import Carriage, Fenced, Gone, status_of
+from interlock.engine.runs import Call, Follower, Runs, View
+from interlock.errors import InterlockError, WorkspaceFailed
+from interlock.fleet.carriage import Carriage, Fenced, Gone, KeyTaken, status_of
 from interlock.fleet.clones import REMOTE, Clones
 from interlock.fleet.depot import Depot, Moved
 from interlock.fleet.orders import Order, Served
@@ -38,7 +38,7 @@ class WorkPlace(Protocol):
     """Opens a workspace for a run, as the settings in it and those of this worker say."""
 
     def __call__(
-        self, root: Path, orders: Mapping[str, Any], view: View | None, recorded: Recorded | None
+        self, root: Path, orders: Mapping[str, Any], view: View | None, follower: Follower | None
     ) -> tuple[Runs, Depot]: ...
 
 
@@ -91,6 +91,7 @@ class Working:
         put: queues another order.
         reached: hears that the remote answered.
         fenced: ends this process and its agents, at once.
+        unreachable: the same, for one that can save nothing and may wait no longer.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Working:
         put: Callable[[Order], Awaitable[Any]],
         reached: Callable[[], None],
         fenced: Callable[[str], NoReturn],
+        unreachable: Callable[[str], NoReturn],
     ) -> None:
         self._place = place
         self._clones = clones
@@ -111,14 +113,23 @@ class Working:
         self._put = put
         self._reached = reached
         self._fenced = fenced
+        self._unreachable = unreachable
+        self._claimed = False
         self._saving = asyncio.Lock()
         self._wanted = self._saved = 0
         self._carriages: dict[str, Carriage] = {}
 
     async def work(self, order: Order, address: str, cancelled: asyncio.Event) -> Served:
         """Work on the run of an order until it ends, waits for somebody, or is to be handed over."""
-        root = await self._patiently(lambda: self._clones.workspace(address, order.run))
-        served = await self._work_in(root, order, cancelled)
+        try:
+            root = await self._patiently(lambda: self._clones.workspace(address, order.run))
+            served = await self._work_in(root, order, cancelled)
+        except _Leaving:
+            return Served.AGAIN
+        except WorkspaceFailed:
+            if not self._claimed:  # what is here of the repository may be the cause: it is made anew for the next job
+                self._clones.forget(address)
+            raise
         self._clones.clear(root)  # only now: what went wrong can be looked at until the next job
         return served
 
@@ -129,7 +140,8 @@ class Working:
         except (Fenced, Gone) as refusal:
             self._watching.remark(refusal.what)
             return Served.LOST if isinstance(refusal, Fenced) else Served.DONE
-        runs, self._depot = self._place(root, moved.orders, self._watching, self._recorded)
+        self._claimed = True
+        runs, self._depot = self._place(root, moved.orders, self._watching, self)
         known = runs.find(order.run)
         call = self._heard(runs, known, order.message or {}, moved.orders)
         if call is None:
@@ -157,7 +169,8 @@ class Working:
 
     # -- while it is worked on
 
-    async def _carried_on(self, runs: Runs, run_id: str, call: Call, cancelled: asyncio.Event) -> Finished:
+    async def _carried_on(self, runs: Runs, run_id: str, call: Call, cancelled: asyncio.Event) -> Finished | None:
+        """How the run came out; None: this worker was to leave before it began."""
         work = asyncio.ensure_future(runs.resume(run_id, call))
         beside = [
             asyncio.ensure_future(self._hand_over(work)),
@@ -165,6 +178,10 @@ class Working:
         ]
         try:
             return await work
+        except asyncio.CancelledError:
+            if not (work.cancelled() and self._told.leave.is_set()):
+                raise
+            return None
         finally:
             for task in beside:
                 task.cancel()
@@ -181,14 +198,13 @@ class Working:
                 one.cancel()
         work.cancel()
 
-    async def _recorded(self, identity: Identity) -> None:
-        """The ref has what was just recorded; whoever is to leave goes no further."""
-        await self._saved_now(identity)
-        if self._told.leave.is_set():
-            await asyncio.Event().wait()
+    @property
+    def leaving(self) -> bool:
+        return self._told.leave.is_set()
 
-    async def _saved_now(self, identity: Identity) -> None:
-        """A checkpoint that was begun after this call; calls that come while one is under way share the next."""
+    async def recorded(self, identity: Identity) -> None:
+        """The ref has it, by a checkpoint that was begun after this call; calls that come while one is under way share
+        the next."""
         self._wanted += 1
         mine = self._wanted
         async with self._saving:
@@ -214,22 +230,22 @@ class Working:
 
     # -- leaving
 
-    async def _left(self, runs: Runs, order: Order, finished: Finished, moved: Moved) -> Served:
+    async def _left(self, runs: Runs, order: Order, finished: Finished | None, moved: Moved) -> Served:
         """Give the run back, and queue what follows from how it stands."""
-        run_id = finished.run_id or order.run
+        run_id = (finished.run_id if finished else None) or order.run
         if run_id != order.run:  # a successor begun here: it is a run of its own, with a job of its own
             await self._give_back(order.run)
             try:
                 await self._patiently(lambda: self._depot.send(run_id, REMOTE, moved.orders))
-            except Refused as refusal:  # one was begun already, by a worker that was lost
-                self._watching.remark(refusal.what)
-                return Served.DONE
+            except KeyTaken as taken:  # one was begun already, by a worker that was lost before it could queue it
+                self._watching.remark(taken.what)
+                run_id = taken.run
             await self._put(replace(order, run=run_id, message=None))
             return Served.DONE
         await self._give_back(run_id)
         lines = runs.find(run_id).folder.lines()
         self._watching.remark(f"{run_id}: {status_of(lines)}")
-        if self._told.leave.is_set() and ended_as(lines) is None and finished.gate is None:
+        if self._told.leave.is_set() and ended_as(lines) is None and (finished is None or finished.gate is None):
             return Served.AGAIN
         return Served.DONE
 
@@ -240,19 +256,31 @@ class Working:
             self._fenced(fence.what)
 
     async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
-        """What comes of it, however long the remote is away; whoever waits too long is stopped by the worker."""
-        delay = FIRST_AWAY_S
+        """What comes of it, however long the remote is away.
+
+        Whoever is to leave waits no longer for a run that is not claimed; and with one that is, not when told twice.
+        """
+        delay, enough = FIRST_AWAY_S, self._told.now if self._claimed else self._told.leave
         while True:
             try:
                 done = await act()
             except RemoteAway as error:
                 if delay == FIRST_AWAY_S:
-                    self._watching.remark(f"{error.what}; it is tried again")
+                    self._watching.remark(f"{error.what} ({error.found}); it is tried again")
                 delay = min(delay * 2, LONGEST_AWAY_S)
-                await asyncio.sleep(delay)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(enough.wait(), delay)
+                if enough.is_set() and self._claimed:
+                    self._unreachable(f"{error.what}: what was not saved is lost, others go on from what was")
+                if enough.is_set():
+                    raise _Leaving from error
             else:
                 self._reached()
                 return done
+
+
+class _Leaving(Exception):
+    """This worker was told to leave, and has nothing to give back but its job."""
 
 
 def _call(message: Mapping[str, Any], orders: Mapping[str, Any], *, first: bool) -> Call:

@@ -318,6 +318,12 @@ class FleetSettings(SettingsTable):
         default=(),
         description="Addresses of the repositories that a worker here serves; unset: the remote of its folder.",
     )
+    heartbeat_s: Seconds = Field(
+        default=5.0,
+        description="Seconds between two signs of life of a worker; one that gave none for five times as long counts "
+        "as dead, and others go on with its run.",
+    )
+    poll_s: Seconds = Field(default=2.0, description="Seconds between two looks of a worker into the queue.")
     stall_s: Seconds = Field(
         default=60.0,
         description="A worker that reached neither database nor remote for so long ends its agents and itself.",
