@@ -114,9 +114,10 @@ def test_only_so_many_ends_are_remembered_and_what_leads_nowhere_else_goes_with_
     behind = other.leads(USUAL)
     assert [one.number for one in behind.all_before()] == [0, 1, 2]
     usual.end, behind.end = "a", "b"
-    ends = Remembered[str](1)
-    ends.take(behind)
-    ends.take(usual)
+    ends = Remembered[str](10)
+    ends.take(behind, 6)
+    assert behind.end == "b"
+    ends.take(usual, 5)
     assert (behind.end, usual.end) == (None, "a")
     assert first.way("other") is None
     assert first.way(USUAL) is usual

@@ -265,7 +265,7 @@ def explore(
         path = _Path(by_name, schedule, base, longest, answers, forks=further)
         if (played := path.known(junction)) is None:
             played = path.play(make, moment, before)
-            (forks if further else ends).take(path.end)
+            (forks if further else ends).take(path.end, len(played.simulation.lines))
         yield played
         if not further:
             continue
@@ -279,8 +279,8 @@ def explore(
                     pending.append((longer, junction, moments[0], played.occasions))
 
 
-KEPT_FORKS, KEPT_ENDS = 1000, 200
-"""Runs that others may turn out to be: of those from which others follow, and of those that lead no further."""
+KEPT_FORKS, KEPT_ENDS = 20_000, 10_000
+"""Lines of runs that others may turn out to be: of those from which others follow, and of those that do not."""
 POINTS_PER_CALL = 200
 """More than a playbook records for one call: one that goes on recording and calls nobody does not end either."""
 

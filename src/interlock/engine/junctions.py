@@ -80,10 +80,13 @@ class Remembered(Generic[T]):
     """The last ends of runs, so many that there is memory for them; older ones would be played again."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._ends: deque[Junction[T]] = deque()
+        self._left = most
+        self._ends: deque[tuple[Junction[T], int]] = deque()
 
-    def take(self, junction: Junction[T]) -> None:
-        self._ends.append(junction)
-        if len(self._ends) > self._most:
-            self._ends.popleft().forget()
+    def take(self, junction: Junction[T], size: int) -> None:
+        self._ends.append((junction, size))
+        self._left -= size
+        while self._left < 0:
+            oldest, freed = self._ends.popleft()
+            oldest.forget()
+            self._left += freed
