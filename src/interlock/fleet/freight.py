@@ -25,6 +25,7 @@ from interlock.engine.head import Head, HeadFile, Mark
 from interlock.engine.identity import Identity
 from interlock.engine.journal import Line, read_lines, split_torn
 from interlock.errors import DocumentInvalid, JournalDamaged, WorkspaceFailed
+from interlock.fleet.orders import check_orders
 from interlock.workspace import Workspace
 from interlock.workspace.clone import remove_folder
 from interlock.workspace.objects import (
@@ -112,6 +113,7 @@ class Possession:
             raise TypeError("a name or a time is missing")
         if not all(_ONE_LINE.fullmatch(text) for text in texts):
             raise ValueError("a name or a time is none")
+        check_orders(made.orders)
         if not re.fullmatch(r"[\w.-]+", made.run):
             raise ValueError("run is no name of a run")
         if made.prefix and (made.prefix[0] in "-/" or made.prefix[-1] != "/" or ".." in made.prefix.split("/")):
