@@ -226,9 +226,10 @@ class Fleet:
         self.until(lambda: not {state for state, _ in self.jobs(run)} & {"todo", "doing"}, "the queue is empty")
 
     def until(self, happened: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
-        until(happened, what, seconds, told=self._told)
+        until(happened, what, seconds, told=self.told)
 
-    def _told(self) -> str:
+    def told(self) -> str:
+        """What workers said, and what is queued."""
         logs = "\n".join(f"--- {member.name} {member.codes}\n{member.log}" for member in self.members)
         return f"{self.jobs()}\n{logs}"
 

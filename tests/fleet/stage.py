@@ -11,7 +11,7 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,6 +77,8 @@ class Stage:
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self.heard: Callable[[Call], None] = lambda _call: None
+        """Hears of each call before it is answered."""
         self._held: set[str] = set()
         self._changed = threading.Condition()
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -96,7 +98,7 @@ class Stage:
         for call in waiting:
             call.answer()
 
-    def waiting(self, agent: str, *, seconds: float = 60.0, but: Collection[Call] = ()) -> Call:
+    def waiting(self, agent: str, *, seconds: float = 120.0, but: Collection[Call] = ()) -> Call:
         """An agent that waits; it is waited for."""
 
         def found() -> Call | None:
@@ -139,6 +141,7 @@ class Stage:
             self.calls.append(call)
             held = self._is_held(call)
             self._changed.notify_all()
+        self.heard(call)
         if not held:
             call.answer()
 
@@ -151,6 +154,7 @@ class Wire:
     port: int = 0
     lose: bytes = b""
     """The first answer that holds this gets lost, and the wire is cut."""
+    _watch: tuple[bool, bytes, Callable[[], None], int] | None = None
     _open: bool = True
     _flows: threading.Event = field(default_factory=threading.Event)
     _pairs: list[tuple[socket.socket, socket.socket]] = field(default_factory=list)
@@ -174,6 +178,17 @@ class Wire:
     def mend(self) -> None:
         self._open = True
         self._flows.set()
+
+    def on(self, mark: bytes, act: Callable[[], None], *, answers: bool, nth: int = 1) -> None:
+        """Do something when what passes holds this for the nth time, before it goes on its way."""
+        self._watch = (answers, mark, act, nth)
+
+    def _look_at(self, data: bytes, answers: bool) -> None:
+        if (watch := self._watch) is None or answers is not watch[0] or watch[1] not in data:
+            return
+        self._watch = (*watch[:3], watch[3] - 1) if watch[3] > 1 else None
+        if self._watch is None:
+            watch[2]()
 
     def close(self) -> None:
         self.cut()
@@ -210,6 +225,7 @@ class Wire:
                 if self.lose and answers and self.lose in data:
                     self.lose = b""
                     return self.cut()
+                self._look_at(data, answers)
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
         except OSError:
