@@ -143,7 +143,7 @@ def _answers(address: str) -> bool:
 
 
 def until(
-    happened: Callable[[], bool], what: str, seconds: float = 120.0, told: Callable[[], str] = lambda: ""
+    happened: Callable[[], bool], what: str, seconds: float = 120.0, *, told: Callable[[], str] = lambda: ""
 ) -> None:
     """Wait for something another process does; `told` says more where it does not happen."""
     end = time.monotonic() + seconds

@@ -136,6 +136,7 @@ class Fleet:
         self.office.address = f"git://127.0.0.1:{port}/bare.git"
         made = self.office.clone(name)
         made.env |= QUICKLY | {"INTERLOCK_FLEET_DATABASE": database}
+        made.env["XDG_CONFIG_HOME"] = str(self.office.folder / f"{name}-config")  # what its user trusts
         return made
 
     def worker(self, name: str, *options: str, start: bool = True, **env: str) -> Member:

@@ -7,7 +7,6 @@ ends, sees each call that was ever made, whoever made it, and notices when an ag
 from __future__ import annotations
 
 import json
-import select
 import socket
 import struct
 import threading
@@ -35,6 +34,12 @@ for path in outputs:
     made = pathlib.Path(path)
     made.parent.mkdir(parents=True, exist_ok=True)
     made.write_text(f"{path} by {said['member']}\n")
+for place in told.get("look", ()):
+    try:
+        seen = pathlib.Path(place).read_text()
+    except OSError:
+        seen = "hidden"
+    pathlib.Path(outputs[0]).write_text(seen)
 for name, text in told.get("files", {}).items():
     made = pathlib.Path(name)
     made.parent.mkdir(parents=True, exist_ok=True)
@@ -61,13 +66,15 @@ class Call:
         self.answered = True
         with suppress(OSError):  # it is gone
             self._connection.sendall(json.dumps(told).encode() + b"\n")
+        self._connection.close()
 
     @property
     def gone(self) -> bool:
-        """Whether its process has ended."""
+        """Whether its process has ended, or it has its answer."""
         try:
-            ready, _, _ = select.select([self._connection], [], [], 0)
-            return bool(ready) and self._connection.recv(1, socket.MSG_PEEK) == b""
+            return self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        except BlockingIOError:
+            return False
         except OSError:
             return True
 
@@ -158,6 +165,8 @@ class Wire:
     _open: bool = True
     _flows: threading.Event = field(default_factory=threading.Event)
     _pairs: list[tuple[socket.socket, socket.socket]] = field(default_factory=list)
+    _ends: threading.Lock = field(default_factory=threading.Lock)
+    _done: set[tuple[socket.socket, socket.socket]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._flows.set()
@@ -224,12 +233,20 @@ class Wire:
                 self._flows.wait()
                 if self.lose and answers and self.lose in data:
                     self.lose = b""
-                    return self.cut()
+                    self.cut()
+                    return
                 self._look_at(data, answers)
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
         except OSError:
             _reset(sink)
+        with self._ends:
+            done = self._done = {*self._done, (source, sink)}
+            if (sink, source) in done:
+                self._done = done - {(source, sink), (sink, source)}
+                self._pairs = [pair for pair in self._pairs if source not in pair]
+                source.close()
+                sink.close()
 
 
 def _reset(end: socket.socket) -> None:
