@@ -68,7 +68,7 @@ class Process:
     @property
     def ended(self) -> bool:
         """Whether it has; `wait` does not wait then."""
-        return self.code is not None or bool(select.select([self._connection], [], [], 0)[0])
+        return self.code is not None or self._has_number()
 
     def wait(self) -> Answer:
         """How it ended."""
@@ -80,6 +80,11 @@ class Process:
             outputs.append(file.read())
             file.close()
         return Answer(self.code, outputs[0], outputs[1].decode())
+
+    def _has_number(self) -> bool:
+        look = select.poll()  # select itself knows no more than 1024 files
+        look.register(self._connection, select.POLLIN)
+        return bool(look.poll(0))
 
     def _number(self) -> int:
         raw = b""

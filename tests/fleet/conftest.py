@@ -142,7 +142,9 @@ def _answers(address: str) -> bool:
     return subprocess.run(["git", "ls-remote", address], check=False, capture_output=True).returncode == 0
 
 
-def until(happened: Callable[[], bool], what: str, seconds: float = 60.0, told: Callable[[], str] = lambda: "") -> None:
+def until(
+    happened: Callable[[], bool], what: str, seconds: float = 120.0, *, told: Callable[[], str] = lambda: ""
+) -> None:
     """Wait for something another process does; `told` says more where it does not happen."""
     end = time.monotonic() + seconds
     while not happened():

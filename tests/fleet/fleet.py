@@ -136,6 +136,7 @@ class Fleet:
         self.office.address = f"git://127.0.0.1:{port}/bare.git"
         made = self.office.clone(name)
         made.env |= QUICKLY | {"INTERLOCK_FLEET_DATABASE": database}
+        made.env["XDG_CONFIG_HOME"] = str(self.office.folder / f"{name}-config")  # what its user trusts
         return made
 
     def worker(self, name: str, *options: str, start: bool = True, **env: str) -> Member:
@@ -226,9 +227,10 @@ class Fleet:
         self.until(lambda: not {state for state, _ in self.jobs(run)} & {"todo", "doing"}, "the queue is empty")
 
     def until(self, happened: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
-        until(happened, what, seconds, told=self._told)
+        until(happened, what, seconds, told=self.told)
 
-    def _told(self) -> str:
+    def told(self) -> str:
+        """What workers said, and what is queued."""
         logs = "\n".join(f"--- {member.name} {member.codes}\n{member.log}" for member in self.members)
         return f"{self.jobs()}\n{logs}"
 

@@ -7,11 +7,10 @@ ends, sees each call that was ever made, whoever made it, and notices when an ag
 from __future__ import annotations
 
 import json
-import select
 import socket
 import struct
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +34,12 @@ for path in outputs:
     made = pathlib.Path(path)
     made.parent.mkdir(parents=True, exist_ok=True)
     made.write_text(f"{path} by {said['member']}\n")
+for place in told.get("look", ()):
+    try:
+        seen = pathlib.Path(place).read_text()
+    except OSError:
+        seen = "hidden"
+    pathlib.Path(outputs[0]).write_text(seen)
 for name, text in told.get("files", {}).items():
     made = pathlib.Path(name)
     made.parent.mkdir(parents=True, exist_ok=True)
@@ -61,13 +66,15 @@ class Call:
         self.answered = True
         with suppress(OSError):  # it is gone
             self._connection.sendall(json.dumps(told).encode() + b"\n")
+        self._connection.close()
 
     @property
     def gone(self) -> bool:
-        """Whether its process has ended."""
+        """Whether its process has ended, or it has its answer."""
         try:
-            ready, _, _ = select.select([self._connection], [], [], 0)
-            return bool(ready) and self._connection.recv(1, socket.MSG_PEEK) == b""
+            return self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        except BlockingIOError:
+            return False
         except OSError:
             return True
 
@@ -77,6 +84,8 @@ class Stage:
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self.heard: Callable[[Call], None] = lambda _call: None
+        """Hears of each call before it is answered."""
         self._held: set[str] = set()
         self._changed = threading.Condition()
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -96,7 +105,7 @@ class Stage:
         for call in waiting:
             call.answer()
 
-    def waiting(self, agent: str, *, seconds: float = 60.0, but: Collection[Call] = ()) -> Call:
+    def waiting(self, agent: str, *, seconds: float = 120.0, but: Collection[Call] = ()) -> Call:
         """An agent that waits; it is waited for."""
 
         def found() -> Call | None:
@@ -139,6 +148,7 @@ class Stage:
             self.calls.append(call)
             held = self._is_held(call)
             self._changed.notify_all()
+        self.heard(call)
         if not held:
             call.answer()
 
@@ -151,9 +161,12 @@ class Wire:
     port: int = 0
     lose: bytes = b""
     """The first answer that holds this gets lost, and the wire is cut."""
+    _watch: tuple[bool, bytes, Callable[[], None], int] | None = None
     _open: bool = True
     _flows: threading.Event = field(default_factory=threading.Event)
     _pairs: list[tuple[socket.socket, socket.socket]] = field(default_factory=list)
+    _ends: threading.Lock = field(default_factory=threading.Lock)
+    _done: set[tuple[socket.socket, socket.socket]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._flows.set()
@@ -174,6 +187,17 @@ class Wire:
     def mend(self) -> None:
         self._open = True
         self._flows.set()
+
+    def on(self, mark: bytes, act: Callable[[], None], *, answers: bool, nth: int = 1) -> None:
+        """Do something when what passes holds this for the nth time, before it goes on its way."""
+        self._watch = (answers, mark, act, nth)
+
+    def _look_at(self, data: bytes, answers: bool) -> None:
+        if (watch := self._watch) is None or answers is not watch[0] or watch[1] not in data:
+            return
+        self._watch = (*watch[:3], watch[3] - 1) if watch[3] > 1 else None
+        if self._watch is None:
+            watch[2]()
 
     def close(self) -> None:
         self.cut()
@@ -209,11 +233,20 @@ class Wire:
                 self._flows.wait()
                 if self.lose and answers and self.lose in data:
                     self.lose = b""
-                    return self.cut()
+                    self.cut()
+                    return
+                self._look_at(data, answers)
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
         except OSError:
             _reset(sink)
+        with self._ends:
+            done = self._done = {*self._done, (source, sink)}
+            if (sink, source) in done:
+                self._done = done - {(source, sink), (sink, source)}
+                self._pairs = [pair for pair in self._pairs if source not in pair]
+                source.close()
+                sink.close()
 
 
 def _reset(end: socket.socket) -> None:

@@ -11,14 +11,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 MARKER: Final = "INTERLOCK_MARKER"
 """The variable that every process of one call of one program carries."""
+PLACE: Final = "_INTERLOCK_PLACE"
+"""The variable by which workers on one machine tell their programs apart: one run can come to several of them."""
 
-_PREFIX: Final = MARKER.encode() + b"="
 _ON_LINUX: Final = sys.platform == "linux"
 _DEAD: Final = frozenset({b"Z", b"X", b"x"})
 
@@ -65,18 +66,22 @@ def processes() -> Iterator[Listed]:
 
 
 def marker(pid: int) -> str | None:
-    """The marker in the environment a process was started with; ``None`` if there is none or it may not be read."""
+    """The marker in the environment a process was started with; ``None`` if there is none, it may not be read, or it is
+    that of another worker."""
+    environ = _environ(pid)
+    return environ.get(MARKER) if environ.get(PLACE, "") == os.environ.get(PLACE, "") else None
+
+
+def _environ(pid: int) -> Mapping[str, str]:
     if _ON_LINUX:
-        for entry in _read(f"/proc/{pid}/environ").split(b"\0"):
-            if entry.startswith(_PREFIX):
-                return entry[len(_PREFIX) :].decode(errors="replace")
-        return None
+        entries = _read(f"/proc/{pid}/environ").decode(errors="surrogateescape").split("\0")
+        return dict(entry.split("=", 1) for entry in entries if "=" in entry)
     import psutil
 
     try:
-        return psutil.Process(pid).environ().get(MARKER)
+        return psutil.Process(pid).environ()
     except (psutil.Error, OSError):
-        return None
+        return {}
 
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")

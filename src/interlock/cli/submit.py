@@ -228,12 +228,14 @@ def worker(
     A first TERM or Ctrl-C lets the agents at work finish and hands the run over, a second one hands it over at once.
     It ends with 75 when somebody else took its run over, with 69 when it reached nobody: have it started again then.
     """
+    from interlock.agents.process_table import PLACE
     from interlock.fleet.worker import own_folder
 
     database, fleet = database_of(door), door.setup.settings.fleet
     above = Path(fleet.folder) if fleet.folder else door.root / ".interlock" / "fleet"
     above = above if above.is_absolute() else door.root / above
     with own_folder(above) as folder:
+        os.environ[PLACE] = str(folder)
         means = finish(_means(door, _words(queues), _words(labels), name or f"{socket.gethostname()}-{folder.name}"))
         order, left = finish(_one(door, database, folder, means))
     if once or left or order is None:

@@ -114,9 +114,9 @@ class Dispatcher:
                 raise
 
     async def _goes_on(self) -> None:
-        """Where this process is to leave, nothing: the run is cancelled when those at work have come to their ends,
-        and they may need the seat for that."""
-        if self._run.is_leaving():
+        """Unless nothing more may begin: then the run is cancelled when those at work have come to their ends, and they
+        may need the seat for that."""
+        if not await self._run.may_begin():
             async with given_up():
                 await asyncio.Event().wait()
 

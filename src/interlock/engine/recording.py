@@ -145,8 +145,8 @@ class Recording:
         """Called with what a running agent does; for live views, not recorded."""
         self.on_recorded: Callable[[], Awaitable[None]] = _goes_on
         """Waited for when a dispatch has ended and the journal has it, before the playbook sees its outcome."""
-        self.is_leaving: Callable[[], bool] = lambda: False
-        """Whether this process is to leave: then dispatches under way come to their ends, and none begins."""
+        self.may_begin: Callable[[], Awaitable[bool]] = _yes
+        """Whether another dispatch may begin; if not, those under way come to their ends, and the run is cancelled."""
         self._keys = Keys()
         self.chain: Chain = ((playbook.name, dict(identity.inputs)),)
         """The playbooks that called each other, down to the one that is played."""
@@ -297,6 +297,10 @@ class Recording:
 
 async def _goes_on() -> None:
     """Nobody has to hear of it first."""
+
+
+async def _yes() -> bool:
+    return True
 
 
 class Slot:

@@ -54,9 +54,8 @@ Again = Callable[[Playbook, Mapping[str, Any]], str]
 class Follower(Protocol):
     """Who goes along with a run, and has a say in how far this process takes it."""
 
-    @property
-    def leaving(self) -> bool:
-        """Whether dispatches under way come to their ends, and none begins; the run is cancelled then."""
+    async def may_begin(self, identity: Identity) -> bool:
+        """Whether another dispatch may; if not, those under way come to their ends, and the run is cancelled then."""
         ...
 
     async def recorded(self, identity: Identity) -> None:
@@ -435,7 +434,7 @@ class Runs:
                 run.on_news = self.view.news
                 if (follower := self._follower) is not None:
                     run.on_recorded = partial(follower.recorded, identity)
-                    run.is_leaving = partial(getattr, follower, "leaving")
+                    run.may_begin = partial(follower.may_begin, identity)
                 finished = await self._watched(run, folder, resume)
                 if finished.status is Status.WAITING and finished.gate is not None:
                     self._hear(folder, journal)

@@ -122,6 +122,11 @@ class Carriage:
             self.workspace.root, self.run_id
         )
 
+    async def check_ours(self) -> None:
+        """`Fenced` when the ref leads to something else than what was last pushed from here."""
+        if await self.remote.tip(state_ref(self.run_id)) != (await self.settled()).commit:
+            raise Fenced(f"run {self.run_id} is not here any more: somebody else has it")
+
     async def settled(self) -> Carried:
         """What this workspace remembers of the run; of a push whose answer got lost, what came of it."""
         carried = self.carried

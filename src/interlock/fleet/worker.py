@@ -77,6 +77,7 @@ class Worker:
             reached=reach.touch,
             fenced=lambda why: self._end_at_once(FENCED, why),
             unreachable=lambda why: self._end_at_once(STALLED, why),
+            sure_s=self.timing.stalled_s,
         )
 
         async def work(order: Order, cancelled: asyncio.Event) -> Served:

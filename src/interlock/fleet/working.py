@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from interlock.agents import AgentNews
+from interlock.agents import AgentNews, process_table
 from interlock.engine.folder import KnownRun, RunFolder
 from interlock.engine.identity import Identity
 from interlock.engine.journal import Line
@@ -92,6 +92,7 @@ class Working:
         reached: hears that the remote answered.
         fenced: ends this process and its agents, at once.
         unreachable: the same, for one that can save nothing and may wait no longer.
+        sure_s: so long after a push this worker is sure that nobody took its run over.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Working:
         reached: Callable[[], None],
         fenced: Callable[[str], NoReturn],
         unreachable: Callable[[str], NoReturn],
+        sure_s: float,
     ) -> None:
         self._place = place
         self._clones = clones
@@ -115,6 +117,9 @@ class Working:
         self._fenced = fenced
         self._unreachable = unreachable
         self._claimed = False
+        self._sure_s = sure_s
+        self._sure = process_table.now()
+        """Since then nobody else can have taken the run over, but for one who believes that this worker is dead."""
         self._saving = asyncio.Lock()
         self._wanted = self._saved = 0
         self._carriages: dict[str, Carriage] = {}
@@ -198,9 +203,16 @@ class Working:
                 one.cancel()
         work.cancel()
 
-    @property
-    def leaving(self) -> bool:
-        return self._told.leave.is_set()
+    async def may_begin(self, identity: Identity) -> bool:
+        """Not when this worker is to leave. One that was paused looks first whether the run is still its own."""
+        if process_table.now() - self._sure > self._sure_s:
+            began, carriage = process_table.now(), await self._carriage(identity.run_id)
+            try:
+                await self._patiently(carriage.check_ours)
+            except Fenced as fence:
+                self._fenced(fence.what)
+            self._sure = began
+        return not self._told.leave.is_set()
 
     async def recorded(self, identity: Identity) -> None:
         """The ref has it, by a checkpoint that was begun after this call; calls that come while one is under way share
@@ -210,7 +222,7 @@ class Working:
         async with self._saving:
             if self._saved >= mine:
                 return
-            upto = self._wanted
+            upto, began = self._wanted, process_table.now()
             carriage = await self._carriage(identity.run_id)
             # A push that was broken off could have been carried out, and nobody would know whose the run is.
             push = asyncio.ensure_future(self._patiently(carriage.checkpoint))
@@ -220,7 +232,7 @@ class Working:
                 if isinstance(fence := push.exception(), Fenced):
                     self._fenced(fence.what)
             push.result()
-            self._saved = upto
+            self._saved, self._sure = upto, began
 
     async def _carriage(self, run_id: str) -> Carriage:
         if run_id not in self._carriages:
