@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from interlock.documents.files import LEFTOVER, read_plain
 from interlock.engine import head, journal_file
