@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from interlock.agents import Bound, CommandRunner, Runner
+from interlock.agents import BoundAgent, CommandRunner, Runner
 from interlock.contracts import Artifact, Contract
 from interlock.engine import Dispatch, Ending, Playbook, Run, playbook, scopes
 from interlock.engine.folder import HOME, RunFolder, known_runs
@@ -98,10 +98,10 @@ async def trivial(run: Run, size: Size) -> Ending:
 class OneRunner:
     one: Runner
 
-    def bind(self, agent: str) -> Bound:
-        return Bound(agent, self.one.name)
+    def bind(self, agent: str) -> BoundAgent:
+        return BoundAgent(agent, self.one.name)
 
-    def runner(self, bound: Bound) -> Runner:
+    def runner(self, bound: BoundAgent) -> Runner:
         return self.one
 
 

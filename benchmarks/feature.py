@@ -34,7 +34,7 @@ from typing import Any
 from interlock.agents import (
     AgentExit,
     AgentRequest,
-    Bound,
+    BoundAgent,
     CommandRunner,
     Health,
     MemoryOutput,
@@ -42,7 +42,7 @@ from interlock.agents import (
     Runner,
     run_process,
 )
-from interlock.agents.runner import Needs
+from interlock.agents.runner import ClientNeeds
 from interlock.engine import Playbook
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.journal import Line
@@ -205,8 +205,8 @@ class AtOnce:
     async def recall(self, _request: AgentRequest, _code: int) -> AgentExit | None:
         return None
 
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> ClientNeeds:
+        return ClientNeeds()
 
     async def ready(self) -> Health:
         return await self.health()
@@ -231,10 +231,10 @@ class BenchSetup(Setup):
     def options(self, playbook: Playbook) -> Options:
         return Options()
 
-    def bind(self, agent: str) -> Bound:
-        return Bound(agent, self.one.name)
+    def bind(self, agent: str) -> BoundAgent:
+        return BoundAgent(agent, self.one.name)
 
-    def runner(self, _bound: Bound) -> Runner:
+    def runner(self, _bound: BoundAgent) -> Runner:
         return self.one
 
 

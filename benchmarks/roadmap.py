@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from interlock.agents import AgentExit, AgentRequest, Bound, Health, MemoryOutput, Observer, Runner
-from interlock.agents.runner import Needs
+from interlock.agents import AgentExit, AgentRequest, BoundAgent, Health, MemoryOutput, Observer, Runner
+from interlock.agents.runner import ClientNeeds
 from interlock.contracts import sample
 from interlock.documents import Store
 from interlock.engine import Playbook
@@ -116,8 +116,8 @@ class AtOnce:
     async def recall(self, _request: AgentRequest, _code: int) -> AgentExit | None:
         return None
 
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> ClientNeeds:
+        return ClientNeeds()
 
     async def ready(self) -> Health:
         return await self.health()
@@ -125,10 +125,10 @@ class AtOnce:
     async def health(self) -> Health:
         return Health(True, "in process")
 
-    def bind(self, agent: str) -> Bound:
-        return Bound(agent, self.name)
+    def bind(self, agent: str) -> BoundAgent:
+        return BoundAgent(agent, self.name)
 
-    def runner(self, binding: Bound) -> Runner:
+    def runner(self, binding: BoundAgent) -> Runner:
         return self
 
 

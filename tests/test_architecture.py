@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -66,11 +67,11 @@ DISK = ("pathlib.Path", "interlock.documents.Store", "interlock.documents.store"
 TWICE = {
     "Briefs": "what the agents of one playbook are told; a room has one",
     "Ledger": "the keeper of one playbook's state document; a room has one",
-    "Table": "of decisions in the engine, of interlock.toml in the settings: the word of each subject",
+    "Step": "one named part of a process: of a flow, and of an item's cycle in the roadmap's specification",
     "Task": "what the specification of each playbook calls so",
     "TaskStatus": "what the specification of each playbook calls so",
 }
-"""Names of classes that occur more than once, each with the reason; the glossary has them too."""
+"""Public names of classes and types that occur more than once, each with the reason; the glossary has them too."""
 
 
 @dataclass(frozen=True)
@@ -229,16 +230,31 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
     assert not {"pydantic", "rich", "jinja2", "markdown_it", "ruamel", "typer"} & set(loaded)
 
 
+def names_used_twice(root: Path) -> set[str]:
+    """Public names of classes, and of types that are put together from others, that stand for more than one thing."""
+    seen: Counter[str] = Counter()
+    for file in sorted(root.rglob("*.py")):
+        if "sample.d" in file.parts:  # the workspace of the demo is not our code
+            continue
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        seen.update(node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+        for node in tree.body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            seen.update(one.id for one in targets if isinstance(one, ast.Name))
+    return {name for name, times in seen.items() if times > 1 and re.fullmatch(r"[A-Z]\w*[a-z]\w*", name)}
+
+
 def test_one_word_means_one_thing() -> None:
-    """No two classes have the same name, besides those with a reason; the workspace of the demo is not our code."""
-    seen = Counter(
-        node.name
-        for file in SOURCE.rglob("*.py")
-        if "sample.d" not in file.parts
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef)
-    )
-    assert {name for name, times in seen.items() if times > 1} == set(TWICE)
+    """No two classes or types have the same name, besides those with a reason."""
+    assert names_used_twice(SOURCE) == set(TWICE)
+
+
+def test_a_name_that_is_taken_is_found(tmp_path: Path) -> None:
+    """Two classes, or a class and a type; what a module keeps for itself, and constants, may be called as they like."""
+    (tmp_path / "a.py").write_text("class Check: ...\nclass Plan: ...\nclass _Own: ...\nLIMIT = 1\nT = int\n")
+    (tmp_path / "b.py").write_text("def f():\n    class Plan: ...\n\nclass _Own: ...\nLIMIT = 2\nT = str\n")
+    (tmp_path / "c.py").write_text("Check = dict[str, int]\nOther: object = int\n")
+    assert names_used_twice(tmp_path) == {"Check", "Plan"}
 
 
 def test_what_is_imported_from_our_packages_is_there() -> None:

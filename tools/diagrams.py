@@ -13,7 +13,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from interlock.cli.rehearse import play
+from interlock.cli.plan import play
 from interlock.engine import Options
 from interlock.engine.outlook import FIGURES
 from interlock.engine.tracing import Trace

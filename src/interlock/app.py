@@ -9,12 +9,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from interlock.agents import Book, CommandRunner, RoleLibrary, Runner, Scenario, ScriptedRunner
+from interlock.agents import CommandRunner, RoleLibrary, Roster, Runner, Scenario, ScriptedRunner
 from interlock.agents.coding.asking import Configured
 from interlock.agents.coding.catalogue import KNOWN, make_runner, on_path
 from interlock.agents.coding.catalogue import known as known_agent
 from interlock.agents.environment import Redaction, without_our_own
-from interlock.agents.runner import Needs
+from interlock.agents.runner import ClientNeeds
 from interlock.documents import Store
 from interlock.engine import prompts
 from interlock.engine.asking import Asking
@@ -36,7 +36,7 @@ from interlock.settings import (
     SandboxSettings,
     Scripted,
     Settings,
-    Table,
+    SettingsTable,
     load_settings,
 )
 from interlock.settings.location import FILE_NAME
@@ -52,7 +52,7 @@ from interlock.workspace import (
     protected_names,
 )
 
-Tables = tuple[tuple[str, type[Table] | None], ...]
+Tables = tuple[tuple[str, type[SettingsTable] | None], ...]
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class FromSettings(Setup):
         return Store(self.root, self.root / HOME / "attic")
 
     def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> World:
-        book = self.checked_book(playbook)
+        roster = self.checked_roster(playbook)
         workspace = Workspace(
             self.root,
             self.root / HOME,
@@ -129,26 +129,26 @@ class FromSettings(Setup):
         return RealWorld(
             folder,
             workspace,
-            book,
-            book_of=self.checked_book,
+            roster,
+            roster_of=self.checked_roster,
             environ=self.environ,
             confine=self.confinement,
             redaction=self.redaction,
         )
 
-    def checked_book(self, playbook: Playbook) -> Book:
+    def checked_roster(self, playbook: Playbook) -> Roster:
         """The agents of a playbook; all of them, and those of playbooks that it calls, can be called here, unless this
         is lenient."""
-        book = self.book(playbook)
+        roster = self.roster(playbook)
         if not self.lenient:
-            self.check((playbook, book), *((other, self.book(other)) for other in playbook.all_called))
-        return book
+            self.check((playbook, roster), *((other, self.roster(other)) for other in playbook.all_called))
+        return roster
 
-    def check(self, *playbooks: tuple[Playbook, Book]) -> None:
+    def check(self, *playbooks: tuple[Playbook, Roster]) -> None:
         """`ConfigInvalid` for all that keeps agents from being called here, together."""
         problems: list[InterlockError] = []
         looks: list[Callable[[], None]] = [partial(self.check_agents, playbook) for playbook, _ in playbooks]
-        looks += [partial(book.bind_all, playbook.agents) for playbook, book in playbooks]
+        looks += [partial(roster.bind_all, playbook.agents) for playbook, roster in playbooks]
         looks += [partial(prompts.check, playbook, self.documents) for playbook, _ in playbooks]
         for look in (*looks, self.check_confinement):
             try:
@@ -186,7 +186,7 @@ class FromSettings(Setup):
     def confinement(self, runner: Runner | None) -> Confinement:
         """What a program may see and reach: an agent's, or (without one) a command's."""
         sandbox = self.settings.sandbox_for(runner.name if runner is not None else None)
-        needs = runner.needs() if runner is not None else Needs()
+        needs = runner.needs() if runner is not None else ClientNeeds()
         home = needs.home or Path(self.environ.get("HOME") or Path.home())
         return Confinement(
             mode=Mode(sandbox.mode),
@@ -220,8 +220,8 @@ class FromSettings(Setup):
         """The playbook's own settings."""
         return self.settings.of(playbook.name)
 
-    def book(self, playbook: Playbook) -> Book:
-        return Book(
+    def roster(self, playbook: Playbook) -> Roster:
+        return Roster(
             playbook.name,
             self.library,
             facts=lambda agent: self._facts(playbook.name, agent),

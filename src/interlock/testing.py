@@ -212,7 +212,7 @@ class Bench:
         for point in range(1, points + 1):
             simulation = self.simulate(inputs)
             try:
-                simulation.go(tripwire=_dying_at(point))
+                simulation.go(tripwire=dying_at(point))
             except Crash:
                 yield simulation.go()
 
@@ -257,7 +257,8 @@ class Bench:
         return "".join(text if isinstance(text, str) else text.decode() for text in self.simulation.said)
 
 
-def _dying_at(point: int) -> Tripwire:
+def dying_at(point: int) -> Tripwire:
+    """For `Simulation.go`: interlock dies at this point of its work, the first one being 1."""
     left = point
 
     def wire(_name: str) -> None:
@@ -375,6 +376,7 @@ __all__ = [
     "best",
     "both",
     "by",
+    "dying_at",
     "explore",
     "lasting",
     "leaves_out",

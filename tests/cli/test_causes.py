@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli.rehearse import Progress
+from interlock.cli.plan import Progress
 
 STREAMS = Path(__file__).parents[1] / "agents" / "streams"
 
@@ -34,11 +34,11 @@ def test_one_problem_of_many_agents_is_said_once_with_what_else_is_wrong(workspa
 @pytest.mark.req("EV-27")
 def test_roles_that_are_missing_are_said_in_one_sentence(tmp_path: Path) -> None:
     """All of them by name, with one remedy."""
-    from interlock.agents import Book, RoleLibrary, Scenario, ScriptedRunner
+    from interlock.agents import RoleLibrary, Roster, Scenario, ScriptedRunner
     from interlock.errors import ConfigInvalid
     from interlock.settings import AgentSettings
 
-    book = Book(
+    roster = Roster(
         "toy",
         RoleLibrary(tmp_path, []),
         facts=lambda _agent: AgentSettings(),
@@ -46,7 +46,7 @@ def test_roles_that_are_missing_are_said_in_one_sentence(tmp_path: Path) -> None
         make_runner=lambda name: ScriptedRunner(Scenario(()), name=name),
     )
     with pytest.raises(ConfigInvalid) as refused:
-        book.bind_all(("a", "b", "c"))
+        roster.bind_all(("a", "b", "c"))
     assert refused.value.what == "3 agents of toy are not configured: no role was found for a, b, c"
     assert refused.value.also == ()
 
@@ -117,7 +117,7 @@ def test_a_second_interrupt_ends_a_long_command_at_once() -> None:
 def test_a_long_command_says_how_far_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """In a log a line every ten seconds, and nothing for what is over before."""
     now = 100.0
-    monkeypatch.setattr("interlock.cli.rehearse.time.monotonic", lambda: now)
+    monkeypatch.setattr("interlock.cli.plan.time.monotonic", lambda: now)
     with Progress("toy") as progress:
         now += 9
         progress(10, 0)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from interlock.cli.door import Occasion
+from interlock.cli.door import Errand
 from interlock.cli.live import LiveView
 from interlock.engine.journal import Line
 from interlock.telemetry import Narrator, Telling, Weight, markdown, read_report, tell
@@ -109,7 +109,7 @@ def test_the_new_events_are_told() -> None:
 def test_reasons_keep_their_lines_and_wrap_below_their_beginning(tmp_path: Path) -> None:
     """Never as an escaped line end; on a narrow terminal the rest of a long reason stands below it."""
     console = Console(file=io.StringIO(), width=60, force_terminal=False)
-    view = LiveView(Occasion(), keep_output=False, root=tmp_path, console=console)
+    view = LiveView(Errand(), keep_output=False, root=tmp_path, console=console)
     view.line(line("warning", "", text=f"first line\n{'word ' * 20}"))
     shown = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert shown[0].endswith("warning: first line")

@@ -113,11 +113,11 @@ def test_options_may_stand_before_the_command_but_not_mean_nothing(
 
 
 def test_every_command_has_help_with_an_example() -> None:
-    """One sentence of help and an example for each command, sub-commands of run and plan included."""
+    """One sentence of help and an example for each command, sub-commands of run, plan and submit included."""
     import typer.main
 
     top: Any = typer.main.get_command(commands.build())
-    groups = {name: top.commands[name] for name in ("run", "plan")}
+    groups = {name: top.commands[name] for name in ("run", "plan", "submit")}
     below = {
         f"{verb} {name}": group.get_command(None, name)
         for verb, group in groups.items()
@@ -126,7 +126,8 @@ def test_every_command_has_help_with_an_example() -> None:
     found = {**top.commands, **below}
     expected = {"run", "runs", "show", "logs", "report", "approve", "reject", "answer", "resume", "cancel"}
     expected |= {"diff", "why", "watch", "playbooks", "new", "plan", "adopt", "web", "mcp", "send", "take", "fetch"}
-    assert set(top.commands) == expected | {"rehearse", "validate", "doctor", "init", "recover"}
+    expected |= {"submit", "worker", "fleet", "rehearse", "validate", "doctor", "init", "recover"}
+    assert set(top.commands) == expected
     for name, one in found.items():
         assert one.help, name
         if name not in groups:

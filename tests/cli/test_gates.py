@@ -193,8 +193,8 @@ def test_an_option_for_the_start_is_refused_after_the_start() -> None:
 @pytest.mark.req("EV-05")
 def test_the_options_of_the_look_reach_the_run() -> None:
     """As flags, and only those that were given."""
-    from interlock.cli.door import Door, Occasion
+    from interlock.cli.door import Door, Errand
 
-    given = Door.of(Occasion(), {"accept_baseline": True, "no_preflight": False})
+    given = Door.of(Errand(), {"accept_baseline": True, "no_preflight": False})
     assert given.call(flags={"once": True}).flags == {"accept_baseline": True, "once": True}
-    assert Door.of(Occasion(), {"no_preflight": True}).call().flags == {"no_preflight": True}
+    assert Door.of(Errand(), {"no_preflight": True}).call().flags == {"no_preflight": True}

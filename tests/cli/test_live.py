@@ -16,8 +16,7 @@ import pytest
 from rich.console import Console
 
 from interlock.agents import AgentNews
-from interlock.cli.live import Picture, minutes
-from interlock.cli.progress import Board
+from interlock.cli.live import Board, Picture, minutes
 from interlock.engine.journal import Line
 from interlock.telemetry import doing
 

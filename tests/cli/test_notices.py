@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from interlock.cli import notices
-from interlock.cli.notices import Notices, noticed
+from interlock.cli import unattended as notices
+from interlock.cli.unattended import Notices, noticed
 from interlock.settings import NotifySettings
 from tests.cli.test_live import line
 

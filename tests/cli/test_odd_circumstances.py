@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
@@ -10,13 +9,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from interlock.cli.failures import guarded
+from tests.ordinary_user import ordinary_user
 from tests.proofs import long
 
 TOY = Path(__file__).parent / "toy_cli.py"
@@ -130,19 +129,6 @@ def test_a_workspace_that_may_not_be_written_to(router: Any, capsys: pytest.Capt
         assert "Give the user who runs interlock the permission" in said
         for path in (root, *root.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
-
-
-@contextlib.contextmanager
-def ordinary_user() -> Iterator[None]:
-    """For the duration, not root: permissions mean nothing to root."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 @pytest.mark.req("LY-42")

@@ -306,7 +306,8 @@ def test_settings_are_checked_when_it_is_loaded(own: Any) -> None:
     """A typed table of its own; unknown keys are errors with the nearest one, and the environment may say it too."""
     text = SHIP.replace(
         "\n\n@dataclass",
-        "\nfrom interlock.settings import Table\n\n\nclass Ours(Table):\n    channel: str = 'beta'\n\n\n@dataclass",
+        "\nfrom interlock.settings import SettingsTable\n\n\n"
+        "class Ours(SettingsTable):\n    channel: str = 'beta'\n\n\n@dataclass",
         1,
     )
     text = text.replace("needs_roles", "settings=Ours, needs_roles").replace('"shipped"', "run.settings.channel")

@@ -156,7 +156,7 @@ def test_time_and_cost_are_those_of_earlier_runs_here(place: Place) -> None:
     assert reviewer["cost_usd"] is None
     assert reviewer["seconds"]["number"] == 3
     assert earlier_calls(place.root, "ticket") == {}
-    assert "$0.20 ($0.10 to $0.40, 3 calls)" in place("plan", "task", REQUEST)[1]
+    assert "0.20 USD (0.10 to 0.40, 3 calls)" in place("plan", "task", REQUEST)[1]
 
 
 @pytest.mark.req("OW-40")
@@ -246,7 +246,7 @@ def test_a_plan_with_long_names_stays_within_80_columns() -> None:
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)
     assert "\x1b" not in text
-    assert "time 1 min 02 s (1.2 s to 1 h 06 min, 12 calls); cost $1.50 once" in " ".join(text.split())
+    assert "time 1 min 02 s (1.2 s to 1 h 06 min, 12 calls); cost 1.50 USD once" in " ".join(text.split())
     assert "on the first 300 paths" in text
     assert "run mine-1 goes on" in " ".join(text.split())
     assert "it ends at once: stopped so" in text

@@ -20,10 +20,9 @@ from rich.console import Console
 
 from interlock.agents import AgentNews
 from interlock.cli import output
-from interlock.cli.door import Occasion
-from interlock.cli.live import LiveView, Picture
+from interlock.cli.door import Errand
+from interlock.cli.live import Board, LiveView, Picture
 from interlock.cli.output import complain, escaped_json, print_json, print_lines, write_output
-from interlock.cli.progress import Board
 from interlock.engine.journal import Line
 from interlock.telemetry import Telling, harmless
 
@@ -165,7 +164,7 @@ def test_the_live_view_shows_names_and_news_as_words() -> None:
         facts = {"text": EVIL, "name": EVIL, "subject": EVIL, "why": EVIL, "entries": [[EVIL, "in_progress"]]}
         board.news("k", AgentNews(kind, facts))
         console.print(Picture(board))
-    view = LiveView(Occasion(), keep_output=True, root=Path("/"), console=console)
+    view = LiveView(Errand(), keep_output=True, root=Path("/"), console=console)
     view.remark(f"a remark {EVIL}")
     view.write("10:00:00", Telling(EVIL))
     shown = console.file.getvalue()  # type: ignore[attr-defined]

@@ -151,7 +151,7 @@ def test_a_run_that_has_ended_is_told_with_its_exit_code(workspace: Any) -> None
 
 def test_whoever_joins_sees_since_when_agents_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Times count from when it happened; what an earlier process had begun is not shown as work."""
-    from interlock.cli.progress import Board
+    from interlock.cli.live import Board
 
     clock = Clock()
     board = Board(clock=clock)

@@ -16,7 +16,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Health, MemoryOutput, Needs, Observer, Runner
+from interlock.agents.runner import (
+    AgentExit,
+    AgentNews,
+    AgentRequest,
+    ClientNeeds,
+    Health,
+    MemoryOutput,
+    Observer,
+    Runner,
+)
 from interlock.app import FromSettings
 from interlock.engine import CommandResult, GateDecision, Playbook, people
 from interlock.engine.folder import KnownRun, known_runs
@@ -333,8 +342,8 @@ class PlayedRunner:
     async def health(self) -> Health:
         return Health(True, "played")
 
-    def needs(self) -> Needs:
-        return Needs(shown=(Path(sys.base_prefix),))
+    def needs(self) -> ClientNeeds:
+        return ClientNeeds(shown=(Path(sys.base_prefix),))
 
     async def recall(self, request: AgentRequest, code: int) -> AgentExit | None:
         return None

@@ -43,6 +43,12 @@ def judged(verdict: str, *exits: int) -> dict[str, Any]:
     return {"message": f"```json\n{json.dumps({'status': 'DONE', 'verdict': verdict, 'ran': ran})}\n```\n"}
 
 
+async def made_and_judged(run: Run, _work: Work) -> Ending:
+    await run.dispatch(MAKER)
+    await run.dispatch(JUDGE)
+    return Ending.complete()
+
+
 def reports(played: Engine) -> list[dict[str, Any]]:
     return [line.data["out"] for line in played.events("dispatch.end")]
 
@@ -170,12 +176,9 @@ WEAKER: dict[str, dict[str, str | None]] = {
 def test_what_was_done_to_tests_is_told_to_the_next_judge(engine: Start, what: str) -> None:
     """And to whoever watches; the work itself counts."""
 
-    async def body(run: Run, _work: Work) -> Ending:
-        await run.dispatch(MAKER)
-        await run.dispatch(JUDGE)
-        return Ending.complete()
-
-    played = engine(toy(body), Work(), FILES, reacting(maker=also(WEAKER[what]), judge=instead(**judged("pass", 0))))
+    played = engine(
+        toy(made_and_judged), Work(), FILES, reacting(maker=also(WEAKER[what]), judge=instead(**judged("pass", 0)))
+    )
     assert played.go().status is Status.COMPLETE
     assert what in played.calls[1].brief
     assert what in played.events("work.noticed")[0].data["what"]
@@ -191,3 +194,26 @@ def test_what_decides_the_checks_is_told_also_where_git_ignores_it(engine: Start
     (noticed,) = played.events("work.noticed")
     assert "conftest.py, which says how tests and checks are run" in str(noticed.data)
     assert played.kind == "simulated" or "where git ignores it" in str(noticed.data)  # nothing is ignored in memory
+
+
+@pytest.mark.req("EV-14", "LY-08")
+def test_programs_that_run_tests_are_told_where_git_ignores_them(engine: Start) -> None:
+    """They come along with the work, and every later check would run them."""
+    agent = reacting(
+        maker=also({"app.py": "x = 2\n", ".venv/bin/pytest": "exit 0\n", "out/x.log": "1\n"}),
+        judge=instead(**judged("pass", 0)),
+    )
+    played = engine(toy(made_and_judged), Work(), {**FILES, ".gitignore": ".venv/\nout/\n"}, agent)
+    assert played.go().status is Status.COMPLETE
+    if played.kind == "real":  # nothing is ignored in memory
+        said = "wrote 1 file in .venv/, where the programs are that run tests"
+        assert said in played.calls[1].brief and "out/" not in str(played.events("work.noticed")[0].data)
+
+
+@pytest.mark.req("EV-04", "EV-14")
+def test_much_that_is_noticed_hides_nothing(engine: Start) -> None:
+    """What is left out of a judge's brief is counted there."""
+    many = {f"tests/test_{number:02}.py": "@pytest.mark.skip\ndef test_x(): ...\n" for number in range(25)}
+    played = engine(toy(made_and_judged), Work(), FILES, reacting(maker=also(many), judge=instead(**judged("pass", 0))))
+    assert played.go().status is Status.COMPLETE
+    assert "and 5 more of the kind: see its difference" in played.calls[1].brief

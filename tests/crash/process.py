@@ -13,18 +13,18 @@ from interlock.agents import (
     AgentExit,
     AgentNews,
     AgentRequest,
-    Bound,
+    BoundAgent,
+    ClientNeeds,
     CommandRunner,
     Health,
     MemoryOutput,
-    Needs,
     Observer,
     Runner,
 )
 from interlock.contracts import Artifact, Contract
 from interlock.documents import Document
 from interlock.engine import Choice, Dispatch, Ending, Kind, Playbook, Retries, Run, dispatch_facts, playbook
-from interlock.engine.folder import HOME, RunFolder
+from interlock.engine.folder import HOME, RunFolder, known_runs
 from interlock.engine.options import Options
 from interlock.engine.real_world import RealWorld
 from interlock.engine.runs import Setup
@@ -128,8 +128,8 @@ class InProcess:
     async def recall(self, request: AgentRequest, code: int) -> AgentExit | None:
         return None
 
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> ClientNeeds:
+        return ClientNeeds()
 
     async def ready(self) -> Health:
         return await self.health()
@@ -140,14 +140,14 @@ class InProcess:
 
 @dataclass(frozen=True)
 class OneRunner:
-    """An agent book in which one runner does everything."""
+    """An agent roster in which one runner does everything."""
 
     one: Runner
 
-    def bind(self, agent: str) -> Bound:
-        return Bound(agent, self.one.name)
+    def bind(self, agent: str) -> BoundAgent:
+        return BoundAgent(agent, self.one.name)
 
-    def runner(self, bound: Bound) -> Runner:
+    def runner(self, bound: BoundAgent) -> Runner:
         return self.one
 
 
@@ -192,3 +192,10 @@ class Counted(CommandRunner):
 
 def shell_agent(environ: Mapping[str, str]) -> CommandRunner:
     return Counted("shell", ["sh", "-c", AGENT], {}, environ)
+
+
+def last_event(root: Path) -> str:
+    """How far the first run came, by its journal."""
+    runs = known_runs(root)
+    lines = runs[0].folder.lines() if runs else []
+    return lines[-1].event if lines else "(nothing)"

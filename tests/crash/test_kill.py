@@ -15,7 +15,7 @@ import pytest
 
 from interlock.engine.folder import known_runs
 from interlock.engine.runs import Quiet, Runs
-from tests.crash.process import Inputs, TestSetup, documents, lay_out, shell_agent, sweep
+from tests.crash.process import Inputs, TestSetup, documents, last_event, lay_out, shell_agent, sweep
 
 pytestmark = pytest.mark.long
 
@@ -35,12 +35,6 @@ def runs(root: Path, calls: Path, tripwire=lambda _point: None) -> Runs:
     environ = {**os.environ, "SWEEP_CALLS": str(calls)}
     setup = TestSetup(root, shell_agent(environ), environ)
     return Runs(root, setup, Quiet(), environ={}, tripwire=tripwire)
-
-
-def last_event(root: Path) -> str:
-    runs = known_runs(root)
-    lines = runs[0].folder.lines() if runs else []
-    return lines[-1].event if lines else "(nothing)"
 
 
 @pytest.fixture(scope="module")

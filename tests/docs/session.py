@@ -18,11 +18,11 @@ PATIENCE_S = 600.0
 
 
 class Reader:
-    def __init__(self, folder: Path, programs: Path) -> None:
+    def __init__(self, folder: Path, programs: Path, **environ: str) -> None:
         self.folder = folder
         self.typed: list[Block] = []
         self._printed = ""
-        self._environ = surroundings(programs, folder.parent / "home")
+        self._environ = {**surroundings(programs, folder.parent / "home"), **environ}
 
     def follow(self, page_blocks: Iterator[Block]) -> None:
         """Do what the page says; an AssertionError names the line that is not true."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from interlock import engine
 from interlock.agents.command import PLACEHOLDERS
 from interlock.agents.runner import AgentRequest
 from interlock.contracts import ArtifactClass, Outcome, Reason
@@ -36,6 +37,15 @@ def test_the_table_of_verbs_has_every_verb() -> None:
     """Concepts lists the public methods of a run that a playbook uses, and nothing else."""
     verbs = {name for name, _ in inspect.getmembers(Run, inspect.isfunction) if not name.startswith("_")} - SCOPES
     assert {name for row in rows(CONCEPTS, "Verbs") for name in names(row[0])} == verbs
+
+
+def test_the_functions_beside_the_verbs_are_all_told() -> None:
+    """Concepts lists the public functions to which a playbook hands its run, and nothing else."""
+    public = {name: getattr(engine, name) for name in engine.__all__}
+    taking = {
+        name for name, one in public.items() if inspect.isfunction(one) and "run" in inspect.signature(one).parameters
+    }
+    assert {name for row in rows(CONCEPTS, "Beside the verbs") for name in names(row[0])} == taking
 
 
 def test_the_table_of_exit_codes_is_the_one_in_the_code() -> None:

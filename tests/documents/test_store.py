@@ -19,6 +19,7 @@ import pytest
 from interlock.documents import LIMIT, Document, DocumentState, EditedMeanwhile, FileFacts, Store
 from interlock.documents.files import remove_leftovers
 from interlock.errors import DocumentInvalid, PathRefused, WorkspaceFailed
+from tests.ordinary_user import ordinary_user
 
 
 @pytest.fixture
@@ -35,19 +36,6 @@ def unprivileged() -> Iterator[Path]:
         place = Path(folder)
         place.chmod(0o755)
         yield place
-
-
-@contextlib.contextmanager
-def ordinary_user() -> Iterator[None]:
-    """For the duration, not root."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 def digest(content: bytes) -> str:
@@ -257,6 +245,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from interlock.documents import Store
+from tests.ordinary_user import ordinary_user
 store = Store(Path(sys.argv[1]), Path(sys.argv[1], "attic"))
 print("ready", flush=True)
 n = 0

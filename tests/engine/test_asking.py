@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock import playbooks
-from interlock.cli.run import parameters
+from interlock.cli.playbooks import parameters
 from interlock.documents import Store
 from interlock.engine import Asking, Option
 from interlock.engine.asking import completed, questions, spoken

@@ -9,8 +9,7 @@ import pytest
 
 from interlock.documents import Document, EditedMeanwhile
 from interlock.engine import Edit, Ending, Run, playbook
-from interlock.engine.simulation import Crash
-from interlock.testing import SimulatedWorld, Simulation
+from interlock.testing import Crash, SimulatedWorld, Simulation, dying_at
 
 LARGE = "x" * 100_000
 
@@ -60,16 +59,10 @@ def test_only_what_was_found_is_recorded() -> None:
 def test_every_cut_ends_with_the_same_bytes() -> None:
     """An edit that happened and was not recorded is neither lost nor repeated."""
     for number in range(100):
-        played, left = simulation(), number
-
-        def trip(_point: str) -> None:
-            nonlocal left
-            if left == 0:
-                raise Crash
-            left -= 1
+        played = simulation()
 
         try:
-            played.go(tripwire=trip)
+            played.go(tripwire=dying_at(number + 1))
         except Crash:
             assert played.go().output == EXPECTED
             assert played.world.tree.files["big.txt"] == LARGE.encode() + b"++"

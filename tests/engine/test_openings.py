@@ -32,5 +32,6 @@ def test_what_was_shown_before_somebody_decided_is_known(
 ) -> None:
     """Also where it is the same now: whoever rejected it learns that nobody changed it."""
     (tmp_path / "plan.md").write_bytes(b"now")
-    folder: Any = SimpleNamespace(root=tmp_path, objects=SimpleNamespace(get=lambda digest: digest.encode()))
+    objects = SimpleNamespace(get=lambda digest: digest.encode())
+    folder: Any = SimpleNamespace(root=tmp_path, objects=objects, elsewhere=lambda: None)
     assert shown_before(folder, openings, "plan", NOW, "plan.md") == seen

@@ -21,7 +21,7 @@ from interlock.engine.lifecycle import START, Last, Start, last_of
 from interlock.engine.model import EXIT_CODES
 from interlock.engine.retry import AfterTry, Used, delay_s, next_move, wait_s
 from interlock.errors import EngineFault, NameRefused
-from interlock.workspace import Change, ChangeKind, Found
+from interlock.workspace import ChangeKind, Found, PathChange
 from tests.engine.toys import producing
 
 # -- keys
@@ -297,7 +297,7 @@ def test_every_change_in_a_layer_is_in_exactly_one_place() -> None:
     options = (False, True)
     for covered, state, refused, kind, change in itertools.product(options, options, options, Kind, ChangeKind):
         found = sort_changes(
-            Found((Change("f", change),), refused={"f": "a pipe"} if refused else {}),
+            Found((PathChange("f", change),), refused={"f": "a pipe"} if refused else {}),
             covers=lambda _path, covered=covered: covered,
             is_state=lambda _path, state=state: state,
             kind=kind,
@@ -317,7 +317,7 @@ def test_caches_are_by_products_only_where_they_are_new() -> None:
     """A tracked file of such a name that was changed is a change like any other."""
     for change, place in ((ChangeKind.ADDED, "byproducts"), (ChangeKind.MODIFIED, "violations")):
         found = sort_changes(
-            Found((Change("a/__pycache__/b.pyc", change),)),
+            Found((PathChange("a/__pycache__/b.pyc", change),)),
             covers=lambda _path: False,
             is_state=lambda _path: False,
             kind=Kind.PRODUCER,

@@ -104,6 +104,10 @@ FORGED: dict[str, tuple[str, Callable[[Office], Callable[[list[Entry]], list[Ent
             {"holder": "ada\x1b[2J\nError: all is well"},
             {"prefix": "../beside/"},
             {"since": "\ud800"},
+            {"orders": []},
+            {"orders": {"budget": "all of it"}},
+            {"orders": {"flags": ["no_preflight"]}},
+            {"orders": {"labels": [1]}},
         )
     },
     "a file in the engine's folder": ("tree", lambda office: planted(office, ".interlock"), "that no workspace has"),
@@ -112,7 +116,7 @@ FORGED: dict[str, tuple[str, Callable[[Office], Callable[[list[Entry]], list[Ent
 }
 
 
-def claiming(office: Office, more: dict[str, str]) -> Callable[[list[Entry]], list[Entry]]:
+def claiming(office: Office, more: dict[str, Any]) -> Callable[[list[Entry]], list[Entry]]:
     """A claim that says something else too."""
 
     def change(listed: list[Entry]) -> list[Entry]:

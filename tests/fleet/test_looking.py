@@ -15,6 +15,7 @@ from tests.cli.conftest import Workspace
 from tests.fleet.conftest import Office, git, run_of, until
 from tests.fleet.test_moving import finishes, waiting_run
 
+BROKEN = {"blob-1", "stolen-1", "branch-1", "broken-1"}
 LOOKING = ("show", "logs", "watch", "report", "why", "diff")
 
 
@@ -134,25 +135,32 @@ def test_a_copy_with_lines_of_its_own_stays_and_that_is_said(office: Office) -> 
 
 @pytest.mark.req("WK-03")
 def test_what_is_damaged_or_forged_is_said_and_the_others_are_shown(office: Office) -> None:
-    """A ref to a blob, to another run, to a branch: each by its name; the others are seen all the same."""
+    """A ref to a blob, to another run, to a branch, to nothing: each by its name; the others are seen all the same."""
     laptop, desk = office.clone("laptop"), with_fleet(office.clone("desk"))
     run = waiting_run(laptop)
     assert laptop("send", run).code == 0
     tip = office.refs()[f"refs/interlock/{run}/state"]
-    blob = subprocess.run(
-        ["git", "hash-object", "-w", "--stdin"], cwd=office.bare, input=b"no run", check=True, capture_output=True
-    )
-    git(office.bare, "update-ref", "refs/interlock/blob-1/state", blob.stdout.decode().strip())
+    by = "a <a@example.org> 1 +0000"
+    objects = {
+        "blob-1": ("blob", "no run"),
+        "broken-1": ("commit", f"tree {'1' * 40}\nauthor {by}\ncommitter {by}\n\n"),
+    }
+    for name, (kind, text) in objects.items():
+        words = ["git", "hash-object", "-t", kind, "-w", "--stdin"]
+        made = subprocess.run(words, cwd=office.bare, input=text.encode(), check=True, capture_output=True)
+        git(office.bare, "update-ref", f"refs/interlock/{name}/state", made.stdout.decode().strip())
     git(office.bare, "update-ref", "refs/interlock/stolen-1/state", tip)
     git(office.bare, "update-ref", "refs/interlock/branch-1/state", git(office.bare, "rev-parse", "main"))
     listed = {one["run_id"]: one for one in desk("runs", "--fleet", "--json").json}
     assert listed[run]["status"] == "waiting"
-    assert {name for name, one in listed.items() if one["status"] == "damaged"} == {"blob-1", "stolen-1", "branch-1"}
+    assert {name for name, one in listed.items() if one["status"] == "damaged"} == BROKEN
+    assert desk("show", "broken-1").code == 2
     shown = desk("show", "stolen-1")
     assert shown.code == 2
     assert "another run" in shown.stderr
     assert desk("show", "blob-1").code == 2
     assert desk("show", run).code == 0
+    assert desk("runs", "--fleet").code == 0, "where only what is broken is left to be fetched"
     assert [folder.name for folder in desk.folders] == [run]
 
 
@@ -248,6 +256,22 @@ def test_a_gate_is_shown_with_the_documents_that_the_run_has(office: Office) -> 
     assert "quite different" not in shown
     assert f"interlock approve {run}\n" in shown, "a worker goes on by itself"
     assert desk("show", run, "--json").json["gate"]["opening"] == 1
+
+
+def test_what_a_killed_process_had_unpacked_goes_with_the_next_look(
+    office: Office, killing: Callable[[str, str], str]
+) -> None:
+    """Killed in the middle of it, nothing stands among the runs; the next look clears up, and brings the run."""
+    laptop, desk = office.clone("laptop"), with_fleet(office.clone("desk"))
+    run = waiting_run(laptop)
+    assert laptop("send", run).code == 0
+    left = desk.root / ".interlock" / "arriving" / "0123456789abcdef" / ".interlock" / "runs" / run
+    left.mkdir(parents=True)
+    (left / "run.json").write_text("{}", "utf-8")
+    assert desk("show", run, PATH=killing("fetch", "after")).code == -9
+    assert desk.folders == []
+    assert desk("show", run).code == 0
+    assert not (desk.root / ".interlock" / "arriving").exists()
 
 
 def test_two_folders_change_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

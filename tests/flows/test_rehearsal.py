@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli.rehearse import play
+from interlock.cli.plan import play
 from interlock.engine import Ending, Options
 from interlock.flows import Flow, performing, read, rehearsal
 from interlock.flows.performing import Performance

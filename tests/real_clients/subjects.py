@@ -16,7 +16,7 @@ import pytest
 
 from interlock.agents import AgentExit, AgentNews, AgentRequest, CommandRunner, Runner, Scenario, ScriptedRunner
 from interlock.agents.coding.asking import Configured
-from interlock.agents.coding.catalogue import Mode, make_runner
+from interlock.agents.coding.catalogue import AgentMode, make_runner
 from interlock.workspace import Confinement, DiskLayer, Network, Workspace, open_layers
 from tools.clients import client, environment
 from tools.model_server import Serving, directives
@@ -160,7 +160,7 @@ class Bench:
         return self.coding_runner(str(client(subject.packages[0]).path()), inherit)
 
     def coding_runner(self, program: str, inherit: Mapping[str, str]) -> Runner:
-        mode: Mode = "acp" if self.subject.kind == "acp" else "headless"
+        mode: AgentMode = "acp" if self.subject.kind == "acp" else "headless"
         return make_runner(self.subject.client, Configured(self.subject.label, program), inherit, mode)
 
     def received(self) -> tuple[str, str]:

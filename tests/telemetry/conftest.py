@@ -53,6 +53,7 @@ class MadeRun:
 def page_of(run: Any) -> str:
     """The run page of records made by hand, as one file."""
     folder = SimpleNamespace(
+        elsewhere=lambda: None,
         path=run.path,
         root=run.path,
         identity=run.identity,

@@ -208,3 +208,9 @@ def test_progress_that_is_none_is_not_told(make_line: Any) -> None:
     ]
     told = [narrator.tell(make_line("progress", key, data={"text": text})).weight for key, text in said]
     assert told == [Weight.PLAIN, Weight.PLAIN, Weight.DETAIL, Weight.PLAIN, Weight.PLAIN]
+
+
+@pytest.mark.req("WB-09")
+def test_what_nobody_sees_is_spelled_out_in_a_line() -> None:
+    """Fillers and selectors count as printable, and a text can be written in them."""
+    assert printable("a\u3164b\U000e0141") == "a\\u3164b\\U000e0141"

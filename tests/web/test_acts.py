@@ -51,6 +51,7 @@ def test_what_was_not_seen_is_not_decided(place: Place, site: Site) -> None:
     (place.root / "plan.md").write_text("# Another plan\n\nWith rockets.\n", "utf-8")
     stale = client.post(path, form)
     assert (stale.status, "With rockets" in stale.text, "changed since" in stale.text) == (409, True, True)
+    assert "interlock show" not in stale.text, "the page shows it already"
     assert place.decisions(run_id) == []
     assert place.events(run_id).count("gate.opened") == 2
     still = client.post(path, form)
@@ -121,6 +122,7 @@ def test_a_run_is_started_from_a_form_after_its_plan(place: Place, site: Site) -
     assert (unplanned.status, "Calls of agents" in unplanned.text) == (200, True)
     other = client.post(path, {**inputs, "times": "3", "do": "start", "planned": unplanned.field("planned")})
     assert (other.status, place.runs()) == (200, [])
+    assert "You changed something" in other.text and "You changed something" not in unplanned.text
     run_id = run_of(client.post(path, {**inputs, "do": "start", "planned": unplanned.field("planned")}))
     until(lambda: place.status(run_id) == "complete", "the run is complete")
     given = json.loads((place.folder(run_id) / "run.json").read_bytes())["inputs"]

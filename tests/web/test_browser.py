@@ -175,6 +175,7 @@ def test_a_whole_feature_is_watched(tmp_path: Any, chromium: Browser) -> None:
             page.goto(site.invitation())
             page.goto(f"{site.origin}/{place.name}/start/feature")
             page.get_by_label("Request").fill(REQUEST)
+            page.get_by_text("Options").click()
             page.get_by_label("Slug").fill("csv-export")
             page.get_by_role("button", name="Show the plan").click()
             page.get_by_role("button", name="Start", exact=True).click()

@@ -9,7 +9,8 @@ from http.client import IncompleteRead
 
 import pytest
 
-from tests.web.conftest import Client, Place, Site, Stream
+from interlock.pages import address
+from tests.web.conftest import Client, Place, Site, Stream, until
 
 
 def stream_of(client: Client, path: str) -> str:
@@ -53,6 +54,23 @@ def test_only_what_changed_is_sent(place: Place, site: Site) -> None:
         assert third.part()["id"].startswith("run-")
         third_last = third.last
     assert third_last
+
+
+@pytest.mark.req("WB-04")
+def test_an_agent_is_watched_while_it_works(place: Place, site: Site) -> None:
+    """The page of its dispatch is live, with what it says; another one of the run is another page."""
+    place.scenario({"agent": "planner", "misbehave": "hang"})
+    run_id = place.json("run", "ship", "a kite", "--detach")["run_id"]
+    until(lambda: "dispatch.start" in place.events(run_id), "the agent is called")
+    key = next(line["key"] for line in place.journal(run_id) if line["event"] == "dispatch.start")
+    client = site.client()
+    path = address.dispatch(place.name, run_id, key)
+    assert "at work" in client.get(path).text
+    with watching(client, stream_of(client, path)) as stream:
+        transcript = next(place.folder(run_id).rglob("transcript.jsonl"))
+        with transcript.open("a", encoding="utf-8") as file:
+            file.write('{"ts": "2026-01-01T00:00:00Z", "kind": "text", "text": "I build a <b>kite</b>."}\n')
+        assert until_said(stream, "dispatch", "I build a &lt;b&gt;kite&lt;/b&gt;.") == {"dispatch"}
 
 
 @pytest.mark.req("WB-02")

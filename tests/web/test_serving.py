@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
+from starlette.datastructures import Headers
 
-from interlock.web.entering import led_to
+from interlock.web.entering import Proxy, led_to
 from tests.browser import PATIENCE_MS, chromium, tab
 from tests.web.conftest import PATIENCE_S, Client, Place, Site, person, until
 from tests.web.test_attacks import approving
@@ -103,6 +104,15 @@ def test_behind_a_proxy_the_person_is_whom_it_names(place: Place, secret: Path) 
     (decided,) = place.decisions(run_id)
     assert decided["who"] == f"ada@example.org, by {person()}"
     site.end()
+
+
+@pytest.mark.req("WB-08")
+def test_a_proxy_that_adds_to_what_the_browser_sent_is_not_believed(secret: Path, tmp_path: Path) -> None:
+    """Of two names the first would be the one that the browser made up."""
+    proxy = Proxy.of("X-Signed-In", secret, [tmp_path / "work"])
+    named = [(b"x-interlock-proxy-secret", SECRET.encode()), (b"x-signed-in", b"ada")]
+    assert proxy.person(Headers(raw=named)) == "ada"
+    assert proxy.person(Headers(raw=[(b"x-signed-in", b"root"), *named])) is None
 
 
 def _ports(site: Site) -> set[int]:

@@ -13,7 +13,7 @@ import pytest
 from filelock import FileLock, Timeout
 
 from interlock.errors import DocumentInvalid, PathRefused, WorkspaceFailed
-from interlock.workspace import Change, ChangeKind, Snapshot, Workspace
+from interlock.workspace import ChangeKind, PathChange, Snapshot, Workspace
 from interlock.workspace.scan import FolderIndex, Taken
 
 GitCall = Callable[..., str]
@@ -94,11 +94,11 @@ async def test_each_kind_of_change_is_told(repository: Path) -> None:
     (repository / "README.md").write_text("hallo\n")
     after = await workspace.snapshot()
     assert await workspace.changes(before, after) == (
-        Change("README.md", ChangeKind.MODIFIED),
-        Change("link", ChangeKind.MODIFIED),
-        Change("new", ChangeKind.ADDED),
-        Change("old", ChangeKind.DELETED),
-        Change("tool", ChangeKind.MODIFIED),
+        PathChange("README.md", ChangeKind.MODIFIED),
+        PathChange("link", ChangeKind.MODIFIED),
+        PathChange("new", ChangeKind.ADDED),
+        PathChange("old", ChangeKind.DELETED),
+        PathChange("tool", ChangeKind.MODIFIED),
     )
     assert await workspace.changes(after, after) == ()
 
@@ -246,7 +246,7 @@ async def test_nested_repositories_may_come_and_go(repository: Path, git: GitCal
     git(nested, "init", "-q")
     (nested / "n.txt").write_text("n")
     with_nested = await workspace.snapshot()
-    assert await workspace.changes(before, with_nested) == (Change("nested/n.txt", ChangeKind.ADDED),)
+    assert await workspace.changes(before, with_nested) == (PathChange("nested/n.txt", ChangeKind.ADDED),)
     shutil.rmtree(repository / "nested/.git")
     plain = await workspace.snapshot()
     assert plain != with_nested

@@ -49,9 +49,9 @@ POLICY = (
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 VISIT = Visit("ann", "token", workspaces=("purse", "ledger"))
-SIZES = ((1440, False), (1440, True), (1024, False), (390, False), (390, True))
-HEIGHT = 900
 PHONE = 390
+SIZES = tuple((width, dark) for width in (1440, 1024, PHONE) for dark in (False, True))
+HEIGHT = 900
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ def pages(base: Path) -> Iterator[tuple[str, str]]:
     yield "many", show(run_view(second, many, None))
     key = next(one.key for one in view.dispatches if one.retries)
     yield "dispatch", show(dispatch_view(first, well, key))
+    yield "waits", show(run_view(second, waiting, None))
     yield "gate", show(_gate(second, waiting))
     yield "start", show(START)
     yield "report", one_file_of(first, well)
@@ -130,9 +131,9 @@ START = StartView(
         "One agent does it, checks run, a reviewer judges; what fails goes back, three rounds at most.",
         (
             FormField("request", "Request", "What is to be done.", FieldKind.TEXT, scenes.WORKED_ON, required=True),
-            FormField("check", "Checks", "Commands that must pass.", FieldKind.LIST, "python3 -B -m unittest -q"),
-            FormField("rounds", "Rounds", "Rounds of work, at most.", FieldKind.NUMBER, "3"),
-            FormField("review", "A reviewer judges the change", "", FieldKind.FLAG, "true"),
+            FormField("check", "Checks", "Commands that must pass.", FieldKind.LIST, "make test", main=False),
+            FormField("rounds", "Rounds", "Rounds of work, at most.", FieldKind.NUMBER, "3", main=False),
+            FormField("review", "A reviewer judges the change", "", FieldKind.FLAG, "true", main=False),
         ),
         plan=Foresight(
             (

@@ -1,22 +1,22 @@
 """Roles, and what calls agents: the seam (`runner`), any program (`command`), scenarios (`scripted`)."""
 
-from interlock.agents.book import Book, Bound
 from interlock.agents.command import CommandRunner
 from interlock.agents.environment import Redaction, agent_environment, looks_secret, redact
 from interlock.agents.process import ProcessExit, run_process
 from interlock.agents.process_table import started as process_started
 from interlock.agents.process_tree import ProcessTree, end_leftovers, kill_everything
 from interlock.agents.roles import Role, RoleLibrary, RoleSource, parse_role
+from interlock.agents.roster import BoundAgent, Roster
 from interlock.agents.runner import (
     AgentExit,
     AgentNews,
     AgentRequest,
     Allowance,
+    ClientNeeds,
     Enclosure,
     FileOutput,
     Health,
     MemoryOutput,
-    Needs,
     Observer,
     Output,
     Runner,
@@ -30,8 +30,8 @@ __all__ = [
     "AgentNews",
     "AgentRequest",
     "Allowance",
-    "Book",
-    "Bound",
+    "BoundAgent",
+    "ClientNeeds",
     "CommandRunner",
     "Enclosure",
     "Facts",
@@ -39,7 +39,6 @@ __all__ = [
     "Health",
     "MemoryOutput",
     "Misbehaviour",
-    "Needs",
     "Observer",
     "Output",
     "ProcessExit",
@@ -49,6 +48,7 @@ __all__ = [
     "Role",
     "RoleLibrary",
     "RoleSource",
+    "Roster",
     "Runner",
     "Scenario",
     "ScriptedRunner",

@@ -11,7 +11,7 @@ from typing import Final
 from interlock.agents import process_table, records
 from interlock.agents.environment import Redaction, agent_environment, looks_secret
 from interlock.agents.process import run_process
-from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, FileOutput, Health, Needs, Observer
+from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, ClientNeeds, FileOutput, Health, Observer
 from interlock.agents.surroundings import beyond_system, home_of, hosts_of, named_places, program_places, real_start
 from interlock.errors import ConfigInvalid
 
@@ -106,12 +106,12 @@ class CommandRunner:
             return None
         return AgentExit(code=code, output=output, result=result, usage=records.usage_in(result))
 
-    def needs(self) -> Needs:
+    def needs(self) -> ClientNeeds:
         """Its program, and what its command line and its own variables name; hosts by variables that name a service."""
         env = self._environment()
         named = (Path(argument) for argument in self._argv[1:] if argument.startswith("/"))
         files = (place for place in named_places(env, self._env) if place.is_file())
-        return Needs(
+        return ClientNeeds(
             shown=tuple(dict.fromkeys((*program_places(self._argv[0], env), *beyond_system(named), *files))),
             home=home_of(env),
             hosts=hosts_of(value for name, value in env.items() if name.endswith("_BASE_URL")),

@@ -181,7 +181,7 @@ class Enclosure(Protocol):
 
 
 @dataclass(frozen=True)
-class Needs:
+class ClientNeeds:
     """What a runner's program must find where everything else is hidden. Paths are absolute and there."""
 
     login: tuple[Path, ...] = ()
@@ -371,7 +371,7 @@ class Runner(Protocol):
         """
         ...
 
-    def needs(self) -> Needs: ...
+    def needs(self) -> ClientNeeds: ...
 
     async def health(self) -> Health:
         """Whether it can be called, for somebody who asks for that and may wait for it."""

@@ -27,10 +27,10 @@ from interlock.agents.runner import (
     AgentExit,
     AgentNews,
     AgentRequest,
+    ClientNeeds,
     FileOutput,
     Health,
     MemoryOutput,
-    Needs,
     Observer,
     Usage,
 )
@@ -107,12 +107,12 @@ class ScriptedRunner:
         usage = records.usage_from(played["usage"]) or records.usage_in(result)
         return AgentExit(code=played["code"], output=FileOutput(request.output_path), result=result, usage=usage)
 
-    def needs(self) -> Needs:
+    def needs(self) -> ClientNeeds:
         """The interpreter that plays in a layer, and whatever reactions really run."""
         env = agent_environment(self._inherit, {}, {})
         programs = [sys.executable, *(rule.run[0] for rule in self._scenario.rules if rule.run)]
         shown = (place for program in programs for place in program_places(program, env))
-        return Needs(shown=tuple(dict.fromkeys(shown)), home=home_of(env))
+        return ClientNeeds(shown=tuple(dict.fromkeys(shown)), home=home_of(env))
 
     async def _play(self, request: AgentRequest, reaction: Reaction) -> AgentExit:
         # No threads for the files: one that is cancelled goes on writing after the call has ended.

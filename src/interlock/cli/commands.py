@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from interlock.cli.door import Door, Occasion
+from interlock.cli.door import Door, Errand
 from interlock.cli.failures import Interrupted, ReaderGone
 from interlock.cli.output import print_lines
 from interlock.errors import ConfigInvalid
@@ -30,18 +30,18 @@ HOMES = {
     "run": "run",
     "resume": "run",
     "plan": "plan",
-    "watch": "watch",
+    "watch": "history",
     "runs": "runs",
     "logs": "history",
-    "report": "show",
-    "show": "show",
-    "diff": "changes",
+    "report": "runs",
+    "show": "runs",
+    "diff": "runs",
     "why": "history",
     "approve": "gates",
     "reject": "gates",
     "answer": "gates",
     "cancel": "gates",
-    "web": "web",
+    "web": "doors",
     "send": "moving",
     "take": "moving",
     "fetch": "moving",
@@ -49,14 +49,14 @@ HOMES = {
     "worker": "submit",
     "fleet": "fleet",
     "init": "init",
-    "adopt": "adopt",
+    "adopt": "playbooks",
     "validate": "init",
-    "rehearse": "rehearse",
+    "rehearse": "plan",
     "playbooks": "playbooks",
     "new": "playbooks",
     "doctor": "doctor",
     "recover": "doctor",
-    "mcp": "mcp",
+    "mcp": "doors",
 }
 """Each command and its module here, in the order of the help."""
 
@@ -139,7 +139,7 @@ def _workspace(context: typer.Context) -> Path | None:
 # -- the common options
 
 
-Workspace = Annotated[
+WorkspaceFolder = Annotated[
     Path | None,
     typer.Option(
         "--workspace",
@@ -149,7 +149,7 @@ Workspace = Annotated[
         show_default=False,
     ),
 ]
-Workspaces = Annotated[
+WorkspaceFolders = Annotated[
     list[Path] | None,
     typer.Option(
         "--workspace",
@@ -160,7 +160,7 @@ Workspaces = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout; progress goes to stderr.")]
-Runner = Annotated[
+RunnerName = Annotated[
     str | None,
     typer.Option(
         "--runner",
@@ -178,7 +178,7 @@ NewRun = Annotated[bool, typer.Option("--new-run", help="Start a new run althoug
 TakeOver = Annotated[
     bool, typer.Option("--take-over", help="Take over the lock of another machine that surely works no more.")
 ]
-Budget = Annotated[
+BudgetLimit = Annotated[
     float | None,
     typer.Option("--budget", metavar="USD", min=0.0, help="Wait for a person before spending more than this."),
 ]
@@ -253,15 +253,15 @@ PlaybookName = Annotated[
     ),
 ]
 
-_ALWAYS: Final[Mapping[str, Any]] = {"workspace": (Workspace, None), "json": (Json, False)}
-SEVERAL: Final[Mapping[str, Any]] = {"workspace": (Workspaces, None)}
+_ALWAYS: Final[Mapping[str, Any]] = {"workspace": (WorkspaceFolder, None), "json": (Json, False)}
+SEVERAL: Final[Mapping[str, Any]] = {"workspace": (WorkspaceFolders, None)}
 """For a command that shows several workspaces, and has nothing to say to programs."""
 _ON_REQUEST = {
-    "runner": (Runner, None),
+    "runner": (RunnerName, None),
     "dry_run": (DryRun, False),
     "new_run": (NewRun, False),
     "take_over": (TakeOver, False),
-    "budget": (Budget, None),
+    "budget": (BudgetLimit, None),
     "accept_baseline": (AcceptBaseline, False),
     "no_preflight": (NoPreflight, False),
     "verbose": (Verbose, False),
@@ -295,11 +295,11 @@ def command(
         kinds = {**always, **{one: _ON_REQUEST[one] for one in honours}}
 
         def run(**given: Any) -> int:
-            occasion: Occasion = given.pop("context").obj
+            errand: Errand = given.pop("context").obj
             own = {one: given.pop(one) for one in kinds}
             check_words(given)
             try:
-                code = function(Door.of(occasion, own), **given)
+                code = function(Door.of(errand, own), **given)
                 sys.stdout.flush()
             except BrokenPipeError as gone:
                 raise ReaderGone from gone
@@ -352,9 +352,9 @@ def _dress(run: Any, function: Callable[..., int], kinds: dict[str, Any]) -> Non
 
 def before(
     context: typer.Context,
-    workspace: Workspace = None,
+    workspace: WorkspaceFolder = None,
     json: Json = False,
-    runner: Runner = None,
+    runner: RunnerName = None,
     dry_run: DryRun = False,
     version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
 ) -> None:
@@ -364,7 +364,7 @@ def before(
 
         print_lines([f"interlock {__version__}"])
         raise typer.Exit
-    context.obj = context.obj or Occasion()
+    context.obj = context.obj or Errand()
     given = {"workspace": workspace, "json": json, "runner": runner, "dry_run": dry_run}
     context.obj.given = {name: given[name] for name in _BEFORE}
 

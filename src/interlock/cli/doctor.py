@@ -17,6 +17,7 @@ import typer
 from interlock.cli.commands import WORKSHOP, RunName, command
 from interlock.cli.door import Door, finish
 from interlock.cli.output import complain
+from interlock.documents import few
 from interlock.engine.folder import HOME, RunFolder, known_runs, run_folders, unreadable_runs
 from interlock.errors import ConfigInvalid, InterlockError, Locked
 from interlock.finding import Origin
@@ -348,9 +349,7 @@ def journals(root: Path) -> Iterator[Diagnosis]:
 
 
 def _some(names: Iterable[str]) -> str:
-    listed = [printable(name, 60) for name in names]
-    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    return ", ".join(listed[:SHOWN]) + more
+    return few([printable(name, 60) for name in names], SHOWN)
 
 
 def _lines(checks: Iterable[Diagnosis]) -> Iterator[str]:

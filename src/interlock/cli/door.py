@@ -1,17 +1,21 @@
-"""The door that a command came through: the workspace, the common options, and where its answer goes."""
+"""The door that a command came through: the workspace, the common options, and where its answer goes.
+
+Code of a workspace is used when a person says so: what they are shown, and how they are asked.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 import shlex
-from collections.abc import Coroutine, Iterable, Mapping
+import sys
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from interlock.cli.output import print_json, print_lines, selection
+from interlock.cli.output import complain, print_json, print_lines, put_beside, selection
 from interlock.errors import ConfigInvalid
 from interlock.settings import find_workspace
 
@@ -19,15 +23,16 @@ if TYPE_CHECKING:
     from interlock.app import FromSettings
     from interlock.engine.definition import Playbook
     from interlock.engine.folder import KnownRun
+    from interlock.engine.identity import Identity
     from interlock.engine.runs import Call, Runs, View
-    from interlock.finding import Library
+    from interlock.finding import Library, Request
 
 
 T = TypeVar("T")
 
 
 @dataclass
-class Occasion:
+class Errand:
     """One call of the program, as far as it is known: what an error can still say about it."""
 
     json: bool = False
@@ -44,12 +49,17 @@ class Occasion:
     place: str = ""
     """The option that names the workspace, as it was given: commands that are told to people need it too."""
 
+    def turn_to(self, identity: Identity) -> None:
+        """From now on it is about this run."""
+        self.playbook, self.key = identity.playbook, identity.key
+        self.run_id, self.started_at = identity.run_id, identity.started_at
+
 
 @dataclass(frozen=True)
 class Door:
     """The common options, wherever on the line they stood, and what follows from them."""
 
-    occasion: Occasion = field(repr=False)
+    errand: Errand = field(repr=False)
     workspace: Path | None = None
     json: bool = False
     runner: str | None = None
@@ -68,24 +78,24 @@ class Door:
     """Further workspaces, of a command that shows several."""
 
     @classmethod
-    def of(cls, occasion: Occasion, own: Mapping[str, Any]) -> Door:
+    def of(cls, errand: Errand, own: Mapping[str, Any]) -> Door:
         """The options of the command itself, over those that stood before it."""
-        for name, value in occasion.given.items():
+        for name, value in errand.given.items():
             if value and name not in own:
                 raise ConfigInvalid(
                     f"--{name.replace('_', '-')} means nothing to this command",
                     where="command line",
                     remedy="Leave it out, or see the command's --help.",
                 )
-        known = {entry.name for entry in fields(cls)} - {"occasion"}
-        given = {name: value for options in (occasion.given, own) for name, value in options.items() if said(value)}
+        known = {entry.name for entry in fields(cls)} - {"errand"}
+        given = {name: value for options in (errand.given, own) for name, value in options.items() if said(value)}
         given |= {"json": True} if "fields" in given else {}
         if isinstance(several := given.pop("workspace", None), list):
             given |= {"workspace": several[0], "beside": tuple(several[1:])} if several else {}
         elif several is not None:
             given["workspace"] = several
-        occasion.place = f" -C {shlex.quote(str(given['workspace']))}" if "workspace" in given else ""
-        return cls(occasion, **{name: value for name, value in given.items() if name in known})
+        errand.place = f" -C {shlex.quote(str(given['workspace']))}" if "workspace" in given else ""
+        return cls(errand, **{name: value for name, value in given.items() if name in known})
 
     @cached_property
     def roots(self) -> list[Path]:
@@ -171,18 +181,16 @@ class Door:
     @property
     def library(self) -> Library:
         """The playbooks that can be asked for here."""
-        if self.occasion.library is None:
-            from interlock.cli.trusting import library
-
-            self.occasion.library = library(self.root, trust=self.trust, json=self.json)
-        if self.occasion.library.root != self.root:  # a word that is the value of another option
+        if self.errand.library is None:
+            self.errand.library = library(self.root, trust=self.trust, json=self.json)
+        if self.errand.library.root != self.root:  # a word that is the value of another option
             raise ConfigInvalid(
                 "it is not clear which workspace is meant",
                 where="command line",
-                found=f"{self.occasion.library.root} and {self.root}",
+                found=f"{self.errand.library.root} and {self.root}",
                 remedy="Name it before the command: interlock -C DIR run",
             )
-        return self.occasion.library
+        return self.errand.library
 
     def playbook(self, word: str) -> Playbook:
         """The playbook that a person means: by its name, or by a path from where they are."""
@@ -227,7 +235,7 @@ class Door:
 
     def spoken(self, command: str) -> str:
         """A command for the person to type, from where they are now."""
-        return f"interlock{self.occasion.place} {command}"
+        return f"interlock{self.errand.place} {command}"
 
 
 def said(value: object) -> bool:
@@ -243,3 +251,67 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     finally:
         work.close()  # it was never begun if there was no descriptor left for the loop
+
+
+def library(root: Path, *, trust: bool, json: bool) -> Library:
+    """The playbooks of a workspace, for somebody at the command line.
+
+    Args:
+        trust: they have said so already, with --trust.
+        json: a program reads the answer: nobody is asked.
+    """
+    from interlock.finding import Library
+
+    def consent(request: Request) -> bool:
+        if trust:
+            complain(f"Trusted from now on: {request.what}, digest {request.bundle.digest}")
+            return True
+        return not json and at_terminal() and asked(request)
+
+    return Library(root, os.environ, consent=consent)
+
+
+def at_terminal() -> bool:
+    """Whether somebody sits at a terminal who can be asked here and now."""
+    streams = (sys.stdin, sys.stderr)  # one that is closed is None
+    attended = all(stream is not None and stream.isatty() for stream in streams)
+    return attended and os.environ.get("TERM", "") != "dumb"
+
+
+def asked(request: Request) -> bool:
+    """What the person at the terminal says; anything but yes is no."""
+    complain(f"{request.why}. It would be loaded and executed:", *request.lines)
+    put_beside("Do you trust it? It can do what you can do. [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+class Peek(NamedTuple):
+    """What is said further along a command line that is not parsed yet."""
+
+    workspace: Path | None
+    trust: bool
+    json: bool
+
+
+def peek(arguments: Sequence[str]) -> Peek:
+    """The options that decide which playbook is meant, and whether it may be loaded: before its own are known."""
+    words = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    workspace = None
+    for number, word in enumerate(words):
+        if word in ("-C", "--workspace") and number + 1 < len(words):
+            workspace = Path(words[number + 1])
+        elif word.startswith("--workspace="):
+            workspace = Path(word.partition("=")[2])
+        elif word.startswith("-C") and len(word) > 2:
+            workspace = Path(word[2:])
+    return Peek(workspace, _trusting(words), "--json" in words)
+
+
+def _trusting(words: Sequence[str]) -> bool:
+    """Whether --trust is surely an option: behind one that may take a value, it may be somebody's text."""
+    from interlock.cli.commands import SWITCHES
+
+    return any(
+        word == "--trust" and (not above.startswith("-") or "=" in above or above in SWITCHES)
+        for above, word in zip(["", *words], words, strict=False)
+    )

@@ -28,7 +28,7 @@ RENEW_S = 3.0
 
 def open_depot(door: Door) -> Depot:
     """This workspace, as far as runs leave and arrive here."""
-    return depot_of(door.runs(PlainView(door.occasion, keep_output=True)), door.setup)
+    return depot_of(door.runs(PlainView(door.errand, keep_output=True)), door.setup)
 
 
 def depot_of(runs: Runs, setup: FromSettings, worker: str = "") -> Depot:
@@ -71,13 +71,23 @@ def look(door: Door, name: str) -> KnownRun:
 
     Where the remote is away, what was last seen of the run is shown, and said to be that.
     """
-    known = find_far(door, name)
+    known = _found(door, name)
     Renewal(door, known).now()
     return door.find(known.identity.run_id)
 
 
-def find_far(door: Door, name: str) -> KnownRun:
-    """The run that a person speaks to: one that is here, even as a copy, or else one of the fleet."""
+def spoken_to(door: Door, name: str) -> KnownRun:
+    """The run to which a person has something to say: one of this place, or one of the fleet that they name."""
+    known = _found(door, name)
+    if name == "latest" and known.is_copy:
+        raise Refused(
+            f"no run of this place is the latest: {known.identity.run_id} is somebody else's",
+            remedy="Say which run is meant, by its id.",
+        )
+    return known
+
+
+def _found(door: Door, name: str) -> KnownRun:
     try:
         return door.find(name)
     except Refused as unknown:

@@ -17,7 +17,7 @@ from typing import Any
 import typer
 
 from interlock import __version__
-from interlock.cli.door import Occasion
+from interlock.cli.door import Errand
 from interlock.cli.output import complain, envelope, fill_standard_streams, print_json, quiet
 from interlock.errors import BadInput, EngineFault, InterlockError, Locked, WorkspaceFailed
 from interlock.telemetry.lines import harmless, indented
@@ -38,42 +38,42 @@ def guarded(arguments: Sequence[str]) -> int:
     from interlock.cli.main import app
 
     fill_standard_streams()
-    occasion = Occasion(json=any(word == "--json" or word.startswith("--fields") for word in _options(arguments)))
+    errand = Errand(json=any(word == "--json" or word.startswith("--fields") for word in _options(arguments)))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a locale without our characters is no fault
             stream.reconfigure(errors="backslashreplace")
     try:
-        return _answered(app, arguments, occasion)
+        return _answered(app, arguments, errand)
     finally:
         _flush()
 
 
-def _answered(app: typer.Typer, arguments: Sequence[str], occasion: Occasion) -> int:
+def _answered(app: typer.Typer, arguments: Sequence[str], errand: Errand) -> int:
     try:
         code = typer.main.get_command(app).main(
-            list(arguments), prog_name="interlock", standalone_mode=False, obj=occasion
+            list(arguments), prog_name="interlock", standalone_mode=False, obj=errand
         )
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:
-        return _usage(error, occasion)
+        return _usage(error, errand)
     except InterlockError as error:
         log = keep_log(error) if isinstance(error, EngineFault) else None
-        return _known(error, occasion, log)
+        return _known(error, errand, log)
     except (Interrupted, KeyboardInterrupt, typer.Abort):
-        if occasion.json:
-            _print(failed(occasion, "interrupted", INTERRUPTED, "interrupted", {"what": "interrupted"}))
+        if errand.json:
+            _print(failed(errand, "interrupted", INTERRUPTED, "interrupted", {"what": "interrupted"}))
         complain("Interrupted.")
         return INTERRUPTED
     except (ReaderGone, BrokenPipeError):
         quiet(sys.stdout, sys.stderr)
         return BROKEN_PIPE
     except OSError as error:
-        return _known(WorkspaceFailed.of(error), occasion, None)
+        return _known(WorkspaceFailed.of(error), errand, None)
     except (RecursionError, MemoryError, UnicodeError) as error:
-        return _known(too_much(error), occasion, keep_log(error))
+        return _known(too_much(error), errand, keep_log(error))
     except Exception as error:  # noqa: BLE001 - the last line: a bug is said in one sentence, the rest is in the log
-        return _fault(error, occasion)
+        return _fault(error, errand)
 
 
 def too_much(error: Exception) -> InterlockError:
@@ -107,39 +107,39 @@ def _options(arguments: Sequence[str]) -> Sequence[str]:
     return arguments[: arguments.index("--")] if "--" in arguments else arguments
 
 
-def _usage(error: typer.TyperException, occasion: Occasion) -> int:
+def _usage(error: typer.TyperException, errand: Errand) -> int:
     """A command line that cannot be understood; typer's own words, with its hint at --help."""
     code = int(getattr(error, "exit_code", USAGE))
     if type(error).__name__ == "NoArgsIsHelpError":  # the help was the message
         return code
-    if occasion.json:
-        _print(failed(occasion, "invalid", code, error.format_message(), {"what": error.format_message()}))
+    if errand.json:
+        _print(failed(errand, "invalid", code, error.format_message(), {"what": error.format_message()}))
     context = getattr(error, "ctx", None)
     hint = [f"  to do: see {context.command_path} --help"] if context is not None else []
     complain(f"Error: {error.format_message()}", *hint)
     return code
 
 
-def _known(error: InterlockError, occasion: Occasion, log: Path | str | None) -> int:
+def _known(error: InterlockError, errand: Errand, log: Path | str | None) -> int:
     parts = dict(error.parts())
     if log is not None:
         parts["log"] = str(log)
-    if occasion.json:
+    if errand.json:
         facts: dict[str, Any] = {"what": error.what, **parts}
         if isinstance(error, Locked) and error.holder:
             facts["holder"] = error.holder
         if error.also:
             facts["also"] = [{"what": other.what, **dict(other.parts())} for other in error.also]
-        _print(failed(occasion, STATUS_OF.get(error.exit_code, "failed"), error.exit_code, error.what, facts))
-    complain(*told(error.what, parts, occasion))
+        _print(failed(errand, STATUS_OF.get(error.exit_code, "failed"), error.exit_code, error.what, facts))
+    complain(*told(error.what, parts, errand))
     for other in error.also:
-        complain(*told(other.what, dict(other.parts()), occasion))
+        complain(*told(other.what, dict(other.parts()), errand))
     return error.exit_code
 
 
-def here(text: str, occasion: Occasion) -> str:
+def here(text: str, errand: Errand) -> str:
     """The text with its commands as they work from where the person is: the engine does not know of -C."""
-    return _COMMAND.sub(f"interlock{occasion.place} ", text) if occasion.place else text
+    return _COMMAND.sub(f"interlock{errand.place} ", text) if errand.place else text
 
 
 _COMMAND = re.compile(
@@ -148,20 +148,20 @@ _COMMAND = re.compile(
 )
 
 
-def told(what: str, parts: Mapping[str, str], occasion: Occasion | None = None) -> list[str]:
+def told(what: str, parts: Mapping[str, str], errand: Errand | None = None) -> list[str]:
     """The error for people: what, then each known part on a line of its own."""
-    if occasion is not None:
-        parts = {label: here(text, occasion) if label == "to do" else text for label, text in parts.items()}
+    if errand is not None:
+        parts = {label: here(text, errand) if label == "to do" else text for label, text in parts.items()}
     headline = what if what.startswith(("Error:", "ERROR:")) else f"Error: {what}"
     rows = (headline, *(f"  {label}: {indented(text, '    ')}" for label, text in parts.items()))
     return [harmless(row) for row in rows]
 
 
-def _fault(error: Exception, occasion: Occasion) -> int:
+def _fault(error: Exception, errand: Errand) -> int:
     what = f"interlock has a fault: {type(error).__name__}: {error}"
     parts = {"log": str(keep_log(error)), "to do": "Please report it, with this log."}
-    if occasion.json:
-        _print(failed(occasion, "failed", FAULT, what, {"what": what, **parts}))
+    if errand.json:
+        _print(failed(errand, "failed", FAULT, what, {"what": what, **parts}))
     complain(what, *(f"  {label}: {text}" for label, text in parts.items()))
     return FAULT
 
@@ -169,16 +169,13 @@ def _fault(error: Exception, occasion: Occasion) -> int:
 STATUS_OF = {2: "invalid", 3: "stopped", 5: "failed", 6: "locked", 130: "interrupted"}
 
 
-def failed(occasion: Occasion, status: str, code: int, reason: str, error: Mapping[str, Any]) -> dict[str, Any]:
+def failed(errand: Errand, status: str, code: int, reason: str, error: Mapping[str, Any]) -> dict[str, Any]:
     """The one JSON object, for a call that ended in an error."""
     return envelope(
+        errand,
         status=status,
         exit_code=code,
         reason=reason,
-        run_id=occasion.run_id,
-        playbook=occasion.playbook,
-        key=occasion.key,
-        started_at=occasion.started_at,
         finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         error=dict(error),
     )

@@ -107,7 +107,7 @@ def _job(seen: Overview, job: QueuedJob) -> Iterator[str]:
     order = job.order
     where = f" on {printable(job.worker, 24)}" if job.worker else ""
     age = in_words((seen.now - job.since).total_seconds())
-    queue = f", {order.queue}" if order.queue != "default" else ""
+    queue = f", queue {order.queue}" if order.queue != "default" else ""
     priority = f", priority {order.priority}" if order.priority else ""
     yield from wrapped(f"{order.run}{where}, for {age}{queue}{priority}: {printable(order.about, 60)}", "  ")
     if why := seen.why(job):

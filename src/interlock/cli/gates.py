@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.beside import HeardView
-from interlock.cli.changes import change_lines, changes_of
 from interlock.cli.commands import DECIDE, Note, RunName, command, complete_run
-from interlock.cli.door import Door, finish
-from interlock.cli.elsewhere import check_ours, find_far, renew_own
+from interlock.cli.door import Door, at_terminal, finish
+from interlock.cli.elsewhere import check_ours, renew_own, spoken_to
 from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, write_output
 from interlock.cli.progress import PlainView
+from interlock.cli.runs import change_lines, changes_of, readable_changes
 from interlock.cli.steering import FarRun
-from interlock.cli.trusting import at_terminal
+from interlock.cli.unattended import HeardView
 from interlock.engine.folder import KnownRun, known_runs
 from interlock.engine.openings import document, shown_before, since_asked
-from interlock.errors import ConfigInvalid, InterlockError, Refused
+from interlock.errors import ConfigInvalid, Refused
 from interlock.telemetry import harmless, indented, lined, printable, totals, verdict_word, waiting_gate
 
 if TYPE_CHECKING:
@@ -99,10 +98,8 @@ def _summary(known: KnownRun) -> Iterator[str]:
         return
     yield f"  {since.said}"
     yield from (f"    {_verdict(line)}" for line in since.judged[-VERDICTS:])
-    try:
-        yield from change_lines(changes_of(known, lines))[:1]
-    except (InterlockError, OSError, LookupError, ValueError):
-        return
+    if (changes := readable_changes(known, lines)) is not None:
+        yield from change_lines(changes)[:1]
 
 
 def _verdict(line: Line) -> str:
@@ -235,7 +232,7 @@ WaitingRun = Annotated[
     ),
 ]
 GoOn = Annotated[bool, typer.Option("--resume", help="Go on with the run at once, in this process.")]
-Shown = Annotated[
+ShownDigest = Annotated[
     str | None,
     typer.Option(
         "--shown",
@@ -284,7 +281,7 @@ def approve(
     record_in_task: Annotated[
         bool, typer.Option("--record-in-task", help="Also fill in the approval field of the task's own file.")
     ] = False,
-    shown: Shown = None,
+    shown: ShownDigest = None,
     by: By = "",
 ) -> int:
     """Approve what a waiting run shows; it is recorded at once, and the run can go on."""
@@ -298,7 +295,7 @@ def approve(
     panel=DECIDE,
 )
 def reject(
-    door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = False, shown: Shown = None, by: By = ""
+    door: Door, run: WaitingRun = "", note: Note = "", resume: GoOn = False, shown: ShownDigest = None, by: By = ""
 ) -> int:
     """Reject what a waiting run shows, and say why."""
     if not note.strip():
@@ -325,7 +322,7 @@ def answer(
     ],
     note: Note = "",
     resume: GoOn = False,
-    shown: Shown = None,
+    shown: ShownDigest = None,
     by: By = "",
 ) -> int:
     """Answer the question at which a run waits."""
@@ -353,7 +350,7 @@ def cancel(door: Door, run: RunName) -> int:
         complain(f"Run {far.run_id} is to end for good: {how}.", _see_next(door, far.run_id))
         return 0
     check_ours(door, known.identity.run_id)
-    view = PlainView(door.occasion, keep_output=True)
+    view = PlainView(door.errand, keep_output=True)
     with HeardView(door, view) as heard:
         try:
             heard.turn_to(known.identity, known.folder.lines())
@@ -384,7 +381,7 @@ def decide(door: Door, name: str, choice: str, note: str, signed: Signed = YOURS
         complain(f"Gate {gate.gate} of {run_id}: {verb}; queued.", _see_next(door, run_id))
         return 0
     check_ours(door, run_id)
-    view = PlainView(door.occasion, keep_output=door.json)
+    view = PlainView(door.errand, keep_output=door.json)
     with HeardView(door, view) as heard:  # the run may end with the decision
         heard.turn_to(known.identity, known.folder.lines())
         gate = finish(people.decide(door.runs(heard), run_id, choice, note=note, who=signed.who, shown=signed.shown))
@@ -425,10 +422,8 @@ def _see_next(door: Door, run_id: str) -> str:
 
 def _find(door: Door, name: str) -> KnownRun:
     """The run that is meant; without a name, the only one that waits."""
-    known = find_far(door, name) if name else only_waiting(door)
-    identity, occasion = known.identity, door.occasion
-    occasion.playbook, occasion.key = identity.playbook, identity.key
-    occasion.run_id, occasion.started_at = identity.run_id, identity.started_at
+    known = spoken_to(door, name) if name else only_waiting(door)
+    door.errand.turn_to(known.identity)
     return known
 
 
@@ -459,16 +454,13 @@ def as_queued(known: KnownRun) -> dict[str, Any]:
 
 def _object(known: KnownRun, status: str, reason: str, *, output: str = "", exit_code: int = 0) -> dict[str, Any]:
     """The one object of ``--json``: how the run stands after what was said to it."""
-    identity, lines = known.identity, known.folder.lines()
+    lines = known.folder.lines()
     return envelope(
+        known.identity,
         status=status,
         exit_code=exit_code,
         reason=reason,
-        run_id=identity.run_id,
-        playbook=identity.playbook,
-        key=identity.key,
         output=output,
         sums=totals(lines),
-        started_at=identity.started_at,
         finished_at=lines[-1].ts if lines else None,
     )

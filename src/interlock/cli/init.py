@@ -13,7 +13,7 @@ from interlock.cli.commands import WORKSHOP, PlaybookName, command, complete_pla
 from interlock.cli.door import Door, finish
 from interlock.cli.failures import told
 from interlock.cli.output import complain, print_json, print_lines
-from interlock.cli.rehearse import room_of
+from interlock.cli.playbooks import room_of
 from interlock.engine.folder import GITIGNORE, HOME
 from interlock.errors import ConfigInvalid, InterlockError
 from interlock.mcp.editors import EDITORS, Registration, registration
@@ -251,7 +251,7 @@ async def problems_of(door: Door, playbook: Playbook) -> list[InterlockError]:
     found: dict[str, InterlockError] = {one.what: one for one in map(_beside_the_verbs, touches(playbook))}
     try:
         setup.check_agents(playbook)
-        setup.book(playbook).bind_all(playbook.agents)
+        setup.roster(playbook).bind_all(playbook.agents)
         setup.make_runner(setup.default_runner())
         prompts.check(playbook, setup.documents)
     except InterlockError as error:

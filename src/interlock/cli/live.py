@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -16,17 +19,173 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from interlock.cli.progress import Board, PlainView, Working, title
+from interlock.cli.progress import PlainView, title
 from interlock.engine.glances import typical_seconds
 from interlock.engine.journal import stamp_now
 from interlock.finding import Library
-from interlock.telemetry import INDENT, STEP_MARKS, StepStand, Telling, Weight, printable, seconds_between, spent
+from interlock.telemetry import (
+    INDENT,
+    STEP_MARKS,
+    Pipeline,
+    StepStand,
+    Telling,
+    Weight,
+    doing,
+    in_words,
+    is_against,
+    printable,
+    seconds_between,
+    spent,
+    spoken_command,
+    tokens,
+    who,
+)
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
-    from interlock.cli.door import Occasion
+    from interlock.cli.door import Errand
     from interlock.engine.identity import Identity
     from interlock.engine.journal import Line
+
+
+# -- what works right now, kept from journal lines and news
+
+
+Clock = Callable[[], float]
+_ENOUGH = 0.3
+"""Share of the way from which on the pace so far says something about the rest."""
+ENDED = ("dispatch.end", "command", "run.end", "run.interrupted", "run.fault")
+
+
+@dataclass(frozen=True)
+class NowAtWork:
+    """An agent or command that is running."""
+
+    name: str
+    attempt: int | None
+    since: float
+    doing: str = ""
+    tokens: int | None = None
+    """Read and written by its model so far, where the agent says it."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    ok: int = 0
+    failed: int = 0
+    against: int = 0
+    """Verdicts of judges against the work."""
+    cost_usd: float | None = None
+    unknown_cost: bool = False
+    """Whether the cost of some dispatch is unknown, so that the sum is not the whole."""
+
+
+@dataclass
+class Board:
+    """The present state of a run, safe to read from the thread that draws."""
+
+    title: str = ""
+    typical_s: float | None = None
+    """How long such runs usually take, if any are known."""
+    clock: Clock = time.monotonic
+    ago: float = 0.0
+    """How long it is since what is told now happened; over 0 only for whoever joins a run in the middle."""
+    begun: float = 0.0
+    pipeline: Pipeline = field(default_factory=Pipeline)
+    counts: Counts = field(default_factory=Counts)
+    _begun_at: float = 0.0
+    """How much of the way was behind the run when this process took it up."""
+    _working: dict[str, NowAtWork] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(
+        self, title: str, lines: list[Line], typical_s: float | None, steps: Mapping[str, str] | None = None
+    ) -> None:
+        self.title, self.typical_s, self.begun = title, typical_s, self.clock()
+        self.pipeline = Pipeline(steps or {})
+        for line in lines:
+            self.pipeline.pass_by(line.key)
+            self._count(line)
+        self._begun_at = self.pipeline.share
+
+    def line(self, line: Line, *, about: str = "") -> None:
+        """Keep what a journal line means for the picture; `about` is what it works on."""
+        key = str(line.key)
+        with self._lock:
+            self.pipeline.pass_by(line.key)
+            match line.event:
+                case "dispatch.start":
+                    name = who(line) if not about or about in who(line) else f"{about}, {who(line)}"
+                    self._working[key] = NowAtWork(name, line.attempt, self._then)
+                case "command.intent":
+                    self._working[key] = NowAtWork(printable(spoken_command(line.data), 60), None, self._then)
+                case "dispatch.try":
+                    self._say(key, _again(line.data))
+                case "run.start" | "run.resumed":  # nothing of the process before works any more
+                    self._working.clear()
+                    self.begun, self._begun_at = self._then, self.pipeline.share
+                case "run.end" | "run.interrupted" | "run.fault":
+                    self._working.clear()
+                case event if event in ENDED:
+                    self._working.pop(key, None)
+            self._count(line)
+
+    def news(self, key: str, news: AgentNews) -> None:
+        with self._lock:
+            self._say(key, doing(news.kind, news.data))
+            if news.kind == "usage" and key in self._working:
+                self._working[key] = replace(self._working[key], tokens=tokens(news.data))
+
+    def working(self) -> list[NowAtWork]:
+        with self._lock:
+            return list(self._working.values())
+
+    @property
+    def _then(self) -> float:
+        return self.clock() - self.ago
+
+    @property
+    def elapsed_s(self) -> float:
+        return self.clock() - self.begun
+
+    @property
+    def remaining_s(self) -> float | None:
+        """How long it may still take: as such runs usually do, else as its steps so far; None when nobody can know."""
+        if self.typical_s is not None:
+            return self.typical_s - self.elapsed_s if self.typical_s > self.elapsed_s else None
+        gone = self.pipeline.share - self._begun_at
+        return self.elapsed_s / gone * (1 - self.pipeline.share) if gone >= _ENOUGH else None
+
+    def steps(self) -> list[tuple[str, StepStand]]:
+        with self._lock:
+            return list(self.pipeline)
+
+    def _say(self, key: str, text: str) -> None:
+        if text and key in self._working:
+            self._working[key] = replace(self._working[key], doing=text)
+
+    def _count(self, line: Line) -> None:
+        if line.event == "dispatch.end":
+            failed, against = line.data["outcome"] == "FAIL", is_against(line.data)
+            cost, now = line.data["cost_usd"], self.counts
+            total = now.cost_usd if cost is None else (now.cost_usd or 0.0) + cost
+            self.counts = Counts(
+                now.ok + (not failed and not against),
+                now.failed + failed,
+                now.against + against,
+                total,
+                now.unknown_cost or cost is None,
+            )
+
+
+def _again(data: Mapping[str, Any]) -> str:
+    """What follows a try that did not count."""
+    move, delay = data["move"], data["delay_s"]
+    if move == "wait":
+        what = f"waits {in_words(delay)} for its service" if delay else "its limit lasts longer than may be waited"
+        return printable(f"{what}: {data['detail']}", 80)
+    return f"{move} in {in_words(delay)}" if delay else str(move)
+
 
 STYLES = {Weight.GOOD: "green", Weight.BAD: "red", Weight.ATTENTION: "yellow"}
 SPINNER, ASCII_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "-\\|/"
@@ -40,14 +199,14 @@ SHOWN_IN_THE_VIEW = frozenset(("dispatch.start", "command.intent"))
 class LiveView(PlainView):
     def __init__(
         self,
-        occasion: Occasion,
+        errand: Errand,
         *,
         keep_output: bool,
         root: Path,
         verbose: bool = False,
         console: Console | None = None,
     ) -> None:
-        super().__init__(occasion, keep_output=keep_output, verbose=verbose)
+        super().__init__(errand, keep_output=keep_output, verbose=verbose)
         self._root = root
         self._console = console or Console(stderr=True, highlight=False)
         self._board = Board()
@@ -145,7 +304,7 @@ class Picture:
             yield row
         yield self._rows(board.working(), now, options)
 
-    def _rows(self, working: list[Working], now: float, options: ConsoleOptions) -> Table:
+    def _rows(self, working: list[NowAtWork], now: float, options: ConsoleOptions) -> Table:
         """What works now; of all columns only the last is cut, so that the others stay readable."""
         rows = Table.grid(padding=(0, 2))
         frames = ASCII_SPINNER if options.ascii_only else SPINNER
@@ -168,11 +327,11 @@ class Picture:
         rows.add_column(no_wrap=True, overflow="ellipsis", max_width=widest)
         for _ in ("attempt", "time", "tokens", "doing"):
             rows.add_column(no_wrap=True, overflow="ellipsis")
-        for mark, name, attempt, time, tokens, doing in cells:
-            cut = Text(doing, "dim")
+        for mark, name, attempt, took, read, said in cells:
+            cut = Text(said, "dim")
             cut.truncate(max(0, left), overflow="ellipsis")
             # As texts, not as markup: a name may have brackets.
-            rows.add_row(Text(mark, "cyan"), Text(name), Text(attempt, "dim"), Text(time), Text(tokens, "dim"), cut)
+            rows.add_row(Text(mark, "cyan"), Text(name), Text(attempt, "dim"), Text(took), Text(read, "dim"), cut)
         return rows
 
     def _facts(self) -> Iterator[str]:

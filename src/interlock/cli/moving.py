@@ -65,7 +65,7 @@ def fetch(door: Door, run: RunName, remote: RemoteName = None) -> int:
 
 def _moved(door: Door, work: Coroutine[Any, Any, Moved]) -> Moved:
     moved = finish(work)
-    door.occasion.run_id = moved.run_id
+    door.errand.run_id = moved.run_id
     return moved
 
 

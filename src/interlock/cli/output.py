@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from interlock.errors import ConfigInvalid
 from interlock.telemetry.lines import harmless
@@ -175,26 +175,36 @@ def columns(rows: Sequence[Sequence[str]], *, gap: str = "  ") -> list[str]:
     return [gap.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
+class AboutRun(Protocol):
+    """Whatever says which run is meant, as far as that is known."""
+
+    @property
+    def run_id(self) -> str | None: ...
+    @property
+    def playbook(self) -> str | None: ...
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def started_at(self) -> str | None: ...
+
+
 def envelope(
+    about: AboutRun,
     *,
     status: str,
     exit_code: int,
     reason: str = "",
-    run_id: str | None = None,
-    playbook: str | None = None,
-    key: str | None = None,
     output: str = "",
     gate: Mapping[str, Any] | None = None,
     sums: Totals | None = None,
-    started_at: str | None = None,
     finished_at: str | None = None,
     **more: Any,
 ) -> dict[str, Any]:
     """The one JSON object of a command about a run, always with the same keys (DESIGN 4); `more` stands after them."""
     return {
-        "run_id": run_id,
-        "playbook": playbook,
-        "key": key,
+        "run_id": about.run_id,
+        "playbook": about.playbook,
+        "key": about.key,
         "status": status,
         "exit_code": exit_code,
         "reason": reason,
@@ -206,7 +216,7 @@ def envelope(
             "output_tokens": None if sums is None else sums.output_tokens,
             "cost_usd": None if sums is None else sums.cost_usd,
         },
-        "started_at": started_at,
+        "started_at": about.started_at,
         "finished_at": finished_at,
         **more,
     }

@@ -1,242 +1,45 @@
-"""`run` and `resume`: runs that go on in this process, and their dry run.
-
-What the types of a playbook say becomes arguments and options: of `run`, and of what moves a run with `resume`.
-"""
+"""`run` and `resume`: runs that go on in this process, how they ended, and their dry run."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
-from interlock import playbooks
-from interlock.cli.beside import HeardView
-from interlock.cli.commands import CARRIES, HELP, RUN, STARTS, Note, RunName, command
+from interlock.cli.commands import CARRIES, RUN, Note, RunName, command
 from interlock.cli.door import Door, finish
-from interlock.cli.elsewhere import check_ours, find_far
+from interlock.cli.elsewhere import check_ours, spoken_to
+from interlock.cli.failures import here, told
 from interlock.cli.gates import as_queued, ask, can_ask, decide, gate_lines
-from interlock.cli.output import as_text, complain, envelope, print_json, print_lines
+from interlock.cli.output import as_text, complain, envelope, print_json, print_lines, write_output
+from interlock.cli.playbooks import Moving, Playbooks, group, moves
 from interlock.cli.progress import PlainView, view_for
-from interlock.cli.result import deliver
+from interlock.cli.runs import branch_line, change_lines, readable_changes
 from interlock.cli.steering import FarRun
+from interlock.cli.unattended import HeardView
+from interlock.engine.glances import ENDED_WELL
 from interlock.errors import ConfigInvalid, InterlockError, Refused
-from interlock.telemetry import State, printable, standing
+from interlock.telemetry import (
+    State,
+    cost_line,
+    in_words,
+    indented,
+    lined,
+    printable,
+    seconds_between,
+    standing,
+    totals,
+)
 
 if TYPE_CHECKING:
     from interlock.engine import Playbook
-    from interlock.engine.asking import Question
+    from interlock.engine.changes import Changes
     from interlock.engine.playing import Finished
     from interlock.engine.runs import Runs
-    from interlock.finding import Library, Offered
-
-
-class Playbooks(TyperGroup):
-    """The sub-commands of `run`: a playbook is loaded when it is asked for, and only described where all are listed."""
-
-    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        return [one.found.name for one in _listing(ctx)]
-
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
-        listed = next((one for one in _listing(ctx) if one.found.name == cmd_name), None)
-        if listed is None:
-            return None
-        if listed.found.origin.needs_trust or listed.problem is not None:
-            return described(cmd_name, printable(listed.purpose))
-        return self.command_of(_library(ctx)[0].load(cmd_name), cmd_name)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        word, *rest = args
-        if word.startswith("-"):
-            return super().resolve_command(ctx, args)
-        try:
-            library, here = _library(ctx, rest)
-            playbook = library.load(word, here)
-        except (InterlockError, OSError):
-            if ctx.resilient_parsing:  # a shell that completes has no place to show an error
-                return None, None, rest
-            raise
-        return word, self.command_of(playbook, word), rest
-
-    def command_of(self, playbook: Playbook, word: str) -> Any:
-        """What the word stands for that names a playbook."""
-        return command_for(playbook, word)
-
-
-def _library(ctx: typer.Context | None, rest: Sequence[str] = ()) -> tuple[Library, Path]:
-    """The playbooks that can be asked for, and from where paths are named; seen before the line is parsed."""
-    from interlock.cli.trusting import library, peek
-    from interlock.settings import find_workspace
-
-    ahead, occasion = peek(rest), ctx.obj if ctx is not None else None
-    given = occasion.given if occasion is not None else {}
-    completing = ctx is not None and ctx.resilient_parsing
-    workspace = ahead.workspace or given.get("workspace")
-    root = find_workspace(Path.cwd(), workspace)
-    silent = ahead.json or bool(given.get("json")) or completing
-    found = library(root, trust=ahead.trust and not completing, json=silent)
-    if occasion is not None:
-        occasion.library = found
-    return found, root if workspace is not None else Path.cwd()
-
-
-def _listing(ctx: typer.Context | None) -> Sequence[Offered]:
-    """What there is; nothing of a workspace is loaded for it."""
-    known = ctx.obj.library if ctx is not None and ctx.obj is not None else None
-    try:
-        return (known or _library(ctx)[0]).listing()
-    except (InterlockError, OSError):
-        return ()
-
-
-def described(name: str, purpose: str) -> Any:
-    """A command that stands in a list."""
-
-    def listed() -> None:
-        """Nobody calls it."""
-
-    app = typer.Typer(add_completion=False)
-    app.command(name, help=purpose)(listed)
-    return typer.main.get_command(app)
-
-
-def command_for(
-    playbook: Playbook,
-    word: str,
-    *,
-    spoken: str = "run {}",
-    do: Callable[..., int] | None = None,
-    honours: tuple[str, ...] = STARTS,
-    panel: str | None = None,
-    also: Sequence[inspect.Parameter] = (),
-) -> Any:
-    """The command that runs a playbook, or does something else with what is asked of it, asked for by this word.
-
-    Args:
-        spoken: what is typed for it, where it has a door of its own.
-        also: further options, which `do` is given by name.
-    """
-    asked = [*playbook.questions(playbook.inputs), *playbook.questions(playbook.flags)]
-
-    def run(door: Door, **said: Any) -> int:
-        more = {one.name: said[one.name] for one in also}
-        return (do or start)(door, playbook, {one.field: _taken(door, one, said[one.field]) for one in asked}, **more)
-
-    here = inspect.Parameter("door", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    run.__signature__ = inspect.Signature([here, *parameters(asked), *also])  # type: ignore[attr-defined]
-    run.__doc__ = playbook.summary
-    example = f"interlock {spoken.format(word)} {playbook.first}".rstrip()
-    return command(word, example=example, honours=honours, panel=panel)(run)
-
-
-class Moving(TyperCommand):
-    """A command with what the playbooks offer to move a run that has stopped; they are imported when it is called."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ctx.meta[MOVES] = {one.field: one for one in (*moves(), *_own_moves(ctx, args))}
-        return super().parse_args(ctx, args)
-
-    def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
-        def nothing(**_moves: Any) -> None:
-            """Only its parameters are wanted."""
-
-        asked = ctx.meta.get(MOVES, {}).values() or moves()
-        nothing.__signature__ = inspect.Signature(parameters(asked))  # type: ignore[attr-defined]
-        app = typer.Typer(add_completion=False)
-        app.command()(nothing)
-        return [*super().get_params(ctx)[:-1], *typer.main.get_command(app).params, *super().get_params(ctx)[-1:]]
-
-    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        said = {field: ctx.params.pop(field) for field in ctx.meta[MOVES]}
-        ctx.obj.moves = {name: value for name, value in said.items() if value}
-        return super().invoke(ctx)
-
-
-MOVES = "interlock.moves"
-"""Under this name a call of the program knows what can be said in it to move a run."""
-
-
-def _own_moves(ctx: Any, args: Sequence[str]) -> tuple[Question, ...]:
-    """What a playbook of one's own offers to move the run that is named on the line; nothing unless it is trusted."""
-    from interlock.cli.trusting import peek
-    from interlock.engine.folder import find_run
-
-    for word in (word for word in args if not word.startswith("-")):
-        try:
-            library, _ = _library(ctx, args)
-            playbook = library.again(find_run(library.root, word).identity, ask=peek(args).trust)
-        except (InterlockError, OSError):  # another word, or said when the run is gone on with
-            continue
-        return playbook.questions(playbook.moves)
-    return ()
-
-
-@cache
-def moves() -> tuple[Question, ...]:
-    """What can be said to move a run, of whatever playbook that ships."""
-    from interlock.engine.asking import questions
-
-    found = {one.field: one for name in playbooks.NAMES for one in questions(playbooks.load(name).moves)}
-    return tuple(found.values())
-
-
-def parameters(asked: Iterable[Question]) -> list[inspect.Parameter]:
-    """Questions as typer reads them from a function."""
-    return [
-        inspect.Parameter(one.field, inspect.Parameter.KEYWORD_ONLY, default=_unsaid(one), annotation=_annotation(one))
-        for one in asked
-    ]
-
-
-def _unsaid(question: Question) -> Any:
-    return inspect.Parameter.empty if question.required else None
-
-
-def _annotation(question: Question) -> Any:
-    option = question.option
-    how: dict[str, Any] = {"help": option.help, "show_default": False}
-    if option.metavar:
-        how["metavar"] = option.metavar
-    if option.argument:
-        words: Any = Path if option.file else list[str]
-        return Annotated[words if question.required else words | None, typer.Argument(**how)]
-    kind: Any = Path if option.file else Literal[question.choices] if question.choices else question.kind
-    return Annotated[
-        (list[kind] if question.many else kind) | None,
-        typer.Option(question.words, min=option.at_least, max=option.at_most, **how),
-    ]
-
-
-def _taken(door: Door, question: Question, value: Any) -> Any:
-    """What was typed, as the playbook wants it."""
-    if question.option.file and value is not None:
-        from interlock.documents import relative
-
-        return relative(door.root, value if door.workspace is not None else Path.cwd() / value)
-    if question.option.argument:
-        return " ".join(value) if value else None
-    if question.denies and value is not None:
-        return not value
-    return value or None if question.many else value
-
-
-def group(kind: type[Playbooks], name: str, help: str, panel: str) -> Any:
-    """A command with a sub-command for every playbook."""
-    made = typer.Typer(
-        cls=kind,
-        callback=lambda: None,
-        help=help,
-        no_args_is_help=True,
-        context_settings=HELP,
-    )
-    above = typer.Typer(add_completion=False, callback=lambda: None)
-    above.add_typer(made, name=name, rich_help_panel=panel)
-    return typer.main.get_group(above).commands[name]
 
 
 run = group(Playbooks, "run", "Run a playbook, or go on with the run that is open for the same inputs.", RUN)
@@ -246,7 +49,7 @@ def start(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
     """Run a playbook as somebody asks for it, or go on with the run that is open for the same."""
     asked = playbook.asked(said, door.setup.asking(playbook))
     inputs, door = asked.inputs, replace(door, new_run=door.new_run or asked.afresh)
-    door.occasion.playbook, door.occasion.key = playbook.name, playbook.key(inputs)
+    door.errand.playbook, door.errand.key = playbook.name, playbook.key(inputs)
     if door.dry_run:
         return _show_plan(door, playbook, inputs)
     call = door.call(flags=asked.flags, note=asked.note)
@@ -256,7 +59,7 @@ def start(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
 def carry(door: Door, work: Callable[[Runs], Awaitable[Finished]]) -> int:
     """Do the work with somebody watching, or in the background, and hand over how it ended."""
     if door.detach:
-        from interlock.cli.detached import in_the_background
+        from interlock.cli.unattended import in_the_background
 
         return in_the_background(door, partial(_carried, door, work))
     return _carried(door, work, view_for(door))
@@ -292,8 +95,8 @@ def resume(
     note: Note = "",
 ) -> int:
     """Go on with a run that waits, was interrupted or has crashed; finished work is not repeated."""
-    asked = door.occasion.moves
-    if (far := FarRun.of(door, find_far(door, run), "resume a run")) is not None:
+    asked = door.errand.moves
+    if (far := FarRun.of(door, spoken_to(door, run), "resume a run")) is not None:
         return _resume_far(door, far, retry=retry, accept_recorded=accept_recorded, note=note)
     if door.dry_run:
         if retry or accept_recorded or asked or note:
@@ -319,7 +122,7 @@ def _resume_far(door: Door, far: FarRun, *, retry: bool, accept_recorded: bool, 
             where="command line",
             remedy=f"To go on with it here: {door.spoken(f'take {far.run_id}')}",
         )
-    if asked := door.occasion.moves:
+    if asked := door.errand.moves:
         check_moves(door, far.run_id, door.library.again(identity), asked)
     call = door.call(retry=retry, accept_recorded=accept_recorded, flags=asked, note=note)
     far.resume(
@@ -329,7 +132,7 @@ def _resume_far(door: Door, far: FarRun, *, retry: bool, accept_recorded: bool, 
             "retry": call.retry,
             "accept_recorded": call.accept_recorded,
             "flags": dict(call.flags),
-            "budget_usd": call.budget_usd,
+            "budget": call.budget_usd,
         }
     )
     if door.json:
@@ -369,12 +172,10 @@ def _show_plan(door: Door, playbook: Playbook, inputs: Any) -> int:
     if door.json:
         print_json(
             envelope(
+                replace(found, playbook=playbook.name, key=playbook.key(inputs), started_at=None),
                 status="complete",
                 exit_code=0,
                 reason="dry run: nothing was changed",
-                run_id=found.run_id,
-                playbook=playbook.name,
-                key=playbook.key(inputs),
                 gate=found.gate,
                 plan=following(found),
             )
@@ -412,3 +213,107 @@ def _plan_lines(door: Door, playbook: Playbook, inputs: Any, plan: Finished) -> 
 
 def _shown(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def deliver(door: Door, finished: Finished, said: Sequence[str | bytes], *, asks: bool) -> int:
+    """Hand the end of a run over to whoever called; the exit code.
+
+    Args:
+        asks: a decision is asked for right behind it, so that nobody needs to be told how to decide.
+    """
+    if door.json:
+        print_json(as_json(finished, said))
+    else:
+        write_output(finished.output)
+        if ends_inside_a_line(finished.output) and sys.stdout.isatty():
+            complain("")
+    complain(*summary(door, finished, asks=asks))
+    return finished.exit_code
+
+
+def ended_at(finished: Finished) -> str | None:
+    """When the run ended, which may be long before this process looked at it; else when this process left it."""
+    last = finished.lines[-1] if finished.lines else None
+    return last.ts if last is not None and last.event == "run.end" else finished.finished_at
+
+
+def ends_inside_a_line(output: str | bytes) -> bool:
+    return isinstance(output, bytes) and output != b"" and not output.endswith(b"\n")
+
+
+def as_json(finished: Finished, said: Sequence[str | bytes] = ()) -> dict[str, Any]:
+    """The end of a run as the one object of ``--json``."""
+    error = {} if finished.error is None else {"error": {"what": finished.error.what, **dict(finished.error.parts())}}
+    return envelope(
+        finished,
+        status=finished.status.value,
+        exit_code=finished.exit_code,
+        reason=finished.reason,
+        output="".join(map(as_text, _with_newlines(said))) + as_text(finished.output),
+        gate=finished.gate,
+        sums=totals(finished.lines),
+        finished_at=ended_at(finished),
+        **error,
+    )
+
+
+def _with_newlines(said: Sequence[str | bytes]) -> list[str | bytes]:
+    """Each output as stdout would have had it."""
+    return [text + "\n" if isinstance(text, str) and text and not text.endswith("\n") else text for text in said]
+
+
+def summary(door: Door, finished: Finished, *, asks: bool) -> list[str]:
+    """The last lines on stderr, which stay: how it ended, what it took, how to go on."""
+    sums = totals(finished.lines)
+    lines: list[str] = []
+    if finished.error is not None:
+        lines += told(finished.error.what, dict(finished.error.parts()), door.errand)
+    what = printable(f"{finished.playbook} {finished.key}", 100)
+    took = ""
+    if finished.started_at and (end := ended_at(finished)):
+        took = f" after {in_words(seconds_between(finished.started_at, end))}"
+    dispatches = f"{sums.dispatches} {'dispatch' if sums.dispatches == 1 else 'dispatches'}"
+    cost = f", cost {cost_line(sums)}" if sums.dispatches else ""
+    lines.append(f"{what}: {finished.status.value}{took}; {dispatches}{cost}")
+    if finished.reason and finished.error is None and finished.gate is None:
+        label = "reached" if finished.status.value in ENDED_WELL else "reason"
+        lines.append(f"  {label}: {indented(lined(here(finished.reason, door.errand)), '    ')}")
+    if finished.run_id is None:
+        return lines
+    changes = _changes(door, finished.run_id)
+    if finished.gate is not None:
+        return [*lines, *gate_lines(door, finished.run_id, finished.gate, commands=not asks)]
+    if changes is not None:
+        lines += change_lines(changes)
+    if away(door, finished.run_id):
+        return [*lines, f"  next: {door.spoken(f'fetch {finished.run_id}')}"]
+    if finished.started_at and sums.dispatches and (branch := branch_line(door.root, finished.started_at)):
+        lines.append(f"  branch: {branch}")
+    is_open = standing(finished.lines).state is not State.ENDED
+    return [*lines, f"  next: {door.spoken(f'{_next(finished.status.value, changes, is_open)} {finished.run_id}')}"]
+
+
+def away(door: Door, run_id: str) -> bool:
+    """Whether the work of a run is elsewhere."""
+    try:
+        return door.find(run_id).folder.elsewhere() is not None
+    except InterlockError:
+        return False
+
+
+def _next(status: str, changes: Changes | None, is_open: bool) -> str:
+    """The one command that helps most now."""
+    if is_open:
+        return "resume"
+    if status in ENDED_WELL:
+        return "diff" if changes is not None and changes.code else "show"
+    return "why"
+
+
+def _changes(door: Door, run_id: str) -> Changes | None:
+    """What the run changed; None where that cannot be read any more."""
+    try:
+        known = door.find(run_id)
+        return readable_changes(known, known.folder.lines())
+    except (InterlockError, OSError):
+        return None

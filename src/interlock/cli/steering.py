@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.cli.door import finish
 from interlock.cli.elsewhere import Renewal, fleet_settings, renewed
 from interlock.cli.output import complain
+from interlock.engine.openings import document
 from interlock.errors import InterlockError, Refused
 from interlock.telemetry import State, is_cancelled, printable, standing, waiting_gate
 
@@ -70,14 +71,16 @@ class FarRun:
         from interlock.engine.journal import stamp_now
         from interlock.engine.people import check_decision, person
 
-        lines, away = self.known.folder.lines(), self.known.folder.elsewhere()
-        there = away.documents if away is not None and away.documents is not None else {}
+        lines = self.known.folder.lines()
         try:
-            waiting = check_decision(lines, choice, lambda path: there.get(path, ""), run_id=self.run_id, shown=shown)
+            waiting = check_decision(lines, choice, self._digest, run_id=self.run_id, shown=shown)
         except Refused as refusal:
             made = next((line for line in reversed(lines) if line.event == "gate.decided"), None)
-            if made is not None and waiting_gate(lines) is None and standing(lines).state is not State.ENDED:
+            asked = waiting_gate(lines)
+            if made is not None and asked is None and standing(lines).state is not State.ENDED:
                 refusal.found = _decided(made.data)
+            elif asked is not None and self._is_stale(asked):
+                refusal.remedy = f"A worker opens the gate anew: interlock resume {self.run_id} - decide then."
             raise
         message = {
             "kind": "decision",
@@ -90,6 +93,14 @@ class FarRun:
         }
         finish(self._decided_once(waiting, message))
         return waiting
+
+    def _digest(self, path: str) -> str:
+        """What a document is where the run is; empty when there is none."""
+        return document(self.known.folder, path).digest or ""
+
+    def _is_stale(self, gate: WaitingGate) -> bool:
+        """Whether a document is not any more what the gate showed."""
+        return any(self._digest(path) != seen for path, seen in gate.digests.items())
 
     async def _decided_once(self, waiting: WaitingGate, message: Mapping[str, Any]) -> None:
         from interlock.fleet.orders import Queued
@@ -136,13 +147,15 @@ class FarRun:
             raise Refused(f"run {run_id} was cancelled, and that is final")
         if now.state is State.ENDED and now.status in ("complete", "degraded") and not message.get("retry"):
             raise Refused(f"run {run_id} is {now.status}", remedy=f"See what it made: interlock fetch {run_id}")
-        if now.state is State.ASKING and waiting_gate(lines) is not None:
+        asked = waiting_gate(lines) if now.state is State.ASKING else None
+        if asked is not None and not self._is_stale(asked):
             raise Refused(
                 f"run {run_id} waits for a decision",
                 found=printable(now.why),
                 remedy=f"See what it asks, and how to decide: interlock show {run_id}",
             )
-        finish(self._resumed({"kind": "resume", **message}))
+        # A job may come twice. What an ended run is asked for counts only where it has ended as it was seen.
+        finish(self._resumed({"kind": "resume", "lines": len(lines), **message}))
 
     async def _resumed(self, message: Mapping[str, Any]) -> None:
         from interlock.fleet.orders import Queued

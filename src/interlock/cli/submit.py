@@ -8,6 +8,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -19,9 +20,9 @@ from interlock.cli.door import Door, finish
 from interlock.cli.elsewhere import depot_of
 from interlock.cli.moving import RemoteName, remote_of
 from interlock.cli.output import complain, envelope, print_json, print_lines
+from interlock.cli.playbooks import Playbooks, command_for, group
 from interlock.cli.progress import PlainView
-from interlock.cli.result import deliver
-from interlock.cli.run import Playbooks, command_for, group
+from interlock.cli.run import deliver
 from interlock.errors import ConfigInvalid
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from interlock.engine.runs import Follower, Runs, View
     from interlock.fleet.depot import Depot
     from interlock.fleet.needs import Means, Needs
-    from interlock.fleet.working import Place
+    from interlock.fleet.working import WorkPlace
 
 QueueName = Annotated[
     str | None, typer.Option("--queue", metavar="NAME", help="Queue to put it into.", show_default=False)
@@ -40,9 +41,7 @@ Labels = Annotated[
     list[str] | None,
     typer.Option("--label", metavar="NAME", help="Only for workers that have this; several times for several."),
 ]
-Priority = Annotated[
-    int, typer.Option("--priority", metavar="N", min=-1000, max=1000, help="Higher ones are taken first.")
-]
+Priority = Annotated[int, typer.Option("--priority", metavar="N", help="Higher ones are taken first.")]
 At = Annotated[
     datetime | None,
     typer.Option("--at", metavar="TIME", help="Not before, as 2026-01-02T03:04:05, local time.", show_default=False),
@@ -96,8 +95,8 @@ def submit_one(
 
     setup = door.setup
     asked = playbook.asked(said, setup.asking(playbook))
-    door.occasion.playbook, door.occasion.key = playbook.name, playbook.key(asked.inputs)
-    view = PlainView(door.occasion, keep_output=door.json)
+    door.errand.playbook, door.errand.key = playbook.name, playbook.key(asked.inputs)
+    view = PlainView(door.errand, keep_output=door.json)
     runs = door.runs(view)
     depot = depot_of(runs, setup)
     remote_name = remote_of(door, remote)
@@ -116,7 +115,7 @@ def submit_one(
             finished = await runs.begin(playbook, asked.inputs, call)
             if finished.run_id is None or (finished.lines and finished.lines[-1].event == "run.end"):
                 return finished
-            door.occasion.run_id = finished.run_id
+            door.errand.run_id = finished.run_id
             identity = runs.find(finished.run_id).identity
             needs = await needs_of(door, identity, playbook, remote_name, labels)
             moved = await depot.send(finished.run_id, remote_name, {**orders, "needs": needs.to_json()})
@@ -140,16 +139,8 @@ def submit_one(
         complain(f"Run {done.run_id} is queued.")
         _watched(door, done.run_id)
     if door.json:
-        print_json(
-            envelope(
-                status="queued",
-                exit_code=0,
-                reason="waits for a worker",
-                run_id=done.run_id,
-                playbook=playbook.name,
-                key=playbook.key(asked.inputs),
-            )
-        )
+        about = replace(door.errand, run_id=done.run_id, started_at=None)
+        print_json(envelope(about, status="queued", exit_code=0, reason="waits for a worker"))
     else:
         print_lines([done.run_id])
     complain(
@@ -216,7 +207,7 @@ async def address_of(door: Door, remote_name: str) -> str:
     return str(here.resolve()) if "://" not in found and here.is_dir() else found
 
 
-@command("worker", example="interlock worker --label gpu", panel=ELSEWHERE)
+@command("worker", example="interlock worker --labels gpu", panel=ELSEWHERE)
 def worker(
     door: Door,
     queues: Annotated[
@@ -281,7 +272,7 @@ async def _one(door: Door, database: str, folder: Path, means: Means) -> tuple[A
     from interlock.fleet.worker import Worker
 
     fleet = door.setup.settings.fleet
-    view = PlainView(door.occasion, keep_output=False, verbose=door.verbose)
+    view = PlainView(door.errand, keep_output=False, verbose=door.verbose)
     async with Queue.of(database, patient=True) as queue:
         made = Worker(
             queue,
@@ -297,7 +288,7 @@ async def _one(door: Door, database: str, folder: Path, means: Means) -> tuple[A
         return await made.one(), made.told.leave.is_set()
 
 
-def place_for(door: Door, name: str) -> Place:
+def place_for(door: Door, name: str) -> WorkPlace:
     """Workspaces of runs, as the settings in them say; how programs are kept apart is this machine's to say."""
     from interlock.app import FromSettings, open_runs
     from interlock.engine.runs import Quiet

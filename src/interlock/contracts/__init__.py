@@ -3,7 +3,7 @@
 from interlock.contracts.answer import PLAIN, Answer, AnswerFormat, parse_answer, sample
 from interlock.contracts.artifact import Artifact, ArtifactCheck, ArtifactClass, check, complaint
 from interlock.contracts.contract import NO_CHANGE, Contract, Judgement, judge, why_no_change
-from interlock.contracts.definitions import is_definition, is_test
+from interlock.contracts.definitions import holds_programs, is_definition, is_test
 from interlock.contracts.documentation import DOCUMENTATION, is_documentation
 from interlock.contracts.evidence import FAIL, PASS, Claim, Evidence
 from interlock.contracts.outcome import TRANSIENT, UNUSABLE, Outcome, Reason
@@ -53,6 +53,7 @@ __all__ = [
     "checks_in_data",
     "checks_in_text",
     "complaint",
+    "holds_programs",
     "is_definition",
     "is_documentation",
     "is_test",

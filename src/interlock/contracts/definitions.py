@@ -38,6 +38,14 @@ _SAYS_NOTHING = re.compile(r"Makefile\.(md|rst|txt)|\.env\.(example|sample|templ
 _RECORDED = re.compile(r"(^|/)(__snapshots__|snapshots|goldens?)/|\.(snap|ambr|golden|approved\.\w+)$")
 
 
+_PROGRAMS = re.compile(r"(^|/)(\.?venv|node_modules|vendor|\.tox|\.nox|\.yarn|bin)/$")
+
+
+def holds_programs(folder: str) -> bool:
+    """Whether a folder that a project ignores is one in which the programs are installed that run its tests."""
+    return _PROGRAMS.search(folder) is not None
+
+
 def is_definition(path: str) -> bool:
     """Whether this file says what tests and checks are, or how they are run."""
     name = path.rpartition("/")[2]

@@ -43,7 +43,7 @@ _RULE = re.compile(r"([^\s:=][^:=]*)::?(?!=)([^=;]*)(?:;(.*))?")
 _ELSEWHERE = re.compile(r"^-?include\b|%", re.MULTILINE)
 """What a makefile has whose targets need not stand in it."""
 
-Lines = Mapping[str, Sequence[str]]
+_Lines = Mapping[str, Sequence[str]]
 """The lines behind each target, or script, of a file."""
 
 
@@ -153,7 +153,7 @@ def _inline(words: Sequence[str]) -> list[str]:
     return [" ".join(word for word in words[1:] if not word.startswith("-"))]
 
 
-def _goals(words: Sequence[str], targets: Lines) -> Sequence[str]:
+def _goals(words: Sequence[str], targets: _Lines) -> Sequence[str]:
     """The targets that make is asked for; the first one where none is named."""
     if _program(words) not in _MAKE or any(map(_ELSEWHERE_OPTIONS.fullmatch, words)):
         return ()
@@ -161,7 +161,7 @@ def _goals(words: Sequence[str], targets: Lines) -> Sequence[str]:
     return named or [name for name in targets if not name.startswith(".")][:1] or [""]
 
 
-def _asked(words: Sequence[str], scripts: Lines) -> Sequence[str]:
+def _asked(words: Sequence[str], scripts: _Lines) -> Sequence[str]:
     """The script that a packager is asked for; none where it is asked for something else."""
     if _program(words) not in _PACKAGERS or any(map(_ELSEWHERE_OPTIONS.fullmatch, words)):
         return ()

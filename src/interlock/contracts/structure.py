@@ -89,7 +89,7 @@ class SectionValues:
         return "\n".join(f"{heading}\n{_example(allowed)}\n" for heading, allowed in self.required.items())
 
 
-Kind = type | tuple[str, ...] | None
+KeyKind = type | tuple[str, ...] | None
 """What a field holds: a type of plain data, one of these texts, or anything."""
 
 
@@ -97,7 +97,7 @@ Kind = type | tuple[str, ...] | None
 class YamlKeys:
     """A YAML mapping with these fields."""
 
-    required: Mapping[str, Kind]
+    required: Mapping[str, KeyKind]
 
     def problem(self, text: str) -> str | None:
         return _keys_problem(text, load_yaml, "YAML", self.required)
@@ -110,7 +110,7 @@ class YamlKeys:
 class JsonKeys:
     """A JSON object with these fields."""
 
-    required: Mapping[str, Kind]
+    required: Mapping[str, KeyKind]
 
     def problem(self, text: str) -> str | None:
         return _keys_problem(text, load_json, "JSON", self.required)
@@ -157,7 +157,7 @@ _NAMES: Mapping[type, str] = {
     float: "number",
     dict: "mapping",
 }
-_SAMPLES: Mapping[Kind, Any] = {bool: True, int: 1, float: 1.0, list: ["text"], dict: {"key": "text"}}
+_SAMPLES: Mapping[KeyKind, Any] = {bool: True, int: 1, float: 1.0, list: ["text"], dict: {"key": "text"}}
 
 
 def labelled(text: str, label: str) -> list[str]:
@@ -199,7 +199,7 @@ def _unexpected(label: str, value: object, allowed: Allowed) -> str | None:
     return f"{label} is {quoted(value)}; expected {alternatives(allowed)}"
 
 
-def _keys_problem(text: str, load: Callable[[str, str], Any], form: str, required: Mapping[str, Kind]) -> str | None:
+def _keys_problem(text: str, load: Callable[[str, str], Any], form: str, required: Mapping[str, KeyKind]) -> str | None:
     try:
         data = load(text, "the text")
     except DocumentInvalid as error:
@@ -211,7 +211,7 @@ def _keys_problem(text: str, load: Callable[[str, str], Any], form: str, require
     )
 
 
-def _field_problem(data: Mapping[str, Any], name: str, kind: Kind) -> str | None:
+def _field_problem(data: Mapping[str, Any], name: str, kind: KeyKind) -> str | None:
     if name not in data:
         return f"field {name} missing"
     value = data[name]
@@ -232,5 +232,5 @@ def _kind_of(value: object) -> str:
     return name if isinstance(value, str | bool) else f"a{'n' if re.match('[aeiou]', name) else ''} {name}"
 
 
-def _sample_data(required: Mapping[str, Kind]) -> dict[str, Any]:
+def _sample_data(required: Mapping[str, KeyKind]) -> dict[str, Any]:
     return {name: kind[0] if isinstance(kind, tuple) else _SAMPLES.get(kind, "text") for name, kind in required.items()}

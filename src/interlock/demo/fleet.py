@@ -45,18 +45,18 @@ CAST = """\
 reactions:
   - agent: builder
     delay_s: 3
-    run: [python3, write.py, "{task}"]
+    run: [python3, write.py]
   - agent: reviewer
     delay_s: 2
 """
 WRITE = '''\
-"""Stands for an agent: writes the module that the task names."""
+"""Stands for an agent: writes the module that its brief names."""
 
+import os
 import re
-import sys
 from pathlib import Path
 
-name = re.search(r"module (\\w+)", sys.argv[1])[1]
+name = re.search(r"Write module (\\w+)", Path(os.environ["INTERLOCK_BRIEF"]).read_text("utf-8"))[1]
 Path(f"{name}.py").write_text(f'"""{name}"""\\n\\n\\ndef {name}(value):\\n    return value\\n', "utf-8")
 '''
 FILES = {
@@ -153,9 +153,7 @@ class Fleet:
                 self._start(name)
             say(f"Three workers are at work; what they say is in {self.folder.name}/NAME.log. The laptop submits:")
             for module in MODULES:
-                self.interlock(
-                    "submit", "task", f"Write module {module}", "--check", f"python3 -m py_compile {module}.py"
-                )
+                self.interlock("submit", "task", f"Write module {module}", "--check", CHECK)
             self.interlock("fleet")
             victim = self._at_work()
             say(

@@ -8,20 +8,20 @@ from interlock.documents.markdown import Fence, Frontmatter, Sections, split_fro
 from interlock.documents.paths import inside, plain_parts, relative
 from interlock.documents.plain import Key, pointer
 from interlock.documents.store import LIMIT, EditedMeanwhile, Store, Written
-from interlock.documents.words import one_line, stamp
+from interlock.documents.words import few, one_line, stamp
 from interlock.documents.yaml import YamlDocument
 from interlock.documents.yaml import load as load_yaml
-from interlock.documents.yaml_state import Changes, edited_yaml, read_yaml
+from interlock.documents.yaml_state import FieldChanges, edited_yaml, read_yaml
 from interlock.documents.yaml_text import dump as render_yaml
 
 __all__ = [
     "LIMIT",
-    "Changes",
     "Document",
     "DocumentState",
     "DuplicateKey",
     "EditedMeanwhile",
     "Fence",
+    "FieldChanges",
     "FileFacts",
     "Frontmatter",
     "JsonDocument",
@@ -32,6 +32,7 @@ __all__ = [
     "Written",
     "YamlDocument",
     "edited_yaml",
+    "few",
     "inside",
     "load_json",
     "load_yaml",

@@ -13,7 +13,7 @@ from interlock.documents.plain import Key
 from interlock.documents.yaml import YamlDocument, load
 from interlock.documents.yaml_text import dump
 
-Changes = Mapping[tuple[Key, ...], Any]
+FieldChanges = Mapping[tuple[Key, ...], Any]
 _REMEMBERED = 1000
 _data: dict[str, Any] = {}
 """Texts that were read or written lately: parsing YAML costs a hundred times what writing it does."""
@@ -34,7 +34,7 @@ def read_yaml(text: str, path: str) -> Any:
     return _data[text] if text in _data else _keep(text, load(text, path))
 
 
-def edited_yaml(text: str, path: str, changes: Changes) -> str:
+def edited_yaml(text: str, path: str, changes: FieldChanges) -> str:
     """The text with these values replaced or added."""
     data = read_yaml(text, path)
     if text not in _own:

@@ -12,9 +12,18 @@ from interlock.lazy import lazily
 
 if TYPE_CHECKING:
     from interlock.agents.runner import AgentRequest
+    from interlock.contracts.toolchains import NONE, PROJECT_FILES, Command, Commands
     from interlock.engine.asking import CHECK, Asked, Asking, Option
     from interlock.engine.brief import fence, fenced, named, quoted
-    from interlock.engine.checks import UNCOMPARED, Checks, NamedCommand, Proof, named_commands, require_agents
+    from interlock.engine.checks import (
+        UNCOMPARED,
+        Checks,
+        NamedCommand,
+        Proof,
+        find_commands,
+        named_commands,
+        require_agents,
+    )
     from interlock.engine.definition import AfterComplete, Past, Playbook, playbook
     from interlock.engine.dispatch import failure_context
     from interlock.engine.document_verbs import Edit
@@ -45,7 +54,6 @@ if TYPE_CHECKING:
     from interlock.engine.prompts import Prompt
     from interlock.engine.run import Run, pause, wait, within_time
     from interlock.engine.tables import Table
-    from interlock.engine.toolchains import NONE, PROJECT_FILES, Command, Commands, find_commands
     from interlock.engine.world import CommandCall, Documents
     from interlock.workspace import Done, RepositoryStanding, Scope, listing_digest
 
@@ -57,7 +65,7 @@ __getattr__ = lazily(
             "GateDecision Kind Quoted Report Retries Status Stop"
         ),
         "brief": "fence fenced named quoted",
-        "checks": "UNCOMPARED Checks NamedCommand Proof named_commands require_agents",
+        "checks": "UNCOMPARED Checks NamedCommand Proof find_commands named_commands require_agents",
         "asking": "CHECK Asked Asking Option",
         "definition": "AfterComplete Past Playbook playbook",
         "dispatch": "failure_context",
@@ -69,7 +77,7 @@ __getattr__ = lazily(
         "facts": "changed_since dispatch_facts is_guarded place_of project snapshot",
         "options": "Options",
         "tables": "Table",
-        "toolchains": "NONE PROJECT_FILES Command Commands find_commands",
+        "interlock.contracts.toolchains": "NONE PROJECT_FILES Command Commands",
         "world": "CommandCall Documents",
         "interlock.workspace": "Done Scope RepositoryStanding listing_digest",
         "interlock.agents.runner": "AgentRequest",

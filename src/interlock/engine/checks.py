@@ -17,9 +17,11 @@ from typing import Any
 from interlock.contracts import is_definition, is_test
 from interlock.contracts.failures import failures_in
 from interlock.contracts.recipes import read_recipes, recipe_files
+from interlock.contracts.toolchains import READ_FOR_COMMANDS, Commands, detect_commands
 from interlock.documents import Document, DocumentState
 from interlock.documents.paths import plain_parts
 from interlock.engine.facts import changed_since, snapshot
+from interlock.engine.handing_on import handed_on
 from interlock.engine.keys import digest_of
 from interlock.engine.model import CommandResult, Ending, Stop
 from interlock.engine.run import Run, behind
@@ -60,6 +62,12 @@ class NamedCommand:
     @property
     def shown(self) -> str:
         return f"{self.name}: {self.command}" + (f", from {self.origin}" if self.origin else "")
+
+
+async def find_commands(run: Run) -> Commands:
+    """How the project in this workspace is built and tested, as its files say; where people name nothing."""
+    names = await run.list(".", "*")
+    return detect_commands(names, {name: (await run.read(name)).text for name in READ_FOR_COMMANDS if name in names})
 
 
 def named_commands(run: Run, asked: Sequence[str], settings: Sequence[str], table: str) -> tuple[NamedCommand, ...]:
@@ -130,6 +138,7 @@ class Checks:
     Args:
         besides: patterns of files on which the commands do not depend, such as the playbook's own documents.
         agents: those that will be called; unset: all that the playbook can need.
+        goes_on: what was before the run that this one continues, and did not end well, is before this one too.
     """
 
     def __init__(
@@ -139,9 +148,11 @@ class Checks:
         *,
         besides: Sequence[str] = (),
         agents: Sequence[str] | None = None,
+        goes_on: bool = False,
     ) -> None:
         self._run = run
         self._agents = agents
+        self._goes_on = self._goes_on_later = goes_on
         self.commands = tuple(commands)
         """What a person names now; it may change while the run goes on."""
         self._besides = tuple(besides)
@@ -183,6 +194,12 @@ class Checks:
         """Work begins: the tree as it is now is the one of before, unless one is known already."""
         if self._dry:
             return
+        if (
+            self._base is None
+            and self._goes_on
+            and (before := handed_on(behind(self._run).journal.lines).get("before"))
+        ):
+            self.go_on_from(before)
         if self._base is None:
             self._base = await snapshot(self._run)
         await self._find_definitions(changed=())
@@ -218,10 +235,11 @@ class Checks:
             mode = run.settle_once(
                 "preflight", {"skip": bool(run.flags.get("no_preflight")), "accept": self._accepts()}
             )
+            self._goes_on = self._goes_on and not mode["accept"]
             if self.commands:
                 await self.start()
             if mode["skip"]:
-                run.note("preflight", skipped=True, commands=[one.shown for one in self.commands])
+                run.note("preflight", skipped=True, commands=[one.shown for one in self.commands], before=self._before)
                 return
             problems = list(await _unready(run, self._agents))
             proofs = [] if problems else [await self._run_one(one, ()) for one in self.commands]
@@ -229,20 +247,21 @@ class Checks:
             for proof in proofs:
                 if proof.ok:  # then something stood behind every name in it
                     self._defined[proof.command] = replace(self._defined[proof.command], lacking=())
-            run.note(
-                "preflight",
-                commands=[one.shown for one in self.commands],
-                problems=problems,
-                red=[p.shown for p in red],
-            )
+            said = {"problems": list(problems), "red": [proof.shown for proof in red]}
             if mode["accept"] and not problems:
                 for proof in red:
                     if proof.exit is None:
                         problems.append(f"{proof.shown}; what does not end says nothing about what fails")
                     self._known[proof.command] = frozenset(proof.new)
                 red = []
+            run.note("preflight", commands=[one.shown for one in self.commands], **said, before=self._before)
             if problems or red:
                 raise Stop(Ending.stopped(_said(problems, red)))
+
+    @property
+    def _before(self) -> Mapping[str, Any] | None:
+        """The baseline, for a run that continues this one."""
+        return self.baseline if self._goes_on_later and self.compares else None
 
     def _accepts(self) -> bool:
         return bool(self._run.flags.get("accept_baseline"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,16 +41,15 @@ Occasion = AgentRequest | Commanded | Gate
 """Where a run depends on somebody else's answer."""
 
 
-def same(one: Occasion, other: Occasion) -> bool:
-    """Whether it is the same question once more, in a later turn."""
-    match one, other:
-        case AgentRequest(), AgentRequest():
-            return (one.agent, one.member) == (other.agent, other.member)
-        case Commanded(), Commanded():
-            return one.call.argv == other.call.argv
-        case Gate(), Gate():
-            return one.name == other.name
-    return False
+def subject(occasion: Occasion) -> Hashable:
+    """What is asked there: equal where it is the same question once more, in a later turn."""
+    match occasion:
+        case AgentRequest():
+            return "agent", occasion.agent, occasion.member
+        case Commanded():
+            return "command", occasion.call.argv
+        case Gate():
+            return "gate", occasion.name
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,10 @@ class GateDeviation:
 AnyDeviation = Deviation | CommandDeviation | GateDeviation
 
 
+Given = Act | CommandResult | str
+"""What somebody does or says at an occasion."""
+
+
 def fits(deviation: AnyDeviation, occasion: Occasion) -> bool:
     """Whether it can happen there."""
     match deviation, occasion:
@@ -98,6 +101,18 @@ def fits(deviation: AnyDeviation, occasion: Occasion) -> bool:
         case GateDeviation(), Gate():
             return deviation.fits(occasion)
     return False
+
+
+def deviating(deviation: AnyDeviation, occasion: Occasion, usual: Given) -> Given:
+    """What is answered in place of the usual."""
+    match deviation, occasion, usual:
+        case Deviation(), AgentRequest(), Act():
+            return deviation.act(occasion, usual)
+        case CommandDeviation(), Commanded(), CommandResult():
+            return deviation.act(occasion, usual)
+        case GateDeviation(), Gate(), str():
+            return deviation.act(occasion, usual)
+    return usual
 
 
 CRASH = Deviation("crash", lambda _request, act: replace(act, crash=True))

@@ -26,6 +26,7 @@ from interlock.engine import brief
 from interlock.engine.budget import Budget, usage_in
 from interlock.engine.clusters import at_once, given_up, in_turn, seated, through
 from interlock.engine.examination import SHOWN_OF_PATCH, Examiner
+from interlock.engine.handing_on import handed_on
 from interlock.engine.journal import Line
 from interlock.engine.keys import sha256
 from interlock.engine.model import Dispatch, Kind, Quoted, Report
@@ -71,7 +72,10 @@ class Dispatcher:
         self._budget = Budget(run.journal.lines, usd=run.options.budget_usd, tokens=run.options.budget_tokens)
         self._unfinished = dict[str, str]()
         """By member: what its last attempt did that did not come into the tree (LY-04)."""
-        self._findings = dict[str, tuple[str, ...]]()
+        earlier = tuple(
+            f"{text} (in the run before this one)" for text in handed_on(run.journal.lines).get("noticed", ())
+        )
+        self._findings: dict[str, tuple[str, ...]] = {"": earlier} if earlier else {}
         """By key: what was noticed about accepted work that its judges are to know."""
 
     def for_called(self, run: Recording) -> Dispatcher:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,10 +44,6 @@ BYPRODUCTS = Scope(
     )
 )
 """What running tests leaves in projects that do not ignore it: neither a violation nor a part of the work."""
-
-
-PROGRAMS = re.compile(r"(^|/)(\.?venv|node_modules|vendor|\.tox|\.nox|\.yarn|bin)/$")
-"""Folders that projects ignore, in which the programs are installed that run their tests."""
 
 
 @dataclass(frozen=True)
@@ -256,17 +251,12 @@ class Examiner:
 
 
 def hidden(found: Found) -> tuple[str, ...]:
-    """What says how tests and checks are run, or may be what runs them, and comes along unseen, since the project
-    ignores it."""
-    told = []
-    for path, files in sorted(found.ignored.items()):
-        if is_definition(path):
-            told.append(f"writes {path}, which says how tests and checks are run, where git ignores it")
-        elif PROGRAMS.search(path):
-            told.append(
-                f"writes {files} file{'s' if files > 1 else ''} in {path}, where the programs are that run tests"
-            )
-    return tuple(told)
+    """What says how tests and checks are run and comes along unseen, since the project ignores it."""
+    return tuple(
+        f"writes {path}, which says how tests and checks are run, where git ignores it"
+        for path in sorted(found.ignored)
+        if is_definition(path)
+    )
 
 
 def changed_nothing(verdict: Judgement) -> Judgement:

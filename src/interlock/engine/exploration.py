@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from interlock.agents.runner import AgentRequest
 from interlock.contracts import Evidence
@@ -18,15 +18,16 @@ from interlock.engine.deviations import (
     AnyDeviation,
     CommandDeviation,
     Commanded,
-    Deviation,
     Gate,
-    GateDeviation,
+    Given,
     Occasion,
     contract_of,
+    deviating,
     fits,
-    same,
+    subject,
 )
 from interlock.engine.journal import Line, read_lines
+from interlock.engine.junctions import USUAL, Junction, Remembered
 from interlock.engine.keys import sha256
 from interlock.engine.model import CommandResult, Status
 from interlock.engine.moments import Moment, is_quiet
@@ -48,6 +49,8 @@ class Played:
     simulation: Simulation
     occasions: Sequence[Occasion] = ()
     """What the numbers of a schedule count."""
+    shown: dict[Invariant, str | None] = field(default_factory=dict, compare=False, repr=False)
+    """What is known to hold of this run, whatever its schedule: several schedules can have the same run."""
 
     @property
     def crashed(self) -> bool:
@@ -61,6 +64,16 @@ class Invariant:
     name: str
     broken: Callable[[Played], str | None]
     """Why it does not hold there, or None."""
+    of_the_run: bool = False
+    """It asks what the run did, and never for the schedule: one answer for all schedules that have this run."""
+
+    def why(self, played: Played) -> str | None:
+        """Why it does not hold there, or None; a run is not asked twice."""
+        if not self.of_the_run:
+            return self.broken(played)
+        if self not in played.shown:
+            played.shown[self] = self.broken(played)
+        return played.shown[self]
 
 
 def chain_is_whole(played: Played) -> str | None:
@@ -130,10 +143,10 @@ def _untold(played: Played, noticed: Mapping[str, int]) -> str | None:
 
 
 ALWAYS: tuple[Invariant, ...] = (
-    Invariant("the chain is whole", chain_is_whole),
-    Invariant("no dispatch is paid twice", paid_once),
-    Invariant("what people write meanwhile is theirs", people_are_spared),
-    Invariant("nothing is accepted against evidence", accepted_by_evidence),
+    Invariant("the chain is whole", chain_is_whole, of_the_run=True),
+    Invariant("no dispatch is paid twice", paid_once, of_the_run=True),
+    Invariant("what people write meanwhile is theirs", people_are_spared, of_the_run=True),
+    Invariant("nothing is accepted against evidence", accepted_by_evidence, of_the_run=True),
 )
 
 
@@ -142,18 +155,21 @@ def comes_to_an_end(played: Played) -> str | None:
     return finished.reason if finished.status in (Status.WAITING, Status.INTERRUPTED) else None
 
 
-ENDS = Invariant("every path comes to an end", comes_to_an_end)
+ENDS = Invariant("every path comes to an end", comes_to_an_end, of_the_run=True)
 """For a rehearsal that says how many calls its longest path can make."""
 
 
 def with_whole_lines(simulation: Simulation) -> Simulation:
     """The same, and an outcome too long for its line stands in it all the same, so that invariants can read it."""
+
+    def is_elsewhere(line: Line) -> bool:
+        return type(out := line.data.get("out")) is dict and "$json" in out
+
+    if not any(map(is_elsewhere, simulation.lines)):
+        return simulation
     objects, seen = simulation.world.records.objects, copy(simulation)
     seen.lines = [
-        line._replace(data=unpack(line.data, objects))
-        if type(out := line.data.get("out")) is dict and "$json" in out
-        else line
-        for line in simulation.lines
+        line._replace(data=unpack(line.data, objects)) if is_elsewhere(line) else line for line in simulation.lines
     ]
     return seen
 
@@ -172,7 +188,7 @@ def decided_by_people(played: Played) -> str | None:
     return f"{len(decided)} gates passed, {asked} answers given" if len(decided) > asked else None
 
 
-GATES = Invariant("no gate is passed without a person", decided_by_people)
+GATES = Invariant("no gate is passed without a person", decided_by_people, of_the_run=True)
 """For a rehearsal in which a person answers at the gates."""
 
 
@@ -210,8 +226,9 @@ class Rehearsal:
 
     def broken(self, played: Played) -> list[str]:
         """The invariants that do not hold on this path, as sentences."""
-        whole = replace(played, simulation=with_whole_lines(played.simulation))
-        found = ((invariant.name, invariant.broken(whole)) for invariant in self.invariants)
+        simulation = with_whole_lines(played.simulation)
+        whole = played if simulation is played.simulation else replace(played, simulation=simulation)
+        found = ((invariant.name, invariant.why(whole)) for invariant in self.invariants)
         return [f"{name}: {why} (deviations: {played.schedule or 'none'})" for name, why in found if why is not None]
 
     def left_out(self) -> list[str]:
@@ -234,36 +251,51 @@ def explore(
 
     A schedule says at which occasion (counted over the whole run) which deviation happens. Calls of agents are
     occasions; commands and gates are where there is a deviation for them. From each explored run the next ones follow
-    by deviating once more, at a later occasion that this run really came to.
+    by deviating once more, at a later occasion that this run really came to. Schedules under which everybody answers
+    the same have one run, which is played once (`junctions`).
     """
-    pending: list[tuple[dict[int, str], Moment | None, Sequence[Occasion]]] = [({}, None, ())]
     known = (*deviations, CRASH) if crashes else tuple(deviations)
     by_name = {deviation.name: deviation for deviation in known}
+    pending: list[tuple[dict[int, str], Junction[_Known], Moment | None, Sequence[Occasion]]] = []
+    pending.append(({}, Junction(), None, ()))
+    forks, ends = Remembered[_Known](KEPT_FORKS), Remembered[_Known](KEPT_ENDS)
     while pending:
-        schedule, moment, before = pending.pop()
-        path = _Path(by_name, schedule, base, longest, answers)
-        played = path.play(make, moment, before, keeps=len(schedule) < most)
+        schedule, junction, moment, before = pending.pop()
+        further = len(schedule) < most
+        path = _Path(by_name, schedule, base, longest, answers, forks=further)
+        if (played := path.known(junction)) is None:
+            played = path.play(make, moment, before)
+            (forks if further else ends).take(path.end, len(played.simulation.lines))
         yield played
-        if len(schedule) >= most:
+        if not further:
             continue
         moments = [moment, *path.moments]
-        for number in range(max(schedule, default=-1) + 1, len(played.occasions)):
-            while len(moments) > 1 and moments[1] is not None and moments[1].occasions <= number:
+        for junction in path.junctions[max(schedule, default=-1) + 1 :]:
+            while len(moments) > 1 and moments[1] is not None and moments[1].occasions <= junction.number:
                 del moments[0]
-            for deviation in known:
-                further = {**schedule, number: deviation.name}
-                if fits(deviation, played.occasions[number]) and (
-                    sample_of is None or len(further) < most or sample_of(further)
-                ):
-                    pending.append((further, moments[0], played.occasions))
+            for name in junction.offered:
+                longer = {**schedule, junction.number: name}
+                if sample_of is None or len(longer) < most or sample_of(longer):
+                    pending.append((longer, junction, moments[0], played.occasions))
 
 
+KEPT_FORKS, KEPT_ENDS = 20_000, 10_000
+"""Lines of runs that others may turn out to be: of those from which others follow, and of those that do not."""
 POINTS_PER_CALL = 200
 """More than a playbook records for one call: one that goes on recording and calls nobody does not end either."""
 
 
 class Endless(Crash):
     """The path has made more calls than it can need."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A run that was played."""
+
+    played: Played
+    forks: bool
+    """Whether somebody looked at what could have gone otherwise in it."""
 
 
 class _Path:
@@ -276,26 +308,46 @@ class _Path:
         base: Agent,
         longest: int | None,
         answers: bool,
+        *,
+        forks: bool,
     ) -> None:
         self._by_name = by_name
         self._schedule = schedule
         self._base = base
         self._longest = longest
         self._answers = answers
+        self._forks = forks
         self._lasting = {number for number, name in schedule.items() if by_name[name].lasting}
         self._occasions: list[Occasion] = []
+        self.junctions: list[Junction[_Known]] = []
+        """Where it came through, the last one being its end."""
         self.moments: list[Moment] = []
         """Where paths can begin that deviate from this one later."""
 
-    def play(
-        self, make: Callable[[Agent], Simulation], moment: Moment | None, before: Sequence[Occasion], *, keeps: bool
-    ) -> Played:
+    @property
+    def end(self) -> Junction[_Known]:
+        return self.junctions[-1]
+
+    def known(self, junction: Junction[_Known]) -> Played | None:
+        """The run that was played with the same answers, if there was one that came through this junction."""
+        self.junctions = junction.all_before()
+        while (end := self.end).subject is not None:
+            following = end.way(self._name(end))
+            if following is None:
+                return None
+            self.junctions.append(following)
+        if end.end is None or (self._forks and not end.end.forks):
+            return None
+        return replace(end.end.played, schedule=self._schedule)
+
+    def play(self, make: Callable[[Agent], Simulation], moment: Moment | None, before: Sequence[Occasion]) -> Played:
         """Play it, from where an earlier path was at that moment; `before` are the occasions of that one."""
         simulation = make(self._agent)
+        self._occasions += before[: 0 if moment is None else moment.occasions]
+        del self.junctions[len(self._occasions) + 1 :]
         if moment is not None:
             moment.goes_on(simulation)
-            self._occasions += before[: moment.occasions]
-        if keeps:
+        if self._forks:
             simulation.watch = lambda line, recording: self._keep(simulation, line, recording)
         if any(isinstance(deviation, CommandDeviation) for deviation in self._by_name.values()):
             simulation.world.result_of = self._command(simulation.world.result_of)
@@ -315,36 +367,52 @@ class _Path:
             except Crash:
                 continue
             if finished.gate is None or not self._answers:
-                return Played(self._schedule, finished, simulation, self._occasions)
+                played = Played(self._schedule, finished, simulation, self._occasions)
+                self.end.end = _Known(played, self._forks)
+                return played
             simulation.decide(self._answer(finished.gate), who=PERSON)
 
     def _keep(self, simulation: Simulation, line: Line, recording: Recording) -> None:
         if is_quiet(line, recording):
             self.moments.append(Moment.of(simulation, recording, len(self._occasions)))
 
-    def _comes(self, occasion: Occasion) -> AnyDeviation | None:
-        """What happens at the next occasion instead of the best."""
-        number = len(self._occasions)
-        self._occasions.append(occasion)
-        name = self._schedule.get(number)
+    def _name(self, junction: Junction[_Known]) -> str:
+        """What happens there instead of the usual."""
+        name = self._schedule.get(junction.number)
         if name is None and self._lasting:
-            before = [one for one in self._lasting if one < number and same(self._occasions[one], occasion)]
+            earlier = (one for one in self._lasting if one < junction.number)
+            before = [one for one in earlier if self.junctions[one].subject == junction.subject]
             name = self._schedule[max(before)] if before else None
-        return self._by_name[name] if name is not None else None
+        return USUAL if name is None else name
+
+    def _answered(self, occasion: Occasion, usual: Given) -> Given:
+        """What is answered there, where the usual is this; the path goes on behind it."""
+        here, answers = self.end, {USUAL: usual}
+        here.subject = subject(occasion)
+        self._occasions.append(occasion)
+        if self._forks:
+            fitting = {name: one for name, one in self._by_name.items() if fits(one, occasion)}
+            answers |= {name: deviating(one, occasion, usual) for name, one in fitting.items()}
+            here.offered = tuple(fitting)
+        if (name := self._name(here)) not in answers:
+            answers[name] = deviating(self._by_name[name], occasion, usual)
+        here.hears(answers)
+        self.junctions.append(here.leads(name))
+        return answers[name]
 
     def _agent(self, request: AgentRequest) -> Act:
-        deviation, act = self._comes(request), self._base(request)
-        return deviation.act(request, act) if isinstance(deviation, Deviation) else act
+        act = self._answered(request, self._base(request))
+        assert isinstance(act, Act)
+        return act
 
     def _command(self, passing: Callable[[CommandCall], CommandResult]) -> Callable[[CommandCall], CommandResult]:
         def result_of(call: CommandCall) -> CommandResult:
-            command = Commanded(call, len(self._occasions))
-            deviation, result = self._comes(command), passing(call)
-            return deviation.act(command, result) if isinstance(deviation, CommandDeviation) else result
+            result = self._answered(Commanded(call, len(self._occasions)), passing(call))
+            assert isinstance(result, CommandResult)
+            return result
 
         return result_of
 
     def _answer(self, opened: Mapping[str, object]) -> str:
         gate = Gate.of(opened, len(self._occasions))
-        deviation, first = self._comes(gate), gate.choices[0]
-        return deviation.act(gate, first) if isinstance(deviation, GateDeviation) else first
+        return str(self._answered(gate, gate.choices[0]))

@@ -100,6 +100,8 @@ class Elsewhere:
     remedy: str
     held: bool = False
     """Whether somebody works on it there, as it was last seen."""
+    listens: bool = False
+    """Whether it is a fleet's: what people say to it from here reaches it."""
     remote: str = ""
     commit: str = ""
     """For whoever carries runs: of what the rest of the folder is a copy; empty where it is what stayed behind."""
@@ -234,6 +236,7 @@ class RunFolder:
                 str(said["how"]),
                 str(said["remedy"]),
                 held=said.get("held") is True,
+                listens=said.get("listens") is True,
                 remote=str(said.get("remote", "")),
                 commit=str(said.get("commit", "")),
                 documents=None if shown is None else {str(path): str(digest) for path, digest in shown.items()},

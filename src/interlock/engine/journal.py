@@ -39,7 +39,7 @@ def stamp_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-Check = Callable[[bytes, int, str, str], "Line"]
+CheckLine = Callable[[bytes, int, str, str], "Line"]
 """Makes a line of its bytes, its number, the hash of the one before it and the name of its journal; or refuses it."""
 LONG = 4096
 """Bytes from which on a line's large values are stored elsewhere."""
@@ -176,7 +176,7 @@ class Journal:
         held: bool = False,
         tripwire: Tripwire = no_tripwire,
         known: Sequence[Line] | None = None,
-        check: Check | None = None,
+        check: CheckLine | None = None,
     ) -> None:
         """`known`: its lines, where whoever opens it has read them, and nobody else can write."""
         self.run_id = run_id
@@ -338,7 +338,7 @@ def is_whole(line: bytes) -> bool:
         return False
 
 
-def read_lines(raw: bytes, *, genesis: str, name: str, check: Check | None = None) -> Iterator[Line]:
+def read_lines(raw: bytes, *, genesis: str, name: str, check: CheckLine | None = None) -> Iterator[Line]:
     """The lines of a journal, each checked against the chain; the first damage raises."""
     prev, check = genesis, check or check_line
     for number, text in enumerate(raw.removesuffix(b"\n").split(b"\n") if raw else (), start=1):

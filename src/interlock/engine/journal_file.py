@@ -18,7 +18,7 @@ NAME = "journal.jsonl"
 COPY = "journal.copy"
 _TAIL = 4096
 _NOT_A_FILE = frozenset({errno.EISDIR, errno.ELOOP, errno.ENXIO})
-Stamp = tuple[int, int, int, int, int]
+_Stamp = tuple[int, int, int, int, int]
 
 sync_data = getattr(os, "fdatasync", os.fsync)
 
@@ -38,7 +38,7 @@ class FileMedium:
         self._file: int | None = None
         self._copy: int | None = None
         self._compared = False
-        self._seen: Stamp | None = None
+        self._seen: _Stamp | None = None
         """The file as this process last read or wrote it."""
         self._tail = b""
         self._content = b""
@@ -87,7 +87,7 @@ class FileMedium:
 
     def untouched(self) -> bool:
         try:
-            found: Stamp | None = _stamp(self.path.lstat())
+            found: _Stamp | None = _stamp(self.path.lstat())
         except OSError:
             found = None
         if found != self._seen:
@@ -175,12 +175,12 @@ def _write_all(file: int, chunk: bytes) -> None:
         raise
 
 
-def _read(path: Path) -> tuple[bytes, Stamp]:
+def _read(path: Path) -> tuple[bytes, _Stamp]:
     """The file and its stamp, which is the older of the two: a change meanwhile shows at the next look."""
     with os.fdopen(open_plain(path), "rb") as file:
         stamp = _stamp(os.fstat(file.fileno()))
         return file.read(), stamp
 
 
-def _stamp(status: os.stat_result) -> Stamp:
+def _stamp(status: os.stat_result) -> _Stamp:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

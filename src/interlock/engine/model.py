@@ -9,7 +9,7 @@ from types import NoneType
 from typing import Any
 
 from interlock.agents.runner import Usage
-from interlock.contracts import ArtifactCheck, ArtifactClass, Contract, Evidence, Outcome, Reason
+from interlock.contracts import ArtifactCheck, ArtifactClass, Contract, Evidence, Outcome, Reason, holds_programs
 from interlock.engine.prompts import Prompt
 
 
@@ -274,7 +274,12 @@ class Report:
         used = ", ".join(self.repository)
         unchanged = (f"changed nothing, because: {self.no_change}",) if self.no_change else ()
         git = (f"used git in its copy, of which nothing reached the repository: {used}",) if used else ()
-        return tuple(f"{self.member} {text}" for text in (*unchanged, *self.weakened, *git))
+        programs = tuple(
+            f"wrote {files} {'file' if files == 1 else 'files'} in {folder}, where the programs are that run tests"
+            for folder, files in sorted(self.ignored.items())
+            if holds_programs(folder)
+        )
+        return tuple(f"{self.member} {text}" for text in (*unchanged, *self.weakened, *programs, *git))
 
     def to_json(self) -> dict[str, Any]:
         fields = dict(vars(self))

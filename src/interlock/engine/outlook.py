@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from interlock.agents.book import Bound
+from interlock.agents.roster import BoundAgent
 from interlock.engine.definition import Playbook
 from interlock.engine.folder import known_runs
 from interlock.engine.journal import Line
@@ -97,7 +97,7 @@ def _earlier(rows: Iterable[Mapping[str, Any]]) -> Earlier:
     return Earlier(tuple(row["seconds"] for row in known), tuple(cost for cost in costs if cost is not None))
 
 
-def seats(bound: Sequence[tuple[Bound, str | None]], earlier: Mapping[str, Earlier]) -> tuple[Seat, ...]:
+def seats(bound: Sequence[tuple[BoundAgent, str | None]], earlier: Mapping[str, Earlier]) -> tuple[Seat, ...]:
     """The agents of a playbook, each with the model that its settings name and what it took before."""
     found = []
     for one, model in bound:

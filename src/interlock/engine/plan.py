@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from interlock.agents.book import Bound
+from interlock.agents.roster import BoundAgent
 from interlock.agents.runner import AgentRequest
 from interlock.contracts import Contract
 from interlock.documents import FileFacts
@@ -42,7 +42,7 @@ class DispatchPlan:
     spec: Dispatch
     slot: Slot
     identity: Identity
-    bound: Bound
+    bound: BoundAgent
     scope: Scope
     delegation: Delegation
     session: str
@@ -87,7 +87,7 @@ class DispatchPlan:
 
 
 def make_plan(
-    spec: Dispatch, slot: Slot, bound: Bound, identity: Identity, options: Options, *, session: str
+    spec: Dispatch, slot: Slot, bound: BoundAgent, identity: Identity, options: Options, *, session: str
 ) -> DispatchPlan:
     """Settings go over the role, the role over the playbook; an outer dispatch bounds the scope (EN-39)."""
     role = bound.role

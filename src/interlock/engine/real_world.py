@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
 from interlock.agents import end_leftovers
-from interlock.agents.book import Bound
 from interlock.agents.environment import Redaction, agent_environment
 from interlock.agents.process import run_process
+from interlock.agents.roster import BoundAgent
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Observer, Runner
 from interlock.documents import FileFacts, Store
 from interlock.documents.files import open_plain
@@ -29,13 +29,13 @@ from interlock.engine.model import CommandResult
 from interlock.engine.world import CommandCall, Imported, Layer
 from interlock.workspace import (
     Base,
-    Change,
     Confinement,
     DiskLayer,
     Exit,
     Found,
     KeptWork,
     Mode,
+    PathChange,
     Snapshot,
     UsersRepository,
     Workspace,
@@ -49,12 +49,12 @@ T = TypeVar("T")
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-class AgentBook(Protocol):
+class AgentRoster(Protocol):
     """Who is called under which name."""
 
-    def bind(self, agent: str) -> Bound: ...
+    def bind(self, agent: str) -> BoundAgent: ...
 
-    def runner(self, binding: Bound) -> Runner: ...
+    def runner(self, binding: BoundAgent) -> Runner: ...
 
 
 class RealTree:
@@ -70,7 +70,7 @@ class RealTree:
     async def snapshot(self) -> Any:
         return (await self._workspace.snapshot()).to_json()
 
-    async def changes(self, before: Any, after: Any) -> Sequence[Change]:
+    async def changes(self, before: Any, after: Any) -> Sequence[PathChange]:
         if before == after:
             return ()
         return await self._workspace.changes(Snapshot.from_json(before), Snapshot.from_json(after))
@@ -146,9 +146,9 @@ class RealWorld:
         self,
         folder: RunFolder,
         workspace: Workspace,
-        agents: AgentBook,
+        agents: AgentRoster,
         *,
-        book_of: Callable[[Playbook], AgentBook] | None = None,
+        roster_of: Callable[[Playbook], AgentRoster] | None = None,
         environ: Mapping[str, str],
         confine: Callable[[Runner | None], Confinement] = lambda _runner: Confinement(),
         redaction: Redaction | None = None,
@@ -160,7 +160,7 @@ class RealWorld:
         self.repository = UsersRepository(root, agent_environment(environ, {}, {}))
         self._workspace = workspace
         self._agents = agents
-        self._book_of = book_of or (lambda _called: agents)
+        self._roster_of = roster_of or (lambda _called: agents)
         self._environ = environ
         self._redaction = redaction or Redaction(environ)
         self._layers = open_layers(workspace, environ=environ)
@@ -216,16 +216,16 @@ class RealWorld:
     def redact(self, text: str) -> str:
         return self._redaction(text)
 
-    def bind(self, agent: str) -> Bound:
+    def bind(self, agent: str) -> BoundAgent:
         return self._agents.bind(agent)
 
     def for_called(self, playbook: Playbook, inputs: Any) -> RealWorld:
         self._workspace.want((*playbook.documents(inputs), *playbook.state(inputs)))
         world = copy.copy(self)
-        world._agents = self._book_of(playbook)
+        world._agents = self._roster_of(playbook)
         return world
 
-    async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit:
+    async def call(self, binding: BoundAgent, request: AgentRequest, observe: Observer) -> AgentExit:
         layer = next(one for one in self._open.values() if one.enclosure is request.within)
         await layer.allows_start()
         async with layer.enclosure.connected(self._environ) as refused:
@@ -234,7 +234,7 @@ class RealWorld:
             observe(AgentNews("network.refused", {"hosts": dict(refused)}))
         return ended
 
-    async def recall(self, binding: Bound, request: AgentRequest, ended: Exit) -> AgentExit | None:
+    async def recall(self, binding: BoundAgent, request: AgentRequest, ended: Exit) -> AgentExit | None:
         return await self._agents.runner(binding).recall(request, ended.code)
 
     async def unready(self, agents: Sequence[str]) -> Sequence[str]:
@@ -249,10 +249,12 @@ class RealWorld:
                 problems.append(" ".join(filter(None, (f"agent {name} cannot be called: {found.text}.", found.remedy))))
         return problems
 
-    def can_go_on(self, binding: Bound) -> bool:
+    def can_go_on(self, binding: BoundAgent) -> bool:
         return self._agents.runner(binding).needs().can_resume
 
-    async def layer(self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None) -> RealLayer:
+    async def layer(
+        self, name: str, binding: BoundAgent | None, *, outer: Mapping[str, Any] | None = None
+    ) -> RealLayer:
         confinement = self._confinement(binding)
         if self._maker is None:
             self._maker = (await asyncio.to_thread(self._layers.probe)).maker
@@ -262,7 +264,7 @@ class RealWorld:
         return self._opened(name, made, base)
 
     async def kept_layer(
-        self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None
+        self, name: str, binding: BoundAgent | None, *, outer: Mapping[str, Any] | None = None
     ) -> RealLayer | None:
         if name in self._open:
             return self._open[name]
@@ -277,7 +279,7 @@ class RealWorld:
     def _base_file(self, name: str) -> Path:
         return self.records.path / "bases" / f"{name}.json"
 
-    def _confinement(self, binding: Bound | None) -> Confinement:
+    def _confinement(self, binding: BoundAgent | None) -> Confinement:
         if binding is None:
             return self._confine(None)
         runner = self._agents.runner(binding)

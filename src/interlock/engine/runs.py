@@ -20,6 +20,7 @@ from interlock.agents import AgentNews, end_leftovers, kill_everything
 from interlock.documents import Store
 from interlock.engine.definition import Playbook
 from interlock.engine.folder import HOME, KnownRun, RunFolder, find_run, last_run, next_order
+from interlock.engine.handing_on import HANDED, to_hand_on
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, Tripwire, no_tripwire, stamp_now
 from interlock.engine.keys import sha256
@@ -333,7 +334,7 @@ class Runs:
             held=True,
             tripwire=self._tripwire,
         )
-        journal.append("run.start", data={**identity.first_facts, **call.said})
+        journal.append("run.start", data={**identity.first_facts, **call.said, **self._handed(continues)})
         try:
             if call.only_begin:
                 known.folder.create(identity_bytes(identity))
@@ -343,6 +344,14 @@ class Runs:
             return await self._process(known, journal, playbook, call, parent, resume=0)
         finally:
             lock.release()
+
+    def _handed(self, earlier: Identity | None) -> dict[str, Any]:
+        """What the run before tells this one; one that ended well has nothing to tell."""
+        lines = self.find(earlier.run_id).folder.lines() if earlier is not None else ()
+        if ended_as(lines) not in (Status.STOPPED, Status.FAILED):
+            return {}
+        told = to_hand_on(lines)
+        return {HANDED: told} if any(told.values()) else {}
 
     async def _continue(
         self, known: KnownRun, playbook: Playbook, call: Call, parent: Parent | None, *, reopen: bool = False

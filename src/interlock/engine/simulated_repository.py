@@ -23,7 +23,7 @@ from interlock.workspace import (
 if TYPE_CHECKING:
     from interlock.engine.simulation import MemoryTree
 
-Files = dict[str, bytes]
+_Files = dict[str, bytes]
 
 
 class Trouble(StrEnum):
@@ -46,7 +46,7 @@ SAID = {
 
 @dataclass(frozen=True)
 class Committed:
-    files: Files
+    files: _Files
     message: str
     parents: tuple[str, ...] = ()
 
@@ -91,7 +91,7 @@ class SimulatedRepository(Repository):
         return self.branches.get(self.branch, "")
 
     @property
-    def files(self) -> Files:
+    def files(self) -> _Files:
         """The files of the last commit."""
         return self.commits[self.head].files if self.head else {}
 
@@ -107,7 +107,7 @@ class SimulatedRepository(Repository):
             name = (*self.commits[name].parents, "")[0]
         return found
 
-    def record(self, files: Files, message: str) -> str:
+    def record(self, files: _Files, message: str) -> str:
         """A commit on the present branch."""
         name = f"{len(self.commits) + 1:040x}"
         self.commits[name] = Committed(files, message, (self.head,) if self.head else ())

@@ -21,7 +21,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from interlock.agents.book import Bound
+from interlock.agents.roster import BoundAgent
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Fault, Limited, MemoryOutput, Observer, Usage
 from interlock.contracts import Reason, sample
 from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
@@ -40,7 +40,7 @@ from interlock.engine.simulated_repository import SimulatedRepository, Trouble
 from interlock.engine.world import CommandCall, Imported, Layer
 from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault, Refused
 from interlock.telemetry import waiting_gate
-from interlock.workspace import Change, ChangeKind, Exit, Found, Scope
+from interlock.workspace import ChangeKind, Exit, Found, PathChange, Scope
 
 T = TypeVar("T")
 EPOCH = datetime(2026, 1, 4, 12, 0, 0, tzinfo=UTC)
@@ -137,12 +137,12 @@ class MemoryTree:
     def at(self, snapshot: int) -> dict[str, bytes]:
         return self._snapshots[snapshot]
 
-    async def changes(self, before: int, after: int) -> list[Change]:
+    async def changes(self, before: int, after: int) -> list[PathChange]:
         if before == after:
             return []
         old, new = self._snapshots[before], self._snapshots[after]
         return [
-            Change(path, change_kind(old.get(path), new.get(path)))
+            PathChange(path, change_kind(old.get(path), new.get(path)))
             for path in sorted({**old, **new})
             if old.get(path) != new.get(path) and not path.startswith(".interlock/")
         ]
@@ -217,7 +217,7 @@ class MemoryLayer:
     async def found(self) -> Found:
         base = self._tree.at(self._base)
         changed = [
-            Change(path, change_kind(base.get(path), now))
+            PathChange(path, change_kind(base.get(path), now))
             for path, now in sorted(self._written.items())
             if now not in (base.get(path), self._tree.files.get(path)) and not path.startswith(".interlock/")
         ]
@@ -391,15 +391,15 @@ class SimulatedWorld:
     def redact(self, text: str) -> str:
         return text
 
-    def bind(self, agent: str) -> Bound:
+    def bind(self, agent: str) -> BoundAgent:
         if not self._bound(agent):
             raise ConfigInvalid(f"agent {agent} is not bound")
-        return Bound(agent, "simulated")
+        return BoundAgent(agent, "simulated")
 
     def for_called(self, playbook: Playbook, inputs: Any) -> SimulatedWorld:
         return self
 
-    async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit:
+    async def call(self, binding: BoundAgent, request: AgentRequest, observe: Observer) -> AgentExit:
         self.calls.append(request)
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
@@ -480,21 +480,23 @@ class SimulatedWorld:
         """The files that the command which is being run has before it."""
         return self.tree.files if self._within is None else self._within.files
 
-    async def recall(self, binding: Bound, request: AgentRequest, ended: Exit) -> AgentExit | None:
+    async def recall(self, binding: BoundAgent, request: AgentRequest, ended: Exit) -> AgentExit | None:
         return None
 
     async def unready(self, agents: Sequence[str]) -> Sequence[str]:
         return ()
 
-    def can_go_on(self, binding: Bound) -> bool:
+    def can_go_on(self, binding: BoundAgent) -> bool:
         return True
 
-    async def layer(self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None) -> MemoryLayer:
+    async def layer(
+        self, name: str, binding: BoundAgent | None, *, outer: Mapping[str, Any] | None = None
+    ) -> MemoryLayer:
         self.tree.layers[name] = layer = MemoryLayer(self.tree, await self.tree.snapshot())
         return layer
 
     async def kept_layer(
-        self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None
+        self, name: str, binding: BoundAgent | None, *, outer: Mapping[str, Any] | None = None
     ) -> MemoryLayer | None:
         return self.tree.layers.get(name)
 

@@ -12,12 +12,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from interlock.agents.book import Bound
+from interlock.agents.roster import BoundAgent
 from interlock.agents.runner import AgentExit, AgentRequest, Enclosure, Observer
 from interlock.documents import Document, FileFacts, Written
 from interlock.engine.model import CommandResult
 from interlock.engine.objects import Objects
-from interlock.workspace import Change, Exit, Found, Repository
+from interlock.workspace import Exit, Found, PathChange, Repository
 
 if TYPE_CHECKING:
     from interlock.engine.definition import Playbook
@@ -39,7 +39,7 @@ class Tree(Protocol):
 
     async def snapshot(self) -> SnapshotToken: ...
 
-    async def changes(self, before: SnapshotToken, after: SnapshotToken) -> Sequence[Change]: ...
+    async def changes(self, before: SnapshotToken, after: SnapshotToken) -> Sequence[PathChange]: ...
 
     async def patch(self, before: SnapshotToken, after: SnapshotToken, paths: Sequence[str]) -> bytes: ...
 
@@ -205,7 +205,7 @@ class World(Protocol):
         """The text without the values of variables that look like secrets (CM-29)."""
         ...
 
-    def bind(self, agent: str) -> Bound:
+    def bind(self, agent: str) -> BoundAgent:
         """How this agent is called; ConfigInvalid when nothing is bound to the name."""
         ...
 
@@ -213,9 +213,9 @@ class World(Protocol):
         """The same world for a playbook that is called: its agents are bound, its documents are seen."""
         ...
 
-    async def call(self, binding: Bound, request: AgentRequest, observe: Observer) -> AgentExit: ...
+    async def call(self, binding: BoundAgent, request: AgentRequest, observe: Observer) -> AgentExit: ...
 
-    async def recall(self, binding: Bound, request: AgentRequest, ended: Exit) -> AgentExit | None:
+    async def recall(self, binding: BoundAgent, request: AgentRequest, ended: Exit) -> AgentExit | None:
         """What a call came to that ended before its engine could record it; None when that cannot be told."""
         ...
 
@@ -223,16 +223,16 @@ class World(Protocol):
         """Why some of these agents cannot be called, as far as that can be told for nothing; a sentence each."""
         ...
 
-    def can_go_on(self, binding: Bound) -> bool:
+    def can_go_on(self, binding: BoundAgent) -> bool:
         """Whether this agent can go on with a session of its own in a new process."""
         ...
 
-    async def layer(self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None) -> Layer:
+    async def layer(self, name: str, binding: BoundAgent | None, *, outer: Mapping[str, Any] | None = None) -> Layer:
         """A new layer, for an agent or (without one) for a command. `outer`: what a nested run is told of it."""
         ...
 
     async def kept_layer(
-        self, name: str, binding: Bound | None, *, outer: Mapping[str, Any] | None = None
+        self, name: str, binding: BoundAgent | None, *, outer: Mapping[str, Any] | None = None
     ) -> Layer | None:
         """The layer of that name that a process which is gone left behind."""
         ...

@@ -21,7 +21,7 @@ from interlock.finding.reading import Asks, told
 from interlock.finding.trust import Consent, TrustRecords, nobody
 
 if TYPE_CHECKING:
-    from interlock.settings import Table
+    from interlock.settings import SettingsTable
 
 
 @dataclass(frozen=True)
@@ -217,13 +217,13 @@ class Library:
 
     # -- what follows from what is loaded
 
-    def tables(self) -> dict[str, type[Table] | None]:
+    def tables(self) -> dict[str, type[SettingsTable] | None]:
         """The tables of settings that playbooks of one's own have; None for one that is not loaded yet."""
         from interlock.settings import is_taken
 
         shipped = {one.name for (origin, *_), one in self._loaded.items() if origin is Origin.SHIPPED}
         others = [one.name for one in self.places if one.origin is not Origin.SHIPPED and one.name not in shipped]
-        own: dict[str, type[Table] | None] = dict.fromkeys(name for name in others if not is_taken(name))
+        own: dict[str, type[SettingsTable] | None] = dict.fromkeys(name for name in others if not is_taken(name))
         for playbook in self._own:
             own.pop(playbook.name, None)
             if playbook.settings is not Nothing:

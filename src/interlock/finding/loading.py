@@ -154,7 +154,7 @@ def failed(error: BaseException, where: str) -> ConfigInvalid:
 
 def checked(playbook: Playbook, where: str) -> Playbook:
     """The playbook, if doors can offer it; else `ConfigInvalid`."""
-    from interlock.settings import Table, is_taken
+    from interlock.settings import SettingsTable, is_taken
 
     if not isinstance(playbook.name, str) or not NAME.fullmatch(playbook.name) or is_taken(playbook.name):
         raise ConfigInvalid(
@@ -167,11 +167,11 @@ def checked(playbook: Playbook, where: str) -> Playbook:
         raise ConfigInvalid(
             f"the inputs of {playbook.name} are no dataclass", where=where, expected="@dataclass(frozen=True)"
         )
-    if playbook.settings is not Nothing and not issubclass(playbook.settings, Table):
+    if playbook.settings is not Nothing and not issubclass(playbook.settings, SettingsTable):
         raise ConfigInvalid(
             f"the settings of {playbook.name} are no table",
             where=where,
-            expected="a class below interlock.settings.Table, in which everything has a default",
+            expected="a class below interlock.settings.SettingsTable, in which everything has a default",
         )
     try:
         for kind in (playbook.inputs, playbook.flags, playbook.moves):

@@ -40,14 +40,49 @@ async def arrived(root: Path, remote: Remote, run_id: str, tip: str) -> AsyncIte
         await remote.fetch(ref, tip)
     freight = Freight(remote.workspace)
     checkpoint = await freight.read(tip, run_id)
-    stage = prepare_home(root) / "arriving" / secrets.token_hex(8)
-    try:
+    with _stage(root) as stage:
         await freight.unpack(checkpoint, RunFolder(stage, run_id))
         yield checkpoint, RunFolder(stage, run_id)
+
+
+@contextmanager
+def _stage(root: Path) -> Iterator[Path]:
+    """A folder beside the runs, gone afterwards; those that killed processes left go now."""
+    place = prepare_home(root) / "arriving"
+    for left in place.glob("*"):
+        with suppress(OSError):
+            held = _locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                remove_folder(left)
+            finally:
+                os.close(held)
+    with failing("there is no place for what arrives", place):
+        stage = place / secrets.token_hex(8)
+        while True:
+            stage.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                held = _locked(stage, fcntl.LOCK_EX)
+                if os.fstat(held).st_nlink:
+                    break
+                os.close(held)  # somebody took it for one that was left
+    try:
+        yield stage
     finally:
         remove_folder(stage)
+        os.close(held)
         with suppress(OSError):
-            stage.parent.rmdir()
+            place.rmdir()
+
+
+def _locked(folder: Path, how: int) -> int:
+    """A descriptor that holds the lock of a folder."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, how)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def goes_on_from(staged: RunFolder, here: RunFolder) -> bool:
@@ -111,11 +146,10 @@ def exchange(one: Path, other: Path) -> None:
 @contextmanager
 def _placing(root: Path) -> Iterator[None]:
     """No other process places a run in this workspace meanwhile."""
-    place = prepare_home(root) / "carried" / "placing"
-    place.parent.mkdir(exist_ok=True)
-    descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    place = prepare_home(root) / "carried"
+    place.mkdir(exist_ok=True)
+    held = _locked(place, fcntl.LOCK_EX)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(descriptor)
+        os.close(held)

@@ -48,7 +48,7 @@ class KeyTaken(Refused):
         self.run = run
 
 
-class Moment(NamedTuple):
+class RunMoment(NamedTuple):
     """A run at one moment."""
 
     journal: bytes
@@ -180,7 +180,7 @@ class Carriage:
             ) from error
         return None if found.ended else found
 
-    async def _moment(self) -> Moment:
+    async def _moment(self) -> RunMoment:
         folder = self.known.folder
         while True:
             journal = whole_lines(folder)
@@ -188,7 +188,7 @@ class Carriage:
             tree = await self.workspace.whole(await self.workspace.snapshot())
             came = whole_lines(folder)[len(journal) :]
             if not any(line.event.endswith(INTENTS) for line in self._lines(came, after=journal)):
-                return Moment(journal, where, tree)
+                return RunMoment(journal, where, tree)
 
     def _lines(self, journal: bytes, after: bytes = b"") -> list[Line]:
         if not journal:
@@ -212,7 +212,7 @@ class Carriage:
             self._base = where.commit, await tree_at(self.remote, where.commit, where.prefix)
         return self._base[1]
 
-    def _possession(self, moment: Moment, previous: Checkpoint | None, *, held: bool) -> Possession:
+    def _possession(self, moment: RunMoment, previous: Checkpoint | None, *, held: bool) -> Possession:
         identity, before = self.known.identity, previous.possession if previous else None
         return Possession(
             run=self.run_id,

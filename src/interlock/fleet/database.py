@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, LiteralString, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, LiteralString, ParamSpec, Self, TypeVar, cast
 
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.fleet.orders import JobState, Order, Queued
@@ -20,16 +23,26 @@ from interlock.fleet.orders import JobState, Order, Queued
 if TYPE_CHECKING:
     from procrastinate.jobs import Job
     from procrastinate.manager import JobManager
+    from psycopg import AsyncConnection
 
 TASK: Final = "interlock.run"
 ANSWER_S: Final = 15.0
 """A database that takes longer for an answer counts as away."""
-CONNECT_S: Final = 5
-LOST_S: Final = 3.0
-"""So long a lost connection is tried to be made anew, before whoever asks is told."""
+KEPT: Final = 2
+"""Connections that are kept for the next question."""
+PATIENCE: Final = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+    "application_name": "interlock",
+}
+"""What libpq is told where the address does not say otherwise: who vanishes is noticed within half a minute."""
 SETUP_LOCK: Final = 7_015_460_212_263_291_153
 """Two who prepare the same database at once do it one after the other."""
 SETTLE_LOCK: Final = SETUP_LOCK + 1
+NOTED: Final = "for procrastinate "
 SETTING: Final = "interlock.toml: fleet.database"
 
 AT_ONCE: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -58,16 +71,65 @@ class Forgotten(WorkspaceFailed):
 
 def _check_installed() -> None:
     try:
-        import procrastinate
-        import psycopg  # noqa: F401
+        import procrastinate  # noqa: F401
+        import psycopg  # noqa: F401 - whether they are there
     except ImportError as error:
         raise ConfigInvalid(
             "runs on a fleet need the packages procrastinate and psycopg",
             found=str(error),
             remedy="Install interlock with its extra: pip install 'interlock[fleet]'",
         ) from error
-    for name in (procrastinate.__name__, "psycopg"):
-        logging.getLogger(name).addHandler(logging.NullHandler())  # else Python prints their warnings on the terminal
+    for logger in (logging.getLogger("procrastinate"), logging.getLogger("psycopg")):
+        if not logger.handlers:  # Python would print their warnings on the terminal
+            logger.addHandler(logging.NullHandler())
+
+
+class Connections:
+    """Connections to one database, each made when it is needed; what procrastinate asks of a pool.
+
+    psycopg's own pool makes connections in the background, with longer and longer pauses, and says to whoever waits
+    only that they waited.  Here whoever asks hears at once what is wrong, and is heard at once when it is mended.
+    """
+
+    def __init__(self, connect: Callable[[], Awaitable[AsyncConnection]]) -> None:
+        self._connect = connect
+        self._free: list[AsyncConnection] = []
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection]:
+        """One for a transaction: it is committed at the end, and lost with an error."""
+        connection = await self._open()
+        try:
+            yield connection
+            await connection.commit()
+        except BaseException:
+            await connection.close()
+            raise
+        if len(self._free) < KEPT:
+            self._free.append(connection)
+        else:
+            await connection.close()
+
+    async def _open(self) -> AsyncConnection:
+        """A connection that works: one of those before a restart of the database does not."""
+        from psycopg import OperationalError
+
+        while self._free:
+            connection = self._free.pop()
+            try:
+                await connection.execute("")
+            except OperationalError:
+                await connection.close()
+            except BaseException:
+                await connection.close()
+                raise
+            else:
+                return connection
+        return await self._connect()
+
+    async def close(self) -> None:
+        while self._free:
+            await self._free.pop().close()
 
 
 class Database:
@@ -88,49 +150,45 @@ class Database:
         _check_installed()
         from procrastinate import PsycopgConnector
         from procrastinate.manager import JobManager
-        from psycopg import ProgrammingError
+        from psycopg import AsyncConnection, ProgrammingError
         from psycopg.conninfo import conninfo_to_dict
 
         try:
             parts = conninfo_to_dict(address)
         except ProgrammingError:
-            # What is wrong is said with pieces of the address, and any of them may be the password.
+            parts = {"host": "@"}
+        # With a '@' or '/' in it that is not escaped, the rest of a password counts as host, port or name.
+        if "@" in f"{parts.get('host')}{parts.get('dbname')}" or not re.fullmatch(
+            r"[\d,]*", str(parts.get("port") or "")
+        ):
+            # What is wrong could only be said with pieces of the address, and any of them may be the password.
             raise ConfigInvalid(
                 "the address of the database cannot be read",
                 where=SETTING,
                 expected="postgresql://USER:PASSWORD@HOST/NAME, with % escapes for special characters",
-            ) from None
+            )
         self.secrets = tuple(str(parts[name]) for name in ("password", "sslpassword") if parts.get(name))
         self.shown = f"{parts.get('host') or 'this machine'}/{parts.get('dbname') or ''}"
-        patience = {"connect_timeout": CONNECT_S, "tcp_user_timeout": 1000 * CONNECT_S, "application_name": "interlock"}
-        self._settings: dict[str, Any] = {"conninfo": address, "kwargs": {**patience, **_given(parts, patience)}}
-        self.connector = PsycopgConnector(
-            **self._settings,
-            min_size=0,
-            max_size=3,
-            timeout=LOST_S,
-            reconnect_timeout=LOST_S,
-        )
+        own: dict[str, Any] = {name: value for name, value in PATIENCE.items() if parts.get(name) is None}
+        self._address = address
+        self._lines = Connections(partial(AsyncConnection.connect, address, prepare_threshold=None, **own))
+        self._patient = patient
+        self.connector = PsycopgConnector()
         self.manager: JobManager = JobManager(self.connector)
-        self.patient = patient
-        self._lost = False
 
     async def __aenter__(self) -> Self:
-        """`FleetUnreachable` when it cannot be reached, with the reason; a pool would only say that it waited."""
-        if not self.patient:
-            await self.asked(self._connect)
-        await self.connector.open_async()
+        if not self._patient:
+            await self.asked(self._look)
+        await self.connector.open_async(cast("Any", self._lines))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.connector.close_async()
+        await self._lines.close()
 
-    async def _connect(self) -> None:
-        import psycopg
-
-        async with await psycopg.AsyncConnection.connect(self._settings["conninfo"], **self._settings["kwargs"]):
+    async def _look(self) -> None:
+        async with self._lines.connection():
             pass
 
     async def asked(self, question: Callable[P, Awaitable[T]], *args: P.args, **values: P.kwargs) -> T:
@@ -140,9 +198,6 @@ class Database:
 
         try:
             async with asyncio.timeout(ANSWER_S):
-                if self._lost:  # a pool waits longer and longer until it tries again, and does not say what is wrong
-                    await self._connect()
-                    self._lost = False
                 return await question(*args, **values)
         except TimeoutError as error:
             raise self._away("no answer") from error
@@ -176,7 +231,6 @@ class Database:
                 )
 
     def _away(self, why: str) -> FleetUnreachable:
-        self._lost = True
         return FleetUnreachable(
             "the database of the fleet cannot be reached",
             where=f"{SETTING}: {self.shown}",
@@ -186,7 +240,7 @@ class Database:
 
     def _redacted(self, error: BaseException) -> str:
         text = re.sub(r"\s+", " ", str(error)).strip()
-        for secret in (self._settings["conninfo"], *self.secrets):
+        for secret in (self._address, *self.secrets):
             text = text.replace(secret, "***")
         return text
 
@@ -217,7 +271,7 @@ class Database:
         return await self.asked(self._settle, job, worker, record)
 
     async def _settle(self, job: Job, worker: int | None, record: Callable[[Job], Awaitable[None]]) -> bool:
-        async with self.connector.pool.connection() as connection:
+        async with self._lines.connection() as connection:
             await connection.execute("SELECT pg_advisory_xact_lock(%s)", [SETTLE_LOCK])
             for now in await self.manager.list_jobs_async(id=job.id, status=JobState.DOING):
                 if now.worker_id in (worker, None):
@@ -250,26 +304,42 @@ class Database:
             await self.finish(job)
 
     async def setup(self) -> list[str]:
-        """Makes the tables of procrastinate, and ours; says what was done."""
+        """Makes the tables of procrastinate, or brings them to its version, and ours; says what was done."""
         return await self.asked(self._setup)
 
     async def _setup(self) -> list[str]:
-        import psycopg
+        from procrastinate import __version__ as installed
         from procrastinate.schema import SchemaManager
+        from psycopg.sql import SQL
 
         done: list[str] = []
-        async with await psycopg.AsyncConnection.connect(
-            self._settings["conninfo"], **self._settings["kwargs"]
-        ) as connection:
+        async with self._lines.connection() as connection:
             await connection.execute("SELECT pg_advisory_xact_lock(%s)", [SETUP_LOCK])
-            for table, text in (("procrastinate_jobs", SchemaManager.get_schema()), ("interlock_workers", TABLE)):
-                cursor = await connection.execute("SELECT to_regclass(%s)", [table])
-                if await cursor.fetchone() == (None,):
-                    await connection.execute(text)
-                    done.append(f"made {table}")
+            cursor = await connection.execute(
+                "SELECT to_regclass('procrastinate_jobs'), obj_description(to_regclass('interlock_workers'))"
+            )
+            jobs, noted = await cursor.fetchone() or (None, None)
+            if jobs is None:
+                await connection.execute(SchemaManager.get_schema())
+                done.append("made the tables of procrastinate")
+            for place in migrations(Path(SchemaManager.get_migrations_path()), noted) if jobs is not None else ():
+                await connection.execute(place.read_bytes())
+                done.append(f"brought the tables of procrastinate up to {place.stem}")
+            if noted != (note := f"{NOTED}{installed}"):
+                await connection.execute(TABLE)
+                await connection.execute(SQL("COMMENT ON TABLE interlock_workers IS {}").format(note))
+                done.append("made the table of workers" if noted is None else f"noted {note}")
         return done
 
 
-def _given(parts: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
-    """What the address itself says of these."""
-    return {name: parts[name] for name in names if parts.get(name) is not None}
+def migrations(folder: Path, noted: str | None) -> list[Path]:
+    """What procrastinate changed since the version that a database was made for, in its order.
+
+    Args:
+        noted: on our table; None: the tables of procrastinate are somebody's who cares for them.
+    """
+    if noted is None:
+        return []
+    made_for = [int(number) for number in noted.removeprefix(NOTED).split(".")[:3]]
+    places = sorted(folder.glob("*.sql"))
+    return [place for place in places if [int(number) for number in place.name.split("_")[0].split(".")] > made_for]

@@ -25,6 +25,7 @@ from interlock.engine.head import Head, HeadFile, Mark
 from interlock.engine.identity import Identity
 from interlock.engine.journal import Line, read_lines, split_torn
 from interlock.errors import DocumentInvalid, JournalDamaged, WorkspaceFailed
+from interlock.fleet.orders import check_orders
 from interlock.workspace import Workspace
 from interlock.workspace.clone import remove_folder
 from interlock.workspace.objects import (
@@ -51,7 +52,7 @@ _ONE_LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]{0,4096}
 """Bytes that are no UTF-8 stand in names of files as half surrogates."""
 
 
-Check = Callable[[Sequence[Stored], Sequence[str]], Awaitable[None]]
+CheckStored = Callable[[Sequence[Stored], Sequence[str]], Awaitable[None]]
 SETTLED_NS = 2 * 10**9
 """A file that was written later than so long ago may be written again without a sign of it in its times."""
 
@@ -112,6 +113,7 @@ class Possession:
             raise TypeError("a name or a time is missing")
         if not all(_ONE_LINE.fullmatch(text) for text in texts):
             raise ValueError("a name or a time is none")
+        check_orders(made.orders)
         if not re.fullmatch(r"[\w.-]+", made.run):
             raise ValueError("run is no name of a run")
         if made.prefix and (made.prefix[0] in "-/" or made.prefix[-1] != "/" or ".." in made.prefix.split("/")):
@@ -162,7 +164,7 @@ class Freight:
         previous: Checkpoint | None = None,
         *,
         secret: Callable[[bytes], bool],
-        check: Check,
+        check: CheckStored,
     ) -> str:
         """A commit with the run as it is now. The caller holds its lock, or works on it.
 

@@ -31,6 +31,8 @@ from interlock.workspace.objects import GitObjects, reading
 
 TRIES = 3
 """A ref that moves while it is looked at is looked at again so often."""
+PAST = 50
+"""Of runs that have ended, a look at all brings so many: the latest."""
 _CLAIM_BYTES = 1_000_000
 _LINKS = 8
 
@@ -94,7 +96,7 @@ async def meant(root: Path, remote: Remote, name: str) -> str:
 
 def _seen(one: Sighting, kind: str, claim: bytes | None) -> Sighting:
     if kind != "commit":
-        why = f"its ref leads to a {kind}" if kind else "its ref moved while it was looked at"
+        why = f"its ref leads to a {kind}" if kind else "its ref moved while it was looked at, or leads to nothing"
         return replace(one, problem=f"what {one.remote} has of it cannot be used: {why}")
     try:
         possession = Possession.from_bytes(claim or b"")
@@ -107,8 +109,15 @@ def _seen(one: Sighting, kind: str, claim: bytes | None) -> Sighting:
 
 
 async def look(root: Path, remote: Remote, run_ids: Collection[str] | None = None) -> list[Sighting]:
-    """Renew the copies here of these runs of the remote, or of all: no branch, no documents, no run that is here."""
-    return [await _renewed(root, remote, one) for one in await sighted(remote, run_ids)]
+    """Renew the copies here of these runs of the remote, or of all: no branch, no documents, no run that is here.
+
+    Of all runs, those that ended long ago and that nobody has looked at here are left where they are.
+    """
+    seen = await sighted(remote, run_ids)
+    new = [one for one in seen if run_ids is None and one.possession and not RunFolder(root, one.run_id).exists]
+    past = sorted((who.since, who.run) for one in new if (who := one.possession) and who.ended)
+    passed = {run for _, run in past[:-PAST]}
+    return [await _renewed(root, remote, one) for one in seen if one.run_id not in passed]
 
 
 async def _renewed(root: Path, remote: Remote, one: Sighting) -> Sighting:
@@ -135,13 +144,15 @@ async def leave_copy(remote: Remote, checkpoint: Checkpoint, staged: RunFolder, 
         how: in what way the run went away from here; unset: it was never here.
     """
     who, lines = checkpoint.possession, staged.lines()
+    ended = ended_as(lines) is not None
     staged.leave_to(
         Elsewhere(
-            f"{who} on {remote.shown}",
+            f"it has ended, as {who.holder} left it on {remote.shown}" if ended else f"{who} on {remote.shown}",
             who.since,
             how,
             f"To go on with it here: interlock take {staged.run_id}",
-            held=who.held and ended_as(lines) is None,
+            held=who.held and not ended,
+            listens=bool(who.orders),
             remote=remote.shown,
             commit=checkpoint.commit,
             documents=await _documents(remote.workspace, checkpoint, staged, lines),

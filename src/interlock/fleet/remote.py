@@ -142,19 +142,18 @@ class Remote:
     async def obtain(self, refs: Mapping[str, str]) -> dict[str, str]:
         """What these refs lead to is here now, in the user's repository: each object with its kind.
 
-        What moved or vanished meanwhile is left out.
+        What moved or vanished meanwhile, and what the remote cannot give, is left out.
         """
         names = list(dict.fromkeys(refs.values()))
         kinds = await self._kinds(names)
         lacking = [ref for ref, name in refs.items() if name not in kinds]
         for start in range(0, len(lacking), _AT_ONCE):
             some = lacking[start : start + _AT_ONCE]
-            reply = await self._fetched(*some)
-            if reply.code != 0 and len(some) > 1:  # one that is gone keeps nobody from the others
-                replies = [await self._fetched(ref) for ref in some]
-                reply = min(replies, key=lambda one: one.code)
-            if reply.code != 0 and some[0] in await self.refs(some[0]):
-                raise self._away(reply)
+            if (await self._fetched(*some)).code == 0:
+                continue
+            for ref in await self.refs(*some):  # one that is gone or broken keeps nobody from the others
+                if (await self._fetched(ref)).code != 0:
+                    await self.refs(ref)  # unless the remote is away
         return {**kinds, **await self._kinds([refs[ref] for ref in lacking])}
 
     async def _fetched(self, *refs: str) -> GitReply:

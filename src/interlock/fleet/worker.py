@@ -25,7 +25,7 @@ from interlock.fleet.clones import Clones
 from interlock.fleet.needs import Means
 from interlock.fleet.orders import Order, Served, Timing
 from interlock.fleet.queue import Queue
-from interlock.fleet.working import Place, Told, Working
+from interlock.fleet.working import WorkerTold, Working, WorkPlace
 
 FENCED: Final = 75
 """The exit code of a worker whose run somebody else has: try again later, as sysexits.h calls it."""
@@ -57,12 +57,12 @@ class Worker:
     queue: Queue
     means: Means
     clones: Clones
-    place: Place
+    place: WorkPlace
     view: View
     environ: Mapping[str, str]
     stall_s: float = 60.0
     timing: Timing = field(default_factory=Timing)
-    told: Told = field(default_factory=Told)
+    told: WorkerTold = field(default_factory=WorkerTold)
 
     async def one(self) -> Order | None:
         """Wait for a run, and work on it; None: this worker was asked to leave, and had none."""

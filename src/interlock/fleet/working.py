@@ -34,7 +34,7 @@ FIRST_AWAY_S = 0.5
 LONGEST_AWAY_S = 10.0
 
 
-class Place(Protocol):
+class WorkPlace(Protocol):
     """Opens a workspace for a run, as the settings in it and those of this worker say."""
 
     def __call__(
@@ -43,7 +43,7 @@ class Place(Protocol):
 
 
 @dataclass
-class Told:
+class WorkerTold:
     """What has been said to a worker while it works."""
 
     leave: asyncio.Event = field(default_factory=asyncio.Event)
@@ -97,11 +97,11 @@ class Working:
 
     def __init__(
         self,
-        place: Place,
+        place: WorkPlace,
         clones: Clones,
         view: View,
         *,
-        told: Told,
+        told: WorkerTold,
         put: Callable[[Order], Awaitable[Any]],
         reached: Callable[[], None],
         fenced: Callable[[str], NoReturn],
@@ -305,7 +305,8 @@ def _call(message: Mapping[str, Any], orders: Mapping[str, Any], *, first: bool)
     if message.get("kind") == "resume":
         said = {name: message[name] for name in ("retry", "accept_recorded", "note", "who") if message.get(name)}
     flags = {**(orders.get("flags") or {} if first else {}), **(message.get("flags") or {})}
-    return Call(**said, budget_usd=orders.get("budget"), flags=flags)
+    budget = message.get("budget")
+    return Call(**said, budget_usd=orders.get("budget") if budget is None else budget, flags=flags)
 
 
 async def _passed_on(cancelled: asyncio.Event, folder: RunFolder) -> None:

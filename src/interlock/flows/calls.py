@@ -25,7 +25,7 @@ from interlock.contracts import (
 from interlock.engine import Dispatch, Kind, Quoted, Report, Retries
 from interlock.flows import texts
 from interlock.flows.outcomes import SEVERITIES
-from interlock.flows.tree import Agent, AgentStep, Product
+from interlock.flows.tree import AgentStep, FlowAgent, Product
 
 SAID = "said"
 
@@ -60,7 +60,7 @@ _WORDS: Mapping[Outcome, str] = {
 
 
 def dispatch(
-    step: AgentStep, agent: Agent, values: Mapping[str, Any], *, quotes: Sequence[Quoted], turn: int, member: bool
+    step: AgentStep, agent: FlowAgent, values: Mapping[str, Any], *, quotes: Sequence[Quoted], turn: int, member: bool
 ) -> Dispatch:
     """One call of one agent.
 
@@ -86,7 +86,7 @@ def dispatch(
     )
 
 
-def contract(step: AgentStep, agent: Agent, values: Mapping[str, Any]) -> Contract:
+def contract(step: AgentStep, agent: FlowAgent, values: Mapping[str, Any]) -> Contract:
     """What it is held to. A step that produces no document, by an agent that may write, exists to change files."""
     runs = agent.judges == "running"
     return Contract(
@@ -107,7 +107,7 @@ def _artifact(product: Product, values: Mapping[str, Any], *, runs: bool) -> Art
     return Artifact(texts.fill(product.path, values), required=not product.optional, structure=structure)
 
 
-def _claims(agent: Agent) -> Callable[[Mapping[str, Any], Mapping[str, str]], Claim] | None:
+def _claims(agent: FlowAgent) -> Callable[[Mapping[str, Any], Mapping[str, str]], Claim] | None:
     if not agent.judges:
         return None
     return partial(reported, severity=agent.says == "severity", shows=agent.judges == "running")
@@ -123,7 +123,7 @@ def reported(
     return Claim(passes, Evidence(checks=checks_in_text(said), nothing_to_run=nothing_to_run(said)), shows)
 
 
-def outcome(report: Report, agent: Agent) -> str:
+def outcome(report: Report, agent: FlowAgent) -> str:
     """The word for tables."""
     if agent.says == "verdict":
         return _WORDS[report.outcome]

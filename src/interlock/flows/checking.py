@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from interlock.flows import outcomes, texts
 from interlock.flows.reading import Problems
 from interlock.flows.tree import (
-    Agent,
     AgentStep,
     AskStep,
     CallStep,
     Decide,
     End,
     Flow,
+    FlowAgent,
     Goes,
     Place,
     Repeat,
@@ -34,12 +34,12 @@ from interlock.flows.tree import (
     walk,
 )
 
-Known = Mapping[str, tuple[str, ...]]
+_Known = Mapping[str, tuple[str, ...]]
 """What can be asked about at a place: names with the outcomes that are possible there."""
 FINDINGS, TURN, MEMBER = "findings", "turn", "member"
 MOST_COMBINATIONS = 2_048
 LISTED = 12
-NOBODY = Agent("")
+NOBODY = FlowAgent("")
 
 
 @dataclass
@@ -47,8 +47,8 @@ class _Around:
     """The repeat that is being walked, and with what is known it is left or begun again."""
 
     repeat: str
-    again: list[Known] = field(default_factory=list)
-    left: list[Known] = field(default_factory=list)
+    again: list[_Known] = field(default_factory=list)
+    left: list[_Known] = field(default_factory=list)
 
 
 def check(flow: Flow, problems: Problems) -> None:
@@ -65,7 +65,7 @@ class _Walk:
         self.asked = flow.asked_about
         self.names = dict(outcomes.all_names(flow))
         self.endings = {step.name: step for step in walk(flow.steps) if isinstance(step, End)}
-        self.arrivals: dict[str, list[Known]] = {name: [] for name in self.endings}
+        self.arrivals: dict[str, list[_Known]] = {name: [] for name in self.endings}
         self.around: list[_Around] = []
         self.called: set[str] = set()
         self.lost = False
@@ -94,7 +94,7 @@ class _Walk:
 
     # -- steps
 
-    def steps(self, steps: Sequence[Step], known: Known | None) -> Known | None:
+    def steps(self, steps: Sequence[Step], known: _Known | None) -> _Known | None:
         """What is known after these steps; None where they never come to their end."""
         complained = False
         for step in steps:
@@ -111,7 +111,7 @@ class _Walk:
                 known = self._inner(step, known)
         return known
 
-    def _inner(self, step: Step, known: Known) -> Known | None:
+    def _inner(self, step: Step, known: _Known) -> _Known | None:
         match step:
             case AgentStep():
                 self._work(step, known)
@@ -140,7 +140,7 @@ class _Walk:
                 return None
         return {**known, **self._offered(step)}
 
-    def _offered(self, step: Step) -> Known:
+    def _offered(self, step: Step) -> _Known:
         columns = outcomes.of_step(self.flow, step)
         members = {member.name: member for member in step.members} if isinstance(step, Together) else {}
         return {
@@ -148,7 +148,7 @@ class _Walk:
             for name, words in columns.items()
         }
 
-    def _work(self, step: AgentStep, known: Known, more: Mapping[str, str] | None = None) -> None:
+    def _work(self, step: AgentStep, known: _Known, more: Mapping[str, str] | None = None) -> None:
         if step.agent and step.agent not in self.agents:
             self.problems.unknown(step.at, "the agent", step.agent, self.agents)
         elif self.agents.get(step.agent, NOBODY).judges == "running" and not step.produces:
@@ -162,20 +162,20 @@ class _Walk:
             self._text(text, known, more)
         self._quotes(step.quotes, known, step.at)
 
-    def _text(self, text: Text, known: Known, more: Mapping[str, str] | None = None) -> None:
+    def _text(self, text: Text, known: _Known, more: Mapping[str, str] | None = None) -> None:
         around = [one.repeat for one in self.around]
         steps = {texts.word(name): words[0] for name, words in known.items() if name not in around}
         turn = {TURN: 1} if self.around else {}
         texts.check(text, {**self.inputs, **steps, **turn, **(more or {})}, self.problems)
 
-    def _command(self, step: RunStep, known: Known) -> None:
+    def _command(self, step: RunStep, known: _Known) -> None:
         texts.check_command(step.command, self.problems)
         if step.must_pass:  # it is run again at the end, and then has to be the same
             texts.check(step.command, self.inputs, self.problems)
         else:
             self._text(step.command, known)
 
-    def _quotes(self, names: Iterable[str], known: Known, at: Place) -> None:
+    def _quotes(self, names: Iterable[str], known: _Known, at: Place) -> None:
         said = [name for name in known if not isinstance(self.names.get(name), Repeat)]
         for name in names:
             if name not in (*said, FINDINGS):
@@ -196,15 +196,15 @@ class _Walk:
 
     # -- repeats
 
-    def _repeat(self, step: Repeat, known: Known) -> Known | None:
+    def _repeat(self, step: Repeat, known: _Known) -> _Known | None:
         around = _Around(step.name)
         self.around.append(around)
         after = self.steps(step.steps, {**known, step.name: outcomes.PROGRESS})
         self.around.pop()
         used_up = [*around.again, *([after] if after is not None else [])]
-        ways: list[Known] = [{**way, step.name: outcomes.TURNS[:1]} for way in around.left]
+        ways: list[_Known] = [{**way, step.name: outcomes.TURNS[:1]} for way in around.left]
         if used_up:
-            state: Known = {**_joined(used_up), step.name: outcomes.TURNS[1:]}
+            state: _Known = {**_joined(used_up), step.name: outcomes.TURNS[1:]}
             if self._go(step.when_used_up, state):
                 ways.append(state)
         elif step.steps and not self.lost:
@@ -215,7 +215,7 @@ class _Walk:
             )
         return _joined(ways) if ways else None
 
-    def _go(self, way: Way, known: Known) -> bool:
+    def _go(self, way: Way, known: _Known) -> bool:
         """Whether it goes on from here; where it goes elsewhere, what is known comes along."""
         match way.goes:
             case Goes.ON:
@@ -240,7 +240,7 @@ class _Walk:
 
     # -- tables
 
-    def _decide(self, step: Decide, known: Known) -> Known | None:
+    def _decide(self, step: Decide, known: _Known) -> _Known | None:
         columns = step.columns
         if not columns and step.rows:
             self.problems.add(step.at, f"the table {step.name!r} asks about nothing", expected="a column in its rows")
@@ -257,14 +257,14 @@ class _Walk:
             )
             return known
         taken = self._taken(step, known)
-        on: list[Known] = []
+        on: list[_Known] = []
         for row, combinations in taken:
             state = {**known, **{name: _values(combinations, place) for place, name in enumerate(columns)}}
             if combinations and self._go(row.then, state):
                 on.append(state)
         return _joined(on) if on else None
 
-    def _taken(self, step: Decide, known: Known) -> list[tuple[Row, list[tuple[str, ...]]]]:
+    def _taken(self, step: Decide, known: _Known) -> list[tuple[Row, list[tuple[str, ...]]]]:
         """Each row with the combinations that it answers for; what is left over is noted."""
         columns = step.columns
         taken: list[tuple[Row, list[tuple[str, ...]]]] = [(row, []) for row in step.rows]
@@ -293,7 +293,7 @@ class _Walk:
                 )
         return taken
 
-    def _cells_are_known(self, step: Decide, known: Known) -> bool:
+    def _cells_are_known(self, step: Decide, known: _Known) -> bool:
         sound = True
         for row in step.rows:
             for column, words in row.cells.items():
@@ -307,7 +307,7 @@ class _Walk:
                         sound = False
         return sound and bool(step.columns)
 
-    def _strange(self, row: Row, column: str, word: str, known: Known) -> None:
+    def _strange(self, row: Row, column: str, word: str, known: _Known) -> None:
         if word in outcomes.of_step(self.flow, self.names[column]).get(column, ()):
             self.problems.add(
                 row.at,
@@ -332,7 +332,7 @@ def _values(combinations: Iterable[tuple[str, ...]], place: int) -> tuple[str, .
     return tuple(dict.fromkeys(one[place] for one in combinations))
 
 
-def _joined(ways: Sequence[Known]) -> Known:
+def _joined(ways: Sequence[_Known]) -> _Known:
     """What is certain whichever of these ways was taken."""
     first, *rest = ways
     return {

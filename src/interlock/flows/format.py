@@ -24,13 +24,13 @@ from interlock.flows.shapes import (
     YesNo,
 )
 from interlock.flows.tree import (
-    Agent,
     AgentStep,
     AskStep,
     CallStep,
     Decide,
     End,
     Flow,
+    FlowAgent,
     Goes,
     Input,
     Product,
@@ -85,7 +85,7 @@ INPUT = Shape(
     blanks={"help": ""},
 )
 AGENT = Shape(
-    Agent,
+    FlowAgent,
     {
         "role": MappingKey(
             NAMED, "Its role file; if neither this nor instructions are given, the one of its own name."
@@ -348,7 +348,9 @@ STEPS: dict[str, Shape] = {
 }
 
 
-def _flow(inputs: Mapping[str, Input] | None = None, agents: Mapping[str, Agent] | None = None, **fields: Any) -> Flow:
+def _flow(
+    inputs: Mapping[str, Input] | None = None, agents: Mapping[str, FlowAgent] | None = None, **fields: Any
+) -> Flow:
     return Flow(inputs=tuple((inputs or {}).values()), agents=tuple((agents or {}).values()), **fields)
 
 

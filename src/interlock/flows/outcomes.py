@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from interlock.flows.tree import (
-    Agent,
     AgentStep,
     AskStep,
     CallStep,
     Flow,
+    FlowAgent,
     Repeat,
     RunStep,
     Step,
@@ -29,7 +29,7 @@ TURNS = ("left", "used up")
 """Of a repeat, for tables after it."""
 
 
-def of_agent(agent: Agent) -> tuple[str, ...]:
+def of_agent(agent: FlowAgent) -> tuple[str, ...]:
     return SEVERITIES if agent.says == "severity" else VERDICTS
 
 

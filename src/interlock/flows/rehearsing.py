@@ -129,6 +129,6 @@ def invariants(flow: Flow, must: Mapping[str, str]) -> tuple[Invariant, ...]:
         return f"complete, although {red[0]} failed when it was run last" if red else None
 
     return (
-        Invariant("no repeat goes beyond its cap", within_caps),
-        Invariant("nothing is complete behind what must pass and failed", complete_is_proven),
+        Invariant("no repeat goes beyond its cap", within_caps, of_the_run=True),
+        Invariant("nothing is complete behind what must pass and failed", complete_is_proven, of_the_run=True),
     )

@@ -68,7 +68,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Agent:
+class FlowAgent:
     """Whoever does a piece of work: a role file, or instructions in place; what it may change; how it is called."""
 
     name: str
@@ -207,15 +207,15 @@ class Flow:
     key: Text
     steps: tuple[Step, ...]
     inputs: tuple[Input, ...] = ()
-    agents: tuple[Agent, ...] = ()
+    agents: tuple[FlowAgent, ...] = ()
     where: str = field(default="", compare=False)
     at: Place = field(default=NOWHERE, compare=False)
 
-    def agent(self, name: str) -> Agent:
-        return self._by_name.get(name) or Agent(name)
+    def agent(self, name: str) -> FlowAgent:
+        return self._by_name.get(name) or FlowAgent(name)
 
     @cached_property
-    def _by_name(self) -> Mapping[str, Agent]:
+    def _by_name(self) -> Mapping[str, FlowAgent]:
         return {agent.name: agent for agent in self.agents}
 
     @cached_property

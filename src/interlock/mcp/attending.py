@@ -31,7 +31,7 @@ EXCERPT: Final = 1_500
 QUESTION: Final = 8_000
 
 Here = Context[Desk, Any]
-Name = Annotated[str, Field(description="The run: its id, the beginning of it, or 'latest'.")]
+WhichRun = Annotated[str, Field(description="The run: its id, the beginning of it, or 'latest'.")]
 Patience = Annotated[
     float, Field(ge=0, le=LONGEST_S, description="How long to wait while the run works, in seconds; then call again.")
 ]
@@ -56,7 +56,7 @@ class Rest:
 
 
 @told
-async def rest(run: Name, wait_s: Patience, ctx: Here) -> Rest:
+async def rest(run: WhichRun, wait_s: Patience, ctx: Here) -> Rest:
     """Wait until the run works no more, and see where it waits."""
     desk = ctx.request_context.lifespan_context
     known = await asyncio.to_thread(desk.find, run)
@@ -143,7 +143,7 @@ def _document(known: KnownRun, path: str, digest: str) -> Iterator[str]:
 
 @told
 async def attend_run(
-    run: Name,
+    run: WhichRun,
     seen: Annotated[Rest, Resolve(rest)],
     said: Annotated[ElicitationResult[PersonsAnswer], Resolve(question)],
     ctx: Here,

@@ -51,7 +51,9 @@ EDITORS: Final[Mapping[str, Editor]] = {
     "vscode": Editor(
         "VS Code", ".vscode/mcp.json", ("servers",), {"type": "stdio", "command": "interlock", "args": [*_HERE]}
     ),
-    "cursor": Editor("Cursor", ".cursor/mcp.json", ("mcpServers",), {"command": "interlock", "args": [*_HERE]}),
+    "cursor": Editor(
+        "Cursor", ".cursor/mcp.json", ("mcpServers",), {"type": "stdio", "command": "interlock", "args": [*_HERE]}
+    ),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
-from interlock.mcp.attending import Here, Name
+from interlock.mcp.attending import Here, WhichRun
 from interlock.mcp.desk import Desk
 from interlock.mcp.results import (
     EndedRun,
@@ -76,27 +76,27 @@ def list_runs(
 
 
 @told
-def show_run(ctx: Here, run: Name) -> WholeRun:
+def show_run(ctx: Here, run: WhichRun) -> WholeRun:
     """Show one run: how it stands and why, where it waits, its last dispatches, its documents, what it gave back."""
     return desk_of(ctx).show(run)
 
 
 @told
-def read_report(ctx: Here, run: Name, offset: Offset = 0) -> TextPage:
+def read_report(ctx: Here, run: WhichRun, offset: Offset = 0) -> TextPage:
     """Read the report of a run, page by page: every dispatch and decision, time, tokens, cost, trouble."""
     return desk_of(ctx).report(run, offset)
 
 
 @told
 def read_document(
-    ctx: Here, run: Name, path: Annotated[str, Field(description="One of the run's documents.")], offset: Offset = 0
+    ctx: Here, run: WhichRun, path: Annotated[str, Field(description="One of the run's documents.")], offset: Offset = 0
 ) -> TextPage:
     """Read a document that a run wrote, changed or asks about, as it is now, page by page; show_run lists them."""
     return desk_of(ctx).document(run, path, offset)
 
 
 @told
-async def cancel_run(ctx: Here, run: Name) -> EndedRun:
+async def cancel_run(ctx: Here, run: WhichRun) -> EndedRun:
     """End a run for good: whoever works on it is interrupted; documents stay as they are."""
     facts = (await desk_of(ctx).cancel(run)).facts
     return EndedRun(run_id=facts["run_id"], status=facts["status"], what=str(facts["reason"]))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from interlock.pages.gate import GateView, gate_view
     from interlock.pages.rendering import PageView, StaticFile, one_file, one_file_of, parts, render, static_file
     from interlock.pages.run import RunView, run_view
-    from interlock.pages.shelf import Shelf, Visit, headline
+    from interlock.pages.shelf import Shelf, Visit, headline, out_of_reach
     from interlock.pages.start import FieldKind, Foresight, FormField, MessageView, Offer, StartForm, StartView
 
 __getattr__ = lazily(
@@ -30,7 +30,7 @@ __getattr__ = lazily(
         "gate": "GateView gate_view",
         "rendering": "PageView StaticFile one_file one_file_of parts render static_file",
         "run": "RunView run_view",
-        "shelf": "Shelf Visit headline",
+        "shelf": "Shelf Visit headline out_of_reach",
         "start": "FieldKind Foresight FormField MessageView Offer StartForm StartView",
     },
 )
@@ -61,6 +61,7 @@ __all__ = [
     "listed",
     "one_file",
     "one_file_of",
+    "out_of_reach",
     "parts",
     "render",
     "run_view",

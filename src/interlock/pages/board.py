@@ -9,7 +9,7 @@ from typing import Self
 from interlock.engine.folder import KnownRun
 from interlock.engine.glances import Glance, glance
 from interlock.errors import InterlockError
-from interlock.pages.shelf import Shelf, headline
+from interlock.pages.shelf import ELSEWHERE, Shelf, away_words, headline, out_of_reach
 from interlock.telemetry import (
     Pipeline,
     State,
@@ -49,7 +49,9 @@ class ListedRun:
     dispatches: int
     trouble: str
     asks: bool
-    """A decision of a person is what it waits for."""
+    """A decision of a person is what it waits for, and can be said here."""
+    where: str = ""
+    """Who has it, if it is not here."""
 
     @property
     def part(self) -> str:
@@ -58,7 +60,16 @@ class ListedRun:
 
     @property
     def searched(self) -> str:
-        said = (self.headline, self.run_id, self.playbook, self.status, self.stage, self.how, self.workspace)
+        said = (
+            self.headline,
+            self.run_id,
+            self.playbook,
+            self.status,
+            self.stage,
+            self.how,
+            self.workspace,
+            self.where,
+        )
         return " ".join(said).casefold()
 
 
@@ -68,6 +79,7 @@ def listed(shelf: Shelf, known: KnownRun, holder: str | None) -> ListedRun:
     Args:
         holder: the process that works on it, if one does.
     """
+    away = out_of_reach(known.folder)
     live = {} if holder is None else {known.identity.run_id: holder}
     seen = glance(known, live)
     try:
@@ -75,13 +87,16 @@ def listed(shelf: Shelf, known: KnownRun, holder: str | None) -> ListedRun:
     except (InterlockError, OSError) as error:
         return _row(shelf, known, seen, (), Totals(), status="damaged", how=str(error))
     asked = waiting_gate(lines)
-    if holder is None and standing(lines).state is State.ASKING and asked is not None:
+    if away is not None:
+        how, asked = away_words(away), None
+    elif holder is None and standing(lines).state is State.ASKING and asked is not None:
         how = asked.question
     elif holder is not None:
         how = f"asks: {asked.question}" if asked is not None else ""
     else:
         how = seen.how
-    return _row(shelf, known, seen, lines, totals(lines), status=seen.status, how=how, asks=asked is not None)
+    status = seen.status if away is None else ELSEWHERE
+    return _row(shelf, known, seen, lines, totals(lines), status=status, how=how, asks=asked is not None)
 
 
 def unreadable(shelf: Shelf, run_id: str, why: str) -> ListedRun:
@@ -103,7 +118,7 @@ def _row(
     how: str,
     asks: bool = False,
 ) -> ListedRun:
-    identity = known.identity
+    identity, away = known.identity, known.folder.elsewhere()
     tone = Tone.WAITS if asks else tone_of(status)
     return ListedRun(
         shelf.name,
@@ -121,6 +136,7 @@ def _row(
         sums.dispatches,
         trouble_of(sums),
         asks,
+        printable(away.who, 120) if away is not None and away.listens and away.who != how else "",
     )
 
 
@@ -197,6 +213,8 @@ class BoardView:
     asked: BoardQuery
     playbooks: tuple[str, ...]
     workspaces: tuple[str, ...]
+    away: tuple[str, ...] = ()
+    """What keeps runs of the fleet from being seen as they are now."""
 
     @property
     def older(self) -> int | None:
@@ -209,7 +227,7 @@ class BoardView:
         return max(0, self.asked.start - PAST) if self.asked.start else None
 
 
-def board_view(rows: Iterable[ListedRun], asked: BoardQuery = EVERYTHING) -> BoardView:
+def board_view(rows: Iterable[ListedRun], asked: BoardQuery = EVERYTHING, *, away: tuple[str, ...] = ()) -> BoardView:
     """The board of these runs: those that ask first, within each part the latest first."""
     known = sorted(rows, key=lambda one: (one.started_at, one.run_id), reverse=True)
     fitting = [one for one in known if asked.fits(one)]
@@ -224,4 +242,5 @@ def board_view(rows: Iterable[ListedRun], asked: BoardQuery = EVERYTHING) -> Boa
         asked,
         tuple(sorted({one.playbook for one in known if one.playbook})),
         tuple(sorted({one.workspace for one in known})),
+        away,
     )

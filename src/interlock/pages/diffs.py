@@ -151,8 +151,14 @@ _ESCAPES = {
 def _with_rows(path: str, what: str, texts: Sequence[str]) -> DiffFile:
     added = sum(text.startswith("+") for text in texts)
     removed = sum(text.startswith("-") for text in texts)
-    shown = [plain(text[:LONGEST_ROW]) for text in texts[:MOST_ROWS]]
+    shown = [plain(_cut(text)) for text in texts[:MOST_ROWS]]
     return DiffFile(path, what, added, removed, tuple(_rows(path, shown)), max(0, len(texts) - MOST_ROWS))
+
+
+def _cut(text: str) -> str:
+    """A line that can be shown; of a longer one the beginning, and it says so."""
+    more = len(text) - LONGEST_ROW
+    return text if more <= 0 else f"{text[:LONGEST_ROW]} … ({more} characters more: the file has them)"
 
 
 def _rows(path: str, texts: Sequence[str]) -> Iterator[DiffRow]:

@@ -1,19 +1,22 @@
 """What agents and people wrote, as HTML that can do nothing: text is data, whatever stands in it.
 
 Markdown is read without HTML.  A link is one only if it leads to a web address or a mail address; an image is never
-fetched, its place says what it would show.  Sequences for terminals go; any other control character is spelled out.
+fetched, its place says what it would show.  Whatever agents read in the source people see: where a link leads, titles,
+cells that a table has no room for.  Sequences for terminals go; any other control character is spelled out.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from markupsafe import Markup, escape
 
+from interlock.documents.words import few
 from interlock.telemetry import harmless
 
 if TYPE_CHECKING:
@@ -58,8 +61,10 @@ def prose(text: str) -> Markup:
         return Markup("<pre><code>{}</code></pre>").format(plain(text))
     reader = _reader()
     known: dict[str, Any] = {}
-    tokens = reader.parse(plain(text), known)
-    return Markup(reader.renderer.render(list(_tamed(tokens)), reader.options, {})) + _unseen(known)
+    source = plain(text)
+    tokens = reader.parse(source, known)
+    shown = list(_whole_tables(_tamed(tokens), source.split("\n")))
+    return Markup(reader.renderer.render(shown, reader.options, {})) + _unseen(known)
 
 
 def _unseen(known: Mapping[str, Any]) -> Markup:
@@ -92,11 +97,15 @@ def _reader() -> MarkdownIt:
 
 
 def _tamed(tokens: Sequence[Token]) -> Iterator[Token]:
-    """The tokens with headings of a lower rank, and links that lead nowhere else than to the web."""
-    dropped: list[bool] = []
+    """The tokens with headings of a lower rank, none left out between them; links lead to the web, or are none."""
+    open_: list[Token] = []
+    texts: list[str] = []
+    rank = SHIFT
     for token in tokens:
+        if token.type == "heading_open":
+            rank = min(6, int(token.tag[1]) + SHIFT, rank + 1)
         if token.type in ("heading_open", "heading_close"):
-            token.tag = f"h{min(6, int(token.tag[1]) + SHIFT)}"
+            token.tag = f"h{rank}"
         if token.type in ("th_open", "td_open"):
             align = str(token.attrs.pop("style", ""))  # a style attribute is refused by the page's policy
             if align.endswith(("right", "center")):
@@ -104,29 +113,61 @@ def _tamed(tokens: Sequence[Token]) -> Iterator[Token]:
         if token.children is not None:
             token.children = list(_tamed(token.children))
         if token.type == "link_open":
-            away = is_web(str(token.attrs.get("href", "")))
-            dropped.append(not away)
-            if away:
-                token.attrs["rel"] = "noopener noreferrer nofollow"
-                yield token
+            open_.append(token)
+            texts.append("")
+            if is_web(str(token.attrs.get("href", ""))):
+                target = {name: value for name, value in token.attrs.items() if name == "href"}
+                yield replace(token, attrs={**target, "rel": "noopener noreferrer nofollow"})
         elif token.type == "link_close":
-            if not dropped.pop():
+            begun, said = open_.pop(), texts.pop()
+            if is_web(str(begun.attrs.get("href", ""))):
                 yield token
+            if told := _target(begun, said):
+                yield replace(token, type="text", tag="", nesting=0, content=told)
         else:
+            texts[-1:] = [texts[-1] + token.content] if texts else []
             yield token
+
+
+def _target(link: Token, said: str) -> str:
+    """Where a link leads, for those who only see its words; nothing where these are the address."""
+    address, title = str(link.attrs.get("href", "")), str(link.attrs.get("title", ""))
+    known = address in (said, f"mailto:{said}")
+    told = " ".join(filter(None, ("" if known else address, f'"{title}"' if title else "")))
+    return f" ({told})" if told else ""
+
+
+def _whole_tables(tokens: Iterable[Token], rows: Sequence[str]) -> Iterator[Token]:
+    """The tokens; behind a table that has no room for all its cells, how it was written."""
+    begun: Token | None = None
+    columns = 0
+    for token in tokens:
+        yield token
+        if token.type == "table_open":
+            begun, columns = token, 0
+        columns += token.type == "th_open"
+        if token.type == "table_close" and begun is not None and begun.map is not None:
+            written = rows[slice(*begun.map)]
+            if any(len(_BETWEEN.findall(row.strip().strip("|"))) >= columns for row in written):
+                yield replace(token, type="code_block", tag="code", nesting=0, content="\n".join(written))
+
+
+_BETWEEN = re.compile(r"(?<!\\)\|")
 
 
 def _fence(_renderer: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
     token = tokens[index]
     language, *more = token.info.split() or [""]
+    if language and _lexer(language, "") is None:
+        more = [language, *more]
     said = Markup("<p>{}</p>\n").format(" ".join(more)) if more else ""
     return f"{said}<pre><code>{highlighted(token.content, language=language)}</code></pre>\n"
 
 
 def _image(_renderer: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
     token = tokens[index]
-    source = str(token.attrs.get("src", ""))
-    return str(escape(f"[image: {token.content or source}]"))
+    told = (token.content, str(token.attrs.get("src", "")), str(token.attrs.get("title", "")))
+    return str(escape(f"[image: {', '.join(filter(None, told))}]"))
 
 
 # -- code
@@ -192,6 +233,4 @@ def _short(kind: Any) -> str:
 
 def listed_words(words: Iterable[str], most: int = 3) -> str:
     """A few of them, and how many more there are."""
-    known = list(words)
-    more = f" and {len(known) - most} more" if len(known) > most else ""
-    return ", ".join(known[:most]) + more
+    return few(list(words), most)

@@ -19,7 +19,7 @@ from interlock.errors import InterlockError
 from interlock.pages.diffs import DiffSummary, read_patch
 from interlock.pages.documents import ShownDocument, shown_document
 from interlock.pages.prose import prose
-from interlock.pages.shelf import Shelf, headline, key_besides, step_title
+from interlock.pages.shelf import ELSEWHERE, Shelf, away_words, headline, key_besides, out_of_reach, step_title
 from interlock.pages.spending import Plot, plots
 from interlock.pages.timeline import Timeline, timeline
 from interlock.telemetry import (
@@ -147,6 +147,8 @@ class RunView:
     last_at: str
     live: bool
     """A process works on it."""
+    away: bool
+    """Somebody else has it: nothing can be done to it here."""
     resumable: bool
     retriable: bool
     cancellable: bool
@@ -217,6 +219,9 @@ def run_view(shelf: Shelf, known: KnownRun, holder: str | None) -> RunView:
         pipeline.pass_by(line.key)
     code, documents = _changes(shelf, known, lines)
     ended = bool(lines) and lines[-1].event == "run.end"
+    away = out_of_reach(folder)
+    if away is not None:
+        status, gate = ELSEWHERE, None
     cancelled = is_cancelled(lines)
     return RunView(
         workspace=shelf.name,
@@ -228,15 +233,20 @@ def run_view(shelf: Shelf, known: KnownRun, holder: str | None) -> RunView:
         headline=said,
         status=status,
         tone=Tone.WAITS if gate is not None else tone_of(status),
-        why=_why(gate, found.reason, how, holder),
+        why=_why(gate, found.reason, how, holder) if away is None else away_words(away),
         output=prose(_output(lines)),
         inputs=tuple(_inputs(identity.inputs)),
         started_at=identity.started_at,
         last_at=found.ended_at,
         live=holder is not None,
-        resumable=holder is None and gate is None and not ended,
-        retriable=holder is None and ended and not cancelled and status not in ("complete", "degraded"),
-        cancellable=not ended,
+        away=away is not None,
+        resumable=away is None and holder is None and gate is None and not ended,
+        retriable=away is None
+        and holder is None
+        and ended
+        and not cancelled
+        and status not in ("complete", "degraded"),
+        cancellable=away is None and not ended,
         steps=tuple(_ended(pipeline, status)),
         working=tuple(at_work(known, lines)) if holder is not None else (),
         gate=gate,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from interlock.engine.folder import Elsewhere, RunFolder
 from interlock.engine.identity import Identity
 from interlock.telemetry import printable
 from interlock.telemetry.facts import LineLike
@@ -16,6 +17,8 @@ from interlock.telemetry.report import IdentityLike
 SAID = ("request", "command", "ticket", "task", "item", "title", "text", "what", "file")
 """Inputs in which people say what they want, the best first."""
 LONGEST = 240
+ELSEWHERE = "elsewhere"
+"""How a run stands of which only a copy is here: somebody else has it."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,18 @@ def headline(identity: IdentityLike, lines: Sequence[LineLike] = ()) -> str:
     if len(titles) == 1:
         best = titles[0]
     return printable(" ".join((best or next(iter(said), "") or identity.key or identity.playbook).split()), LONGEST)
+
+
+def out_of_reach(folder: RunFolder) -> Elsewhere | None:
+    """Where a run is to which nothing can be said from here; a fleet's hears what people say."""
+    note = folder.elsewhere()
+    return None if note is None or note.listens else note
+
+
+def away_words(away: Elsewhere) -> str:
+    """Where a run is that is not ours any more, and how it comes back."""
+    since = f", since {printable(away.since, 40)}" if away.since else ""
+    return f"{printable(away.who, 100)}{since}. What is here is how it was then. {printable(away.remedy, 200)}"
 
 
 def key_besides(identity: IdentityLike, said: str) -> str:

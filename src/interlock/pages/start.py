@@ -35,6 +35,8 @@ class FormField:
     value: str = ""
     choices: tuple[str, ...] = ()
     required: bool = False
+    main: bool = True
+    """What everybody fills in; the others are options, which most leave alone."""
     problem: str = ""
 
 

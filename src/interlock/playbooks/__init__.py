@@ -12,7 +12,7 @@ from interlock.errors import ConfigInvalid
 
 if TYPE_CHECKING:
     from interlock.engine.definition import Playbook
-    from interlock.settings import Settings, Table
+    from interlock.settings import Settings, SettingsTable
 
 _SHIPPED = ("adopt", "feature", "harness", "roadmap", "router", "task", "ticket")
 NAMES: tuple[str, ...] = _SHIPPED
@@ -27,7 +27,7 @@ def load(name: str) -> Playbook:
     return found
 
 
-def settings_model(own: Mapping[str, type[Table] | None] = MappingProxyType({})) -> type[Settings]:
+def settings_model(own: Mapping[str, type[SettingsTable] | None] = MappingProxyType({})) -> type[Settings]:
     """The settings of interlock with the tables of all playbooks; none of them is opened for it.
 
     Args:

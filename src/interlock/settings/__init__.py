@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         Scripted,
         Seconds,
         Settings,
-        Table,
+        SettingsTable,
         WorkspaceSettings,
         is_taken,
         template,
@@ -64,7 +64,7 @@ __all__ = [
     "SettingProblem",
     "Settings",
     "SettingsInvalid",
-    "Table",
+    "SettingsTable",
     "WorkspaceSettings",
     "catalogue",
     "find_workspace",
@@ -83,8 +83,8 @@ __getattr__ = lazily(
         "loading": "SettingProblem SettingsInvalid load_settings",
         "models": (
             "READY_RUNNERS AcpAgent AgentSettings AnyProgram CodingAgent Globs Limits Name NotifySettings "
-            "RunnerSandbox RunnerSettings SandboxSettings Scripted Seconds Settings Table WorkspaceSettings is_taken "
-            "template with_tables"
+            "RunnerSandbox RunnerSettings SandboxSettings Scripted Seconds Settings SettingsTable "
+            "WorkspaceSettings is_taken template with_tables"
         ),
         "sources": "PROTOCOL_VARIABLES",
     },

@@ -74,26 +74,26 @@ def template(*fields: str) -> Callable[[str], str]:
     return check
 
 
-Text = Annotated[str, AfterValidator(_text)]
-Name = Annotated[Text, Field(min_length=1)]
-Texts = Annotated[tuple[Text, ...], Strict(False)]  # TOML has lists; strict mode would want a tuple
-Globs = Annotated[tuple[Annotated[Text, AfterValidator(_glob)], ...], Strict(False)]
-Places = Annotated[tuple[Annotated[Text, AfterValidator(_place)], ...], Strict(False)]
-Hosts = Annotated[tuple[Annotated[Text, AfterValidator(_host)], ...], Strict(False)]
-FileNames = Annotated[tuple[Annotated[Text, AfterValidator(_file_name)], ...], Strict(False)]
+_Text = Annotated[str, AfterValidator(_text)]
+Name = Annotated[_Text, Field(min_length=1)]
+Texts = Annotated[tuple[_Text, ...], Strict(False)]  # TOML has lists; strict mode would want a tuple
+Globs = Annotated[tuple[Annotated[_Text, AfterValidator(_glob)], ...], Strict(False)]
+_Places = Annotated[tuple[Annotated[_Text, AfterValidator(_place)], ...], Strict(False)]
+Hosts = Annotated[tuple[Annotated[_Text, AfterValidator(_host)], ...], Strict(False)]
+FileNames = Annotated[tuple[Annotated[_Text, AfterValidator(_file_name)], ...], Strict(False)]
 Environment = Annotated[
-    Mapping[Annotated[Text, AfterValidator(_variable)], Text], AfterValidator(MappingProxyType), PlainSerializer(dict)
+    Mapping[Annotated[_Text, AfterValidator(_variable)], _Text], AfterValidator(MappingProxyType), PlainSerializer(dict)
 ]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
-class Table(BaseModel):
+class SettingsTable(BaseModel):
     """A table of `interlock.toml`: immutable, strictly typed, without room for unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class RunnerSandbox(Table):
+class RunnerSandbox(SettingsTable):
     """What one runner's programs may do; what is unset comes from `[sandbox]`."""
 
     mode: Literal["auto", "strict", "off"] | None = Field(
@@ -105,12 +105,12 @@ class RunnerSandbox(Table):
     hosts: Hosts | None = Field(
         default=None, description="What this runner reaches beside its model; instead of `sandbox.hosts`."
     )
-    home: Places | None = Field(
+    home: _Places | None = Field(
         default=None, description="What this runner's programs may read of HOME; instead of `sandbox.home`."
     )
 
 
-class SandboxSettings(Table):
+class SandboxSettings(SettingsTable):
     """What agents and commands may see, reach and change, beside their layer."""
 
     mode: Literal["auto", "strict", "off"] = Field(
@@ -124,7 +124,7 @@ class SandboxSettings(Table):
         default=(),
         description="Hosts that `model` lets through beside the model's own: `HOST`, `HOST:PORT` or `*.DOMAIN`.",
     )
-    home: Places = Field(
+    home: _Places = Field(
         default=(),
         description="Further files and folders of HOME (or absolute paths) that confined programs may read.",
     )
@@ -144,7 +144,7 @@ class SandboxSettings(Table):
 _SANDBOX: Final = "What this runner's programs may do."
 
 
-class CodingAgent(Table):
+class CodingAgent(SettingsTable):
     """A coding agent that interlock knows how to call."""
 
     type: Literal["claude", "codex", "copilot", "opencode", "gemini", "qwen"] = Field(description="Kind of runner.")
@@ -163,7 +163,7 @@ class CodingAgent(Table):
     sandbox: RunnerSandbox = Field(default_factory=RunnerSandbox, description=_SANDBOX)
 
 
-class AcpAgent(Table):
+class AcpAgent(SettingsTable):
     """Any program that speaks the Agent Client Protocol on its standard input and output."""
 
     type: Literal["acp"] = Field(description="Kind of runner.")
@@ -174,7 +174,7 @@ class AcpAgent(Table):
     sandbox: RunnerSandbox = Field(default_factory=RunnerSandbox, description=_SANDBOX)
 
 
-class AnyProgram(Table):
+class AnyProgram(SettingsTable):
     """Any program that speaks the plain protocol: brief on standard input, answer on standard output."""
 
     type: Literal["command"] = Field(description="Kind of runner.")
@@ -185,7 +185,7 @@ class AnyProgram(Table):
     sandbox: RunnerSandbox = Field(default_factory=RunnerSandbox, description=_SANDBOX)
 
 
-class Scripted(Table):
+class Scripted(SettingsTable):
     """The built-in player of scenarios; needs no agent at all."""
 
     type: Literal["scripted"] = Field(description="Kind of runner.")
@@ -206,7 +206,7 @@ READY_RUNNERS: Final = ("claude", "codex", "copilot", "opencode", "gemini", "qwe
 """Usable by name without a table of their own."""
 
 
-class AgentSettings(Table):
+class AgentSettings(SettingsTable):
     """What differs for one agent; everything unset comes from the role, the runner and the playbook."""
 
     runner: Name | None = Field(default=None, description="Runner for this agent; unset: the default runner.")
@@ -218,7 +218,7 @@ class AgentSettings(Table):
 Agents = Annotated[Mapping[Name, AgentSettings], AfterValidator(MappingProxyType), PlainSerializer(dict)]
 
 
-class Limits(Table):
+class Limits(SettingsTable):
     """Bounds of every run."""
 
     max_parallel: Annotated[int, Field(ge=1)] | None = Field(
@@ -243,13 +243,13 @@ class Limits(Table):
         return own if self.max_parallel is None else min(own, self.max_parallel)
 
 
-class WorkspaceSettings(Table):
+class WorkspaceSettings(SettingsTable):
     """How the working tree is watched."""
 
     watch: Globs = Field(default=(), description="Ignored files that snapshots cover all the same.")
 
 
-class NotifySettings(Table):
+class NotifySettings(SettingsTable):
     """How a person who is elsewhere learns of a run."""
 
     on: Annotated[tuple[Literal["gate", "end", "trouble"], ...], Strict(False)] = Field(
@@ -272,7 +272,7 @@ def _collector(value: str) -> str:
     return value
 
 
-class TelemetrySettings(Table):
+class TelemetrySettings(SettingsTable):
     """Where runs are sent as traces."""
 
     otlp: Annotated[Name, AfterValidator(_collector)] | None = Field(
@@ -282,7 +282,7 @@ class TelemetrySettings(Table):
     )
 
 
-class McpSettings(Table):
+class McpSettings(SettingsTable):
     """What clients of `interlock mcp` may do."""
 
     gates: Literal["command", "elicit"] = Field(
@@ -292,17 +292,17 @@ class McpSettings(Table):
     )
 
 
-def _word(value: str) -> str:
+def _label(value: str) -> str:
     if not re.fullmatch(r"[\w.-]{1,40}", value):
         raise ValueError("expected a word of letters, digits, '.', '_' and '-', of at most 40 characters")
     return value
 
 
-Word = Annotated[Text, AfterValidator(_word)]
-Words = Annotated[tuple[Word, ...], Strict(False)]
+_Label = Annotated[_Text, AfterValidator(_label)]
+_Labels = Annotated[tuple[_Label, ...], Strict(False)]
 
 
-class FleetSettings(Table):
+class FleetSettings(SettingsTable):
     """How runs reach other machines."""
 
     remote: Name = Field(default="origin", description="Remote, by name or address, that carries runs between clones.")
@@ -312,8 +312,8 @@ class FleetSettings(Table):
         description="PostgreSQL database with the fleet's queue, as `postgresql://USER:PASSWORD@HOST/NAME`; needs "
         "`interlock[fleet]`. A secret: better in the environment, since agents can read `interlock.toml`.",
     )
-    queue: Word = Field(default="default", description="Queue that `submit` puts runs into.")
-    labels: Words = Field(default=(), description="What a worker here has, such as `gpu`, for runs that ask for it.")
+    queue: _Label = Field(default="default", description="Queue that `submit` puts runs into.")
+    labels: _Labels = Field(default=(), description="What a worker here has, such as `gpu`, for runs that ask for it.")
     repositories: Texts = Field(
         default=(),
         description="Addresses of the repositories that a worker here serves; unset: the remote of its folder.",
@@ -345,7 +345,7 @@ class FleetSettings(Table):
         return known
 
 
-class Settings(Table):
+class Settings(SettingsTable):
     """Settings of interlock; `with_tables` adds those of playbooks."""
 
     runner: Name | None = Field(default=None, description="Default runner; unset: the first known agent on PATH.")
@@ -406,7 +406,7 @@ def is_taken(name: str) -> bool:
     return name in Settings.model_fields or hasattr(Settings, name)
 
 
-def with_tables(tables: Mapping[str, type[Table] | None]) -> type[Settings]:
+def with_tables(tables: Mapping[str, type[SettingsTable] | None]) -> type[Settings]:
     """The settings of interlock with a table for each of these playbooks, by their names.
 
     What a table without a type holds is not looked at: its playbook says what may stand there when it is loaded.
@@ -415,7 +415,7 @@ def with_tables(tables: Mapping[str, type[Table] | None]) -> type[Settings]:
 
 
 @cache
-def _with_tables(tables: tuple[tuple[str, type[Table] | None], ...]) -> type[Settings]:
+def _with_tables(tables: tuple[tuple[str, type[SettingsTable] | None], ...]) -> type[Settings]:
     fields: dict[str, Any] = {
         name: (table, Field(default_factory=table)) if table is not None else (OpenTable, Field(default={}))
         for name, table in tables

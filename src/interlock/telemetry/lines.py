@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from interlock.documents.words import few
 from interlock.telemetry.facts import LineLike, is_good
 
 LONGEST = 200
@@ -54,7 +55,8 @@ def printable(text: object, limit: int = LONGEST) -> str:
     """
     spelled = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False, default=str)
     cut = spelled if len(spelled) <= limit else spelled[: limit - 1] + "…"
-    return "".join(char if char.isprintable() else _escape(char) for char in cut)
+    seen = _UNSEEN.sub(lambda found: _escape(found[0]), cut)
+    return "".join(char if char.isprintable() else _escape(char) for char in seen)
 
 
 def lined(text: object, limit: int = LONGEST_SAID) -> str:
@@ -74,14 +76,21 @@ def indented(text: str, by: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """The text with its lines and tabs, but without anything else that a terminal would obey."""
-    if text.isprintable():
-        return text
-    kept = text.replace("\r\n", "\n")
+    """The text with its lines and tabs, but without anything else that a terminal would obey, or that nobody sees."""
+    kept = _UNSEEN.sub(lambda found: _escape(found[0]), text)
+    if kept.isprintable():
+        return kept
+    kept = kept.replace("\r\n", "\n")
     return "".join(char if char in _KEPT or char.isprintable() else _escape(char) for char in kept)
 
 
 _KEPT = frozenset("\t\n")
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
+    "|(?<![\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
+)
+"""Characters that count as printable and show nothing: a text can be written in them that models read and people do
+not.  The two that choose between the pictures of a sign are fine behind one."""
 
 
 def _escape(char: str) -> str:
@@ -485,8 +494,7 @@ def _at(line: LineLike) -> str:
 def _listing(names: Any, most: int = 3) -> str:
     if not isinstance(names, (list, tuple)):
         return "(many)"
-    shown = ", ".join(printable(name, 80) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    return few([printable(name, 80) for name in names], most)
 
 
 def _said(text: str, weight: Weight = Weight.PLAIN) -> Callable[[LineLike, Mapping[str, Any]], Telling]:

@@ -21,8 +21,6 @@ from typing import Any
 
 from interlock.telemetry.facts import LineLike
 
-Needs = Mapping[str, Collection[str]]
-
 
 @dataclass(frozen=True)
 class Period:
@@ -116,7 +114,7 @@ def _part(name: str, parts: Sequence[Mapping[str, Any]], spans: Mapping[str, Per
     return Scheduled(name, str(parts[0]["policy"]), int(parts[0]["at_once"]), done, critical)
 
 
-def critical_path(seconds: Mapping[str, float], needs: Needs) -> Path:
+def critical_path(seconds: Mapping[str, float], needs: Mapping[str, Collection[str]]) -> Path:
     """The chain that takes longest; dependencies on what has no duration do not count. A cycle is a CycleError."""
     edges = {member: [one for one in needs.get(member, ()) if one in seconds] for member in seconds}
     longest: dict[str, Path] = {}

@@ -4,6 +4,7 @@ entering  who is let in: tokens, cookies, a proxy in front
 guarding  what stands before every answer: Host, Origin, who it is, what the answer may load
 index     the runs of a workspace, read anew only when their files changed
 live      server-sent events: the parts of a page that changed
+renewing  what the fleet has of runs, brought here
 acting    what people do, as calls of the command line
 starting  the form that starts a run
 page      which address shows what

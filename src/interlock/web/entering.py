@@ -19,6 +19,8 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from starlette.datastructures import Headers
+
 from interlock.documents.files import read_plain
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 
@@ -146,12 +148,12 @@ class Proxy:
             raise _no_secret(f"is not one line of at least {SHORTEST} characters", file)
         return cls(header.lower(), secret)
 
-    def person(self, headers: Mapping[str, str]) -> str | None:
-        """Who the proxy says it is; None for anybody who does not come through it."""
+    def person(self, headers: Headers) -> str | None:
+        """Who the proxy says it is; None for anybody who does not come through it, or if it is said twice."""
         given = headers.get(SECRET_HEADER, "").encode("latin-1", "replace")
-        if not hmac.compare_digest(given, self.secret.encode()):
-            return None
-        name = headers.get(self.header, "").strip()
+        if not hmac.compare_digest(given, self.secret.encode()) or len(headers.getlist(self.header)) != 1:
+            return None  # a proxy that adds its header to the browser's own lets the browser say who it is
+        name = headers[self.header].strip()
         return name if name and name.isprintable() and len(name) <= 200 else None
 
 

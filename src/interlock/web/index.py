@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, Protocol
 
-from interlock.engine.folder import HOME, KnownRun, RunFolder
+from interlock.engine.folder import ELSEWHERE, HOME, KnownRun, RunFolder
 from interlock.engine.glances import running
 from interlock.errors import InterlockError, Refused
 from interlock.pages import ListedRun, Shelf, listed, unreadable
@@ -27,14 +27,14 @@ Stamp = tuple[object, ...]
 """What files looked like; another one means that they changed."""
 
 
-def shelves(roots: Iterable[Path]) -> list[Shelf]:
+def workspaces(roots: Iterable[Path]) -> list[Index]:
     """The workspaces by names that can stand in an address, each once."""
     made: dict[str, Path] = {}
     for root in dict.fromkeys(roots):
         base = re.sub(r"[^A-Za-z0-9._-]+", "-", root.name).strip(".-") or "workspace"
         names = (base, *(f"{base}-{number}" for number in range(2, 10_000)))
         made[next(name for name in names if name not in made and name not in RESERVED)] = root
-    return [Shelf.of(name, root) for name, root in made.items()]
+    return [Index(Shelf.of(name, root)) for name, root in made.items()]
 
 
 def file_stamp(path: Path | str) -> Stamp | None:
@@ -50,7 +50,41 @@ def version(stamp: Stamp) -> str:
     return hashlib.sha256(repr(stamp).encode()).hexdigest()[:16]
 
 
-@dataclass
+class RunSource(Protocol):
+    """Where runs come from that the page shows: a workspace of this machine, or anything that can say the same.
+
+    What people do to a run of a source is said to the command line in `shelf.root`; what a run left is read where
+    `KnownRun.folder` is, with its documents below `KnownRun.folder.root`.  The two are one for a workspace, and need
+    not be for runs that live elsewhere and of which a copy is kept here.
+    """
+
+    @property
+    def shelf(self) -> Shelf:
+        """Its name in addresses, and what its playbooks call their steps and documents."""
+        ...
+
+    def stamp(self) -> Stamp:
+        """What all runs look like, without reading any of them; cheap, it is asked twice a second."""
+        ...
+
+    def rows(self) -> list[ListedRun]:
+        """All runs, for the board."""
+        ...
+
+    def find(self, run_id: str) -> KnownRun:
+        """The run of exactly this id; `Refused` where there is none."""
+        ...
+
+    def holder(self, run_id: str) -> str | None:
+        """Who works on it now, in a word or two."""
+        ...
+
+    def run_stamp(self, known: KnownRun) -> Stamp:
+        """What a run looks like, with what its agents said so far."""
+        ...
+
+
+@dataclass(frozen=True)
 class Index:
     """One workspace: which runs it has, and how each stands."""
 
@@ -80,7 +114,8 @@ class Index:
         with suppress(OSError), os.scandir(runs) as entries:
             for entry in entries:
                 if (journal := file_stamp(f"{entry.path}/journal.jsonl")) is not None:
-                    found[entry.name] = journal, file_stamp(f"{entry.path}/run.json"), live.get(entry.name)
+                    files = (journal, *(file_stamp(f"{entry.path}/{name}") for name in ("run.json", ELSEWHERE)))
+                    found[entry.name] = *files, live.get(entry.name)
         return found
 
     def _holders(self) -> Mapping[str, str]:
@@ -111,7 +146,8 @@ class Index:
         """What a run looks like: its journal, who works on it, and what its agents said so far."""
         path = known.folder.path
         heard = tuple(_heard(path / "dispatches"))
-        return file_stamp(path / "journal.jsonl"), self.holder(known.identity.run_id), heard
+        files = (file_stamp(path / "journal.jsonl"), file_stamp(path / ELSEWHERE))
+        return *files, self.holder(known.identity.run_id), heard
 
 
 def _heard(folder: Path) -> Iterator[Stamp]:

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs
 
@@ -32,6 +31,7 @@ from interlock.pages import (
     dispatch_view,
     gate_view,
     one_file_of,
+    out_of_reach,
     parts,
     render,
     run_view,
@@ -40,8 +40,9 @@ from interlock.pages import (
 from interlock.telemetry import WaitingGate, waiting_gate
 from interlock.web.acting import Decision
 from interlock.web.guarding import Guard, Threshold
-from interlock.web.index import Index, Stamp, shelves, version
+from interlock.web.index import RunSource, Stamp, version
 from interlock.web.live import Live, LivePage
+from interlock.web.renewing import Renewing
 
 T = TypeVar("T")
 
@@ -52,10 +53,11 @@ WORKERS: Final = 4
 
 
 class Page:
-    """The runs of some workspaces, for browsers."""
+    """The runs of some sources, for browsers."""
 
-    def __init__(self, roots: Iterable[Path], threshold: Threshold, command_line: CommandLine) -> None:
-        self._indexes = {shelf.name: Index(shelf) for shelf in shelves(roots)}
+    def __init__(self, sources: Iterable[RunSource], threshold: Threshold, command_line: CommandLine) -> None:
+        self._sources = {one.shelf.name: one for one in sources}
+        self.renewing = Renewing((one.shelf.root for one in self._sources.values()), command_line.environ)
         self._threshold, self._say = threshold, command_line
         self._executor = ThreadPoolExecutor(WORKERS, "page")
         self.live = Live(self._executor)
@@ -79,11 +81,11 @@ class Page:
         handlers: dict[Any, Any] = {InterlockError: _refused, HTTPException: _not_found, Exception: _fault}
         app = Starlette(routes=routes, exception_handlers=handlers)
         app.router.redirect_slashes = False
-        self.app = Guard(app, threshold, self._indexes)
+        self.app = Guard(app, threshold, self._sources)
 
     async def warm(self) -> None:
         """Read what the board shows before somebody asks for it."""
-        await asyncio.gather(*(self._off(index.rows) for index in self._indexes.values()))
+        await asyncio.gather(*(self._off(source.rows) for source in self._sources.values()))
 
     async def _off(self, work: Callable[..., T], *given: Any) -> T:
         """Do what reads files or makes pages off the loop."""
@@ -92,10 +94,11 @@ class Page:
     # -- the board
 
     def _board_stamp(self) -> Stamp:
-        return tuple(index.stamp() for index in self._indexes.values())
+        return *(source.stamp() for source in self._sources.values()), self.renewing.away
 
     def _board_view(self, asked: BoardQuery) -> Any:
-        return board_view([row for index in self._indexes.values() for row in index.rows()], asked)
+        rows = [row for source in self._sources.values() for row in source.rows()]
+        return board_view(rows, asked, away=self.renewing.away)
 
     async def _board(self, request: Request) -> Response:
         asked = BoardQuery.of(request.query_params)
@@ -113,38 +116,38 @@ class Page:
 
     # -- a run
 
-    def _index(self, request: Request) -> Index:
-        index = self._indexes.get(request.path_params["workspace"])
-        if index is None:
+    def _index(self, request: Request) -> RunSource:
+        source = self._sources.get(request.path_params["workspace"])
+        if source is None:
             raise HTTPException(404)
-        return index
+        return source
 
-    def _find(self, request: Request) -> tuple[Index, KnownRun]:
-        index = self._index(request)
+    def _find(self, request: Request) -> tuple[RunSource, KnownRun]:
+        source = self._index(request)
         try:
-            return index, index.find(request.path_params["run"])
+            return source, source.find(request.path_params["run"])
         except Refused:
             raise HTTPException(404) from None
 
     async def _run(self, request: Request) -> Response:
         def made(visit: Visit) -> str:
-            index, known = self._find(request)
-            now = version(index.run_stamp(known))
-            return render(self._run_view(index, known), replace(visit, since=now))
+            source, known = self._find(request)
+            now = version(source.run_stamp(known))
+            return render(self._run_view(source, known), replace(visit, since=now))
 
         return HTMLResponse(await self._off(made, visit_of(request)))
 
     @staticmethod
-    def _run_view(index: Index, known: KnownRun) -> Any:
-        return run_view(index.shelf, known, index.holder(known.identity.run_id))
+    def _run_view(source: RunSource, known: KnownRun) -> Any:
+        return run_view(source.shelf, known, source.holder(known.identity.run_id))
 
     async def _run_stream(self, request: Request) -> Response:
         visit = visit_of(request)
-        index, known = await self._off(self._find, request)
+        source, known = await self._off(self._find, request)
         key = request.query_params.get("dispatch", "")
-        view = partial(self._dispatch_view, index, known, key) if key else partial(self._run_view, index, known)
-        page = LivePage(lambda: index.run_stamp(known), lambda: parts(view(), visit))
-        return self._stream(request, ("run", index.shelf.name, known.identity.run_id, key, visit.person), page)
+        view = partial(self._dispatch_view, source, known, key) if key else partial(self._run_view, source, known)
+        page = LivePage(lambda: source.run_stamp(known), lambda: parts(view(), visit))
+        return self._stream(request, ("run", source.shelf.name, known.identity.run_id, key, visit.person), page)
 
     def _stream(self, request: Request, key: tuple[Any, ...], page: LivePage) -> Response:
         seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
@@ -153,8 +156,8 @@ class Page:
 
     async def _report(self, request: Request) -> Response:
         def made() -> tuple[str, str]:
-            index, known = self._find(request)
-            return known.identity.run_id, one_file_of(index.shelf, known)
+            source, known = self._find(request)
+            return known.identity.run_id, one_file_of(source.shelf, known)
 
         name, text = await self._off(made)
         headers = {"content-disposition": f'attachment; filename="{name}.html"'}
@@ -165,10 +168,10 @@ class Page:
         page = int(number) if number.isascii() and number.isdigit() and len(number) < 9 else None
 
         def made(visit: Visit) -> str:
-            index, known = self._find(request)
-            now = version(index.run_stamp(known))
+            source, known = self._find(request)
+            now = version(source.run_stamp(known))
             try:
-                view = self._dispatch_view(index, known, request.path_params["key"], page)
+                view = self._dispatch_view(source, known, request.path_params["key"], page)
             except Refused:
                 raise HTTPException(404) from None
             return render(view, replace(visit, since=now if page is None else ""))
@@ -176,8 +179,8 @@ class Page:
         return HTMLResponse(await self._off(made, visit_of(request)))
 
     @staticmethod
-    def _dispatch_view(index: Index, known: KnownRun, key: str, page: int | None = None) -> Any:
-        return dispatch_view(index.shelf, known, key, page, index.holder(known.identity.run_id))
+    def _dispatch_view(source: RunSource, known: KnownRun, key: str, page: int | None = None) -> Any:
+        return dispatch_view(source.shelf, known, key, page, source.holder(known.identity.run_id))
 
     # -- what people do to a run
 
@@ -186,25 +189,25 @@ class Page:
 
     async def _shown_gate(self, request: Request, notice: str = "", status: int = 200) -> Response:
         """The gate as it is now; opened anew where what it shows has changed (EN-29)."""
-        index, known = await self._off(self._find, request)
+        source, known = await self._off(self._find, request)
         for _ in range(LOOKS):
-            waiting, view = await self._off(_gate_now, index, known)
+            waiting, view = await self._off(_gate_now, source, known)
             if waiting is None or view is None:
                 if notice:
-                    return HTMLResponse(await self._off(self._told, request, index, known, notice), status)
-                return RedirectResponse(address.run(index.shelf.name, known.identity.run_id), 303)
+                    return HTMLResponse(await self._off(self._told, request, source, known, notice), status)
+                return RedirectResponse(address.run(source.shelf.name, known.identity.run_id), 303)
             if json.loads(view.seen) == waiting.digests:
                 break
-            await self._say(index.shelf.root, "show", known.identity.run_id, "--json")
+            await self._say(source.shelf.root, "show", known.identity.run_id, "--json")
         else:
             notice = notice or "What this gate shows changes all the time: it cannot be decided about now."
         return HTMLResponse(await self._off(render, view, visit_of(request), notice), status)
 
-    def _told(self, request: Request, index: Index, known: KnownRun, notice: str) -> str:
-        return render(self._run_view(index, known), visit_of(request), notice)
+    def _told(self, request: Request, source: RunSource, known: KnownRun, notice: str) -> str:
+        return render(self._run_view(source, known), visit_of(request), notice)
 
     async def _decide(self, request: Request) -> Response:
-        index, known = await self._off(self._find, request)
+        source, known = await self._off(self._find, request)
         form = await read_form(request)
         try:
             seen, opening = json.loads(_one(form, "seen")), int(_one(form, "opening"))
@@ -224,83 +227,83 @@ class Page:
         if not decision.choice:
             return await self._shown_gate(request, "Nothing was decided: an answer is needed.", 400)
         return await self._done(
-            request, index, known, decision.words, lambda said: self._shown_gate(request, said.trouble, 409)
+            request, source, known, decision.words, lambda said: self._shown_gate(request, _undecided(said), 409)
         )
 
     def _act(self, words: tuple[str, ...]) -> Callable[[Request], Awaitable[Response]]:
         async def act(request: Request) -> Response:
-            index, known = await self._off(self._find, request)
+            source, known = await self._off(self._find, request)
             form = await read_form(request)
             note = _one(form, "note").strip()
             said = (*words, *((f"--note={note}",) if note and words[0] == "resume" else ()))
 
             async def refused(reply: Reply) -> Response:
-                return HTMLResponse(await self._off(self._told, request, index, known, reply.trouble), 409)
+                return HTMLResponse(await self._off(self._told, request, source, known, reply.trouble), 409)
 
-            return await self._done(request, index, known, (*said, "--", known.identity.run_id), refused)
+            return await self._done(request, source, known, (*said, "--", known.identity.run_id), refused)
 
         return act
 
     async def _done(
         self,
         request: Request,
-        index: Index,
+        source: RunSource,
         known: KnownRun,
         words: Iterable[str],
         refused: Callable[[Reply], Awaitable[Response]],
     ) -> Response:
         """Say it, and show the run that it is about; or why it was refused."""
-        reply = await self._say(index.shelf.root, *words)
+        reply = await self._say(source.shelf.root, *words)
         if reply.error is not None:
             return await refused(reply)
-        return RedirectResponse(address.run(index.shelf.name, reply.run_id or known.identity.run_id), 303)
+        return RedirectResponse(address.run(source.shelf.name, reply.run_id or known.identity.run_id), 303)
 
     # -- starting
 
     async def _offers(self, request: Request) -> Response:
         from interlock.web.starting import offers
 
-        index = self._index(request)
-        listed = await self._off(offers, index.shelf.root, self._say.environ)
-        return HTMLResponse(await self._off(render, StartView(index.shelf.name, listed), visit_of(request)))
+        source = self._index(request)
+        listed = await self._off(offers, source.shelf.root, self._say.environ)
+        return HTMLResponse(await self._off(render, StartView(source.shelf.name, listed), visit_of(request)))
 
     async def _form(self, request: Request) -> Response:
         from interlock.web.starting import Form
 
-        index = self._index(request)
-        form = await self._off(Form.of, index.shelf.root, self._say.environ, request.path_params["playbook"])
-        return await self._shown_form(request, index, form.shown())
+        source = self._index(request)
+        form = await self._off(Form.of, source.shelf.root, self._say.environ, request.path_params["playbook"])
+        return await self._shown_form(request, source, form.shown())
 
-    async def _shown_form(self, request: Request, index: Index, form: Any, status: int = 200) -> Response:
+    async def _shown_form(self, request: Request, source: RunSource, form: Any, status: int = 200) -> Response:
         from interlock.web.starting import offers
 
-        listed = await self._off(offers, index.shelf.root, self._say.environ)
-        view = StartView(index.shelf.name, listed, form)
+        listed = await self._off(offers, source.shelf.root, self._say.environ)
+        view = StartView(source.shelf.name, listed, form)
         return HTMLResponse(await self._off(render, view, visit_of(request)), status)
 
     async def _start(self, request: Request) -> Response:
         """Show what the run would take; once that was seen for the same inputs, start it."""
         from interlock.web.starting import Form, foresight
 
-        index, filled = self._index(request), await read_form(request)
+        source, filled = self._index(request), await read_form(request)
         name = request.path_params["playbook"]
-        form = await self._off(Form.of, index.shelf.root, self._say.environ, name)
+        form = await self._off(Form.of, source.shelf.root, self._say.environ, name)
         typed = form.typed(filled)
         shown = form.shown(filled, typed)
         if typed.problems:
-            return await self._shown_form(request, index, shown, 400)
+            return await self._shown_form(request, source, shown, 400)
         if _one(filled, "do") == "start" and _one(filled, "planned") == typed.digest:
-            reply = await self._say(index.shelf.root, *typed.started(form.playbook))
+            reply = await self._say(source.shelf.root, *typed.started(form.playbook))
             if reply.error is None and reply.run_id:
-                return RedirectResponse(address.run(index.shelf.name, reply.run_id), 303)
+                return RedirectResponse(address.run(source.shelf.name, reply.run_id), 303)
         else:
-            reply = await self._say(index.shelf.root, *typed.planned(form.playbook))
+            reply = await self._say(source.shelf.root, *typed.planned(form.playbook))
             if reply.error is None:
                 changed = _one(filled, "do") == "start" and bool(_one(filled, "planned"))
                 shown = replace(shown, plan=foresight(reply.facts), planned=typed.digest, changed=changed)
-                return await self._shown_form(request, index, shown)
+                return await self._shown_form(request, source, shown)
         trouble = reply.trouble or str(reply.facts.get("reason") or "It has ended at once.")
-        return await self._shown_form(request, index, replace(shown, problem=trouble), 409)
+        return await self._shown_form(request, source, replace(shown, problem=trouble), 409)
 
 
 ACTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -310,9 +313,16 @@ ACTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def _gate_now(index: Index, known: KnownRun) -> tuple[WaitingGate | None, GateView | None]:
-    waiting = waiting_gate(known.folder.lines())
-    return waiting, None if waiting is None else gate_view(index.shelf, known, waiting)
+def _undecided(said: Reply) -> str:
+    """Why a decision does not count. What to do about it this page says itself: it shows the gate as it is now."""
+    several = [said.error, *said.error.get("also", ())] if said.error is not None else []
+    why = [str(one.get("what", "")) for one in several]
+    return "\n".join((*why, "Nothing was decided. Below is how it stands now."))
+
+
+def _gate_now(source: RunSource, known: KnownRun) -> tuple[WaitingGate | None, GateView | None]:
+    waiting = waiting_gate(known.folder.lines()) if out_of_reach(known.folder) is None else None
+    return waiting, None if waiting is None else gate_view(source.shelf, known, waiting)
 
 
 async def _static(request: Request) -> Response:

@@ -25,12 +25,15 @@ from interlock.engine.people import person
 from interlock.errors import ConfigInvalid
 from interlock.web.entering import Browsers, Proxy, led_to, own_name, state_folder
 from interlock.web.guarding import ENTER, Threshold
+from interlock.web.index import workspaces
 from interlock.web.page import Page
 
 LOOPBACK: Final = "127.0.0.1"
 BOTH: Final = (LOOPBACK, "::1")
 """On this machine we listen at both: a browser asks either, and whoever had the other would get our cookies."""
 ENDS_WITHIN_S: Final = 5
+LEADS_S: Final = 60.0
+"""How long a file leads to the page for a browser that does not come."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +190,7 @@ def serve(
         tell(f"A browser came in. For another one: {invite()}")
 
     threshold = Threshold(origins, browsers, person(), proxy, entered)
-    page = Page(roots, threshold, CommandLine(dict(environ), command))
+    page = Page(workspaces(roots), threshold, CommandLine(dict(environ), command))
     config = uvicorn.Config(
         page.app,
         log_config=None,
@@ -215,15 +218,23 @@ def serve(
         if opened is not None:
             shown = first if proxy else way.enter_context(led_to(folder, first)).as_uri()
             ready = partial(opened, shown)
-        asyncio.run(_serving(Server(config, page), page, sockets, ready))
+        asyncio.run(_serving(Server(config, page), page, sockets, ready, way.close))
 
 
-async def _serving(server: Server, page: Page, sockets: list[socket.socket], ready: Callable[[], None] | None) -> None:
+async def _serving(
+    server: Server,
+    page: Page,
+    sockets: list[socket.socket],
+    ready: Callable[[], None] | None,
+    late: Callable[[], None],
+) -> None:
+    asyncio.get_running_loop().call_later(LEADS_S, late)
     warming = asyncio.ensure_future(page.warm())
     if ready is not None:
         asyncio.get_running_loop().call_later(0.2, ready)  # the sockets listen already: a browser only waits
     try:
-        await server.serve(sockets)
+        with page.renewing.going_on():
+            await server.serve(sockets)
     finally:
         warming.cancel()
         with suppress(asyncio.CancelledError, Exception):

@@ -86,11 +86,12 @@ class Form:
         problems = dict(typed.problems) if typed is not None else {}
         fields = [self._field(one, filled) for one in self.questions]
         fields += [
-            FormField(RUNNER, "Runner", "For all agents, instead of what interlock.toml says.", FieldKind.LINE, ""),
-            FormField(
-                BUDGET, "Budget", "Wait for a person before spending more than this, in USD.", FieldKind.NUMBER, ""
-            ),
-            FormField(AFRESH, "A new run", "Although the last one for the same is complete.", FieldKind.FLAG, ""),
+            FormField(name, label, about, kind, main=False)
+            for name, label, about, kind in (
+                (RUNNER, "Runner", "For all agents, instead of what interlock.toml says.", FieldKind.LINE),
+                (BUDGET, "Budget", "Wait for a person before spending more than this, in USD.", FieldKind.NUMBER),
+                (AFRESH, "A new run", "Although the last one for the same is complete.", FieldKind.FLAG),
+            )
         ]
         if filled is not None:
             fields[-3:] = [replace(one, value=_first(filled, one.name)) for one in fields[-3:]]
@@ -116,6 +117,7 @@ class Form:
             if question.required or question.default
             else ("", *question.choices) * bool(question.choices),
             required=question.required,
+            main=question.required or question.option.argument,
         )
 
     def typed(self, filled: Mapping[str, Sequence[str]]) -> Typed:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from interlock.workspace.patches import work_of, work_patch
     from interlock.workspace.scope import DEFAULT_PROTECTED, Scope, protected_names
-    from interlock.workspace.snapshots import Change, ChangeKind, Snapshot, Workspace
+    from interlock.workspace.snapshots import ChangeKind, PathChange, Snapshot, Workspace
     from interlock.workspace.users_git import UsersRepository
     from interlock.workspace.users_repository import (
         Checkout,
@@ -57,7 +57,7 @@ __getattr__ = lazily(
         ),
         "patches": "work_of work_patch",
         "scope": "DEFAULT_PROTECTED Scope protected_names",
-        "snapshots": "Change ChangeKind Snapshot Workspace",
+        "snapshots": "PathChange ChangeKind Snapshot Workspace",
         "users_git": "UsersRepository",
         "users_repository": (
             "Checkout Commit Done Effect Repository RepositoryStanding Stash Unstash Where commit_message "
@@ -73,7 +73,6 @@ __all__ = [
     "Base",
     "Bounds",
     "BroughtIn",
-    "Change",
     "ChangeKind",
     "Checkout",
     "Commit",
@@ -88,6 +87,7 @@ __all__ = [
     "Layers",
     "Mode",
     "Network",
+    "PathChange",
     "Probe",
     "Repository",
     "RepositoryStanding",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from interlock.errors import PathRefused
 
 
@@ -25,3 +27,10 @@ def file_parts(path: str) -> tuple[str, ...]:
     if any(part.lower() == ".git" for part in parts):
         raise PathRefused(path, "it lies in git's own folder")
     return parts
+
+
+def above(path: str) -> Iterator[str]:
+    """The folders that a path lies in, the innermost first."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path

@@ -78,7 +78,7 @@ class ChangeKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Change:
+class PathChange:
     path: str
     kind: ChangeKind
 
@@ -164,10 +164,10 @@ class Workspace:
         await seen_through(coming)
         return coming.result()
 
-    async def changes(self, before: Snapshot, after: Snapshot) -> tuple[Change, ...]:
+    async def changes(self, before: Snapshot, after: Snapshot) -> tuple[PathChange, ...]:
         """Every path that differs, sorted; a changed mode or type counts as modified."""
         found = await self.differences(await self.whole(before), await self.whole(after))
-        return tuple(sorted((Change(entry.path, entry.kind) for entry in found), key=lambda change: change.path))
+        return tuple(sorted((PathChange(entry.path, entry.kind) for entry in found), key=lambda change: change.path))
 
     async def patch(self, before: Snapshot, after: Snapshot, paths: Sequence[str] | None = None) -> bytes:
         """The difference as a binary patch for ``git apply`` in the root; only of `paths` if given."""

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.agents.coding.accounts import ACCOUNTS, coding_needs
 from interlock.agents.coding.asking import Configured
-from interlock.agents.coding.catalogue import KNOWN, Mode, make_runner
+from interlock.agents.coding.catalogue import KNOWN, AgentMode, make_runner
 
 NAMES = [agent.name for agent in KNOWN]
 USUAL = {
@@ -122,7 +122,7 @@ def test_secrets_of_logins_and_of_the_runner_are_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "mode"), [*((name, None) for name in NAMES), ("claude", "acp"), ("codex", "acp")])
-def test_every_runner_says_what_it_needs(name: str, mode: Mode | None, tmp_path: Path) -> None:
+def test_every_runner_says_what_it_needs(name: str, mode: AgentMode | None, tmp_path: Path) -> None:
     """By the environment that its program will get, its own variables included; the same both ways."""
     files = place(tmp_path / "other", *USUAL[name])
     program = tmp_path / "bin" / "agent"

@@ -6,12 +6,12 @@ import pytest
 
 from interlock.agents.coding.acp import AcpRunner
 from interlock.agents.coding.asking import Configured
-from interlock.agents.coding.catalogue import KNOWN, KnownAgent, Mode, known, make_runner
+from interlock.agents.coding.catalogue import KNOWN, AgentMode, KnownAgent, known, make_runner
 from interlock.agents.coding.headless import HeadlessRunner
 from interlock.errors import ConfigInvalid
 
 ADAPTED = ("claude", "codex")
-WAYS: tuple[Mode, Mode] = ("headless", "acp")
+WAYS: tuple[AgentMode, AgentMode] = ("headless", "acp")
 
 
 @pytest.mark.parametrize("agent", KNOWN, ids=lambda agent: agent.name)

@@ -15,7 +15,7 @@ from interlock.playbooks.adopt import AdoptInputs
 from interlock.playbooks.adopt.playbook import ROUNDS, TRIES
 from interlock.playbooks.adopt.source import MOST_PARTS, PART_LINES
 from interlock.playbooks.adopt.trace import Keeper
-from interlock.testing import Crash, best, both, lasting, leaves_out, says, writes
+from interlock.testing import Crash, best, both, dying_at, lasting, leaves_out, says, writes
 
 from .adoptions import ALL, BUGFIX, RELEASE, Adoption
 from .conftest import Bench, relists, rewrites
@@ -436,18 +436,11 @@ def test_wherever_the_installation_dies_the_same_is_installed_and_nothing_is_los
     theirs: dict[str, str | bytes] = {f"{AT.installed}/playbook.py": "# mine\n"}
 
     def approved(point: int) -> tuple[Bench, bool]:
-        bench, left = Bench(files=dict(theirs)), point
-
-        def wire(_name: str) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise Crash
-
+        bench = Bench(files=dict(theirs))
         bench.adopted(replace=True)
         bench.answer("approve")
         try:
-            bench.simulation.go(tripwire=wire)
+            bench.simulation.go(tripwire=dying_at(point))
         except Crash:
             assert bench.resume().status is Status.COMPLETE
             return bench, True

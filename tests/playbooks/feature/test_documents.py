@@ -228,7 +228,7 @@ def test_text_of_a_person_survives_every_edit(before: str, after: str) -> None:
 def test_edits_in_one_go_are_the_edits_one_by_one(entries: list[tuple[str, str, MemoryFile]]) -> None:
     """The file is taken apart once, whatever is done to it."""
     step_by_step = shared.TEMPLATE
-    edits: list[shared.Edit] = []
+    edits: list[shared.SharedEdit] = []
     for one in entries:
         for edit in (shared.merged, shared.learned):
             step_by_step = edited(step_by_step, edit, *one)

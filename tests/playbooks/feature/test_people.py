@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from interlock.agents.runner import AgentRequest
-from interlock.engine.simulation import Crash
 from interlock.playbooks.feature import shared_memory
-from interlock.testing import Act, Change, both, lasting, writes
+from interlock.testing import Act, Change, Crash, both, dying_at, lasting, writes
 from tests.playbooks.person import person
 
 from .conftest import AT, ERROR, Bench, plans, remembers
@@ -236,17 +235,10 @@ def test_a_person_and_a_crash_anywhere_in_a_wave() -> None:
     first = points.index("schedule")
     last = first + points[first:].index("memory.merged")
     for number in range(first, last):
-        bench, left = build(), number
+        bench = build()
         simulation = bench.simulate()
-
-        def trip(_point: str) -> None:
-            nonlocal left
-            if left == 0:
-                raise Crash
-            left -= 1
-
         with pytest.raises(Crash):
-            simulation.go(tripwire=trip)
+            simulation.go(tripwire=dying_at(number + 1))
         assert simulation.go().exit_code == 0
         files = simulation.world.tree.files
         assert bench.memory.count(REMARK) == 1, number

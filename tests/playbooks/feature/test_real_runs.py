@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from interlock.agents import Book, RoleLibrary, ScriptedRunner
+from interlock.agents import RoleLibrary, Roster, ScriptedRunner
 from interlock.app import open_runs
 from interlock.engine.folder import known_runs
 from interlock.engine.playing import Finished
@@ -195,7 +195,7 @@ def test_an_agent_that_is_not_configured_is_refused_at_the_start(tmp_path: Path)
             path = tmp_path / ".interlock/agents" / f"{name}.md"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"---\nname: {name}\n---\nWork.\n")
-    book = Book(
+    roster = Roster(
         "feature",
         library,
         facts=lambda _agent: Place(tmp_path).app(runner="scripted").setup.settings.agent("feature", _agent),
@@ -203,7 +203,7 @@ def test_an_agent_that_is_not_configured_is_refused_at_the_start(tmp_path: Path)
         make_runner=lambda name: ScriptedRunner(None, name=name, inherit={}),
     )
     with pytest.raises(ConfigInvalid) as caught:
-        book.bind_all(feature.agents)
+        roster.bind_all(feature.agents)
     assert "2 agents of feature are not configured" in caught.value.what
     assert "ct-strategy" in caught.value.what and "planner" in caught.value.what
     assert caught.value.exit_code == 2

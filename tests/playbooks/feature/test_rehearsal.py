@@ -22,7 +22,7 @@ from interlock.playbooks.feature.decisions import Concluded, Decided, Onward, Vo
 from interlock.playbooks.feature.layout import Layout
 from interlock.playbooks.feature.members import POST_MORTEM, Blocks
 from interlock.playbooks.feature.rehearsing import REMARK
-from interlock.playbooks.feature.shared_memory import LESSONS, Edit, edited
+from interlock.playbooks.feature.shared_memory import LESSONS, SharedEdit, edited
 from interlock.playbooks.feature.work import Work
 from interlock.testing import CRASH, Act, Played, Rehearsal
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice, never_ends
@@ -153,11 +153,11 @@ async def skips_verification(_work: Work) -> None:
     """Goes from the waves to the review."""
 
 
-def loses_the_lessons(text: str, *edits: Edit) -> str:
+def loses_the_lessons(text: str, *edits: SharedEdit) -> str:
     return edited(text, *edits).replace(f"{LESSONS}\n", "")
 
 
-def loses_remarks(text: str, *edits: Edit) -> str:
+def loses_remarks(text: str, *edits: SharedEdit) -> str:
     return edited(text, *edits).replace(REMARK, "")
 
 

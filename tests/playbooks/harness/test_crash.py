@@ -22,7 +22,7 @@ from interlock.playbooks.harness import HarnessInputs, harness
 from interlock.playbooks.harness.settings import HarnessSettings
 from interlock.playbooks.harness.stages import LIFECYCLE
 from tests.acting import write_within
-from tests.crash.process import InProcess, TestSetup
+from tests.crash.process import InProcess, TestSetup, last_event
 from tests.crash.test_cut import copied
 from tests.playbooks.harness.conftest import GOOD, NEGATIVE, REPORT, RUN_STATE, TASK, Bench, agents, qa, writing
 
@@ -118,12 +118,6 @@ class Setup(TestSetup):
 def run(root: Path, runner: Stages, tripwire: Callable[[str], None] = lambda _point: None) -> Finished:
     runs = Runs(root, Setup(root, runner, os.environ), Quiet(), environ={}, tripwire=tripwire)
     return asyncio.run(runs.run(harness, HarnessInputs(TASK)))
-
-
-def last_event(root: Path) -> str:
-    runs = known_runs(root)
-    lines = runs[0].folder.lines() if runs else []
-    return lines[-1].event if lines else "(nothing)"
 
 
 def masked(root: Path) -> list[tuple[str, ...]]:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.simulation import Crash
 from interlock.playbooks.harness import harness
 from interlock.playbooks.harness.run_report import Log
-from interlock.testing import Act
+from interlock.testing import Act, Crash, both, dying_at
 from tests.playbooks.harness.conftest import (
     ARTIFACTS,
     REPORT,
@@ -29,15 +28,6 @@ from tests.playbooks.person import person as beside
 
 REMARK = "Ask Bo before this goes out.\n"
 SPEC = f"{ARTIFACTS}/spec.md"
-
-
-def both(*changes: Change) -> Change:
-    def change(request: Any, act: Act) -> Act:
-        for one in changes:
-            act = one(request, act)
-        return act
-
-    return change
 
 
 def remark(bench: Bench, path: str) -> Change:
@@ -254,16 +244,9 @@ def test_a_person_and_a_crash_at_every_point(bench: Bench) -> None:
 
     number = 0
     while True:
-        simulation, left = bench.simulate(agents(qa=qa)), number
-
-        def trip(_point: str) -> None:
-            nonlocal left
-            if left == 0:
-                raise Crash
-            left -= 1
-
+        simulation = bench.simulate(agents(qa=qa))
         try:
-            simulation.go(tripwire=trip)
+            simulation.go(tripwire=dying_at(number + 1))
             break
         except Crash:
             assert simulation.go().exit_code == 0

@@ -21,7 +21,7 @@ from interlock.playbooks.roadmap.answers import (
     read_answer,
 )
 from interlock.playbooks.roadmap.decisions import Step
-from interlock.playbooks.roadmap.forwarding import essence, one_line
+from interlock.playbooks.roadmap.forwarding import essence, short_line
 from interlock.playbooks.roadmap.labelled import data_of_text
 
 WHOLE = {
@@ -368,7 +368,7 @@ def test_no_path_is_ever_shortened_and_the_same_words_give_the_same_bytes(named:
     assert [file.path for file in first.files] == named
     assert first == second
     assert essence(essence(text)) == essence(text)
-    assert "\n" not in one_line(text)
+    assert "\n" not in short_line(text)
     assert len(essence(text).splitlines()) <= 3
 
 

@@ -18,10 +18,9 @@ from interlock.engine import Playbook
 from interlock.engine.folder import known_runs
 from interlock.engine.options import Options
 from interlock.engine.runs import Quiet, Runs
-from interlock.engine.simulation import Crash
 from interlock.playbooks.roadmap import RoadmapInputs, roadmap
 from interlock.playbooks.roadmap.settings import RoadmapSettings
-from interlock.testing import Act
+from interlock.testing import Act, Crash, dying_at
 from tests.acting import write_within
 from tests.crash.process import InProcess, TestSetup, documents
 from tests.crash.test_cut import copied
@@ -72,16 +71,8 @@ def test_every_cut_of_a_long_run_ends_with_the_same_bytes() -> None:
     for number in range(total):
         bench = long_bench()
         simulation = bench.simulate()
-        left = number
-
-        def trip(_point: str) -> None:
-            nonlocal left
-            if left == 0:
-                raise Crash
-            left -= 1
-
         with pytest.raises(Crash):
-            simulation.go(tripwire=trip)
+            simulation.go(tripwire=dying_at(number + 1))
         resumed = simulation.go()
         assert (resumed.status, resumed.reason) == (close.status, close.reason), number
         assert simulation.world.tree.files == expected, number

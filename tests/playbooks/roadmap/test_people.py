@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from interlock.engine.folder import known_runs
-from interlock.engine.simulation import Crash
-from interlock.testing import Act
+from interlock.testing import Act, Crash, dying_at
 from tests.playbooks.person import WAITS, person
 
 from .conftest import FILE, Bench, good, item, spelled
@@ -161,16 +160,8 @@ def test_a_person_and_a_crash_at_every_point() -> None:
     number = 0
     while True:
         simulation = build().simulate()
-        left = number
-
-        def trip(_point: str) -> None:
-            nonlocal left
-            if left == 0:
-                raise Crash
-            left -= 1
-
         try:
-            simulation.go(tripwire=trip)
+            simulation.go(tripwire=dying_at(number + 1))
             break
         except Crash:
             resumed = simulation.go()

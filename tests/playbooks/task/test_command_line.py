@@ -204,3 +204,32 @@ def test_the_help_fits_a_terminal(terminal: Terminal) -> None:
     assert max(map(len, out.splitlines())) <= 80
     for option in ("--check", "--rounds", "--no-review", "--commit"):
         assert option in out
+
+
+WEAKER = {
+    "agent": "builder",
+    "times": 1,
+    "delete": ["two.txt"],
+    "files": {"test.sh": "exit 0\n", "words.txt": "three\n"},
+    "message": "DONE: all passes",
+}
+IDLE = {"agent": "builder", "message": "No change: it is done already\n\nDONE: as it is"}
+
+
+@pytest.mark.req("EV-04", "EV-23")
+def test_a_stop_in_between_changes_nothing(terminal: Terminal) -> None:
+    """Whoever goes on with refused work is held to the definitions of before, and the reviewer to what was done to
+    them; a person who wants the new ones says so, by the command that is printed."""
+    terminal.scenario(WEAKER, IDLE)
+    code, out, _ = terminal("run", "task", REQUEST, "--rounds", "1")
+    assert (code, "(with test.sh as before)" in out) == (3, True)
+    code, out, _ = terminal("resume", "latest")
+    assert (code, "(with test.sh as before)" in out) == (3, True)
+    (printed,) = [line for line in out.splitlines() if line.startswith("If you want test.sh as now: ")]
+    terminal.scenario(IDLE)
+    code, out, _ = terminal(*printed.partition(": interlock ")[2].split())
+    assert (code, out.splitlines()[0]) == (0, "Accepted in round 1")
+    (brief,) = (terminal.root / ".interlock/runs").rglob("reviewer#1/brief.md")
+    assert "builder changed nothing, because: it is done already (in the run before this one)" in brief.read_text(
+        "utf-8"
+    )

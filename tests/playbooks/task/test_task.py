@@ -224,6 +224,30 @@ def test_what_an_earlier_round_weakened_is_not_forgotten() -> None:
     assert red.play(TaskInputs(REQUEST, review=False)).status is Status.STOPPED
 
 
+@pytest.mark.req("EV-06")
+def test_rounds_that_undo_each_other_come_to_nothing() -> None:
+    """Each of them changed something; together they did not, and nobody is asked to accept that."""
+    played = bench().on("builder", BAD, writes({"words.txt": "one\n"}))
+    finished = played.play(TaskInputs(REQUEST, rounds=2))
+    assert (finished.status, played.called) == (Status.STOPPED, ["builder", "builder"])
+    assert finished.reason.endswith("every file is again as it was before the first round")
+    assert "in your tree" not in str(finished.output)
+    mended = bench().on("builder", BAD, writes({"words.txt": "one\n"}))
+    assert mended.play(TaskInputs(REQUEST)).status is Status.COMPLETE
+    assert "comes to nothing" in mended.brief("builder", 2)
+
+
+@pytest.mark.req("EV-04")
+def test_the_end_names_what_any_round_weakened() -> None:
+    """As long as it stands, also where the last round had nothing to do with it."""
+    played = bench().on("builder", both(WEAKER, BAD), GOOD)
+    finished = played.play(TaskInputs(REQUEST))
+    assert finished.status is Status.COMPLETE
+    assert "noticed: builder switches a check off in tests/test_words.py" in str(finished.output)
+    back = bench().on("builder", both(WEAKER, BAD), both(GOOD, writes({"tests/test_words.py": "assert x\n"})))
+    assert "switches a check off" not in str(back.play(TaskInputs(REQUEST)).output)
+
+
 @pytest.mark.req("OW-30")
 def test_without_a_reviewer_the_checks_decide() -> None:
     """One call; said so."""

@@ -256,6 +256,7 @@ def test_deferred_research_is_found(phrase: str) -> None:
         "configure output",
         "TODOs",
         "~~~py\n# TODO\n~~~",
+        "```\n```py\nTBD\n```",
         "``a ` TBD``",
     ],
 )

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.contracts.toolchains import detect_commands
 from interlock.documents import load_yaml
-from interlock.engine.toolchains import detect_commands
 from interlock.playbooks.ticket.artifacts import graph_problem
 from interlock.playbooks.ticket.graph import LONGEST, batches, find_cycle, is_trivial, problem_of, read_graph
 from interlock.playbooks.ticket.rehearsing import graph, task

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.toolchains import Command, detect_commands
+from interlock.contracts.toolchains import Command, detect_commands
 from interlock.playbooks.ticket import TicketInputs, ticket
 from tests.playbooks.ticket.place import REQUEST, Place
 

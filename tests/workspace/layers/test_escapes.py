@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from interlock.workspace import Confinement, Workspace, open_layers
-from interlock.workspace.layers.users_git import PlainGitDir, state_of
+from interlock.workspace.layers.git_dirs import PlainGitDir, state_of
 
 from .conftest import CONFINED, environment
 from .test_conformance import held

@@ -15,7 +15,7 @@ from typing import Final
 from interlock.agents.environment import looks_secret
 from interlock.agents.login_secrets import login_secrets
 from interlock.agents.plain_files import read_plain
-from interlock.agents.runner import Needs
+from interlock.agents.runner import ClientNeeds
 from interlock.agents.surroundings import beyond_system, home_of, hosts_of, named_places, program_places
 
 _LARGEST: Final = 1_000_000
@@ -174,7 +174,7 @@ ACCOUNTS: Final = {
 }
 
 
-def coding_needs(kind: str, program: str, env: Mapping[str, str], own: Mapping[str, str]) -> Needs:
+def coding_needs(kind: str, program: str, env: Mapping[str, str], own: Mapping[str, str]) -> ClientNeeds:
     """What the agent of this kind needs, by the environment that it will get; one that is not known, its program alone.
 
     Args:
@@ -191,7 +191,7 @@ def coding_needs(kind: str, program: str, env: Mapping[str, str], own: Mapping[s
         *_urls_in(told),
         *_urls_in(_texts((*login, *named, *settings))),
     )
-    return Needs(
+    return ClientNeeds(
         login=login,
         shown=tuple(dict.fromkeys((*program_places(program, env), *named, *settings))),
         home=home,

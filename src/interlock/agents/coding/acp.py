@@ -19,7 +19,7 @@ from interlock.agents.coding.dialect import Ask
 from interlock.agents.coding.trouble import CallTrouble
 from interlock.agents.environment import agent_environment
 from interlock.agents.process import ProcessExit, run_process
-from interlock.agents.runner import AgentExit, AgentRequest, Health, Needs, Observer
+from interlock.agents.runner import AgentExit, AgentRequest, ClientNeeds, Health, Observer
 
 
 class AcpRunner:
@@ -67,7 +67,7 @@ class AcpRunner:
         call = CodingCall(request, lambda _news: None, self._configured, self._inherit, self.needs())
         return call.exit(replace(said, session=said.session or request.resume), ProcessExit(code), code=0, cut=cut)
 
-    def needs(self) -> Needs:
+    def needs(self) -> ClientNeeds:
         env = agent_environment(self._inherit, {}, self._configured.env)
         return coding_needs(self._profile.name, self._configured.program, env, self._configured.env)
 

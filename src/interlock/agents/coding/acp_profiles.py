@@ -36,7 +36,7 @@ class Opening:
     """The model is in here; otherwise it is chosen among those that the session offers."""
 
 
-Notice = Callable[[Mapping[str, Any], str], bool]
+_Notice = Callable[[Mapping[str, Any], str], bool]
 
 
 def _never(_update: Mapping[str, Any], _text: str) -> bool:
@@ -47,7 +47,7 @@ def _never(_update: Mapping[str, Any], _text: str) -> bool:
 class Profile:
     name: str
     opening: Callable[[Ask], Opening]
-    notice: Notice = _never
+    notice: _Notice = _never
     """Whether a piece of a message comes from the adapter, not from the model."""
     warning: re.Pattern[str] = re.compile(r"(?!)")
     """Notices that report no failure."""

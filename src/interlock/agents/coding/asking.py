@@ -14,7 +14,7 @@ from uuid import uuid4
 from interlock.agents.coding.dialect import Ask, RoleText
 from interlock.agents.environment import agent_environment, looks_secret
 from interlock.agents.process import run_process
-from interlock.agents.runner import AgentRequest, Health, Needs
+from interlock.agents.runner import AgentRequest, ClientNeeds, Health
 
 _VERSION_LIMIT_S: Final = 30.0
 _VERSION: Final = re.compile(r"\d+\.\d+(?:[\w.+-]*\w)?")
@@ -71,7 +71,7 @@ def _description(request: AgentRequest) -> str:
     return " ".join(said.split()) or f"{request.agent} of {request.playbook}"
 
 
-def at_hand(configured: Configured, inherit: Mapping[str, str], needs: Needs, setting: str) -> Health:
+def at_hand(configured: Configured, inherit: Mapping[str, str], needs: ClientNeeds, setting: str) -> Health:
     """Whether the program is there and anybody is signed in, by what lies on the disk and in the environment.
 
     Only what is certain counts: a login may lie in a key ring of the system, and any secret may be a key.

@@ -33,10 +33,10 @@ from interlock.agents.runner import (
     AgentExit,
     AgentNews,
     AgentRequest,
+    ClientNeeds,
     Fault,
     FileOutput,
     Limited,
-    Needs,
     Observer,
     Usage,
 )
@@ -59,7 +59,7 @@ class CodingCall:
         observe: Observer,
         configured: Configured,
         inherit: Mapping[str, str],
-        needs: Needs,
+        needs: ClientNeeds,
     ) -> None:
         self._request = request
         self._configured = configured

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from interlock.agents.coding.dialect import Dialect
     from interlock.agents.runner import Runner
 
-Mode = Literal["headless", "acp"]
+AgentMode = Literal["headless", "acp"]
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class KnownAgent:
     """What a person types to get it."""
     sign_in: str
     """What a person does to sign in."""
-    mode: Mode = "headless"
+    mode: AgentMode = "headless"
     """How it is spoken to, unless its adapter is asked for."""
     adapter: str | None = None
     """A program of its own that speaks the Agent Client Protocol for it."""
 
-    def mode_of(self, asked: Mode | None, where: str) -> Mode:
+    def mode_of(self, asked: AgentMode | None, where: str) -> AgentMode:
         """The way that is asked for, or the usual one; `ConfigInvalid` when it has no such way."""
         if asked in (None, self.mode) or (asked == "acp" and self.adapter is not None):
             return asked or self.mode
@@ -51,7 +51,7 @@ class KnownAgent:
             remedy="Remove the line: there is one way of speaking to it, the better one (docs/agents.md).",
         )
 
-    def program_for(self, mode: Mode) -> str:
+    def program_for(self, mode: AgentMode) -> str:
         """What is started for it."""
         return self.adapter if mode == "acp" and self.adapter is not None else self.program
 
@@ -109,7 +109,7 @@ def on_path(path: str | None) -> Iterator[KnownAgent]:
     return (agent for agent in KNOWN if shutil.which(agent.program, path=path))
 
 
-def make_runner(kind: str, configured: Configured, inherit: Mapping[str, str], mode: Mode | None = None) -> Runner:
+def make_runner(kind: str, configured: Configured, inherit: Mapping[str, str], mode: AgentMode | None = None) -> Runner:
     """A runner for one of the known agents, or for any that speaks the protocol (kind ``acp``).
 
     Args:

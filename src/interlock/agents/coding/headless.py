@@ -16,7 +16,7 @@ from interlock.agents.coding.settling import forgot_session
 from interlock.agents.coding.stream import JsonLines
 from interlock.agents.environment import agent_environment
 from interlock.agents.process import ProcessExit
-from interlock.agents.runner import AgentExit, AgentRequest, Health, Needs, Observer
+from interlock.agents.runner import AgentExit, AgentRequest, ClientNeeds, Health, Observer
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class HeadlessRunner:
         said = reader.conclude()
         return call.exit(said, ProcessExit(code), code=code, cut=cut) if said.finished else None
 
-    def needs(self) -> Needs:
+    def needs(self) -> ClientNeeds:
         env = agent_environment(self._inherit, {}, self._configured.env)
         return coding_needs(self._dialect.name, self._configured.program, env, self._configured.env)
 

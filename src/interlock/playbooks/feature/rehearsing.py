@@ -38,8 +38,6 @@ from interlock.testing import (
     says,
 )
 
-Request = Any
-Lines = Iterable[Line]
 AT = Layout("login")
 RETURNED = "agent.returned"
 CODE = "src/made-by-"
@@ -51,7 +49,7 @@ def of_these(deviation: Deviation, *members: str) -> Deviation:
     return replace(deviation, fits=lambda request: request.member in members and deviation.fits(request))
 
 
-def writes(files: Callable[[str], Mapping[str, str]]) -> Callable[[Request, Act], Act]:
+def writes(files: Callable[[str], Mapping[str, str]]) -> Callable[[Any, Act], Act]:
     """Does its work, and writes these files, which depend on who it is."""
     return lambda request, act: replace(act, files={**act.files, **files(request.member)})
 
@@ -59,10 +57,10 @@ def writes(files: Callable[[str], Mapping[str, str]]) -> Callable[[Request, Act]
 REMARK = "A remark of a person."
 
 
-def edits(path: str, old: bytes = b"") -> Callable[[Request, Act], Act]:
+def edits(path: str, old: bytes = b"") -> Callable[[Any, Act], Act]:
     """While the agent works, a person writes a remark into a document: behind these words of it, or at its end."""
 
-    def act_so(request: Request, act: Act) -> Act:
+    def act_so(request: Any, act: Act) -> Act:
         text = request.within.facts(path).content
         before, found, after = text.rpartition(old) if old else (text, b"", b"")
         return replace(act, people={**act.people, path: b"%s%s %s\n%s" % (before, found, REMARK.encode(), after)})
@@ -128,7 +126,7 @@ TASKS = {
 }
 
 
-def plays(request: Request) -> Act:
+def plays(request: Any) -> Act:
     """Everybody does their best; the first plan has two tasks side by side, and one that needs both."""
     act = best(request)
     if request.contract.must_change:
@@ -140,14 +138,14 @@ def plays(request: Request) -> Act:
     return replans(request, act)
 
 
-def works(request: Request, act: Act) -> Act:
+def works(request: Any, act: Act) -> Act:
     """A task agent that changes a file of the project."""
     memory = sample_memory(request.member, "N/A")
     code = {f"{CODE}{request.member}.py": f"made = {request.dispatch!r}\n"}
     return replace(act, files={**act.files, AT.mem(request.member): memory, **code})
 
 
-def replans(request: Request, act: Act) -> Act:
+def replans(request: Any, act: Act) -> Act:
     """The tasks that are not done come again, one after the other, in waves that begin at 1; if all are, a new one
     does."""
     _, _, state = request.brief.partition("### Tasks so far")
@@ -238,7 +236,7 @@ def heeded(members: Members) -> Invariant:
     return Invariant("no reviewer is passed over", broken)
 
 
-def open_tasks(lines: Lines) -> list[str]:
+def open_tasks(lines: Iterable[Line]) -> list[str]:
     """The tasks of the plans that are not done, as far as these lines tell."""
     waiting: set[str] = set()
     for line in lines:
@@ -278,7 +276,7 @@ def loops_are_bounded(played: Played) -> str | None:
     return ", ".join([*wrong, *(["two fix passes"] if fixes > 1 else [])]) or None
 
 
-def steps_of(lines: Lines) -> list[str]:
+def steps_of(lines: Iterable[Line]) -> list[str]:
     """The steps that a run went through, by the keys of its journal."""
     parts = [line.key.partition("#")[0].split("/") for line in lines if line.key]
     steps = [known[-1] for names in parts if (known := [name for name in names if name in STEPS])]

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from interlock.settings import Name, Table
+from interlock.settings import Name, SettingsTable
 
 
-class FeatureSettings(Table):
+class FeatureSettings(SettingsTable):
     """The feature playbook."""
 
     approval: bool = Field(default=False, description="Wait for a person after research and after planning.")

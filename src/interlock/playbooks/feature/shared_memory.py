@@ -119,10 +119,10 @@ class Shared:
         return replace(self, own={**self.own, section: tuple(lines)})
 
 
-Edit = Callable[[Shared], Shared]
+SharedEdit = Callable[[Shared], Shared]
 
 
-def edited(text: str, *edits: Edit) -> str:
+def edited(text: str, *edits: SharedEdit) -> str:
     """The text after these edits; DocumentInvalid if they would change what its sections are."""
     shared = Shared.of(text)
     for edit in edits:
@@ -281,7 +281,7 @@ class SharedMemory:
         self, memories: Memories, *notes: str, step: str = "", prune: int | None = None, lessons: bool = False
     ) -> None:
         """Take private memories in, in declared order, behind the orchestrator's own `notes` of a step."""
-        edits: list[Edit] = [partial(noted, step=step, what=what) for what in notes]
+        edits: list[SharedEdit] = [partial(noted, step=step, what=what) for what in notes]
         for member, memory in memories.items():
             if memory is None:
                 self._run.warn(f"memory/{member}.mem.md is missing")
@@ -305,7 +305,7 @@ class SharedMemory:
         await self._edit(cleaned)
         self._run.note("memory.cleaned")
 
-    async def _edit(self, *edits: Edit) -> None:
+    async def _edit(self, *edits: SharedEdit) -> None:
         for _ in range(EDITS):
             document = await self._usable()
             if document is None or (text := self._edited(document.text, edits)) == document.text:
@@ -317,7 +317,7 @@ class SharedMemory:
                 continue
         self._run.note("memory.warning", text="memory.md is being edited all the time; this update is left out")
 
-    def _edited(self, text: str, edits: Iterable[Edit]) -> str:
+    def _edited(self, text: str, edits: Iterable[SharedEdit]) -> str:
         """The text with all edits that it can take; what a person wrote may leave no place for one."""
         try:
             return edited(text, *edits)

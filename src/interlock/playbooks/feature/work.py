@@ -74,7 +74,7 @@ class Work:
         self.calls = Calls(run, self.at, members)
         self.memory = SharedMemory(run, self.at, self.calls.available)
         self.tasks = Tasks()
-        self.checks = Checks(run, ())
+        self.checks = Checks(run, (), goes_on=True)
         self.name_commands()
         self.proofs: tuple[Proof, ...] = ()
         """How the commands that a person named end on the tree that was verified last."""

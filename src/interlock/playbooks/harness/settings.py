@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, Strict
 
 from interlock.playbooks.harness.stages import LIFECYCLE
-from interlock.settings import Name, Table
+from interlock.settings import Name, SettingsTable
 
 if TYPE_CHECKING:
     StageName = str
@@ -15,7 +15,7 @@ else:
     StageName = Literal[tuple(stage.name for stage in LIFECYCLE.working)]
 
 
-class HarnessSettings(Table):
+class HarnessSettings(SettingsTable):
     """The harness playbook."""
 
     builtin_templates: bool = Field(

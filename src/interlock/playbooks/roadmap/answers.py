@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from interlock.contracts import AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data
-from interlock.playbooks.roadmap.forwarding import essence, one_line
+from interlock.playbooks.roadmap.forwarding import essence, short_line
 from interlock.playbooks.roadmap.labelled import CHECKS, data_of_text, says_nothing
 from interlock.playbooks.roadmap.schema import is_whole, shown
 
@@ -212,7 +212,7 @@ def read_answer(data: Mapping[str, Any] | None) -> StepAnswer:
         decision=_decision(data.get("decision")),
         findings=(*_texts(data.get("findings")), *_texts(data.get("learnings"))),
         next_steps=_texts(data.get("nextSteps")),
-        summary=one_line(data["summary"]) if isinstance(data.get("summary"), str) else "",
+        summary=short_line(data["summary"]) if isinstance(data.get("summary"), str) else "",
     )
 
 
@@ -226,7 +226,7 @@ def _evidence(said: Mapping[str, Any]) -> Evidence:
         failed=_count(tests.get("failed")),
         failures=tuple(_failures(tests.get("failures"))),
         marks={name: str(checks[name]) for name in CHECKS if name in checks and checks[name] in CHECK_VALUES},
-        nothing_to_run=one_line(nothing) if isinstance(nothing, str) else "",
+        nothing_to_run=short_line(nothing) if isinstance(nothing, str) else "",
     )
 
 
@@ -267,8 +267,8 @@ def _files(value: Any) -> Iterator[FileNote]:
                 change, note = entry.get("change"), entry.get("note")
                 yield FileNote(
                     path.strip(),
-                    one_line(change) if isinstance(change, str) and change.strip() else "modified",
-                    one_line(note) if isinstance(note, str) else "",
+                    short_line(change) if isinstance(change, str) and change.strip() else "modified",
+                    short_line(note) if isinstance(note, str) else "",
                 )
 
 
@@ -276,7 +276,7 @@ def _failures(value: Any) -> Iterator[str]:
     for entry in value if isinstance(value, list) else ():
         match entry:
             case {"name": str() as name, "message": str() as message}:
-                yield f"{one_line(name)}: {essence(message)}"
+                yield f"{short_line(name)}: {essence(message)}"
             case _:
                 yield from _texts(entry)
 
@@ -286,7 +286,7 @@ def _decision(value: Any) -> ArchitectsDecision | None:
         return ArchitectsDecision(interfaces=texts) if (texts := _texts(value)) else None
     adr = value.get("adr")
     return ArchitectsDecision(
-        adr=one_line(adr) if isinstance(adr, str) else "",
+        adr=short_line(adr) if isinstance(adr, str) else "",
         interfaces=tuple(_verbatim(value.get("interfaces"))),
         boundaries=_texts(value.get("boundaries")),
     )

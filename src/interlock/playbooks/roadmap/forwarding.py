@@ -33,7 +33,7 @@ def essence(text: str) -> str:
     return "\n".join(lines[:ERROR_LINES])
 
 
-def one_line(text: str) -> str:
+def short_line(text: str) -> str:
     """A description in one line."""
     return _bounded(" ".join(text.split()))
 

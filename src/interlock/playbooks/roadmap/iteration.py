@@ -36,7 +36,7 @@ from interlock.playbooks.roadmap.decisions import (
     after_call,
 )
 from interlock.playbooks.roadmap.documents import Item
-from interlock.playbooks.roadmap.forwarding import one_line
+from interlock.playbooks.roadmap.forwarding import short_line
 from interlock.playbooks.roadmap.ledger import Persisted, fingerprint, standing, transition
 
 NO_STATUS = "answer has no Status; expected success | blocked | needs_revision"
@@ -184,7 +184,7 @@ class Iteration:
 
     def _leave_open(self, step: Step, report: Report) -> None:
         again = f"To make the same call again: interlock resume {self.run.identity.run_id}"
-        said = f"item {self.item.id}: {SOURCE_OF[step]}: {one_line(_why(report))}"
+        said = f"item {self.item.id}: {SOURCE_OF[step]}: {short_line(_why(report))}"
         pause(self.run, f"{said}. The item stays in progress. {again}", status=Status.FAILED)
 
     def changed_files(self, report: Report) -> dict[str, str]:
@@ -251,6 +251,6 @@ def _why(report: Report) -> str:
         case _, Reason.NO_VERDICT:
             return NO_STATUS
         case _, reason if reason in TRANSIENT:
-            return f"dispatch failed: {reason}" + (f": {one_line(report.detail)}" if report.detail else "")
+            return f"dispatch failed: {reason}" + (f": {short_line(report.detail)}" if report.detail else "")
         case _:
-            return "; ".join(dict.fromkeys(map(one_line, report.complaints))) or str(report.reason)
+            return "; ".join(dict.fromkeys(map(short_line, report.complaints))) or str(report.reason)

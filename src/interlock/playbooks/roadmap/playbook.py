@@ -46,7 +46,7 @@ from interlock.playbooks.roadmap.decisions import (
     knowledge,
 )
 from interlock.playbooks.roadmap.documents import Item, Roadmap
-from interlock.playbooks.roadmap.forwarding import one_line
+from interlock.playbooks.roadmap.forwarding import short_line
 from interlock.playbooks.roadmap.iteration import ItemBlocked, ItemEdited, Iteration
 from interlock.playbooks.roadmap.ledger import COMPLETE, Survey, fingerprint, standing, survey
 from interlock.playbooks.roadmap.report import (
@@ -180,7 +180,7 @@ async def one_item(work: Iteration, *, first: bool) -> Ending | None:
     if passed:
         return None
     run.say(blocked_text(work.item, work.known.attempts, work.file))
-    return Ending.stopped(f"item {item.id} is blocked: {one_line(work.known.attempts[-1].failures[-1].reason)}")
+    return Ending.stopped(f"item {item.id} is blocked: {short_line(work.known.attempts[-1].failures[-1].reason)}")
 
 
 async def preflight(work: Iteration) -> None:

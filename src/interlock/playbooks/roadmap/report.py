@@ -8,7 +8,7 @@ from typing import Any, Final
 from interlock.playbooks.roadmap.briefs import Attempt
 from interlock.playbooks.roadmap.decisions import QualityGate
 from interlock.playbooks.roadmap.documents import Item
-from interlock.playbooks.roadmap.forwarding import one_line
+from interlock.playbooks.roadmap.forwarding import short_line
 from interlock.playbooks.roadmap.ledger import Remaining
 from interlock.playbooks.roadmap.schema import STATE_FIELDS, ItemStatus, shown
 
@@ -53,7 +53,7 @@ def blocked_text(item: Item, attempts: Sequence[Attempt], file: str) -> str:
     """The accumulated failure evidence, and how to go on."""
     lines = [f"Item {item.name} is blocked:"]
     for attempt in attempts:
-        lines += [f"- attempt {attempt.number}, {one.source}: {one_line(one.reason)}" for one in attempt.failures]
+        lines += [f"- attempt {attempt.number}, {one.source}: {short_line(one.reason)}" for one in attempt.failures]
     lines += [
         "",
         f'To try it again: in {file} set its status to "{ItemStatus.READY}", reset retryCount to 0 to allow retries, '
@@ -79,6 +79,6 @@ def nothing_text(remaining: Sequence[Remaining]) -> str:
     lines = ["No item can be selected. What remains:"]
     for one in remaining:
         waits = "".join(f"; waits on {other} ({status})" for other, status in one.waits_on)
-        reason = f": {one_line(one.reason)}" if one.status == ItemStatus.BLOCKED and one.reason else ""
-        lines.append(f"- {one.id} {one_line(one.title)}: {one.status}{reason}{waits}")
+        reason = f": {short_line(one.reason)}" if one.status == ItemStatus.BLOCKED and one.reason else ""
+        lines.append(f"- {one.id} {short_line(one.title)}: {one.status}{reason}{waits}")
     return "\n".join(lines)

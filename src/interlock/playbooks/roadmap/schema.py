@@ -33,7 +33,7 @@ ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 STATE_FIELDS: Final = ("status", "passes", "retryCount", "blockedReasons")
 """All that the engine may ever change in an item (RM-87)."""
 
-Check = Callable[[Any], Iterator[tuple[str, str]]]
+Demand = Callable[[Any], Iterator[tuple[str, str]]]
 """From a value to the problems with it: where in the value, and what is said of it."""
 
 
@@ -44,7 +44,7 @@ class FieldRule:
     name: str
     expected: str
     """Its format, as a person is told."""
-    check: Check
+    check: Demand
     schema: Mapping[str, Any]
     meaning: str
     required: bool = True
@@ -80,7 +80,7 @@ def is_id(value: object) -> bool:
     return (isinstance(value, str) and ID.fullmatch(value) is not None) or (is_whole(value) and str(value).isdigit())
 
 
-def _fits(accepts: Callable[[Any], bool], expected: str) -> Check:
+def _fits(accepts: Callable[[Any], bool], expected: str) -> Demand:
     def check(value: Any) -> Iterator[tuple[str, str]]:
         if not accepts(value):
             yield "", f"is {shown(value)}; expected {expected}"
@@ -88,12 +88,12 @@ def _fits(accepts: Callable[[Any], bool], expected: str) -> Check:
     return check
 
 
-def _one_of(words: type[StrEnum]) -> Check:
+def _one_of(words: type[StrEnum]) -> Demand:
     allowed = [str(word) for word in words]
     return _fits(lambda value: isinstance(value, str) and value in allowed, " | ".join(allowed))
 
 
-def _array(accepts: Callable[[Any], bool], of: str, each: str, *, least: int) -> Check:
+def _array(accepts: Callable[[Any], bool], of: str, each: str, *, least: int) -> Demand:
     def check(value: Any) -> Iterator[tuple[str, str]]:
         if not isinstance(value, list):
             article = "an" if kind_of(value)[0] in "aeio" else "a"
@@ -218,7 +218,7 @@ FIELDS: Final[tuple[FieldRule, ...]] = (
 )
 
 
-Placed = tuple[int, Mapping[str, Any]]
+_Placed = tuple[int, Mapping[str, Any]]
 """An item with its place in the array."""
 
 
@@ -236,7 +236,7 @@ def check_items(items: Sequence[Any]) -> list[Violation]:
     found = [violation for position, item in enumerate(items) for violation in _check_item(position, item)]
     broken = {(violation.position, violation.field) for violation in found}
 
-    def sound(*fields: str) -> list[Placed]:
+    def sound(*fields: str) -> list[_Placed]:
         return [
             (position, item)
             for position, item in enumerate(items)
@@ -272,7 +272,7 @@ def _check_item(position: int, item: Any) -> Iterator[Violation]:
             yield Violation(position, rule.name, f"{label(position, item)}: {said}")
 
 
-def _unique_ids(items: Sequence[Placed]) -> Iterator[Violation]:
+def _unique_ids(items: Sequence[_Placed]) -> Iterator[Violation]:
     first: dict[str, int] = {}
     for position, item in items:
         known = first.setdefault(str(item["id"]), position)
@@ -281,7 +281,7 @@ def _unique_ids(items: Sequence[Placed]) -> Iterator[Violation]:
             yield Violation(position, "id", text)
 
 
-def _dependencies(items: Sequence[Placed], named: Sequence[Placed] | None) -> Iterator[Violation]:
+def _dependencies(items: Sequence[_Placed], named: Sequence[_Placed] | None) -> Iterator[Violation]:
     """`named`: all items there are; None where one of them has no readable id, and might be the one that is meant."""
     known = None if named is None else {str(item["id"]) for _, item in named}
     for position, item in items:
@@ -296,7 +296,7 @@ def _dependencies(items: Sequence[Placed], named: Sequence[Placed] | None) -> It
             yield Violation(position, "dependencies", text)
 
 
-def _states(items: Sequence[Placed]) -> Iterator[Violation]:
+def _states(items: Sequence[_Placed]) -> Iterator[Violation]:
     for position, item in items:
         if item["passes"] and item["status"] != ItemStatus.DONE:
             text = f"{label(position, item)}: passes=true requires status=done; found {item['status']}"
@@ -315,7 +315,7 @@ def _states(items: Sequence[Placed]) -> Iterator[Violation]:
         yield Violation(working[1][0], "status", text)
 
 
-def _cycles(items: Sequence[Placed]) -> Iterator[Violation]:
+def _cycles(items: Sequence[_Placed]) -> Iterator[Violation]:
     """The first cycle that is met from each item on, without recursion: a chain may have a thousand links."""
     position: dict[str, int] = {}
     for place, item in items:

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from interlock.settings import Name, Table
+from interlock.settings import Name, SettingsTable
 
 
-class RoadmapSettings(Table):
+class RoadmapSettings(SettingsTable):
     """The roadmap playbook."""
 
     fail_fast: bool = Field(default=False, description="Skip Review when Testing failed; one retry then cures less.")

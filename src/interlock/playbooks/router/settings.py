@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from interlock.settings import Table
+from interlock.settings import SettingsTable
 
 
-class RouterSettings(Table):
+class RouterSettings(SettingsTable):
     """The router playbook."""
 
     cycle_detection: bool = Field(default=True, description="Refuse an agent that is already in the delegation path.")

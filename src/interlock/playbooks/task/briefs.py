@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.contracts import AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data
+from interlock.contracts import NO_CHANGE, AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data
 from interlock.engine import Dispatch, Kind, NamedCommand, Prompt, Proof, Quoted, Report, failure_context, fenced
 
 AGENTS = ("builder", "reviewer")
@@ -95,16 +95,26 @@ class Against:
     """In a sentence, for people."""
     text: str = ""
     """Whole, for whoever mends it."""
+    renewed: tuple[str, ...] = ()
+    """It holds only with these as they are now: they say what a check does, and a person may want them so."""
 
     def then(self, later: Against) -> Against:
         """Both: what is in the tree still has the fault of before."""
-        return Against(self.headline or later.headline, "\n\n".join(filter(None, (self.text, later.text))))
+        text = "\n\n".join(filter(None, (self.text, later.text)))
+        return Against(self.headline or later.headline, text, self.renewed)
+
+
+UNDONE = Against(
+    "every file is again as it was before the first round",
+    "Every file is again as it was before the first round: what the rounds did comes to nothing. Do what is asked, or "
+    f"say why nothing needs changing, in a line `{NO_CHANGE}: the reason`.",
+)
 
 
 def by_checks(proofs: Sequence[Proof]) -> Against:
     """The check that is red, with the end of what it printed."""
     red = next(proof for proof in proofs if not proof.ok)
-    return Against(red.shown, fenced(Quoted(red.shown, red.tail), "The end of what it printed:"))
+    return Against(red.shown, fenced(Quoted(red.shown, red.tail), "The end of what it printed:"), red.definitions)
 
 
 def by_review(review: Report) -> Against:

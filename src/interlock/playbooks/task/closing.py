@@ -118,5 +118,8 @@ def not_accepted(run_id: str, rounds: int, against: Against, files: Sequence[str
     """The end where no round held: what speaks against the last one, where the work is, and how to be rid of it."""
     back = f"To take it back: interlock diff {run_id} | git apply -R\n"
     left = f"\nNot accepted and not committed, but in your tree: {', '.join(files)}\n{back}" if files else ""
+    if against.renewed:
+        want = f"If you want {', '.join(against.renewed)} as now"
+        left += f"{want}: interlock resume {run_id} --accept-baseline\n"
     within = "1 round" if rounds == 1 else f"{rounds} rounds"
     return Ending.stopped(f"not accepted within {within}: {against.headline}", f"{against.text}\n{left}")

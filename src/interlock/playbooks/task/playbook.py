@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from interlock.contracts import is_definition, is_test
 from interlock.engine import (
     NONE,
     AfterComplete,
@@ -19,7 +18,6 @@ from interlock.engine import (
     Report,
     Retries,
     Run,
-    changed_since,
     find_commands,
     named_commands,
     playbook,
@@ -27,6 +25,7 @@ from interlock.engine import (
 from interlock.errors import ConfigInvalid
 from interlock.playbooks.task.briefs import (
     AGENTS,
+    UNDONE,
     Against,
     builder,
     by_checks,
@@ -39,6 +38,7 @@ from interlock.playbooks.task.briefs import (
 from interlock.playbooks.task.closing import Accepted, Footing, accept, ground_for_a_commit, not_accepted
 from interlock.playbooks.task.decisions import AFTER_ROUND, Checked, Next, Worked, after_work, checked, reviewed
 from interlock.playbooks.task.settings import TaskSettings
+from interlock.playbooks.task.standing import standing_files, unweighed, weakened_still
 
 ROUNDS = 3
 NAME_LENGTH = 60
@@ -104,16 +104,21 @@ async def task(run: Run, inputs: TaskInputs) -> Ending:
         works.append(built)
         ground = ground and await ground.worked(run)
         with run.step("check"):
+            files = await standing_files(run, checks, works)
+            if not files and not built.no_change:
+                against, short, unfinished = UNDONE, Against(), None
+                continue
             checks.commands = named(run, inputs, found)
             proofs = await checks.prove()
-            unseen = [] if inputs.review else await unweighed(run, checks, works)
+            unseen = [] if inputs.review else unweighed(works, files)
         review = None
         if inputs.review and checked(proofs) is not Checked.RED:
             with run.step("review"):
-                review = await run.dispatch(reviewer(inputs.request, proofs, files_of(works), turn))
+                review = await run.dispatch(reviewer(inputs.request, proofs, files, turn))
         match run.decide(AFTER_ROUND, checked(proofs), reviewed(review, unseen)):
             case Next.ACCEPT:
-                accepted = Accepted(inputs.request, turn, proofs, review, files_of(works), built.noticed)
+                noticed = (*weakened_still(works, files), *built.noticed)
+                accepted = Accepted(inputs.request, turn, proofs, review, files, tuple(dict.fromkeys(noticed)))
                 return await accept(run, accepted, checks, ground)
             case Next.STOP:
                 if review is None:
@@ -122,7 +127,8 @@ async def task(run: Run, inputs: TaskInputs) -> Ending:
             case Next.AGAIN:
                 against, short, unfinished = objection(proofs, review, unseen), Against(), None
                 ground = ground and await ground.edited(run)
-    return not_accepted(run.identity.run_id, min(inputs.rounds, ROUNDS), against.then(short), files_of(works))
+    left = await standing_files(run, checks, works)
+    return not_accepted(run.identity.run_id, min(inputs.rounds, ROUNDS), against.then(short), left)
 
 
 async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[NamedCommand, ...], Footing | None]:
@@ -133,7 +139,8 @@ async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[NamedC
     project = await find_commands(run)
     pairs = (("build", project.build), ("test", project.test))
     found = tuple(NamedCommand(name, one.text, one.origin) for name, one in pairs if one is not None and one.runs)
-    checks = Checks(run, named(run, inputs, found), agents=AGENTS if inputs.review else AGENTS[:1])
+    agents = AGENTS if inputs.review else AGENTS[:1]
+    checks = Checks(run, named(run, inputs, found), agents=agents, goes_on=True)
     if not checks.commands and not inputs.review:
         raise ConfigInvalid(
             "nothing would show whether the change is right: there is no check, and nobody reviews",
@@ -146,6 +153,7 @@ async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[NamedC
     if not checks.commands:
         run.warn("there is nothing to run: only the reviewer judges this change (--check COMMAND names a check)")
     await checks.preflight()
+    await checks.start()
     return checks, found, ground
 
 
@@ -155,24 +163,8 @@ def named(run: Run, inputs: TaskInputs, found: tuple[NamedCommand, ...]) -> tupl
     return tuple(one for one in given if one.command != NONE) if given else found
 
 
-async def unweighed(run: Run, checks: Checks, works: Sequence[Report]) -> list[str]:
-    """What only a reviewer could weigh, where there is none: that nothing needs changing, and what any round did to
-    tests and checks, as long as the files in question are not as they were."""
-    found = list(works[-1].noticed) if works[-1].no_change else []
-    if any(work.weakened for work in works):
-        changed = (await changed_since(run, checks.baseline["tree"])).paths
-        now = {path for path in changed if is_test(path) or is_definition(path)}
-        found += [text for work in works if now & set(work.changes) for text in work.weakened]
-    return list(dict.fromkeys(found))
-
-
 def objection(proofs: Sequence[Proof], review: Report | None, unseen: Sequence[str]) -> Against:
     """What speaks against a round, for the next one."""
     if checked(proofs) is Checked.RED:
         return by_checks(proofs)
     return by_what_was_noticed(unseen) if review is None else by_review(review)
-
-
-def files_of(works: Sequence[Report]) -> tuple[str, ...]:
-    """What was changed in all rounds whose work was taken over."""
-    return tuple(dict.fromkeys(path for work in works for path in work.changes))

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field, Strict
 
-from interlock.settings import Name, Table
+from interlock.settings import Name, SettingsTable
 
 
-class TaskSettings(Table):
+class TaskSettings(SettingsTable):
     """The task playbook."""
 
     check_commands: Annotated[tuple[Name, ...], Strict(False)] = Field(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from interlock.contracts import FAIL, PASS, Claim, Custom, Evidence, checks_in_data
-from interlock.documents import read_yaml, render_yaml
+from interlock.documents import Sections, read_yaml, render_yaml
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket.graph import GraphLimits, path_problem, problem_of
 from interlock.playbooks.ticket.request import TicketAgent, WorkKind
@@ -88,7 +88,6 @@ def questions_of(data: Any) -> list[str]:
 
 # -- plan.md
 
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _DEFERRAL = re.compile(
     r"(?<!\w)(?:confirm later|research later|need to research|further research required|figure out|where available|"
     r"if different|determine later|TBD|TODO)(?!\w|\.\w)",
@@ -96,15 +95,11 @@ _DEFERRAL = re.compile(
 )
 
 
-def prose(plan: str) -> Iterator[tuple[int, str]]:
+def prose(plan: str) -> list[tuple[int, str]]:
     """The lines of a plan outside of fences, with their numbers."""
-    fence = ""
-    for number, line in enumerate(plan.splitlines(), 1):
-        mark = _FENCE.match(line)
-        if mark and (not fence or mark[1].startswith(fence)):
-            fence = "" if fence else mark[1]
-        elif not fence:
-            yield number, line
+    fences = [fence for fence in Sections(plan).fences() if not fence.quoted]
+    code = {number for one in fences for number in range(one.line, one.line + one.content.count("\n") + 2)}
+    return [(number, line) for number, line in enumerate(plan.split("\n"), 1) if number not in code]
 
 
 def deferrals(plan: str) -> list[tuple[int, str]]:

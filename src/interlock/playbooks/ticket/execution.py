@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from interlock.contracts import Outcome
-from interlock.documents import Changes, render_yaml, stamp
+from interlock.documents import FieldChanges, render_yaml, stamp
 from interlock.engine import Ending, Report, Stop
 from interlock.playbooks.ticket.artifacts import AUTO_ACCEPT_NOTES, accepting, added_files
 from interlock.playbooks.ticket.documents import ATTEMPTS, Phase, RunStatus, minutes_between, moment_of
@@ -134,7 +134,7 @@ class Execution:
             graph = await self._amend(graph, group)
             await self._count(graph, group)
         ledger.log("group.end", group=group.letter, minutes=elapsed)
-        done: Changes = {
+        done: FieldChanges = {
             ("metrics", "latest_group_cycle_minutes_estimate"): elapsed,
             ("current_task_id",): None,
             ("current_task_attempt",): 0,
@@ -229,7 +229,7 @@ class Execution:
         }
         graph = await self.ledger.mark(begun)
         current = next(task for task in graph.of(group) if task.status is not TaskStatus.ACCEPTED)
-        shown: Changes = {("current_task_id",): current.id, ("current_task_attempt",): current.attempt}
+        shown: FieldChanges = {("current_task_id",): current.id, ("current_task_attempt",): current.attempt}
         await self.ledger.change(shown, now=now)
         tasks = [graph.tasks[task.id] for task in batch]
         if group.strategy is Strategy.SEQUENTIAL:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from interlock.contracts import Reason
-from interlock.documents import Changes, Document, edited_yaml, read_yaml
+from interlock.documents import Document, FieldChanges, edited_yaml, few, read_yaml
 from interlock.engine import BYPRODUCTS, Command, Ending, Scope, Stop, Table
 from interlock.errors import EngineFault
 from interlock.playbooks.ticket.documentation import refreshed_docs
@@ -17,11 +17,11 @@ from interlock.playbooks.ticket.documents import (
     commit_message,
     with_ignored,
 )
-from interlock.playbooks.ticket.gate import OWN, shown_paths
+from interlock.playbooks.ticket.gate import OWN, SHOWN
 from interlock.playbooks.ticket.graph import TaskStatus, changed_files
 from interlock.playbooks.ticket.ledger import Ledger, failure, stopped
 from interlock.playbooks.ticket.request import WorkKind
-from interlock.playbooks.ticket.resuming import MOST_ITERATIONS, altered, names, put_down_files
+from interlock.playbooks.ticket.resuming import MOST_ITERATIONS, altered, put_down_files, task_ids
 from interlock.playbooks.ticket.validation import prove_for_good, validate
 
 
@@ -100,7 +100,7 @@ async def put_down(ledger: Ledger, problem: str, evidence: str) -> None:
 async def accept(ledger: Ledger) -> None:
     """The iteration is accepted: the state document says so before the commit."""
     graph, now = await ledger.graph(), ledger.run.now()
-    status: Changes = {("status",): RunStatus.ACCEPTED.value, **ledger.ended("ACCEPTED", now)}
+    status: FieldChanges = {("status",): RunStatus.ACCEPTED.value, **ledger.ended("ACCEPTED", now)}
     await ledger.count({**ledger.counted(graph, accepted=True), **status}, now=now)
 
 
@@ -152,7 +152,7 @@ async def commit(ledger: Ledger, hooks: str) -> None:
     told = {*mixed, *await refreshed_docs(ledger)}
     left = [path for path in await git.changed() if not path.startswith(OWN) and path not in told]
     if left := [path for path in left if not BYPRODUCTS.covers(path)]:
-        run.warn(f"not committed: {shown_paths(left)}")
+        run.warn(f"not committed: {few(left, SHOWN)}")
     ledger.log("iteration.accepted", files=paths, git_head=ledger.head)
 
 
@@ -160,7 +160,7 @@ async def prove_edits(ledger: Ledger) -> None:
     """What people changed since the acceptance is on the tree that is committed: it is built and tested once more."""
     run, graph = ledger.run, await ledger.graph()
     touched = await altered(run, graph.accepted)
-    what = f"files of accepted tasks were changed since: {names(touched)}" if touched else "the tree changed since"
+    what = f"files of accepted tasks were changed since: {task_ids(touched)}" if touched else "the tree changed since"
     if touched:
         run.warn(f"{what}; they are built and tested again")
     if red := await prove_for_good(ledger):

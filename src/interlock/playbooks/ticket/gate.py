@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from interlock.contracts import is_documentation
-from interlock.documents import Document, DocumentState
+from interlock.documents import Document, DocumentState, few
 from interlock.engine import Choice, Done, Edit, Ending, RepositoryStanding, Run, Scope, Status, Stop
 from interlock.playbooks.ticket.documents import IGNORE, IGNORED, Phase, with_ignored
 from interlock.playbooks.ticket.graph import Graph
@@ -30,6 +30,8 @@ ABORT = Choice("abort", "the run stops; nothing is changed")
 BASE = Choice("base", "the base is checked out, and the work begins from there")
 HERE = Choice("here", "the work goes on top of what is checked out")
 UNSTASHABLE = "the changes could not be stashed"
+SHOWN = 20
+"""Of the user's files so many are named."""
 ROUNDS = 20
 """How often the gate asks anew because somebody works on."""
 
@@ -78,10 +80,6 @@ def require(done: Done, what: str) -> None:
         raise stopped(f"{what}: {done.problem}")
 
 
-def shown_paths(paths: Sequence[str]) -> str:
-    return ", ".join(paths[:20]) + (f" and {len(paths) - 20} more" if len(paths) > 20 else "")
-
-
 # -- before the first agent
 
 
@@ -118,7 +116,7 @@ async def find_ground(run: Run, ticket: str, base: str | None) -> str:
     if not said and await stays_here(run, standing, wanted):
         return ""
     if ground.dirty:
-        files = shown_paths(ground.dirty)
+        files = few(ground.dirty, SHOWN)
         raise stopped(f"{wanted} cannot be checked out with uncommitted changes ({files}); commit or stash them")
     require(await run.repository.checkout(wanted), f"{wanted} cannot be checked out")
     return standing.branch or standing.head
@@ -252,7 +250,11 @@ async def choose(ledger: Ledger, paths: Sequence[str], *, carry: bool, stash: bo
     """A person says what becomes of uncommitted code; without one the run waits."""
     choices = [*([STASH] if stash else []), *([CARRY] if carry else []), ABORT]
     why = "" if carry else " Some of them belong to the work of this ticket, so that they cannot be carried along."
-    question = f"Working tree has uncommitted code changes: {shown_paths(paths)}.{why} What becomes of them?"
+    names = "|".join(choice.name for choice in choices)
+    question = (
+        f"Working tree has uncommitted code changes: {few(paths, SHOWN)}.{why} What becomes of them? "
+        f"(The option --dirty {names} says it beforehand.)"
+    )
     run = ledger.run
     return await asked(run, "dirty", question, *choices, answered=run.flags.get("dirty") or run.settings.dirty)
 
@@ -273,7 +275,7 @@ async def put_away(ledger: Ledger, paths: Sequence[str]) -> None:
     note = f"interlock {ledger.run.identity.run_id}"
     require(await ledger.run.repository.stash(paths, note), UNSTASHABLE)
     await ledger.change({("stashed",): [*ledger.listed("stashed"), note]})
-    ledger.tell(f"stashed as {note!r}: {shown_paths(paths)}")
+    ledger.tell(f"stashed as {note!r}: {few(paths, SHOWN)}")
 
 
 async def take_along(ledger: Ledger, crossing: Crossing) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from interlock.contracts import ArtifactCheck, ArtifactClass, Reason
-from interlock.documents import Changes, Document, DocumentState, Key, edited_yaml, read_yaml, stamp
+from interlock.documents import Document, DocumentState, FieldChanges, Key, edited_yaml, read_yaml, stamp
 from interlock.engine import Checks, Dispatch, Ending, Proof, Report, Run, Stop, project
 from interlock.errors import DocumentInvalid, EngineFault
 from interlock.playbooks.ticket.analysis import CACHE
@@ -156,7 +156,7 @@ class Ledger:
 
     # -- progress.yaml
 
-    async def change(self, changes: Changes, *, now: datetime | None = None) -> datetime:
+    async def change(self, changes: FieldChanges, *, now: datetime | None = None) -> datetime:
         """Write these values; the moment of the change."""
         now = now or self.run.now()
         whole = {**changes, ("last_updated",): stamp(now)}
@@ -165,7 +165,7 @@ class Ledger:
         await self.publish()
         return now
 
-    async def enter(self, phase: Phase, step: str, changes: Changes | None = None) -> datetime:
+    async def enter(self, phase: Phase, step: str, changes: FieldChanges | None = None) -> datetime:
         """Go on to a phase: the state document says so before anything of it happens."""
         now = self.run.now()
         whole = {**at(phase, step), ("last_checkpoint",): checkpoint(phase, step, self.head, stamp(now))}
@@ -177,13 +177,13 @@ class Ledger:
         """See what a person changed since."""
         self._take((await self.run.read(self.path)).require().text)
 
-    def new_iteration(self, number: int, now: datetime) -> Changes:
+    def new_iteration(self, number: int, now: datetime) -> FieldChanges:
         """The changes that begin an iteration."""
         entry = {**(self.entry if self.iteration == number else {}), **iteration_entry(number, stamp(now))}
         place = ("iterations", self._place_of(number))
         return {("iteration_number",): number, place: entry, ("status",): RunStatus.IN_PROGRESS.value}
 
-    def ended(self, status: str, now: datetime) -> Changes:
+    def ended(self, status: str, now: datetime) -> FieldChanges:
         """The changes that end an iteration."""
         took = minutes_between(moment_of(self.entry.get("started_at")), now)
         return {
@@ -229,7 +229,7 @@ class Ledger:
             entries = read_yaml(document.require("task graph").text, self.tasks_path)["tasks"]
             places = {entry["id"]: number for number, entry in enumerate(entries)}
             fields = [(task, field, value) for task, said in marks.items() for field, value in said.items()]
-            changes: Changes = {("tasks", places[task], field): value for task, field, value in fields}
+            changes: FieldChanges = {("tasks", places[task], field): value for task, field, value in fields}
             return edited_yaml(document.text, self.tasks_path, changes)
 
         if marks:
@@ -238,7 +238,7 @@ class Ledger:
 
     # -- metrics
 
-    def counted(self, graph: Graph, *, minutes: float = 0.0, accepted: bool = False) -> Changes:
+    def counted(self, graph: Graph, *, minutes: float = 0.0, accepted: bool = False) -> FieldChanges:
         """The changes that put down how far the ticket is, after so many minutes more, and the first change of code:
         the earliest, once, with the time that led up to it."""
         known, done, groups = self.data["metrics"], len(graph.accepted), sum(map(graph.is_done, graph.order))
@@ -254,7 +254,7 @@ class Ledger:
             ("iterations", self.place, "tasks_accepted"): done,
         }
 
-    async def count(self, changes: Changes, rejected: Sequence[str] = (), now: datetime | None = None) -> None:
+    async def count(self, changes: FieldChanges, rejected: Sequence[str] = (), now: datetime | None = None) -> None:
         """Put down how far the ticket is, and tell whoever watches."""
         await self.change(changes, now=now)
         self.tell(progress_line(self.data["metrics"]), rejected_tasks=list(rejected))
@@ -300,7 +300,7 @@ class Ledger:
         return ""
 
 
-def at(phase: Phase, step: str) -> Changes:
+def at(phase: Phase, step: str) -> FieldChanges:
     return {("current_phase",): phase.value, ("current_step",): step}
 
 

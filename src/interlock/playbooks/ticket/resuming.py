@@ -211,7 +211,7 @@ async def go_back(ledger: Ledger) -> None:
     for number in range(ledger.iteration):
         later = [task for tasks in known[number + 1 :] for task in tasks if task.attempt]
         if gone := await without_work(run, known[number], later, changed):
-            run.warn(f"the accepted work of iteration {number} is not here: {names(gone)}; it is done again")
+            run.warn(f"the accepted work of iteration {number} is not here: {task_ids(gone)}; it is done again")
             for upon_it in range(number + 1, ledger.iteration + 1):
                 await run.set_aside(iteration_home(ledger.ticket, upon_it))
             back = AT_WORK if ledger.data["git_gate_completed"] else AT_GATE
@@ -239,7 +239,7 @@ async def take_stock(ledger: Ledger, retry: bool) -> None:
     valid = [task for task in graph.tasks.values() if task.status is TaskStatus.SYNTAX_VALID]
     unproven = await altered(run, valid)
     if lost:
-        run.warn(f"the files of accepted tasks are not as they were accepted: {names(lost)}")
+        run.warn(f"the files of accepted tasks are not as they were accepted: {task_ids(lost)}")
     if ledger.phase is Phase.REVIEW and (lost or len(graph.accepted) < len(graph.tasks)):
         await ledger.change(AT_WORK)
     marks: dict[str, dict[str, object]] = {
@@ -277,7 +277,7 @@ async def put_down_files(ledger: Ledger, tasks: Sequence[Task]) -> None:
     await ledger.mark({name: {"files_sha256": digest} for name, digest in digests.items()})
 
 
-def names(tasks: Sequence[Task]) -> str:
+def task_ids(tasks: Sequence[Task]) -> str:
     return ", ".join(task.id for task in tasks)
 
 

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from interlock.settings import Globs, Name, Seconds, Table, template
+from interlock.settings import Globs, Name, Seconds, SettingsTable, template
 
 
-class TicketSettings(Table):
+class TicketSettings(SettingsTable):
     """The ticket playbook."""
 
     build_command: Name | None = Field(default=None, description="Command that builds; unset: found in the project.")

@@ -10,8 +10,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from interlock.workspace.clone import remove_folder
-from interlock.workspace.layers import plan
+from interlock.workspace.layers import view
 from interlock.workspace.layers.folder import LayerFolder
+from interlock.workspace.layers.git_dirs import GitDir, GitState, LayeredGitDir, PlainGitDir, state_of
 from interlock.workspace.layers.launcher.mounts import PROC_MASKED
 from interlock.workspace.layers.launcher.order import Record
 from interlock.workspace.layers.relay import SOCKET_NAME, forwarder_command, forwarder_needs
@@ -20,7 +21,6 @@ from interlock.workspace.layers.surroundings import Surroundings, borrowed_objec
 from interlock.workspace.layers.taking import take
 from interlock.workspace.layers.touched import Touched
 from interlock.workspace.layers.upper import Upper
-from interlock.workspace.layers.users_git import GitDir, GitState, LayeredGitDir, PlainGitDir, state_of
 from interlock.workspace.repository import UserRepository
 
 _BUBBLEWRAP = (
@@ -119,14 +119,14 @@ class Confined:
         if confinement.network is Network.MODEL:
             program = forwarder_command(self._folder.exchange / SOCKET_NAME, confinement.hosts, argv)
             confinement = replace(confinement, shown=(*confinement.shown, *forwarder_needs()))
-        steps = plan.steps_for(self._wanted(argv, confinement))
-        for folder in (*plan.uppers(steps), self._folder.inner, self._folder.home):
+        mounts = view.mounts_for(self._wanted(argv, confinement))
+        for folder in (*view.uppers(mounts), self._folder.inner, self._folder.home):
             folder.mkdir(parents=True, exist_ok=True)
         for number, _ in enumerate(self._around.scratch):
             scratch = self._folder.tmp / str(number)
             scratch.mkdir(parents=True, exist_ok=True)
             scratch.chmod(0o1777)
-        for place, is_file in plan.mount_points(steps):
+        for place, is_file in view.mount_points(mounts):
             _make_mount_point(self._folder.path, place, is_file=is_file)
         common: list[Record] = [
             ("exit", [str(self._folder.exit_file)]),
@@ -139,10 +139,10 @@ class Confined:
                 common.append(("no_network", []))
             if os.geteuid() == 0 and self.root.stat().st_uid != 0:
                 common.append(("others_files", []))
-            return [("maker", ["namespaces"]), *common, *plan.records(steps), ("argv", program)]
+            return [("maker", ["namespaces"]), *common, *view.records(mounts), ("argv", program)]
         words = bubblewrap_options(new_proc=self._bubblewrap.new_proc)
         words += ["--unshare-net"] if cut_off else []
-        words += [*plan.bubblewrap_words(steps), "--chdir", str(cwd)]
+        words += [*view.bubblewrap_words(mounts), "--chdir", str(cwd)]
         if self._bubblewrap.env is not None and "=" not in program[0]:
             program = [str(self._bubblewrap.env), "--default-signal=HUP,INT,TERM", *program]
             common.append(("ignoring", []))
@@ -153,9 +153,9 @@ class Confined:
         return self._folder.set_aside()
 
     def _upper_of(self, place: Path) -> Upper:
-        return Upper(plan.upper_of(self._store, place), place)
+        return Upper(view.upper_of(self._store, place), place)
 
-    def _wanted(self, argv: Sequence[str], confinement: Confinement) -> plan.Wanted:
+    def _wanted(self, argv: Sequence[str], confinement: Confinement) -> view.Wanted:
         around, home = self._around, confinement.home
         engine, folder = self._engine, self._folder
         private = home.resolve() if home is not None else None
@@ -170,7 +170,7 @@ class Confined:
         logins = [path for path in map(_real, confinement.login) if private is None or not path.is_relative_to(private)]
         copies = [(folder.path / "logins" / str(number), path) for number, path in enumerate(logins)]
         parent = folder.path / "parent.json"
-        return plan.Wanted(
+        return view.Wanted(
             top=self._top,
             engine=engine,
             store=self._store,
@@ -189,7 +189,7 @@ class Confined:
             # A folder brings its own, links as well: no file can be laid over those.
             shown_files=tuple(one for one in files if not any(one[0].is_relative_to(at) for at, _ in folders)),
             own_files=tuple((copy, path) for copy, path in copies if copy.is_file()),
-            team=tuple(name for name in plan.TEAM if (engine / name).is_dir()),
+            team=tuple(name for name in view.TEAM if (engine / name).is_dir()),
             parent=parent if parent.is_file() else None,
             mounts=around.mounts,
             masked=around.masked,

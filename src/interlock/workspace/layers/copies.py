@@ -17,13 +17,14 @@ from typing import Any
 
 from interlock.workspace.clone import clone, remove_folder
 from interlock.workspace.layers.folder import COPIES, LayerFolder
+from interlock.workspace.layers.git_dirs import GitDir, GitState, PlainGitDir, state_of
 from interlock.workspace.layers.launcher.order import Record
 from interlock.workspace.layers.mirror import Mirror
-from interlock.workspace.layers.plan import TEAM
 from interlock.workspace.layers.seam import Bounds, Confinement
 from interlock.workspace.layers.taking import clear, take
 from interlock.workspace.layers.touched import Touched
-from interlock.workspace.layers.users_git import GitDir, GitState, PlainGitDir, state_of
+from interlock.workspace.layers.view import TEAM
+from interlock.workspace.paths import above
 from interlock.workspace.repository import UserRepository, repository_at
 
 _WORKTREE = re.compile(rb"^(\s*worktree\s*=).*$", re.MULTILINE)
@@ -182,7 +183,7 @@ class Copy:
 
     def take(self, path: str) -> None:
         files, _, gone = self._mirror.touched()
-        changed = {folder for file in files for folder in (file, *_above(file))}
+        changed = {folder for file in files for folder in (file, *above(file))}
         take(self.root / path, self._users_root, path, only=lambda inner: f"{self._prefix}{inner}" in changed)
         for lost in gone:
             inner = lost.removeprefix(self._prefix)
@@ -247,12 +248,6 @@ def _locked(file: Path) -> Iterator[None]:
     with file.open("a") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-
-
-def _above(path: str) -> Iterator[str]:
-    while "/" in path:
-        path = path.rpartition("/")[0]
-        yield path
 
 
 def _state(repository: UserRepository) -> GitState:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from interlock.workspace.layers.git_dirs import GitDir, GitState
 from interlock.workspace.layers.launcher.order import Record
 from interlock.workspace.layers.seam import Bounds, Confinement
 from interlock.workspace.layers.touched import Touched
-from interlock.workspace.layers.users_git import GitDir, GitState
 from interlock.workspace.repository import UserRepository
 
 

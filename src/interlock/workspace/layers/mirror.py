@@ -18,12 +18,12 @@ from uuid import uuid4
 from interlock.workspace.clone import clone, remove_folder
 from interlock.workspace.layers.touched import TooMuch, checked_depth
 
-Stamp = tuple[int, int, int]
+_Stamp = tuple[int, int, int]
 Adapt = Callable[[str, Path], bytes | None]
 """What a file of the copy holds instead of the source's bytes, by its path; None for the same."""
 
 
-def _stamp(status: os.stat_result) -> Stamp:
+def _stamp(status: os.stat_result) -> _Stamp:
     return (status.st_ino, status.st_size, status.st_ctime_ns)
 
 
@@ -35,12 +35,12 @@ class Mirror:
         self.copy = copy
         self._manifest = manifest
         self._left_out = left_out
-        self._known: dict[str, tuple[Stamp, Stamp]] | None = None
+        self._known: dict[str, tuple[_Stamp, _Stamp]] | None = None
 
     def update(self, adapt: Adapt) -> None:
         """Make the copy equal to the source; what costs is what differs."""
         known = self._read()
-        fresh: dict[str, tuple[Stamp, Stamp]] = {}
+        fresh: dict[str, tuple[_Stamp, _Stamp]] = {}
         if self.copy.is_symlink() or not self.copy.is_dir():
             remove_folder(self.copy)
             self.copy.mkdir(parents=True)
@@ -54,7 +54,7 @@ class Mirror:
         self,
         folder: str,
         statuses: dict[str, os.stat_result],
-        fresh: dict[str, tuple[Stamp, Stamp]],
+        fresh: dict[str, tuple[_Stamp, _Stamp]],
         adapt: Adapt,
     ) -> None:
         here, there = str(self._source / folder), str(self.copy / folder)
@@ -82,7 +82,7 @@ class Mirror:
         for name in old:
             remove_folder(Path(there, name))
 
-    def _copied(self, source: str, target: str, path: str, adapt: Adapt) -> tuple[Stamp, Stamp] | None:
+    def _copied(self, source: str, target: str, path: str, adapt: Adapt) -> tuple[_Stamp, _Stamp] | None:
         """Copy one file; its stamps, or None when it is not there any more."""
         remove_folder(Path(target))
         try:
@@ -134,7 +134,7 @@ class Mirror:
             waiting += [prefix + name for name, status in statuses.items() if stat.S_ISDIR(status.st_mode)]
             yield folder, statuses
 
-    def _read(self) -> dict[str, tuple[Stamp, Stamp]]:
+    def _read(self) -> dict[str, tuple[_Stamp, _Stamp]]:
         if self._known is None:
             try:
                 listed = json.loads(self._manifest.read_bytes())
@@ -143,7 +143,7 @@ class Mirror:
                 self._known = {}
         return self._known
 
-    def _write(self, known: dict[str, tuple[Stamp, Stamp]]) -> None:
+    def _write(self, known: dict[str, tuple[_Stamp, _Stamp]]) -> None:
         fresh = self._manifest.with_name(f"{self._manifest.name}.{uuid4().hex}")
         lines = [(path, *one, *two) for path, (one, two) in known.items()]
         fresh.write_text(json.dumps(lines, separators=(",", ":")), encoding="ascii")

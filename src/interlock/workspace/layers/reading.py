@@ -9,16 +9,17 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from interlock.workspace.layers.git_dirs import PlainGitDir, sentences, state_of
 from interlock.workspace.layers.holding import Holding
 from interlock.workspace.layers.ignoring import sort_out
 from interlock.workspace.layers.links import leads_out
 from interlock.workspace.layers.seam import Bounds, Found
 from interlock.workspace.layers.touched import TooMuch, Touched
-from interlock.workspace.layers.users_git import PlainGitDir, sentences, state_of
 from interlock.workspace.objects import Stored, file_name, open_plain, reading
 from interlock.workspace.past import PastTree
+from interlock.workspace.paths import above
 from interlock.workspace.repository import UserRepository, repository_at
-from interlock.workspace.snapshots import Change, ChangeKind, Snapshot, Workspace
+from interlock.workspace.snapshots import ChangeKind, PathChange, Snapshot, Workspace
 
 _CHUNK = 1 << 20
 _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
@@ -49,7 +50,7 @@ async def found_in(holding: Holding, workspace: Workspace, base: Snapshot, bound
 
     of_git, refused = await asyncio.to_thread(rest)
     return Found(
-        changes=tuple(Change(path, changes[path]) for path in sorted(changes)),
+        changes=tuple(PathChange(path, changes[path]) for path in sorted(changes)),
         ignored=dict(sorted(ignored.items())),
         refused=refused,
         repository=(*told, *of_git),
@@ -147,7 +148,7 @@ async def _sorted(workspace: Workspace, past: PastTree, unknown: list[str]) -> t
     counting: list[str] = []
     ignored: dict[str, int] = {}
     for repository, paths in by_repository.items():
-        folders = {folder for path in paths for folder in _above(path)}
+        folders = {folder for path in paths for folder in above(path)}
         known = frozenset([folder for folder in folders if await past.entry(folder) is not None])
         found = await sort_out(workspace, repository, paths, known)
         counting += found.counting
@@ -251,9 +252,3 @@ def _same_times(status: os.stat_result, live: os.stat_result) -> bool:
     """A copied-up file keeps its time. Only for what is never imported unless it is seen to differ."""
     one = (status.st_mode, status.st_size, status.st_mtime_ns)
     return one == (live.st_mode, live.st_size, live.st_mtime_ns)
-
-
-def _above(path: str) -> Iterable[str]:
-    while "/" in path:
-        path = path.rpartition("/")[0]
-        yield path

@@ -24,7 +24,7 @@ from typing import Any, Protocol, Self
 from interlock.documents import FileFacts
 from interlock.errors import ConfigInvalid
 from interlock.workspace.layers.nursery import Forked
-from interlock.workspace.snapshots import Change, Snapshot
+from interlock.workspace.snapshots import PathChange, Snapshot
 
 
 class Mode(StrEnum):
@@ -77,7 +77,7 @@ class Confinement:
 class Found:
     """What a layer holds, compared with the snapshot from which its program started. Nothing is left out."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[PathChange, ...] = ()
     """Files that count (git of the user would not ignore them; the agent's own ignore rules hide nothing), sorted.
     Touched but identical is no change; a changed type or mode is a modification."""
     ignored: Mapping[str, int] = field(default_factory=dict)

@@ -8,7 +8,7 @@ import socket
 from contextlib import suppress
 
 from . import inside, kernel, telling
-from .supervise import ALL, Engine, Failed, Order, bound, end_all, map_users
+from .supervise import ALL, Engine, Failed, LaunchOrder, bound, end_all, map_users
 
 _MAPPED = b"m"
 _LONGEST_REPORT = 4096
@@ -78,7 +78,7 @@ def _be_first(line: socket.socket, report: int, *, cut_off: bool) -> None:
             kernel.loopback_up()
         mounts = inside.ready()
         if (told := telling.heard(line)) is not None:
-            given = Order.of(told[0])
+            given = LaunchOrder.of(told[0])
             bound(given)
             inside.enter(mounts, given.records, others_files=given.has("others_files"))
             inside.keep_house(given.fields("argv"), told[1], given.word("cwd"), report)

@@ -28,7 +28,7 @@ class Failed(Exception):
     """The program could not be started at all."""
 
 
-class Order:
+class LaunchOrder:
     """What the supervisor was told to do."""
 
     def __init__(self, text: str) -> None:
@@ -36,7 +36,7 @@ class Order:
         self._fields = dict(self.records)
 
     @classmethod
-    def of(cls, file_of_order: str) -> Order:
+    def of(cls, file_of_order: str) -> LaunchOrder:
         with open(file_of_order, encoding="utf-8", errors="surrogateescape", newline="") as file:  # noqa: PTH123
             return cls(file.read())
 
@@ -78,7 +78,7 @@ def carry_out(file_of_order: str, environment: dict[bytes, bytes], engine: Engin
     Args:
         first: one that has been told of it.
     """
-    given = Order.of(file_of_order)
+    given = LaunchOrder.of(file_of_order)
     if given.has("probe"):
         _probe(given)
     kernel.ignore_requests_to_end()
@@ -103,7 +103,7 @@ def carry_out(file_of_order: str, environment: dict[bytes, bytes], engine: Engin
     _end_like(code)
 
 
-def _plainly(given: Order, environment: dict[bytes, bytes], engine: Engine) -> int:
+def _plainly(given: LaunchOrder, environment: dict[bytes, bytes], engine: Engine) -> int:
     supervisor = os.getpid()
     program = os.fork()
     if not program:
@@ -113,7 +113,7 @@ def _plainly(given: Order, environment: dict[bytes, bytes], engine: Engine) -> i
     return _until_end(program, engine)
 
 
-def _in_bubblewrap(given: Order, environment: dict[bytes, bytes], engine: Engine) -> int:
+def _in_bubblewrap(given: LaunchOrder, environment: dict[bytes, bytes], engine: Engine) -> int:
     report, told = os.pipe()
     kernel.adopt_orphans()
     supervisor = os.getpid()
@@ -192,7 +192,7 @@ def map_users(child: int) -> None:
     _write(f"/proc/{child}/gid_map", f"{os.getegid()} {os.getegid()} 1\n")
 
 
-def bound(given: Order) -> None:
+def bound(given: LaunchOrder) -> None:
     kernel.limit_files(int(given.word("size")))
 
 
@@ -218,7 +218,7 @@ def _end_like(code: int) -> None:
     os._exit(code if code >= 0 else 128 - code)
 
 
-def _probe(given: Order) -> None:
+def _probe(given: LaunchOrder) -> None:
     """Enter namespaces with the mounts of the order and end at once: 0, or a sentence on standard error."""
     words = [record for record in given.records if record[0] != "probe"]
     report, told = os.pipe()

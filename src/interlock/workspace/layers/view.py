@@ -1,7 +1,7 @@
-"""What a program in a confined layer sees, as a list of mounts. Pure: facts in, steps out.
+"""What a program in a confined layer sees, as a list of mounts. Pure: facts in, mounts out.
 
-Two makers carry the steps out: our launcher, and bubblewrap.  Both begin with the whole file system read-only, a small
-``/dev`` and a ``/proc`` of the new process namespace, and end with what the steps leave writable.
+Two makers carry the mounts out: our launcher, and bubblewrap.  Both begin with the whole file system read-only, a small
+``/dev`` and a ``/proc`` of the new process namespace, and end with what the mounts leave writable.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class Mask:
     at: Path
 
 
-Step = Tmpfs | Bind | Overlay | Mask
+Mount = Tmpfs | Bind | Overlay | Mask
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the steps are made from. All paths are real and exist, but for those in private folders."""
+    """What the mounts are made from. All paths are real and exist, but for those in private folders."""
 
     top: Path
     """What can be written: the workspace, or the repository that it is a part of."""
@@ -95,59 +95,59 @@ class Wanted:
     masked: tuple[Path, ...] = ()
 
 
-def steps_for(wanted: Wanted) -> list[Step]:
+def mounts_for(wanted: Wanted) -> list[Mount]:
     """The mounts, outer ones first."""
     top = wanted.top
-    steps = _hiding(wanted)
+    mounts = _hiding(wanted)
     for place in wanted.git_dirs:
-        steps[place] = _overlay(wanted, place)
+        mounts[place] = _overlay(wanted, place)
     for at, source in wanted.shown_folders:
         # What lies in another one at its own place is seen with that.
         if not any(at != other and lies_in(at, other) and source == at for other, _ in wanted.shown_folders):
-            steps[at] = _overlay(wanted, source, at=at, lasting=False)
+            mounts[at] = _overlay(wanted, source, at=at, lasting=False)
     for at, source in wanted.shown_files:
-        steps[at] = Bind(source, at, file=True)
+        mounts[at] = Bind(source, at, file=True)
     for copy, place in wanted.own_files:
-        steps[place] = Bind(copy, place, writable=True, file=True)
+        mounts[place] = Bind(copy, place, writable=True, file=True)
     for place in wanted.mounts:
         # An overlay shows one file system; what is mounted inside of it comes back, to be read.
         if place != top and lies_in(place, top) and not lies_in(place, wanted.engine):
-            steps[place] = Bind(place, place)
+            mounts[place] = Bind(place, place)
     # The workspace is what it is, whatever else is said of its folder.
-    steps = {at: step for at, step in steps.items() if not _covered(at, step, top)}
-    steps[top] = Overlay(top, wanted.store / "upper", wanted.store / "work" / wanted.start, top)
-    steps.update(_of_engine(wanted))
+    mounts = {at: mount for at, mount in mounts.items() if not _covered(at, mount, top)}
+    mounts[top] = Overlay(top, wanted.store / "upper", wanted.store / "work" / wanted.start, top)
+    mounts.update(_of_engine(wanted))
     for place in wanted.masked:
-        if not lies_in(place, wanted.exchange) and not _hidden(place, steps):
-            steps[place] = Mask(place)
-    return [steps[at] for at in sorted(steps, key=lambda at: at.parts)]
+        if not lies_in(place, wanted.exchange) and not _hidden(place, mounts):
+            mounts[place] = Mask(place)
+    return [mounts[at] for at in sorted(mounts, key=lambda at: at.parts)]
 
 
-def _hiding(wanted: Wanted) -> dict[Path, Step]:
+def _hiding(wanted: Wanted) -> dict[Path, Mount]:
     """Places that are empty, or private, instead of what is there."""
-    steps: dict[Path, Step] = {}
+    mounts: dict[Path, Mount] = {}
     for place in wanted.homes:
-        steps[place] = Tmpfs(place)
+        mounts[place] = Tmpfs(place)
     for number, place in enumerate(wanted.scratch):
-        steps[place] = Bind(wanted.tmp / str(number), place, writable=True)
+        mounts[place] = Bind(wanted.tmp / str(number), place, writable=True)
     for place in wanted.services:
-        steps[place] = Tmpfs(place, writable=True)
+        mounts[place] = Tmpfs(place, writable=True)
     if wanted.runtime is not None and _inside(wanted.runtime, wanted.services):
-        steps[wanted.runtime] = Tmpfs(wanted.runtime, "0700", writable=True)
+        mounts[wanted.runtime] = Tmpfs(wanted.runtime, "0700", writable=True)
     if wanted.home is not None and wanted.private_home is not None:
-        steps[wanted.home] = Bind(wanted.private_home, wanted.home, writable=True)
-    return steps
+        mounts[wanted.home] = Bind(wanted.private_home, wanted.home, writable=True)
+    return mounts
 
 
-def _of_engine(wanted: Wanted) -> dict[Path, Step]:
+def _of_engine(wanted: Wanted) -> dict[Path, Mount]:
     """The engine's folder: another one, with what a team shares, and the way to exchange files."""
-    steps: dict[Path, Step] = {wanted.engine: Bind(wanted.inner, wanted.engine, writable=True)}
+    mounts: dict[Path, Mount] = {wanted.engine: Bind(wanted.inner, wanted.engine, writable=True)}
     for name in wanted.team:
-        steps[wanted.engine / name] = Bind(wanted.engine / name, wanted.engine / name)
+        mounts[wanted.engine / name] = Bind(wanted.engine / name, wanted.engine / name)
     if wanted.parent is not None:
-        steps[wanted.engine / "parent.json"] = Bind(wanted.parent, wanted.engine / "parent.json", file=True)
-    steps[wanted.exchange] = Bind(wanted.exchange, wanted.exchange, writable=True)
-    return steps
+        mounts[wanted.engine / "parent.json"] = Bind(wanted.parent, wanted.engine / "parent.json", file=True)
+    mounts[wanted.exchange] = Bind(wanted.exchange, wanted.exchange, writable=True)
+    return mounts
 
 
 def upper_of(store: Path, place: Path) -> Path:
@@ -160,33 +160,35 @@ def _overlay(wanted: Wanted, place: Path, *, at: Path | None = None, lasting: bo
     return Overlay(place, upper, upper.with_name(f"work-{wanted.start}"), at or place, lasting)
 
 
-def uppers(steps: Iterable[Step]) -> list[Path]:
+def uppers(mounts: Iterable[Mount]) -> list[Path]:
     """The folders that have to be there before the overlays are mounted."""
-    return [folder for step in steps if isinstance(step, Overlay) for folder in (step.upper, step.work)]
+    return [folder for mount in mounts if isinstance(mount, Overlay) for folder in (mount.upper, mount.work)]
 
 
-def mount_points(steps: Sequence[Step]) -> list[tuple[Path, bool]]:
+def mount_points(mounts: Sequence[Mount]) -> list[tuple[Path, bool]]:
     """Places in private folders where something is mounted, and whether each is a file."""
-    private = [(step.at, step.source) for step in steps if isinstance(step, Bind) and step.writable and not step.file]
+    private = [
+        (mount.at, mount.source) for mount in mounts if isinstance(mount, Bind) and mount.writable and not mount.file
+    ]
     found: list[tuple[Path, bool]] = []
-    for step in steps:
-        around = [pair for pair in private if step.at != pair[0] and lies_in(step.at, pair[0])]
-        if around and not isinstance(step, Mask):
+    for mount in mounts:
+        around = [pair for pair in private if mount.at != pair[0] and lies_in(mount.at, pair[0])]
+        if around and not isinstance(mount, Mask):
             at, source = max(around, key=lambda pair: len(pair[0].parts))
-            file = isinstance(step, Bind) and step.file
-            found.append((source / step.at.relative_to(at), file))
+            file = isinstance(mount, Bind) and mount.file
+            found.append((source / mount.at.relative_to(at), file))
     return found
 
 
-def records(steps: Iterable[Step]) -> list[Record]:
-    """The steps as our launcher reads them."""
+def records(mounts: Iterable[Mount]) -> list[Record]:
+    """The mounts as our launcher reads them."""
 
     def flag(value: bool) -> str:
         return "1" if value else ""
 
     found: list[Record] = []
-    for step in steps:
-        match step:
+    for mount in mounts:
+        match mount:
             case Tmpfs(at, mode, writable):
                 found.append(("tmpfs", (str(at), mode, flag(writable))))
             case Bind(source, at, writable, file):
@@ -198,12 +200,12 @@ def records(steps: Iterable[Step]) -> list[Record]:
     return found
 
 
-def bubblewrap_words(steps: Iterable[Step]) -> list[str]:
-    """The steps as bubblewrap's options."""
+def bubblewrap_words(mounts: Iterable[Mount]) -> list[str]:
+    """The mounts as bubblewrap's options."""
     words: list[str] = []
     sealed: list[str] = []
-    for step in steps:
-        match step:
+    for mount in mounts:
+        match mount:
             case Tmpfs(at, mode, writable):
                 words += ["--perms", mode, "--tmpfs", str(at)]
                 if not writable:
@@ -227,15 +229,15 @@ def _inside(place: Path, folders: Iterable[Path]) -> bool:
     return any(lies_in(place, folder) for folder in folders)
 
 
-def _covered(at: Path, step: Step, top: Path) -> bool:
+def _covered(at: Path, mount: Mount, top: Path) -> bool:
     """Whether the workspace shows what is at a place: only a private HOME and mounts stay in it."""
-    return at == top or (lies_in(at, top) and not isinstance(step, Bind))
+    return at == top or (lies_in(at, top) and not isinstance(mount, Bind))
 
 
-def _hidden(place: Path, steps: dict[Path, Step]) -> bool:
+def _hidden(place: Path, mounts: dict[Path, Mount]) -> bool:
     """Whether what is really at a place cannot be seen."""
-    around = [at for at in steps if lies_in(place, at)]
+    around = [at for at in mounts if lies_in(place, at)]
     if not around:
         return False
-    step = steps[max(around, key=lambda at: len(at.parts))]
-    return isinstance(step, Tmpfs) or (isinstance(step, Bind) and step.source != step.at)
+    mount = mounts[max(around, key=lambda at: len(at.parts))]
+    return isinstance(mount, Tmpfs) or (isinstance(mount, Bind) and mount.source != mount.at)

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from interlock.workspace.layers.launcher import order
-from interlock.workspace.layers.plan import (
+from interlock.workspace.layers.view import (
     Bind,
     Mask,
+    Mount,
     Overlay,
-    Step,
     Tmpfs,
     Wanted,
     bubblewrap_words,
     mount_points,
+    mounts_for,
     records,
-    steps_for,
     uppers,
 )
 
@@ -40,12 +40,12 @@ PLAIN = Wanted(
 )
 
 
-def by_place(wanted: Wanted) -> dict[str, Step]:
-    return {str(step.at): step for step in steps_for(wanted)}
+def by_place(wanted: Wanted) -> dict[str, Mount]:
+    return {str(mount.at): mount for mount in mounts_for(wanted)}
 
 
 def test_outer_mounts_come_first() -> None:
-    """No step stands after one that lies below it: otherwise it would hide that."""
+    """No mount stands after one that lies below it: otherwise it would hide that."""
     wanted = replace(
         PLAIN,
         top=P("/home/ann/work"),
@@ -55,35 +55,35 @@ def test_outer_mounts_come_first() -> None:
         masked=(P("/home/ann/.cargo/credentials"), P("/var/lib/x.sock")),
         team=("agents",),
     )
-    places = [step.at for step in steps_for(wanted)]
+    places = [mount.at for mount in mounts_for(wanted)]
     assert not [(a, b) for a, b in combinations(places, 2) if a.is_relative_to(b)]
     assert len(places) == len(set(places))
 
 
 def test_everything_private_is_there() -> None:
     """Homes empty, HOME private, temporary folders on disk, services empty, the workspace laid over."""
-    steps = by_place(PLAIN)
-    assert steps["/home"] == Tmpfs(P("/home"))
-    assert steps["/home/ann"] == Bind(PLAIN.private_home or P(), P("/home/ann"), writable=True)
-    assert steps["/tmp"] == Bind(PLAIN.tmp / "0", P("/tmp"), writable=True)
-    assert steps["/var/tmp"] == Bind(PLAIN.tmp / "1", P("/var/tmp"), writable=True)
-    assert steps["/run"] == Tmpfs(P("/run"), writable=True)
-    work = steps["/srv/work"]
+    mounts = by_place(PLAIN)
+    assert mounts["/home"] == Tmpfs(P("/home"))
+    assert mounts["/home/ann"] == Bind(PLAIN.private_home or P(), P("/home/ann"), writable=True)
+    assert mounts["/tmp"] == Bind(PLAIN.tmp / "0", P("/tmp"), writable=True)
+    assert mounts["/var/tmp"] == Bind(PLAIN.tmp / "1", P("/var/tmp"), writable=True)
+    assert mounts["/run"] == Tmpfs(P("/run"), writable=True)
+    work = mounts["/srv/work"]
     assert isinstance(work, Overlay) and work.lasting
-    assert steps["/srv/work/.interlock"] == Bind(PLAIN.inner, PLAIN.engine, writable=True)
-    assert steps[str(PLAIN.exchange)] == Bind(PLAIN.exchange, PLAIN.exchange, writable=True)
+    assert mounts["/srv/work/.interlock"] == Bind(PLAIN.inner, PLAIN.engine, writable=True)
+    assert mounts[str(PLAIN.exchange)] == Bind(PLAIN.exchange, PLAIN.exchange, writable=True)
 
 
 def test_shown_folders_are_laid_over_and_what_lies_in_them_is_not_repeated() -> None:
     """Writes to them go nowhere; a folder of PATH inside another shown one needs no mount of its own."""
     pairs = [(P(f"/home/ann/{name}"), P(f"/home/ann/{name}")) for name in (".cargo", ".cargo/bin")]
     linked = (P("/home/ann/.cargo/other"), P("/data/other"))
-    steps = by_place(replace(PLAIN, shown_folders=(*pairs, linked)))
-    cargo, other = steps["/home/ann/.cargo"], steps["/home/ann/.cargo/other"]
+    mounts = by_place(replace(PLAIN, shown_folders=(*pairs, linked)))
+    cargo, other = mounts["/home/ann/.cargo"], mounts["/home/ann/.cargo/other"]
     assert isinstance(cargo, Overlay) and not cargo.lasting
     assert isinstance(other, Overlay) and other.lower == P("/data/other")
-    assert "/home/ann/.cargo/bin" not in steps
-    assert len(set(uppers(steps.values()))) == len(uppers(steps.values()))
+    assert "/home/ann/.cargo/bin" not in mounts
+    assert len(set(uppers(mounts.values()))) == len(uppers(mounts.values()))
 
 
 @pytest.mark.req("LY-11")
@@ -91,14 +91,14 @@ def test_masks_are_only_for_what_would_be_seen() -> None:
     """A socket in a hidden place needs none; one in the workspace, in a shown folder or elsewhere does."""
     masked = ("/run/docker.sock", "/home/ann/.gnupg/S.agent", "/srv/work/app.sock", "/var/lib/db.sock")
     exchange = str(PLAIN.exchange / "relay.sock")
-    steps = by_place(
+    mounts = by_place(
         replace(
             PLAIN,
             masked=tuple(map(P, (*masked, exchange, "/home/ann/.m2/settings.xml"))),
             shown_folders=((P("/home/ann/.m2"), P("/home/ann/.m2")),),
         )
     )
-    found = {at for at, step in steps.items() if isinstance(step, Mask)}
+    found = {at for at, mount in mounts.items() if isinstance(mount, Mask)}
     assert found == {"/srv/work/app.sock", "/var/lib/db.sock", "/home/ann/.m2/settings.xml"}
 
 
@@ -108,34 +108,34 @@ def test_the_workspace_wins_over_what_else_is_said_of_its_folder() -> None:
         wanted = replace(
             PLAIN, top=P(top), engine=P(top) / ".interlock", home=None if top == "/home/ann" else PLAIN.home
         )
-        steps = by_place(wanted)
-        assert isinstance(steps[top], Overlay)
+        mounts = by_place(wanted)
+        assert isinstance(mounts[top], Overlay)
     inside = by_place(replace(PLAIN, home=P("/srv/work/home")))
     assert isinstance(inside["/srv/work/home"], Bind)
 
 
 def test_mounts_inside_the_workspace_come_back_to_be_read() -> None:
     """An overlay shows one file system only; the engine's folder stays another one."""
-    steps = by_place(
+    mounts = by_place(
         replace(PLAIN, mounts=(P("/"), P("/srv/work/node_modules"), P("/srv/work/.interlock/runs"), P("/srv")))
     )
-    assert steps["/srv/work/node_modules"] == Bind(P("/srv/work/node_modules"), P("/srv/work/node_modules"))
-    assert "/srv/work/.interlock/runs" not in steps and "/srv" not in steps
+    assert mounts["/srv/work/node_modules"] == Bind(P("/srv/work/node_modules"), P("/srv/work/node_modules"))
+    assert "/srv/work/.interlock/runs" not in mounts and "/srv" not in mounts
 
 
 def test_mount_points_are_made_in_private_folders() -> None:
     """Those that the machine has are not listed: nothing is ever made there."""
     wanted = replace(PLAIN, shown_files=((P("/home/ann/.big"), P("/home/ann/.big")),), team=("agents",))
-    points = dict(mount_points(steps_for(wanted)))
+    points = dict(mount_points(mounts_for(wanted)))
     home, inner = PLAIN.private_home or P(), PLAIN.inner
     assert points == {home / ".big": True, inner / "agents": False, inner / "layers/r-1/exchange": False}
 
 
 def test_both_makers_get_the_same_steps() -> None:
     """Each place is mounted by our launcher and by bubblewrap, in the same order; empty ones are sealed at the end."""
-    steps = steps_for(replace(PLAIN, masked=(P("/var/lib/x.sock"),), team=("agents",), parent=P("/x/parent.json")))
-    ours = [fields[{"tmpfs": 0, "bind": 1, "overlay": 3, "mask": 0}[word]] for word, fields in records(steps)]
-    words = bubblewrap_words(steps)
+    mounts = mounts_for(replace(PLAIN, masked=(P("/var/lib/x.sock"),), team=("agents",), parent=P("/x/parent.json")))
+    ours = [fields[{"tmpfs": 0, "bind": 1, "overlay": 3, "mask": 0}[word]] for word, fields in records(mounts)]
+    words = bubblewrap_words(mounts)
     theirs = []
     at = 0
     length = {
@@ -152,7 +152,7 @@ def test_both_makers_get_the_same_steps() -> None:
         if words[at] not in ("--perms", "--overlay-src", "--remount-ro"):
             theirs.append(words[end - 1])
         at = end
-    assert ours == theirs == [str(step.at) for step in steps]
+    assert ours == theirs == [str(mount.at) for mount in mounts]
     assert words[-4:] == ["--remount-ro", "/home", "--remount-ro", "/root"]
 
 

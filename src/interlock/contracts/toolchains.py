@@ -7,10 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from interlock.engine.run import Run
+from typing import Any
 
 NONE = "none"
 """Declares that there is nothing to build, or nothing to test."""
@@ -76,12 +73,6 @@ _COMPILE = "python3 -m compileall -q -x '(^|/)[.]?(git|venv|interlock|tox|node_m
 _GO_MODULES = "go list -f '{{.Dir}}/...' -m | xargs"
 _Pair = tuple[str | None, str | None]
 """How to build and how to test, as far as a file says it."""
-
-
-async def find_commands(run: Run) -> Commands:
-    """How the project in this workspace is built and tested, as its files say."""
-    names = await run.list(".", "*")
-    return detect_commands(names, {name: (await run.read(name)).text for name in READ_FOR_COMMANDS if name in names})
 
 
 def detect_commands(names: Iterable[str], texts: Mapping[str, str]) -> Commands:

@@ -29,7 +29,7 @@ class AgentFacts(Protocol):
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundAgent:
     """How an agent's name is bound to something that can be called."""
 
     agent: str
@@ -40,7 +40,7 @@ class Bound:
     writes: tuple[str, ...] | None = None
 
 
-class Book:
+class Roster:
     """The agents of one playbook in one workspace."""
 
     def __init__(
@@ -61,10 +61,10 @@ class Book:
         self._make_runner = make_runner
         self._needs_roles = needs_roles
         self._own_runners = runners or {}
-        self._bound: dict[str, Bound] = {}
+        self._bound: dict[str, BoundAgent] = {}
         self._runners: dict[str, Runner] = {}
 
-    def bind(self, agent: str) -> Bound:
+    def bind(self, agent: str) -> BoundAgent:
         """How this agent is called; `ConfigInvalid` when there is no role or no runner for it (EN-44)."""
         if agent not in self._bound:
             needed = self._needs_roles if isinstance(self._needs_roles, bool) else agent in self._needs_roles
@@ -78,7 +78,7 @@ class Book:
             name = facts.runner or self._own_runners.get(agent) or self._default_runner()
             self._runner(name)
             model = facts.model or (role.model if role else None)
-            self._bound[agent] = Bound(agent, name, role, facts.timeout_s, model, facts.writes)
+            self._bound[agent] = BoundAgent(agent, name, role, facts.timeout_s, model, facts.writes)
         return self._bound[agent]
 
     def bind_all(self, agents: tuple[str, ...]) -> None:
@@ -114,7 +114,7 @@ class Book:
             remedy=problem.remedy,
         )
 
-    def runner(self, bound: Bound) -> Runner:
+    def runner(self, bound: BoundAgent) -> Runner:
         return self._runner(bound.runner)
 
     def _runner(self, name: str) -> Runner:

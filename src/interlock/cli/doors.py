@@ -1,4 +1,4 @@
-"""`web`: the page, for as long as this process lives."""
+"""`web` and `mcp`: the doors for browsers, and for programs that speak the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli.commands import LOOK, SEVERAL, command
+from interlock.cli.commands import LOOK, SEVERAL, WORKSHOP, command
 from interlock.cli.door import Door
 from interlock.cli.output import complain, print_lines
+from interlock.engine.nesting import only_people
+from interlock.errors import ConfigInvalid
 
 
 @command("web", example="interlock web --open", always=SEVERAL, panel=LOOK)
@@ -82,3 +84,27 @@ def _open(address: str) -> None:
 
     if not webbrowser.open(address):
         complain("No browser was found here: open the address above yourself.")
+
+
+@command("mcp", example="interlock mcp", panel=WORKSHOP)
+def mcp(door: Door) -> int:
+    """Serve this workspace to an editor's chat or a coding agent, by MCP on standard input and output."""
+    only_people(door.environ, door.root, "open this door")
+    try:
+        from interlock.mcp.server import serve
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise ConfigInvalid(
+            "the server for MCP needs the official SDK, which is not installed",
+            where="interlock mcp",
+            found=f"no module {missing.name}",
+            remedy="Install interlock with its extra: pip install 'interlock[mcp]'",
+        ) from missing
+    if sys.stdin.isatty():
+        complain(
+            "This speaks MCP on its standard input: a client starts it, not a person.",
+            f"  register it: {door.spoken('init --editor claude')}   (or codex, vscode, cursor)",
+        )
+    serve(door.root, door.environ)
+    return 0
