@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from interlock.fleet.freight import Possession
 from interlock.fleet.needs import Needs, queue_name
+
+if TYPE_CHECKING:
+    from interlock.fleet.freight import Possession
 
 LOCK_DIGEST: Final = 32
 
