@@ -83,7 +83,7 @@ class Office:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, "utf-8")
         self.git("add", "--all")
-        self.git("commit", "--quiet", "--no-verify", "--message", "more")
+        self.git("commit", "--quiet", "--no-verify", "--allow-empty", "--message", "more")
 
     def interlock(self, *words: str) -> str:
         told = subprocess.run(
