@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from interlock.documents.files import LEFTOVER, read_plain
 from interlock.engine import head, journal_file
@@ -25,7 +25,6 @@ from interlock.engine.head import Head, HeadFile, Mark
 from interlock.engine.identity import Identity
 from interlock.engine.journal import Line, read_lines, split_torn
 from interlock.errors import DocumentInvalid, JournalDamaged, WorkspaceFailed
-from interlock.fleet.orders import check_orders
 from interlock.workspace import Workspace
 from interlock.workspace.clone import remove_folder
 from interlock.workspace.objects import (
@@ -51,6 +50,17 @@ _PLAIN_NAME = re.compile(r"[^/\0\n]{1,255}")
 _ONE_LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]{0,4096}")
 """Bytes that are no UTF-8 stand in names of files as half surrogates."""
 
+
+ORDERS: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "queue": str,
+    "labels": list,
+    "priority": int,
+    "runner": str,
+    "budget": (int, float),
+    "flags": dict,
+    "needs": dict,
+}
+"""What whoever submits a run can ask of those who work on it; it travels with the run."""
 
 CheckStored = Callable[[Sequence[Stored], Sequence[str]], Awaitable[None]]
 SETTLED_NS = 2 * 10**9
@@ -113,7 +123,7 @@ class Possession:
             raise TypeError("a name or a time is missing")
         if not all(_ONE_LINE.fullmatch(text) for text in texts):
             raise ValueError("a name or a time is none")
-        check_orders(made.orders)
+        _check_orders(made.orders)
         if not re.fullmatch(r"[\w.-]+", made.run):
             raise ValueError("run is no name of a run")
         if made.prefix and (made.prefix[0] in "-/" or made.prefix[-1] != "/" or ".." in made.prefix.split("/")):
@@ -353,6 +363,15 @@ def whole_lines(folder: RunFolder) -> bytes:
     """The journal as it is now, but for a line that is being written."""
     whole, _ = split_torn(read_plain(folder.path / journal_file.NAME))
     return whole if whole.endswith(b"\n") or not whole else whole + b"\n"
+
+
+def _check_orders(said: Mapping[str, Any]) -> None:
+    """TypeError for what is none of its kind; what only a later version knows is left to it."""
+    for name, value in said.items():
+        if name in ORDERS and (not isinstance(value, ORDERS[name]) or isinstance(value, bool)):
+            raise TypeError(f"orders: {name} is none")
+    if not all(isinstance(label, str) for label in said.get("labels", ())):
+        raise TypeError("orders: a label is none")
 
 
 def _end_of(folder: RunFolder, journal: bytes) -> Mark:

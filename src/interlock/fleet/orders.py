@@ -17,27 +17,6 @@ if TYPE_CHECKING:
 LOCK_DIGEST: Final = 32
 
 
-ORDERS: Final[Mapping[str, type | tuple[type, ...]]] = {
-    "queue": str,
-    "labels": list,
-    "priority": int,
-    "runner": str,
-    "budget": (int, float),
-    "flags": dict,
-    "needs": dict,
-}
-"""What whoever submits a run can ask of those who work on it; it travels with the run."""
-
-
-def check_orders(said: Mapping[str, Any]) -> None:
-    """TypeError for what is none of its kind; what only a later version knows is left to it."""
-    for name, value in said.items():
-        if name in ORDERS and (not isinstance(value, ORDERS[name]) or isinstance(value, bool)):
-            raise TypeError(f"orders: {name} is none")
-    if not all(isinstance(label, str) for label in said.get("labels", ())):
-        raise TypeError("orders: a label is none")
-
-
 @dataclass(frozen=True)
 class Order:
     """A run that is to be worked on, and what somebody says to it."""
