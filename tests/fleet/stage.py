@@ -140,7 +140,8 @@ class Stage:
     def _hear(self, connection: socket.socket) -> None:
         with connection.makefile() as lines:
             raw = lines.readline()
-        if not raw:
+        if not raw:  # it ended before it could say anything
+            connection.close()
             return
         said = json.loads(raw)
         call = Call(said["run_id"], said["agent"], said["member"], said["dispatch"], said, connection)

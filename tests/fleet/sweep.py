@@ -12,6 +12,7 @@ import argparse
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -140,6 +141,7 @@ class Trial:
     run: str = ""
     struck: str = ""
     repeated: list[str] = field(default_factory=list)
+    _happened: threading.Event = field(default_factory=threading.Event)
 
     def go(self) -> None:
         """Submit it, let the fault come, and wait for the end of it."""
@@ -175,7 +177,7 @@ class Trial:
             stage.release()
         self._until(lambda: self._stands() not in ("open", "waiting"), "it ends")
         self._mend()
-        self._until(lambda: not {state for state, _ in self.fleet.jobs(self.run)} & {"todo", "doing"}, "its jobs end")
+        self._until(self._over, "its jobs end")
         assert self.struck, f"{self.schedule}: nothing went wrong"
 
     def check(self, undisturbed: dict[str, Any]) -> None:
@@ -185,6 +187,12 @@ class Trial:
         self.fleet.check_cuts(self.run)
 
     # -- parts
+
+    def _over(self) -> bool:
+        """Whether the fault is over, and nothing is queued any more."""
+        if self.struck and not self._happened.is_set():  # the database may be about to start again
+            return False
+        return not {state for state, _ in self.fleet.jobs(self.run)} & {"todo", "doing"}
 
     def _hear(self, call: Call) -> None:
         if call.run == self.run and call.dispatch in self.fleet.ends(self.run):
@@ -198,6 +206,7 @@ class Trial:
         if not self.struck:
             self.struck = worker.name
             {**FAULTS, "nothing": nothing}[self.schedule.fault](self, worker)
+            self._happened.set()
 
     def _called(self, agent: str) -> Call:
         found: list[Call] = []

@@ -74,7 +74,7 @@ def test_whoever_is_to_leave_finishes_what_is_under_way_and_begins_nothing(fleet
     assert fleet.stage.count("work/carl#1") == 0
     fleet.stage.release()
     assert fleet.worker("two").ended().code == 0
-    assert fleet.state(run)["status"] == "complete"
+    assert fleet.state(run)["status"] == "complete", fleet.told()
     assert all(fleet.stage.count(key) == 1 for key in set(fleet.ends(run)))
     fleet.check_cuts(run)
 
