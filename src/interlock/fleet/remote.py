@@ -24,6 +24,7 @@ NAMESPACE = "refs/interlock"
 _OBJECT = re.compile(r"[0-9a-f]{40}")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _SHOWN = 600
+TRY_AGAIN = "Nothing was changed here. Look at it with: git ls-remote, then call interlock again."
 _AT_ONCE = 200
 """Refs that are fetched by one call of git."""
 
@@ -97,7 +98,12 @@ class Remote:
             environ, folder, borrowed = {**environ, "GIT_DIR": str(shadow)}, shadow, None
         environ["GIT_NO_REPLACE_OBJECTS"] = "1"
         git = UsersGit(folder, environ)
-        return await git.run(*args, stdin=stdin, reads=reads, network=network, index=index, borrowed=borrowed)
+        try:
+            return await git.run(*args, stdin=stdin, reads=reads, network=network, index=index, borrowed=borrowed)
+        except WorkspaceFailed as error:
+            if not network:
+                raise
+            raise RemoteAway(f"the remote {self.shown} does not answer", found=error.what, remedy=TRY_AGAIN) from error
 
     async def asked(self, *args: str, stdin: bytes = b"", index: Path | None = None) -> str:
         """What git says here; `WorkspaceFailed` when it fails."""
@@ -239,7 +245,7 @@ class Remote:
         return RemoteAway(
             f"the remote {self.shown} cannot be reached, or refuses",
             found=_CREDENTIALS.sub("", "\n".join(said[-4:]))[-_SHOWN:] or f"git ended with {reply.code}",
-            remedy="Nothing was changed here. Look at it with: git ls-remote, then call interlock again.",
+            remedy=TRY_AGAIN,
         )
 
 
