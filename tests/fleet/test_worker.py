@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from interlock.engine.folder import known_runs
+from interlock.engine.lifecycle import ended_as
 from tests.cli.conftest import TOY
 from tests.fleet.conftest import files, git
 from tests.fleet.fleet import QUICKLY, Fleet
@@ -126,6 +128,8 @@ def test_one_run_is_live_for_a_key(fleet: Fleet) -> None:
         answer = other("submit", "toy", "word")
         assert answer.code == 2, answer.stderr
         assert f"run {run} is live" in answer.stderr
+        # what was begun for it is over: it is in nobody's way
+        assert all(ended_as(one.folder.lines()) is not None for one in known_runs(other.root))
 
     refused()
     fleet.stage.hold("planner")

@@ -18,12 +18,13 @@ import typer
 from interlock.cli.commands import ELSEWHERE, command
 from interlock.cli.door import Door, finish
 from interlock.cli.elsewhere import depot_of
+from interlock.cli.fleet import open_queue
 from interlock.cli.moving import RemoteName, remote_of
 from interlock.cli.output import complain, envelope, print_json, print_lines
 from interlock.cli.playbooks import Playbooks, command_for, group
 from interlock.cli.progress import PlainView
 from interlock.cli.run import deliver
-from interlock.errors import ConfigInvalid
+from interlock.errors import Refused
 
 if TYPE_CHECKING:
     from interlock.engine import Playbook
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from interlock.engine.runs import Follower, Runs, View
     from interlock.fleet.depot import Depot
     from interlock.fleet.needs import Means, Needs
+    from interlock.fleet.queue import Queue
     from interlock.fleet.working import WorkPlace
 
 QueueName = Annotated[
@@ -90,8 +92,10 @@ def submit_one(
     remote: str | None,
 ) -> int:
     """Begin a run here, send it, and put it into the queue."""
+    from interlock.engine.people import cancel
     from interlock.fleet.depot import Moved
     from interlock.fleet.orders import Order
+    from interlock.fleet.remote import PushRefused
 
     setup = door.setup
     asked = playbook.asked(said, setup.asking(playbook))
@@ -109,16 +113,19 @@ def submit_one(
     orders |= {"flags": dict(call.flags)} if call.flags else {}
 
     async def submitted() -> Moved | Finished:
-        from interlock.fleet.queue import Queue
-
-        async with Queue.of(database_of(door)) as queued:
+        async with open_queue(door) as queued:
             finished = await runs.begin(playbook, asked.inputs, call)
             if finished.run_id is None or (finished.lines and finished.lines[-1].event == "run.end"):
                 return finished
             door.errand.run_id = finished.run_id
             identity = runs.find(finished.run_id).identity
             needs = await needs_of(door, identity, playbook, remote_name, labels)
-            moved = await depot.send(finished.run_id, remote_name, {**orders, "needs": needs.to_json()})
+            try:
+                moved = await depot.send(finished.run_id, remote_name, {**orders, "needs": needs.to_json()})
+            except (Refused, PushRefused):
+                if len(finished.lines) == 1:  # it was begun for this, and nobody will go on with it
+                    await cancel(runs, finished.run_id)
+                raise
             order = Order(
                 run=finished.run_id,
                 playbook=playbook.name,
@@ -170,18 +177,6 @@ def _headline(identity: Identity) -> str:
     return headline(identity)
 
 
-def database_of(door: Door) -> str:
-    """The database of the fleet; `ConfigInvalid` when none is named."""
-    if (found := door.setup.settings.fleet.database) is not None:
-        return found
-    raise ConfigInvalid(
-        "no database is named for a fleet",
-        where="interlock.toml: [fleet] database",
-        expected="postgresql://USER:PASSWORD@HOST/NAME",
-        remedy="Set INTERLOCK_FLEET_DATABASE, or use interlock send and take, which need none.",
-    )
-
-
 async def needs_of(
     door: Door, identity: Identity, playbook: Playbook, remote_name: str, labels: tuple[str, ...]
 ) -> Needs:
@@ -231,13 +226,13 @@ def worker(
     from interlock.agents.process_table import PLACE
     from interlock.fleet.worker import own_folder
 
-    database, fleet = database_of(door), door.setup.settings.fleet
+    queue, fleet = open_queue(door, patient=True), door.setup.settings.fleet
     above = Path(fleet.folder) if fleet.folder else door.root / ".interlock" / "fleet"
     above = above if above.is_absolute() else door.root / above
     with own_folder(above) as folder:
         os.environ[PLACE] = str(folder)
         means = finish(_means(door, _words(queues), _words(labels), name or f"{socket.gethostname()}-{folder.name}"))
-        order, left = finish(_one(door, database, folder, means))
+        order, left = finish(_one(door, queue, folder, means))
     if once or left or order is None:
         return 0
     _become(*sys.orig_argv[1:])  # each run has a process of its own
@@ -265,15 +260,14 @@ async def _means(door: Door, queues: frozenset[str], labels: frozenset[str], nam
     )
 
 
-async def _one(door: Door, database: str, folder: Path, means: Means) -> tuple[Any, bool]:
+async def _one(door: Door, queued: Queue, folder: Path, means: Means) -> tuple[Any, bool]:
     from interlock.fleet.clones import Clones
     from interlock.fleet.orders import Timing
-    from interlock.fleet.queue import Queue
     from interlock.fleet.worker import Worker
 
     fleet = door.setup.settings.fleet
     view = PlainView(door.errand, keep_output=False, verbose=door.verbose)
-    async with Queue.of(database, patient=True) as queue:
+    async with queued as queue:
         made = Worker(
             queue,
             means,
