@@ -39,6 +39,7 @@ from interlock.fleet.remote import state_ref
 
 QUICK = "--quick" in sys.argv
 STARTS, KILLS, QUEUED, WORKERS = (3, 1, 6, 2) if QUICK else (20, 5, 100, 4)
+PATIENCE_S = 900
 ENDED = frozenset(("complete", "degraded", "stopped", "failed", "invalid"))
 JOURNALS = (100, 1_000) if QUICK else (100, 1_000, 10_000)
 FILES = (100, 1_000) if QUICK else (100, 1_000, 10_000)
@@ -145,7 +146,10 @@ class Office:
 
 
 def until(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
     while not happened():
+        if time.monotonic() > end:
+            raise SystemExit(f"nothing happened for {PATIENCE_S} s")
         time.sleep(0.2)
 
 
