@@ -232,7 +232,8 @@ def _one_hand_over(office: Office, number: int) -> float:
 
         until(lambda: bool(resumed()))
         took = resumed()[0] - killed
-    office.interlock("cancel", run)
+        office.interlock("cancel", run)
+        office.until_ended([run])  # while somebody is there to hear it: else its end is in the way of the next
     return took
 
 
