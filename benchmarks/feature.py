@@ -118,7 +118,7 @@ sed -n '/^## Outputs/,/^## Context/s/^- `\(.*\)`$/\1/p' "$INTERLOCK_BRIEF" | whi
     */plan.md) cp -r "$1/." . ;;
     */tasks/*) ;;
     */memory/*) printf '# Memory\n\n## Status\n\nDONE\n\n## Highest Severity\n\n%s\n' "$word" > "$path" ;;
-    *) printf '# %s\n\nDone.\n\n- `true`: exit 0\n' "$INTERLOCK_MEMBER" > "$path" ;;
+    *) printf '# %s\n\nDone.\n\n- `make test`: exit 0\n' "$INTERLOCK_MEMBER" > "$path" ;;
   esac
 done
 case "$INTERLOCK_MEMBER" in implementer-*) mkdir -p src && echo done > "src/$INTERLOCK_MEMBER.txt" ;; esac
