@@ -435,6 +435,32 @@ async def test_sockets_that_are_in_sight_lead_nowhere(make_bench: MakeBench, mak
             client.connect(str(root / "service"))
 
 
+@pytest.mark.req("LY-11")
+@pytest.mark.parametrize("maker", CONFINED)
+async def test_a_socket_in_somebody_elses_closed_folder_hinders_nobody(make_bench: MakeBench, maker: str) -> None:
+    """Root sees a socket there, and bubblewrap could not even mask it: nothing that is confined gets there anyway."""
+    with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX) as server:
+        root = Path(short).resolve() / "w"
+        closed = root / "closed"
+        closed.mkdir(parents=True)
+        (root / ".gitignore").write_text("closed/\n")
+        server.bind(str(closed / "service"))
+        server.listen()
+        closed.chmod(0o700 if os.geteuid() == 0 else 0)
+        if os.geteuid() == 0:
+            os.chown(closed, 65534, 65534)
+        bench = make_bench(root, maker)
+        code = (
+            "import socket\n"
+            "try: socket.socket(socket.AF_UNIX).connect('closed/service'); print('connected')\n"
+            "except PermissionError: print('refused')\n"
+        )
+        try:
+            assert bench.python(await bench.layer(), code).split() == ["refused"]
+        finally:
+            closed.chmod(0o700)
+
+
 @pytest.mark.req("LY-12")
 async def test_the_mode_decides(confined: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Off is a copy; strict where nothing confines is refused with the reason and what to do; auto says it."""
