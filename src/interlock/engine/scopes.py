@@ -7,7 +7,8 @@ used concurrently outside of a cluster are a fault, because their keys would dep
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 class OpenScope:
     path: str
     parent: OpenScope | None
-    task: asyncio.Task[Any] | None
+    task: Callable[[], asyncio.Task[Any] | None]
+    """Whose it is, while that is there: a task holds its scopes, and would never be freed if they held it."""
     step: str = ""
     iteration: int | None = None
     member: str = ""
@@ -33,7 +35,7 @@ class OpenScope:
         self, name: str, *, step: str | None = None, iteration: int | None = None, member: bool = False
     ) -> OpenScope:
         path = f"{self.path}/{name}" if self.path else name
-        task = asyncio.current_task() if member else self.task
+        task = _running() if member else self.task
         lane = path if member else self.member
         return OpenScope(path, self, task, self.step if step is None else step, iteration or self.iteration, lane)
 
@@ -50,13 +52,18 @@ current: ContextVar[OpenScope] = ContextVar("scope")
 
 def begin() -> None:
     """Make the current task the one that runs the playbook."""
-    current.set(OpenScope("", None, asyncio.current_task()))
+    current.set(OpenScope("", None, _running()))
+
+
+def _running() -> Callable[[], asyncio.Task[Any] | None]:
+    task = asyncio.current_task()
+    return (lambda: None) if task is None else weakref.ref(task)
 
 
 def here() -> OpenScope:
     """The innermost open scope; a fault in a task that has none of its own."""
     scope = current.get()
-    if scope.task is not asyncio.current_task():
+    if scope.task() is not asyncio.current_task():
         raise EngineFault(
             f"a verb was used in {scope.path or 'the playbook'!r} from a task that is not its own",
             where=scope.path,
