@@ -19,12 +19,20 @@ FIRST = {
     "codex": '@tool tool_search {"query": "interlock runs playbooks start attend show", "limit": 20}',
 }
 """Both clients connect to servers while the model already talks; a model waits, or searches for the tools."""
+PATIENCE = {
+    "MCP_CONNECTION_NONBLOCKING": "0",
+    "MCP_CONNECT_TIMEOUT_MS": str(DEADLINE_S * 1000),
+    "MCP_TIMEOUT": str(DEADLINE_S * 1000),
+}
+"""Claude Code waits for a server as long as that takes on a busy machine."""
 APPROVED = {
     "claude": ((), ("--allowedTools", "mcp__interlock")),
     "codex": (
         (
             "-c",
             "mcp_servers.interlock.required=true",
+            "-c",
+            f"mcp_servers.interlock.startup_timeout_sec={DEADLINE_S}",
             "-c",
             'mcp_servers.interlock.default_tools_approval_mode="approve"',
         ),
@@ -45,7 +53,7 @@ def test_a_real_client_starts_a_run_and_reads_its_result(
     place = Place(root, tmp_path / "home")
     place.settings('[mcp]\ngates = "elicit"\n')
     assert place.command("init", "--editor", name).returncode == 0
-    env = {**environment(name, model_server.url, elsewhere / "home"), "PATH": place.env["PATH"]}
+    env = {**environment(name, model_server.url, elsewhere / "home"), **PATIENCE, "PATH": place.env["PATH"]}
     Library(root, env, consent=lambda _request: True).load("wish")
     if name == "codex":  # a project's own file counts where its person trusts the project
         config = elsewhere / "home" / ".codex" / "config.toml"
