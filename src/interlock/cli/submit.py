@@ -19,10 +19,10 @@ from interlock.cli.commands import ELSEWHERE, command
 from interlock.cli.door import Door, finish
 from interlock.cli.elsewhere import depot_of
 from interlock.cli.fleet import open_queue
+from interlock.cli.live import PlainView
 from interlock.cli.moving import RemoteName, remote_of
 from interlock.cli.output import complain, envelope, print_json, print_lines
 from interlock.cli.playbooks import Playbooks, command_for, group
-from interlock.cli.progress import PlainView
 from interlock.cli.run import deliver
 from interlock.cli.steering import FarRun
 from interlock.errors import InterlockError, Refused
