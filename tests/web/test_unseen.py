@@ -53,8 +53,8 @@ def read(client: Client, path: str) -> str:
 
 @pytest.mark.req("WB-05", "WB-09", "WB-03", "WB-12")
 def test_all_that_an_agent_changed_is_on_the_page(place: Place, waiting: str, site: Site) -> None:
-    """Odd names, a link for a file, a mode, a NUL, sequences of terminals, a line of 300,000 characters, a file of 5 MB; at the gate,
-    on the pages of run and dispatch, in the report; the terminal has the same files, and the patch is whole."""
+    """Odd names, a link for a file, a mode, a NUL, sequences of terminals, a long line, a large file; at the gate, on
+    the pages of run and dispatch, in the report; the terminal has the same files, and the patch is whole."""
     client = site.client()
     run = f"/{place.name}/runs/{waiting}"
     dispatched = next(line["key"] for line in place.journal(waiting) if line["event"] == "dispatch.end")
