@@ -14,7 +14,7 @@ from interlock.errors import InterlockError
 from interlock.pages.diffs import DiffSummary, changed_files, read_patch
 from interlock.pages.shelf import Shelf
 
-MOST_PATCH = 2_000_000
+MOST_PATCH = 32_000_000
 """Bytes of the patch of a dispatch that are read."""
 
 
