@@ -1,4 +1,4 @@
-"""What a run changed: code with lines added and removed, the playbook's documents apart.
+"""What a run changed: code and documentation with lines added and removed, the playbook's documents apart.
 
 Nothing is written for it, not even into the engine's own folder: looking changes nothing.
 """
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interlock.contracts import is_documentation
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.journal import Line
 from interlock.engine.objects import unpack
@@ -53,7 +54,10 @@ class Changes:
     """Everything that the accepted work of a run changed."""
 
     code: tuple[FileChange, ...]
+    documentation: tuple[FileChange, ...]
+    """What is written for people."""
     documents: tuple[str, ...]
+    """The playbook's own."""
     patch: bytes
 
 
@@ -104,8 +108,9 @@ def run_changes(
     parts = {path: _difference(path, old, new) for path, (old, new) in differing.items()}
     written = {str(line.data["out"]["path"]) for line in lines if line.event == "write" and _path_in(line.data)}
     papers = {path for path in differing if papered.covers(path)} | (written if agent is None else set())
-    code = tuple(_counted(path, parts[path], *differing[path]) for path in parts if path not in papers)
-    return Changes(code, tuple(sorted(papers)), b"".join(parts.values()))
+    files = [_counted(path, parts[path], *differing[path]) for path in parts if path not in papers]
+    told = {kind: tuple(one for one in files if is_documentation(one.path) is kind) for kind in (False, True)}
+    return Changes(told[False], told[True], tuple(sorted(papers)), b"".join(parts.values()))
 
 
 @dataclass(frozen=True)

@@ -79,17 +79,20 @@ def claim_of(row: Member, report: str, memory: str) -> Callable[[Mapping[str, An
         content = private.status in ("", "DONE") and not private.medium
         content = content and words.known(private.severity) in words.content
         if row.proves:
-            return Claim(content, _shown_in(said, texts.get(memory, "")))
+            now = _without(said, RED_BEFORE)
+            return Claim(content, _shown_in(now, texts.get(memory, "")), text=now)
         return Claim(content, Evidence(blocking=_blocking(words.grave, said, private)), shows=False)
 
     return read
 
 
-def _shown_in(report: str, private: str) -> Evidence:
+def _without(report: str, title: str) -> str:
     document = Sections(report)
-    if document.find(RED_BEFORE) is not None:
-        old = document.section(RED_BEFORE)
-        report = report[: old.start] + report[old.end :]
+    found = document.find(title)
+    return report if found is None else report[: found.start] + report[found.end :]
+
+
+def _shown_in(report: str, private: str) -> Evidence:
     return Evidence(
         checks=tuple(dict.fromkeys((*checks_in_text(report), *checks_in_text(private)))),
         failures=tuple(one.title for one in findings(report) if one.severity.upper() == PROOF.worst),

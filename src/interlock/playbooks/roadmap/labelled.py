@@ -123,8 +123,8 @@ def _tests(said: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 
 
 def _verified(line: str) -> Any:
-    """A command with the status it ended with, wherever the line says both; else the line."""
-    found = _VERIFIED.fullmatch(line)
+    """A line with a command that can be told; else one with a status behind something; else the line."""
+    found = None if checks_in_text(line) else _VERIFIED.fullmatch(line)
     return {"command": found[1], "exit": int(found[2]), "summary": found[3].strip(" \t:,;)|")} if found else line
 
 
