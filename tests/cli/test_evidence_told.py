@@ -12,9 +12,9 @@ from rich.console import Console
 
 from interlock.cli.door import Errand
 from interlock.cli.live import LiveView
-from interlock.engine.journal import Line
 from interlock.cli.runs import LISTED, change_lines
 from interlock.engine.changes import Changes, FileChange
+from interlock.engine.journal import Line
 from interlock.telemetry import Narrator, Telling, Weight, markdown, read_report, tell
 
 START = "2026-01-01T10:00:00.000+00:00"
@@ -151,7 +151,7 @@ def test_report_and_show_have_the_verdict_and_what_it_is_about(tmp_path: Path) -
 
 @pytest.mark.req("EV-31")
 def test_a_run_ends_with_what_was_reached_and_what_changed(judged: Any) -> None:
-    """Code with lines added and removed, documentation told from it, the documents of the playbook apart, the branch, one next command."""
+    """Code, documentation and the documents of the playbook apart, the branch, one next command."""
     answer = judged("approve", "--resume")
     name = judged.folders[0].name
     said = answer.stderr[answer.stderr.index("toy a: complete after") :]

@@ -392,7 +392,7 @@ NO_MARKS = (
 
 @pytest.mark.req("EV-01")
 @pytest.mark.parametrize("marks", MARKS)
-@pytest.mark.parametrize("form", [name for name in TEXT if name != "roadmaps_testing_in_words"])
+@pytest.mark.parametrize("form", TEXT)
 def test_marks_in_a_report_speak_against_a_pass(form: str, marks: str) -> None:
     """Labels with one word, cells of results, boxes that are open, commands: anywhere in it."""
     assert is_refused(TEXT[form](f"- `make test`: exit 0\n\n{marks}\n"))
@@ -409,10 +409,82 @@ def test_sentences_and_marks_about_something_else_decide_nothing(form: str, mark
 @pytest.mark.req("EV-02")
 @pytest.mark.parametrize(
     "command",
-    ["true", "make test || true", "sh -c 'make test || true'", "(make test; exit 0)", "make test; echo done"]
-    + ["pytest --version", "pytest --collect-only", "npx jest --listTests", "make --help"],
+    [
+        *("true", "make test || true", "sh -c 'make test || true'", "(make test; exit 0)", "make test; echo done"),
+        *("pytest --version", "pytest --collect-only", "npx jest --listTests", "make --help"),
+    ],
 )
 def test_a_command_that_cannot_fail_shows_nothing(command: str) -> None:
     """The judge is asked again."""
     for name, form in DATA.items():
         assert form({"command": command, "exit": 0}, {}).reason is Reason.CONTRACT_VIOLATION or name == "router"
+
+
+# -- findings of those who read
+
+
+@pytest.mark.req("EV-01")
+@pytest.mark.parametrize(
+    "findings",
+    [["a.py:3: data is lost"], [{"file": "a.py", "problem": "data is lost"}], {"a.py": "data is lost"}, "data is lost"],
+)
+def test_a_finding_of_the_tasks_reviewer_speaks_against_its_acceptance(findings: Any) -> None:
+    """Whatever shape it has."""
+    contract = Contract(answer=task.REVIEW, claim=task.claim)
+    said = {"verdict": "accept", "findings": findings, "evidence": {"verification": [GREEN]}}
+    assert "data is lost" in _said(contract, said).complaints[0]
+
+
+@pytest.mark.parametrize("findings", [[], None, "none", "No findings.", ["none"], [""], "N/A"])
+def test_no_finding_speaks_against_nobody(findings: Any) -> None:
+    contract = Contract(answer=task.REVIEW, claim=task.claim)
+    said = {"verdict": "accept", "findings": findings, "evidence": {"verification": [GREEN]}}
+    assert _said(contract, said).passed is True
+
+
+@pytest.mark.req("EV-01")
+@pytest.mark.parametrize("severity", ["Blocker", "blocker", "MAJOR", "critical", "High", "", None])
+def test_an_issue_of_the_tickets_reviewer_speaks_against_its_acceptance(severity: Any) -> None:
+    """Unless it is said to be harmless."""
+    issue = {"severity": severity, "problem": "data is lost"}
+    assert tickets_reviewer(GREEN, {"issues": [issue]}).complaints == ("says pass, but: blocking issue: data is lost",)
+    assert tickets_reviewer(GREEN, {"issues": "data is lost"}).reason is Reason.CONTRADICTED
+    assert tickets_reviewer(GREEN, {"issues": [{**issue, "severity": "Minor"}]}).passed is True
+    assert tickets_reviewer(GREEN, {"issues": "none"}).passed is tickets_reviewer(GREEN, {"issues": []}).passed is True
+
+
+def reader(report: str) -> Judgement:
+    row = MEMBERS.row("r-security")
+    assert row is not None
+    best = row.words.content[-1]
+    memory = f"# Memory\n\n## Status\nDONE\n\n## Highest Severity\n{best}\n"
+    worst = row.words.worst
+    text = f"# Review\n\n{report.replace('WORST', worst)}"
+    return _read(claim_of(row, "r.md", "r.mem.md"), {}, {"r.md": text, "r.mem.md": memory})
+
+
+@pytest.mark.req("EV-01")
+@pytest.mark.parametrize(
+    "report",
+    [
+        *("### WORST: open to all", "## WORST: open to all", "#### WORST: open to all", "- **WORST**: open to all"),
+        *("WORST: open to all", "1. WORST: open to all", "- [WORST]: open to all", "**WORST:** open to all"),
+        "| Severity | Finding |\n| --- | --- |\n| WORST | open to all |",
+        "| # | Severity | Finding |\n| --- | --- | --- |\n| 1 | **WORST** | open to all |",
+    ],
+)
+def test_a_grave_finding_speaks_against_a_clean_verdict(report: str) -> None:
+    """However it is set."""
+    assert "open to all" in reader(report).complaints[0]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        *("### WORST: none", "- WORST: 0", "WORST: No findings.", "> WORST: open to all", "```\nWORST: open\n```"),
+        "| Severity | Count |\n| --- | --- |\n| WORST | 0 |",
+        "Nothing here is WORST.",
+    ],
+)
+def test_words_that_say_there_is_none_speak_against_nobody(report: str) -> None:
+    assert reader(report).passed is True

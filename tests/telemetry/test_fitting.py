@@ -69,4 +69,4 @@ def test_nothing_is_lost_and_no_row_is_too_wide(said: list[str], width: int) -> 
 
 def test_every_command_is_known() -> None:
     """The list is that of the command line."""
-    assert set(COMMANDS) == set(typer.main.get_command(app).list_commands(None))  # type: ignore[attr-defined, arg-type]
+    assert set(COMMANDS) == set(typer.main.get_command(app).list_commands(None))  # type: ignore[attr-defined]

@@ -392,8 +392,8 @@ def diff(
         patch = found.patch.decode("utf-8", "replace")
         door.give({"run_id": known.identity.run_id, **files, "documents": list(found.documents), "patch": patch})
     elif stat:
-        files = [one.shown for one in (*found.code, *found.documentation)]
-        print_lines([*files, *(f"{path} (document)" for path in found.documents)])
+        shown = [one.shown for one in (*found.code, *found.documentation)]
+        print_lines([*shown, *(f"{path} (document)" for path in found.documents)])
     elif found.patch:
         write_output(found.patch)
     else:

@@ -45,7 +45,8 @@ _GOES_ON = rf"(?=\s*(?:[^\w\s]|$)| (?:{_TESTS}|in|of|out|and|but|while|at|after|
 _COUNTED = re.compile(
     r"(?<![\w.])(?:[1-9]\d*(?: ?(?:/|of|out of) ?(?:the )?\d+)?(?: \w+)?"
     rf"|(?:one|two|three|four|five|several|some)(?: \w+)? {_TESTS})"
-    r" (?:is |are |was |were |still |has |have )*(?:failed|failing|fails?|errored|(?:did|do|does) not pass|not passing)\b"
+    r" (?:is |are |was |were |still |has |have )*(?:failed|failing|fails?|errored|(?:did|do|does) not pass"
+    r"|not passing)\b"
     rf"{_GOES_ON}"
     r"|(?<![\w.])[1-9]\d* (?:failures?|errors?)(?=\s*(?:[,.;)|]|$|in \d))"
     r"|\b(?:failed|failing|failures|errors)\s*[:=]\s*[1-9]"
@@ -68,15 +69,20 @@ _STATUS = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A status that is not 0, as a sentence of its own."""
-_PART = re.compile(r"(?<![\w./])(?:(\d+) ?(?:/|of|out of) ?(\d+) (?:\w+ )?(?:pass(?:ed|ing|es)?|green|ok)\b)", re.IGNORECASE)
+_PART = re.compile(
+    r"(?<![\w./])(?:(\d+) ?(?:/|of|out of) ?(\d+) (?:\w+ )?(?:pass(?:ed|ing|es)?|green|ok)\b)", re.IGNORECASE
+)
 _NONE_RAN = re.compile(
-    r"(?<![\w.])(?:collected 0 items|no tests? (?:ran|run|found|collected|files?|were run|executed)|(?:ran|running|run) 0 tests?"
+    r"(?<![\w.])(?:collected 0 items|no tests? (?:ran|run|found|collected|files?|were run|executed)"
+    r"|(?:ran|running|run) 0 tests?"
     r"|0 (?:tests?|specs?|examples?)(?: (?:were |was )?(?:ran|run|executed|found|collected))?(?=\s*(?:[.;,)]|$))"
     r"|tests run: 0|0 (?:passed|passing)|no test files|all (?:\d+ )?(?:tests? )?(?:were )?skipped|skipped (\d+) of \1\b"
     r"|(\d+) of \2 (?:tests? )?(?:were )?skipped)",
     re.IGNORECASE,
 )
-_SOME_RAN = re.compile(r"(?<![\w.])[1-9]\d* (?:tests? )?(?:pass(?:ed|ing|es)?|ok|green|succeeded)\b|\bran [1-9]", re.IGNORECASE)
+_SOME_RAN = re.compile(
+    r"(?<![\w.])[1-9]\d* (?:tests? )?(?:pass(?:ed|ing|es)?|ok|green|succeeded)\b|\bran [1-9]", re.IGNORECASE
+)
 
 
 def told_failed(output: str) -> str:

@@ -16,15 +16,13 @@ from interlock.documents import Sections
 
 _LABEL = (
     r"(?:overall )?(?:status|result|outcome|verdict|conclusion|state)|(?:(?:unit|integration|e2e|end-to-end|acceptance"
-    r"|regression|smoke|all|the)[ -])?(?:tests?|suites?|test (?:suite|run|results?|status))|unit|integration|e2e|build|lint"
-    r"|linter|typecheck|type check|types|ci|pipeline|coverage|checks?|quality|compile|compilation"
+    r"|regression|smoke|all|the)[ -])?(?:tests?|suites?|test (?:suite|run|results?|status))|unit|integration|e2e|build"
+    r"|lint|linter|typecheck|type check|types|ci|pipeline|coverage|checks?|quality|compile|compilation"
 )
-_LABELLED = re.compile(rf"[ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)?[*_`]{{0,3}}({_LABEL})[*_`]{{0,3}}[ \t]*(?::|=|->|\u2192|\u2014)[*_`]{{0,3}}[ \t]*(.+)", re.I)
-_ASKED = re.compile(
-    r"[ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)?[*_`]{0,3}((?:all )?(?:tests? |checks? |criteria )?(?:pass(?:ed|es|ing)?|met|ok|green|satisfied))"
-    r"[*_`]{0,3}[ \t]*[:?=][*_`]{0,3}[ \t]*(.+)",
-    re.I,
-)
+_QUESTION = r"(?:all )?(?:tests? |checks? |criteria )?(?:pass(?:ed|es|ing)?|met|ok|green|satisfied)"
+_BEGINS, _SET = r"[ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)?", "[*_`]{0,3}"
+_LABELLED = re.compile(rf"{_BEGINS}{_SET}({_LABEL}){_SET}[ \t]*(?::|=|->|\u2192|\u2014){_SET}[ \t]*(.+)", re.IGNORECASE)
+_ASKED = re.compile(rf"{_BEGINS}{_SET}({_QUESTION}){_SET}[ \t]*[:?=]{_SET}[ \t]*(.+)", re.IGNORECASE)
 _COLUMN = re.compile(r"status|results?|outcome|verdict|pass(?:ed|/fail)?\??|met\??|ok\??|state", re.IGNORECASE)
 _BOX = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[ ?\][ \t]+(\S.*)")
 _ELSEWHERE = re.compile(
@@ -77,9 +75,9 @@ def _failed(part: _Part) -> Iterator[str]:
             columns = columns or cells
             continue
         columns = []
-        if (found := _LABELLED.fullmatch(row)) and _is_bad(found[2]):
-            yield f"{found[1]}: {found[2].strip(_TRIM)}"
-        elif (found := _ASKED.fullmatch(row)) and denies(found[2].strip(_TRIM)):
+        if ((found := _LABELLED.fullmatch(row)) and _is_bad(found[2])) or (
+            (found := _ASKED.fullmatch(row)) and denies(found[2].strip(_TRIM))
+        ):
             yield f"{found[1]}: {found[2].strip(_TRIM)}"
 
 

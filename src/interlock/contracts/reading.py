@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.contracts.failures import told_failed, told_idle
-from interlock.contracts.words import FAILED, FAILED_ALONE, denies, is_open
+from interlock.contracts.words import FAILED, FAILED_ALONE, denies, is_open, says_none
 from interlock.documents import Sections
 
 DEEP = 12
@@ -66,7 +66,8 @@ class Check:
 
 _NOTHING_DONE = r"(?:true|:|exit 0|(?:echo|printf)\b[^;&|]*)"
 _IDLE = re.compile(
-    rf"{_NOTHING_DONE}|.*(?:\|\||;)\s*{_NOTHING_DONE}[\s\"')]*|\S+(?: \S+)? (?:--version|--help|--collect-only|--listTests)",
+    rf"{_NOTHING_DONE}|.*(?:\|\||;)\s*{_NOTHING_DONE}[\s\"')]*"
+    r"|\S+(?: \S+)? (?:--version|--help|--collect-only|--listTests)",
     re.DOTALL,
 )
 
@@ -76,29 +77,35 @@ _IDLE = re.compile(
 
 _COMMAND_KEYS = ("command", "cmd", "argv", "run", "script")
 _STATUS_KEYS = frozenset(
-    ("exit", "exitcode", "exitstatus", "returncode", "returnstatus", "rc", "code", "status", "result", "outcome", "state")
-    + ("exits", "exitcodes", "statuses")
+    (
+        *("exit", "exitcode", "exitstatus", "returncode", "returnstatus", "rc", "code", "exits", "exitcodes"),
+        *("status", "statuses", "result", "outcome", "state"),
+    )
 )
 _TRUTH_KEYS = frozenset(("ok", "passed", "pass", "success", "succeeded", "green", "met", "satisfied"))
 _DONE_KEYS = frozenset(("done", "complete", "completed", "proven", "verified", "checked", "ticked"))
 """Of a point that is judged."""
 _COUNT_KEYS = frozenset(
-    ("failed", "failing", "failures", "errors", "numfailedtests", "failedtests", "failingtests", "testsfailed", "unmet")
-    + ("failedcount", "failurecount", "errorcount", "blockers", "blockingissues", "regressions", "opencriteria")
+    (
+        *("failed", "failing", "failures", "errors", "unmet", "blockers", "blockingissues", "regressions"),
+        *("numfailedtests", "failedtests", "failingtests", "testsfailed", "failedcount", "failurecount", "errorcount"),
+        "opencriteria",
+    )
 )
 _FAULT_KEYS = frozenset(("error", "signal", "timedout", "crashed", "aborted", "killed"))
 """Beside a command: it did not end as it should."""
 _SUMMARY_KEYS = ("summary", "output", "note", "detail", "stdout", "stderr", "tail", "log", "message")
 _OUTPUT_KEYS = frozenset(
-    ("test", "tests", "unit", "unittests", "integration", "e2e", "suite", "suites", "build", "lint", "typecheck", "types")
-    + ("ci", "results", "output", "stdout", "stderr", "tail", "log")
+    (
+        *("test", "tests", "unit", "unittests", "integration", "e2e", "suite", "suites", "ci", "results"),
+        *("build", "lint", "typecheck", "types", "output", "stdout", "stderr", "tail", "log"),
+    )
 )
 """What stands there a program has printed, or could have."""
 _JUDGED = re.compile(r"criteri|acceptance|requirement|check|test|suite|verif")
 """Names of what is judged point by point: one that is open there is not met."""
 _BEFORE = re.compile(r"before|previous|baseline|prior|old|original|expected")
 """How such a name begins: what stands below it is not about the work as it is now."""
-_NOTHING = re.compile(r"(?:none|nothing|no|n/a|-|0|false)?[.!]?", re.IGNORECASE)
 _LEADING = re.compile(r"(?:exit(?:ed)?(?:[ _-]?(?:status|code))?[ :=]*)?(-?\d+)\b", re.IGNORECASE)
 
 
@@ -222,7 +229,7 @@ def _plain(name: object) -> str:
 def _amount(value: Any) -> bool:
     """Whether there is at least one of it: a number, a list, or words that do not say there is none."""
     if isinstance(value, str):
-        return _NOTHING.fullmatch(value.strip()) is None
+        return not says_none(value)
     return bool(value)
 
 

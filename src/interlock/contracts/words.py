@@ -6,14 +6,16 @@ import re
 from typing import Any
 
 _ELSEWHERE = (
-    r"fehlgeschlagen|gescheitert|nicht bestanden|(?:\u00e9chou\u00e9|echoue)e?s?|\u00e9checs?|echecs?|fall[o\u00f3]|fallid[oa]s?"
-    r"|falhou|falha|fallit[oaie]|mislukt|misslyckad(?:es)?|\u043f\u0440\u043e\u0432\u0430\u043b\w*|\u043d\u0435 \u043f\u0440\u043e\u0439\u0434\u0435\u043d\w*"
+    "fehlgeschlagen|gescheitert|nicht bestanden|(?:\u00e9chou\u00e9|echoue)e?s?|\u00e9checs?|echecs?|fall[o\u00f3]"
+    "|fallid[oa]s?|falhou|falha|fallit[oaie]|mislukt|misslyckad(?:es)?"
+    "|\u043f\u0440\u043e\u0432\u0430\u043b\\w*|\u043d\u0435 \u043f\u0440\u043e\u0439\u0434\u0435\u043d\\w*"
 )
 """In other languages."""
 _SIGNS = r"\u5931\u8d25|\u5931\u6557|\uc2e4\ud328|\u672a\u901a\u8fc7|[\u274c\u2717\u2718\u2716\u2715\U0001f534]"
 FAILED = re.compile(
     r"(?<!\bno )(?<!\b0 )(?<!\bwithout )"
-    rf"(?:\b(?:fail\w*|non-?\s?zero|errors?|false|timed? ?out|crash\w*|killed|red|broken|not ok|nok|ko|{_ELSEWHERE})\b|{_SIGNS})",
+    r"(?:\b(?:fail\w*|non-?\s?zero|errors?|false|timed? ?out|crash\w*|killed|red|broken|not ok|nok|ko"
+    rf"|{_ELSEWHERE})\b|{_SIGNS})",
     re.IGNORECASE,
 )
 """Where it is known that a word is about how something ended."""
@@ -27,6 +29,18 @@ _OPEN = re.compile(
     re.IGNORECASE,
 )
 _NO = re.compile(r"(?:no|false|not yet|never|nein|non)[.!]?", re.IGNORECASE)
+
+
+_NONE = re.compile(
+    r"(?:none|nothing|no|nil|n/?a|-|0|false|no (?:issues?|findings?|failures?|errors?|problems?|blockers?))?"
+    r"(?: (?:found|known|reported|left|open))?[.!]?",
+    re.IGNORECASE,
+)
+
+
+def says_none(text: str) -> bool:
+    """Whether a text that stands where things are listed says that there are none."""
+    return _NONE.fullmatch(text.strip(" \t*_`()[]")) is not None
 
 
 def is_open(word: str) -> bool:
