@@ -129,9 +129,6 @@ class Narrator:
         if told.weight is Weight.DETAIL:  # somebody else's event of this name
             return told
         name = named_as(line.data)
-        if line.data["problem"]:
-            for scope in _scopes(line.key):
-                self._bad[scope] = f"{line.data['name']} {line.data['problem']}"
         if name in self._commands:
             return replace(told, text=lined(proof(line.data, known=True).text))
         self._commands.add(name)
