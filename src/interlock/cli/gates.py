@@ -69,7 +69,7 @@ def command_lines(door: Door, run_id: str, gate: Mapping[str, Any]) -> list[str]
     names = [str(choice["name"]) for choice in gate["choices"]]
     words = _commands(run_id, names, "" if away else " --resume")
     lines = [f"  decide with: {door.spoken(command)}" for command in words]
-    return [*lines, f"  see more: {door.spoken(f'diff {run_id}')}   {door.spoken(f'why {run_id}')}"]
+    return [*lines, f"  see more: {door.spoken(f'diff {run_id}')}", f"            {door.spoken(f'why {run_id}')}"]
 
 
 def _commands(run_id: str, names: Sequence[str], at_once: str) -> Iterator[str]:

@@ -161,6 +161,8 @@ def why(
     now = glance(known)
     how = f": {indented(lined(now.how), '  ')}" if now.how else ""
     print_lines([f"{known.identity.run_id} is {now.status}{how}"])
+    if not step and told and told[-1][0].event == "run.end":  # that is said by now
+        told.pop()
     print_lines([text for line, said in told for text in _explained(known, line, said)])
     if now.status not in ("complete", "degraded", "running") and door.library.has(known.identity):
         complain(f"go on with: {door.spoken(_way_on(known, lines))}")
@@ -206,15 +208,21 @@ def _explained(known: KnownRun, line: Line, told: Telling) -> list[str]:
             checks = [check.shown for check in shown.checks]
             said = [] if is_good(line.data) else [lined(one) for one in line.data.get("complaints", ())]
             nothing = [f"nothing to run: {shown.nothing_to_run}"] if shown.nothing_to_run else []
-            return [
-                "",
-                head,
-                f"  {indented(told.text, '    ')}",
-                *_listed("evidence", [*checks, *nothing]),
-                *_listed("against", shown.contradictions),
-                *_listed("complaint", said),
+            rows = [
+                *(("evidence", text) for text in (*checks, *nothing)),
+                *(("against", text) for text in shown.contradictions),
+                *(("complaint", text) for text in said),
             ]
+            return ["", head, f"  {indented(told.text, '    ')}", *_not_yet_said(told.text, rows)]
     return ["", head, f"  {indented(told.text, '    ')}"]
+
+
+def _not_yet_said(known: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Each row, but for what is in what was said before it."""
+    for name, text in rows:
+        if lined(text) not in known:
+            yield from _listed(name, [text])
+            known += f"\n{lined(text)}"
 
 
 def _listed(name: str, texts: Sequence[str]) -> list[str]:

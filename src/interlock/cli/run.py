@@ -306,7 +306,7 @@ def _next(status: str, changes: Changes | None, is_open: bool) -> str:
     if is_open:
         return "resume"
     if status in ENDED_WELL:
-        return "diff" if changes is not None and changes.code else "show"
+        return "diff" if changes is not None and (changes.code or changes.documentation) else "show"
     return "why"
 
 

@@ -297,8 +297,7 @@ def page(door: Door, known: KnownRun, report: ReportContent, waiting: WaitingGat
         f"verdicts against the work: {sums.against}",
         f"  tokens: {counted(sums.input_tokens)} in, {counted(sums.output_tokens)} out; cost: {cost_line(sums)}",
         f"  records: {shown_path(known.folder.path)}",
-        f"  more: {door.spoken(f'why {identity.run_id}')}   {door.spoken(f'diff {identity.run_id}')}",
-        f"        {door.spoken(f'logs {identity.run_id}')}   {door.spoken(f'report {identity.run_id}')}",
+        *(f"  {lead} {door.spoken(f'{name} {identity.run_id}')}" for lead, name in MORE),
     ]
     return lines
 
@@ -315,6 +314,8 @@ def _dispatches(report: ReportContent) -> list[str]:
     return lines
 
 
+MORE = (("more:", "why"), *(("     ", name) for name in ("diff", "logs", "report")))
+"""One command a line: whole, to be copied."""
 HEAD = ("ABOUT", "STEP", "AGENT", "ATTEMPT", "OUTCOME", "TIME", "CHANGES", "TOKENS", "COST")
 
 
@@ -402,14 +403,17 @@ def diff(
     # A terminal is for people: they see as text what can be read as such.
     found = changes_of(known, lines, agent or None, literal=door.json or not sys.stdout.isatty())
     if door.json:
-        files = [{"path": one.path, "added": one.added, "removed": one.removed} for one in found.code]
+        files = {
+            name: [{"path": one.path, "added": one.added, "removed": one.removed} for one in some]
+            for name, some in (("code", found.code), ("documentation", found.documentation))
+        }
         patch = found.patch.decode("utf-8", "replace")
-        facts = {"run_id": known.identity.run_id, "code": files, "documents": list(found.documents)}
+        facts = {"run_id": known.identity.run_id, **files, "documents": list(found.documents)}
         door.give({**facts, "besides": list(found.besides), "patch": patch})
     elif stat:
         documents = (f"{printable(path)} (document)" for path in found.documents)
         besides = (f"{printable(text)} (came along)" for text in found.besides)
-        print_lines([*(one.shown for one in found.code), *documents, *besides])
+        print_lines([*(one.shown for one in (*found.code, *found.documentation)), *documents, *besides])
     elif found.patch:
         write_output(found.patch)
     else:
@@ -463,17 +467,17 @@ def branch_line(root: Path, since: str) -> str | None:
 
 
 def change_lines(changes: Changes) -> list[str]:
-    """The changes for the end of a run: code file by file, documents in one line."""
+    """The changes for the end of a run: code and documentation file by file, the playbook's documents in one line."""
     lines = []
-    if changes.code:
-        added = sum(one.added or 0 for one in changes.code)
-        removed = sum(one.removed or 0 for one in changes.code)
-        lines.append(f"  code: {_files(len(changes.code))}, +{added} -{removed}")
-        lines += [f"    {one.shown}" for one in changes.code[:LISTED]]
-        if len(changes.code) > LISTED:
-            lines.append(f"    and {len(changes.code) - LISTED} more")
-    elif changes.documents:
-        lines.append("  code: no file changed")
+    for name, files in (("code", changes.code), ("documentation", changes.documentation)):
+        if files:
+            added, removed = sum(one.added or 0 for one in files), sum(one.removed or 0 for one in files)
+            lines.append(f"  {name}: {_files(len(files))}, +{added} -{removed}")
+            lines += [f"    {one.shown}" for one in files[:LISTED]]
+        if len(files) > LISTED:
+            lines.append(f"    and {len(files) - LISTED} more")
+    if not changes.code and (changes.documentation or changes.documents):
+        lines.insert(0, "  code: no file changed")
     if changes.documents:
         lines.append(f"  documents: {_files(len(changes.documents))}{_where(changes.documents)}")
     return lines

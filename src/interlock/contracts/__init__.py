@@ -6,6 +6,7 @@ from interlock.contracts.contract import NO_CHANGE, Contract, Judgement, judge, 
 from interlock.contracts.definitions import holds_programs, is_definition, is_test
 from interlock.contracts.documentation import DOCUMENTATION, is_documentation
 from interlock.contracts.evidence import FAIL, PASS, Claim, Evidence
+from interlock.contracts.marks import failed_marks, open_boxes
 from interlock.contracts.outcome import TRANSIENT, UNUSABLE, Outcome, Reason
 from interlock.contracts.reading import Check, checks_in_data, checks_in_text, nothing_to_run
 from interlock.contracts.structure import (
@@ -20,6 +21,7 @@ from interlock.contracts.structure import (
     labelled,
 )
 from interlock.contracts.weakening import weakened
+from interlock.contracts.words import says_none
 
 __all__ = [
     "DOCUMENTATION",
@@ -53,6 +55,7 @@ __all__ = [
     "checks_in_data",
     "checks_in_text",
     "complaint",
+    "failed_marks",
     "holds_programs",
     "is_definition",
     "is_documentation",
@@ -60,8 +63,10 @@ __all__ = [
     "judge",
     "labelled",
     "nothing_to_run",
+    "open_boxes",
     "parse_answer",
     "sample",
+    "says_none",
     "weakened",
     "why_no_change",
 ]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from interlock.contracts import FAIL, PASS, Claim, Custom, Evidence, checks_in_data
+from interlock.contracts import FAIL, PASS, Claim, Custom, Evidence, checks_in_data, says_none
 from interlock.documents import Sections, read_yaml, render_yaml
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket.graph import GraphLimits, path_problem, problem_of
@@ -202,8 +202,8 @@ def added_files(text: str) -> dict[str, list[str]]:
 # -- review_report.yaml
 
 AUTO_ACCEPT_NOTES = "Trivial-graph auto-accepted: 1 task, build green, tests green."
-BLOCKING = ("Blocker", "Major")
-"""Severities with which nothing is accepted."""
+HARMLESS = ("minor", "nit", "trivial", "cosmetic", "low", "info", "note", "suggestion")
+"""Severities with which work is accepted; with any other, and without one, it is not."""
 
 
 def accepting(mode: str, now: str, **more: Any) -> dict[str, Any]:
@@ -241,8 +241,10 @@ def review_claim(_data: Mapping[str, Any], texts: Mapping[str, str]) -> Claim:
     if report.get("files_verified") is False:
         marks["files_verified"] = FAIL
     issues = report.get("issues")
-    found = [issue for issue in issues if isinstance(issue, dict)] if isinstance(issues, list) else []
-    blocking = [str(issue.get("problem") or issue) for issue in found if issue.get("severity") in BLOCKING]
+    listed = issues if isinstance(issues, list) else [issues]
+    found = [issue if isinstance(issue, dict) else {"problem": str(issue)} for issue in listed if issue]
+    grave = [issue for issue in found if str(issue.get("severity")).strip().casefold() not in HARMLESS]
+    blocking = [said for issue in grave if not says_none(said := str(issue.get("problem") or issue))]
     reason = report.get("nothing_to_run")
     evidence = Evidence(
         checks=checks_in_data(report.get("checks")),
