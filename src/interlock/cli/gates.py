@@ -99,7 +99,7 @@ def _summary(known: KnownRun) -> Iterator[str]:
     yield f"  {since.said}"
     yield from (f"    {_verdict(line)}" for line in since.judged[-VERDICTS:])
     if (changes := readable_changes(known, lines)) is not None:
-        yield from change_lines(changes)[:1]
+        yield from (row for row in change_lines(changes) if row.startswith(("  code: ", "  documentation: ")))
 
 
 def _verdict(line: Line) -> str:
