@@ -8,7 +8,6 @@ commands    all commands and the options they share     playbooks   playbooks, n
 door        what a command was called with              plan        plan, rehearse
 output      where words go                              gates       approve, reject, answer, cancel
 failures    errors as words and exit codes              runs        runs, show, report, diff
-progress    a line per event                            history     logs, watch, why
 live        the picture on a terminal                   init        init, validate
 unattended  who is called; --detach                     doctor      doctor, recover
 elsewhere   runs that are not here                      doors       web, mcp

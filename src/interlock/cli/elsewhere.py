@@ -8,8 +8,8 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from interlock.cli.live import PlainView
 from interlock.cli.output import complain
-from interlock.cli.progress import PlainView
 from interlock.errors import ConfigInvalid, InterlockError, Refused
 
 if TYPE_CHECKING:

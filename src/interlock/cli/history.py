@@ -21,8 +21,8 @@ from interlock.cli.commands import LOOK, RUN, LatestRun, command
 from interlock.cli.door import Door
 from interlock.cli.elsewhere import Renewal, look
 from interlock.cli.failures import INTERRUPTED, failed
+from interlock.cli.live import PlainView, can_draw, view_for
 from interlock.cli.output import complain, print_journal_line, print_json, print_lines
-from interlock.cli.progress import PlainView, can_draw, view_for
 from interlock.cli.steering import Expected
 from interlock.contracts import Evidence
 from interlock.documents.files import open_plain, read_plain

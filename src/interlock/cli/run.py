@@ -15,9 +15,9 @@ from interlock.cli.door import Door, finish
 from interlock.cli.elsewhere import check_ours, spoken_to
 from interlock.cli.failures import here, told
 from interlock.cli.gates import as_queued, ask, can_ask, decide, gate_lines
+from interlock.cli.live import PlainView, view_for
 from interlock.cli.output import as_text, complain, envelope, print_json, print_lines, write_output
 from interlock.cli.playbooks import Moving, Playbooks, group, moves
-from interlock.cli.progress import PlainView, view_for
 from interlock.cli.runs import branch_line, change_lines, readable_changes
 from interlock.cli.steering import FarRun
 from interlock.cli.unattended import HeardView

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -109,26 +110,23 @@ class FleetRow:
     commit: str
 
 
-def listed(one: Sighting) -> FleetRow:
-    """A run as its claim says it."""
+def listed(one: Sighting, unqueued: Collection[str] = ()) -> FleetRow:
+    """A run as its claim says it; and whether nobody is asked to work on it."""
     who = one.possession
     if who is None:
         return FleetRow(one.run_id, "", "", "", ListedAs.DAMAGED, one.problem, "", False, "", one.remote, one.commit)
     held, status, now = who.held and not who.ended, who.status, ""
     if not who.ended:
         now = "waits for a person" if status == ListedAs.WAITING else "free to be taken"
+        now = f"not queued: interlock resume {one.run_id}" if one.run_id in unqueued else now
         status = ListedAs.RUNNING if held and status != ListedAs.WAITING else ListedAs.WAITING
     facts = (who.playbook, who.key, who.about, status, f"{who.holder} has it" if held else now)
     return FleetRow(one.run_id, *facts, who.holder, held, who.since, one.remote, one.commit)
 
 
 def _of_the_fleet(door: Door, status: Sequence[str], playbook: str | None, limit: int | None) -> int:
-    from interlock.fleet.looking import remote_here, sighted
-
-    async def seen() -> list[Sighting]:
-        return await sighted(await remote_here(door.root, door.setup.settings.fleet.remote, door.environ))
-
-    found = sorted((listed(one) for one in finish(seen())), key=lambda one: (one.since, one.run_id))
+    seen, unqueued = finish(_seen(door))
+    found = sorted((listed(one, unqueued) for one in seen), key=lambda one: (one.since, one.run_id))
     asked = [one for one in found if playbook in (None, one.playbook) and (not status or one.status in status)]
     shown = asked[-limit:] if limit else asked
     if door.json or shown:
@@ -137,6 +135,25 @@ def _of_the_fleet(door: Door, status: Sequence[str], playbook: str | None, limit
     else:
         complain("No run is like that." if found else "The remote has no runs.")
     return 0
+
+
+async def _seen(door: Door) -> tuple[list[Sighting], set[str]]:
+    """What the remote has; and, where the database can say it, which runs nobody is asked to work on."""
+    from interlock.cli.fleet import open_queue
+    from interlock.fleet.database import FleetUnreachable
+    from interlock.fleet.looking import remote_here, sighted, sighted_and_unqueued
+
+    fleet = door.setup.settings.fleet
+    remote = await remote_here(door.root, fleet.remote, door.environ)
+    if fleet.database is None:
+        return await sighted(remote), set()
+    try:
+        async with open_queue(door) as queue:
+            seen, unqueued = await sighted_and_unqueued(remote, queue)
+            return seen, {who.run for who in unqueued}
+    except (FleetUnreachable, ConfigInvalid) as error:
+        complain(f"Nobody can say which runs are queued: {error.what}.")
+        return await sighted(remote), set()
 
 
 def _fleet_row(one: FleetRow) -> tuple[str, ...]:
@@ -383,17 +400,20 @@ def diff(
     lines = known.folder.lines()
     if agent:
         _check_agent(known, lines, agent)
-    found = changes_of(known, lines, agent or None)
+    # A terminal is for people: they see as text what can be read as such.
+    found = changes_of(known, lines, agent or None, literal=door.json or not sys.stdout.isatty())
     if door.json:
         files = {
             name: [{"path": one.path, "added": one.added, "removed": one.removed} for one in some]
             for name, some in (("code", found.code), ("documentation", found.documentation))
         }
         patch = found.patch.decode("utf-8", "replace")
-        door.give({"run_id": known.identity.run_id, **files, "documents": list(found.documents), "patch": patch})
+        facts = {"run_id": known.identity.run_id, **files, "documents": list(found.documents)}
+        door.give({**facts, "besides": list(found.besides), "patch": patch})
     elif stat:
-        shown = [one.shown for one in (*found.code, *found.documentation)]
-        print_lines([*shown, *(f"{path} (document)" for path in found.documents)])
+        documents = (f"{printable(path)} (document)" for path in found.documents)
+        besides = (f"{printable(text)} (came along)" for text in found.besides)
+        print_lines([*(one.shown for one in (*found.code, *found.documentation)), *documents, *besides])
     elif found.patch:
         write_output(found.patch)
     else:
@@ -413,19 +433,23 @@ def _check_agent(known: KnownRun, lines: Sequence[Line], agent: str) -> None:
         )
 
 
-def changes_of(known: KnownRun, lines: Sequence[Line], agent: str | None = None) -> Changes:
-    """The changes of a run, each file against what it was before the first dispatch that changed it."""
+def changes_of(known: KnownRun, lines: Sequence[Line], agent: str | None = None, *, literal: bool = True) -> Changes:
+    """The changes of a run, each file against what it was before the first dispatch that changed it.
+
+    Args:
+        literal: the patch is one for ``git apply``; else it is for people.
+    """
     from interlock.engine.changes import run_changes
     from interlock.finding import Library
 
     documents = Library(known.folder.root, os.environ).documents_of(known.identity)
-    return run_changes(known.folder, lines, documents, agent)
+    return run_changes(known.folder, lines, documents, agent, literal=literal)
 
 
 def readable_changes(known: KnownRun, lines: Sequence[Line]) -> Changes | None:
     """The same; None where it cannot be read any more. The run is what counts: `diff` says what is wrong."""
     try:
-        return changes_of(known, lines)
+        return changes_of(known, lines, literal=False)
     except (InterlockError, OSError, LookupError, ValueError):
         return None
 
