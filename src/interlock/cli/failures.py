@@ -23,6 +23,8 @@ from interlock.errors import BadInput, EngineFault, InterlockError, Locked, Work
 from interlock.telemetry.lines import harmless, indented
 
 INTERRUPTED, BROKEN_PIPE, FAULT, USAGE = 130, 141, 5, 2
+BROKEN = 2
+"""What was looked at is not as it must be."""
 
 
 class Interrupted(Exception):

@@ -18,9 +18,9 @@ import typer
 from interlock.cli.commands import DECIDE, Note, RunName, command, complete_run
 from interlock.cli.door import Door, at_terminal, finish
 from interlock.cli.elsewhere import check_ours, renew_own, spoken_to
+from interlock.cli.history import change_lines, changes_of, readable_changes
 from interlock.cli.live import PlainView
 from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, write_output
-from interlock.cli.runs import change_lines, changes_of, readable_changes
 from interlock.cli.steering import FarRun
 from interlock.cli.unattended import HeardView
 from interlock.engine.folder import KnownRun, known_runs

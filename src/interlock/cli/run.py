@@ -15,10 +15,10 @@ from interlock.cli.door import Door, finish
 from interlock.cli.elsewhere import check_ours, spoken_to
 from interlock.cli.failures import here, told
 from interlock.cli.gates import as_queued, ask, can_ask, decide, gate_lines
+from interlock.cli.history import branch_line, change_lines, readable_changes
 from interlock.cli.live import PlainView, view_for
-from interlock.cli.output import as_text, complain, envelope, print_json, print_lines, write_output
+from interlock.cli.output import as_text, complain, envelope, print_json, write_output
 from interlock.cli.playbooks import Moving, Playbooks, group, moves
-from interlock.cli.runs import branch_line, change_lines, readable_changes
 from interlock.cli.steering import FarRun
 from interlock.cli.unattended import HeardView
 from interlock.engine.glances import ENDED_WELL
@@ -51,7 +51,9 @@ def start(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
     inputs, door = asked.inputs, replace(door, new_run=door.new_run or asked.afresh)
     door.errand.playbook, door.errand.key = playbook.name, playbook.key(inputs)
     if door.dry_run:
-        return _show_plan(door, playbook, inputs)
+        from interlock.cli.plan import show_next
+
+        return show_next(door, playbook, inputs)
     call = door.call(flags=asked.flags, note=asked.note)
     return carry(door, lambda runs: runs.run(playbook, inputs, call))
 
@@ -103,7 +105,9 @@ def resume(
             raise ConfigInvalid(
                 "--dry-run shows what comes next; it takes no option that moves the run", where="command line"
             )
-        return _plan_of_run(door, run)
+        from interlock.cli.plan import next_of_run
+
+        return next_of_run(door, run)
     playbook = door.library.again(door.find(run).identity)  # whoever must be asked is asked before it goes on
     if asked:
         check_moves(door, run, playbook, asked)
@@ -154,65 +158,6 @@ def check_moves(door: Door, name: str, playbook: Playbook, asked: Mapping[str, A
             f"run {known.identity.run_id} is open; {option} is for one that has stopped",
             remedy=f"End it first: {door.spoken(f'cancel {known.identity.run_id}')}",
         )
-
-
-def _plan_of_run(door: Door, name: str) -> int:
-    identity = door.find(name).identity
-    playbook = door.library.again(identity)
-    return _show_plan(door, playbook, playbook.parse_inputs(identity.inputs))
-
-
-def _show_plan(door: Door, playbook: Playbook, inputs: Any) -> int:
-    from interlock.engine.runs import Quiet
-
-    async def plan() -> Finished:
-        return await door.runs(Quiet()).plan(playbook, inputs)
-
-    found = finish(plan())
-    if door.json:
-        print_json(
-            envelope(
-                replace(found, playbook=playbook.name, key=playbook.key(inputs), started_at=None),
-                status="complete",
-                exit_code=0,
-                reason="dry run: nothing was changed",
-                gate=found.gate,
-                plan=following(found),
-            )
-        )
-    else:
-        print_lines(_plan_lines(door, playbook, inputs, found))
-    return 0
-
-
-def following(plan: Finished) -> dict[str, Any]:
-    """What a dry run found to come next."""
-    before = plan.before
-    if before is not None:
-        from interlock.engine.model import plain
-
-        return {"next": before.verb, "key": before.key, **plain(before.detail)}
-    if plan.gate is not None:
-        return {"next": "decision", "key": plan.gate["key"]}
-    return {"next": "end", "status": plan.status.value, "reason": plan.reason, "output": as_text(plan.output)}
-
-
-def _plan_lines(door: Door, playbook: Playbook, inputs: Any, plan: Finished) -> list[str]:
-    what = f"{playbook.name} {playbook.key(inputs)}"
-    where = f"run {plan.run_id} goes on" if plan.run_id else "a new run starts"
-    lines = [f"{what}: {where} (dry run: nothing was changed)"]
-    coming = following(plan)
-    brief = coming.pop("brief", None)
-    lines += [f"  {name}: {_shown(value)}" for name, value in coming.items() if value not in (None, "", [], {})]
-    if plan.gate is not None and plan.run_id is not None:
-        lines += gate_lines(door, plan.run_id, plan.gate)
-    if brief is not None:
-        lines += ["", "The brief that the agent would get:", "", brief.rstrip("\n")]
-    return lines
-
-
-def _shown(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def deliver(door: Door, finished: Finished, said: Sequence[str | bytes], *, asks: bool) -> int:
