@@ -25,7 +25,7 @@ from interlock.cli.steering import FarRun
 from interlock.cli.unattended import HeardView
 from interlock.engine.folder import KnownRun, known_runs
 from interlock.engine.openings import document, shown_before, since_asked
-from interlock.errors import ConfigInvalid, Refused
+from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.telemetry import harmless, indented, lined, printable, totals, verdict_word, waiting_gate
 
 if TYPE_CHECKING:
@@ -98,8 +98,12 @@ def _summary(known: KnownRun) -> Iterator[str]:
         return
     yield f"  {since.said}"
     yield from (f"    {_verdict(line)}" for line in since.judged[-VERDICTS:])
-    if (changes := readable_changes(known, lines)) is not None:
-        yield from change_lines(changes)[:1]
+    changes = readable_changes(known, lines)
+    yield from (
+        ["  code: what changed cannot be read; `interlock diff` says why"]
+        if changes is None
+        else (change_lines(changes)[:1])
+    )
 
 
 def _verdict(line: Line) -> str:
@@ -210,8 +214,15 @@ def _view(door: Door, run_id: str, gate: Mapping[str, Any]) -> None:
             rows = difflib.unified_diff(before.splitlines(), text.splitlines(), "before", "now", lineterm="")
             parts.append("\n".join([f"=== what changed in {path}", *rows]))
         parts.append(f"=== {path}\n\n{text}")
-    patch = changes_of(known, known.folder.lines()).patch
-    parts += [f"=== what the run changed\n\n{patch.decode('utf-8', 'replace')}"] if patch else []
+    try:
+        changes = changes_of(known, known.folder.lines(), literal=False)
+    except InterlockError as error:
+        parts.append(f"=== what the run changed cannot be shown: {error.what}")
+    else:
+        if changes.patch:
+            parts.append(f"=== what the run changed\n\n{changes.patch.decode('utf-8', 'replace')}")
+        if changes.besides:
+            parts.append("\n".join(["=== what came along beside it, not shown", *map(printable, changes.besides)]))
     whole = harmless("\n\n".join(parts))
     if sys.stdout.isatty():
         pydoc.pager(whole)

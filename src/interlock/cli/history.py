@@ -440,14 +440,17 @@ def diff(
     lines = known.folder.lines()
     if agent:
         _check_agent(known, lines, agent)
-    found = changes_of(known, lines, agent or None)
+    # A terminal is for people: they see as text what can be read as such.
+    found = changes_of(known, lines, agent or None, literal=door.json or not sys.stdout.isatty())
     if door.json:
         files = [{"path": one.path, "added": one.added, "removed": one.removed} for one in found.code]
         patch = found.patch.decode("utf-8", "replace")
         facts = {"run_id": known.identity.run_id, "code": files, "documents": list(found.documents)}
-        door.give({**facts, "patch": patch})
+        door.give({**facts, "besides": list(found.besides), "patch": patch})
     elif stat:
-        print_lines([*(one.shown for one in found.code), *(f"{path} (document)" for path in found.documents)])
+        documents = (f"{printable(path)} (document)" for path in found.documents)
+        besides = (f"{printable(text)} (came along)" for text in found.besides)
+        print_lines([*(one.shown for one in found.code), *documents, *besides])
     elif found.patch:
         write_output(found.patch)
     else:
@@ -467,19 +470,23 @@ def _check_agent(known: KnownRun, lines: Sequence[Line], agent: str) -> None:
         )
 
 
-def changes_of(known: KnownRun, lines: Sequence[Line], agent: str | None = None) -> Changes:
-    """The changes of a run, each file against what it was before the first dispatch that changed it."""
+def changes_of(known: KnownRun, lines: Sequence[Line], agent: str | None = None, *, literal: bool = True) -> Changes:
+    """The changes of a run, each file against what it was before the first dispatch that changed it.
+
+    Args:
+        literal: the patch is one for ``git apply``; else it is for people.
+    """
     from interlock.engine.changes import run_changes
     from interlock.finding import Library
 
     documents = Library(known.folder.root, os.environ).documents_of(known.identity)
-    return run_changes(known.folder, lines, documents, agent)
+    return run_changes(known.folder, lines, documents, agent, literal=literal)
 
 
 def readable_changes(known: KnownRun, lines: Sequence[Line]) -> Changes | None:
     """The same; None where it cannot be read any more. The run is what counts: `diff` says what is wrong."""
     try:
-        return changes_of(known, lines)
+        return changes_of(known, lines, literal=False)
     except (InterlockError, OSError, LookupError, ValueError):
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -109,26 +109,23 @@ class FleetRow:
     commit: str
 
 
-def listed(one: Sighting) -> FleetRow:
-    """A run as its claim says it."""
+def listed(one: Sighting, unqueued: Collection[str] = ()) -> FleetRow:
+    """A run as its claim says it; and whether nobody is asked to work on it."""
     who = one.possession
     if who is None:
         return FleetRow(one.run_id, "", "", "", ListedAs.DAMAGED, one.problem, "", False, "", one.remote, one.commit)
     held, status, now = who.held and not who.ended, who.status, ""
     if not who.ended:
         now = "waits for a person" if status == ListedAs.WAITING else "free to be taken"
+        now = f"not queued: interlock resume {one.run_id}" if one.run_id in unqueued else now
         status = ListedAs.RUNNING if held and status != ListedAs.WAITING else ListedAs.WAITING
     facts = (who.playbook, who.key, who.about, status, f"{who.holder} has it" if held else now)
     return FleetRow(one.run_id, *facts, who.holder, held, who.since, one.remote, one.commit)
 
 
 def _of_the_fleet(door: Door, status: Sequence[str], playbook: str | None, limit: int | None) -> int:
-    from interlock.fleet.looking import remote_here, sighted
-
-    async def seen() -> list[Sighting]:
-        return await sighted(await remote_here(door.root, door.setup.settings.fleet.remote, door.environ))
-
-    found = sorted((listed(one) for one in finish(seen())), key=lambda one: (one.since, one.run_id))
+    seen, unqueued = finish(_seen(door))
+    found = sorted((listed(one, unqueued) for one in seen), key=lambda one: (one.since, one.run_id))
     asked = [one for one in found if playbook in (None, one.playbook) and (not status or one.status in status)]
     shown = asked[-limit:] if limit else asked
     if door.json or shown:
@@ -137,6 +134,25 @@ def _of_the_fleet(door: Door, status: Sequence[str], playbook: str | None, limit
     else:
         complain("No run is like that." if found else "The remote has no runs.")
     return 0
+
+
+async def _seen(door: Door) -> tuple[list[Sighting], set[str]]:
+    """What the remote has; and, where the database can say it, which runs nobody is asked to work on."""
+    from interlock.cli.fleet import open_queue
+    from interlock.fleet.database import FleetUnreachable
+    from interlock.fleet.looking import remote_here, sighted, sighted_and_unqueued
+
+    fleet = door.setup.settings.fleet
+    remote = await remote_here(door.root, fleet.remote, door.environ)
+    if fleet.database is None:
+        return await sighted(remote), set()
+    try:
+        async with open_queue(door) as queue:
+            seen, unqueued = await sighted_and_unqueued(remote, queue)
+            return seen, {who.run for who in unqueued}
+    except (FleetUnreachable, ConfigInvalid) as error:
+        complain(f"Nobody can say which runs are queued: {error.what}.")
+        return await sighted(remote), set()
 
 
 def _fleet_row(one: FleetRow) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli.door import finish
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from interlock.cli.door import Door
     from interlock.engine.folder import KnownRun
     from interlock.fleet.freight import Possession
-    from interlock.fleet.orders import CancelOutcome, Order, QueuedJob
+    from interlock.fleet.orders import CancelOutcome, Order, Queued, QueuedJob
+    from interlock.fleet.queue import Queue
     from interlock.telemetry import WaitingGate
 
 
@@ -147,15 +149,35 @@ class FarRun:
             raise Refused(f"run {run_id} was cancelled, and that is final")
         if now.state is State.ENDED and now.status in ("complete", "degraded") and not message.get("retry"):
             raise Refused(f"run {run_id} is {now.status}", remedy=f"See what it made: interlock fetch {run_id}")
+        self._check_decided()
+        # A job may come twice. What an ended run is asked for counts only where it has ended as it was seen.
+        finish(self._resumed({"kind": "resume", "lines": len(lines), **message}))
+
+    def _check_decided(self) -> None:
+        """`Refused` while a person is asked who can still be answered."""
+        lines = self.known.folder.lines()
+        now = standing(lines)
         asked = waiting_gate(lines) if now.state is State.ASKING else None
         if asked is not None and not self._is_stale(asked):
             raise Refused(
-                f"run {run_id} waits for a decision",
+                f"run {self.run_id} waits for a decision",
                 found=printable(now.why),
-                remedy=f"See what it asks, and how to decide: interlock show {run_id}",
+                remedy=f"See what it asks, and how to decide: interlock show {self.run_id}",
             )
-        # A job may come twice. What an ended run is asked for counts only where it has ended as it was seen.
-        finish(self._resumed({"kind": "resume", "lines": len(lines), **message}))
+
+    async def see_queued(self, queue: Queue, at: datetime | None = None) -> Queued:
+        """Whoever submitted the run was cut off, and asks again: it is queued, as it was submitted."""
+        from interlock.fleet.orders import Queued
+
+        if await queue.jobs(self.run_id):
+            return Queued.ALREADY
+        self._check_decided()
+        if self.possession.held:
+            raise Refused(
+                f"run {self.run_id} is not free: {self.possession} since {self.possession.since}",
+                remedy=f"See how it stands: interlock show {self.run_id}",
+            )
+        return await queue.put(self._order(None), at=at)
 
     async def _resumed(self, message: Mapping[str, Any]) -> None:
         from interlock.fleet.orders import Queued
@@ -171,7 +193,7 @@ class FarRun:
             remedy=f"See what comes of it: interlock watch {self.run_id}",
         )
 
-    def _order(self, message: Mapping[str, Any]) -> Order:
+    def _order(self, message: Mapping[str, Any] | None) -> Order:
         from interlock.engine.people import person
         from interlock.fleet.orders import order_of
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from interlock.contracts.definitions import hides, is_definition, is_recorded, is_test
+from interlock.documents.patches import patch_parts
 
 _SKIP = re.compile(
     r"pytest\.mark\.(skip|skipif|xfail)\b|\bpytest\.(skip|xfail|importorskip|exit)\(|\bunittest\.(skip|expectedFailure)"
@@ -62,8 +63,8 @@ class _File:
     path: str
     gone: bool = False
     new: bool = False
-    in_text: bool = False
-    """Its head is over, what follows are its lines."""
+    binary: bool = False
+    """Its lines cannot be compared."""
     modes: tuple[str, ...] = ()
     """Before and after, where they differ."""
     added: list[str] = field(default_factory=list)
@@ -82,25 +83,10 @@ class _File:
         known = {line.strip() for line in self.removed}
         return [line.strip()[:100] for line in self.added if pattern.search(line) and line.strip() not in known]
 
-    def take(self, line: str) -> None:
-        """One more line of the difference."""
-        if line.startswith("@@"):
-            self.in_text = True
-        elif self.in_text and line[:1] == "+":
-            self.added.append(line[1:])
-        elif self.in_text and line[:1] == "-":
-            self.removed.append(line[1:])
-        elif line.startswith("deleted file mode"):
-            self.gone = True
-        elif line.startswith("new file mode"):
-            self.new = True
-        elif line.startswith(("old mode ", "new mode ")):
-            self.modes += (line.rsplit(maxsplit=1)[-1],)
-
 
 def weakened(patch: str) -> tuple[str, ...]:
     """What the difference (as git writes it) does to tests and checks, one sentence each."""
-    files = _files(patch)
+    files = list(_files(patch))
     arrived: dict[str, _File] = {one.name: one for one in files if one.new}
     return tuple(said for one in files for said in _of_file(one, arrived))
 
@@ -146,6 +132,8 @@ def _in_test(one: _File) -> Iterator[str]:
     yield from _quoted(f"ends the tests early, and well, in {one.path}: ", one.new_lines(_LEAVES))
     if one.modes and int(one.modes[0], 8) & 0o111 and not int(one.modes[-1], 8) & 0o111:
         yield f"makes {one.path} a file that cannot be run"
+    if one.binary and not one.new and not is_recorded(one.path):
+        yield f"changes {one.path}, a binary file for git, so that its lines cannot be compared"
     if is_recorded(one.path) and not one.new and one.removed:
         yield f"changes what tests compare with: {one.path}"
 
@@ -188,18 +176,20 @@ def _count(pattern: re.Pattern[str], lines: Sequence[str]) -> int:
     return sum(pattern.search(line) is not None for line in lines)
 
 
-def _files(patch: str) -> list[_File]:
-    files: list[_File] = []
-    for line in patch.split("\n"):
-        if line.startswith("diff --git "):
-            files.append(_File(_path(line)))
-        elif files:
-            files[-1].take(line)
-    return files
-
-
-def _path(line: str) -> str:
-    """The path in ``diff --git a/x b/x``; both sides are the same, since renames are not looked for."""
-    rest = line.removeprefix("diff --git ").strip()
-    half = rest[len(rest) // 2 + 1 :]
-    return half.strip('"').removeprefix("b/")
+def _files(patch: str) -> Iterator[_File]:
+    for part in patch_parts(patch.encode("utf-8", "surrogateescape")):
+        file = _File(
+            part.path or "",
+            gone=bool(part.said("deleted file mode")),
+            new=bool(part.said("new file mode")),
+            binary=part.is_binary,
+        )
+        if before := part.said("old mode"):
+            file.modes = (before, part.said("new mode"))
+        for row in part.rows:
+            line = row.decode("utf-8", "surrogateescape")
+            if line[:1] == "+":
+                file.added.append(line[1:])
+            elif line[:1] == "-":
+                file.removed.append(line[1:])
+        yield file

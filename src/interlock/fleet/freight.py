@@ -104,6 +104,11 @@ class Possession:
     def ended(self) -> bool:
         return self.status not in ("", OPEN, WAITING)
 
+    @property
+    def wants_worker(self) -> bool:
+        """Whether it was given to the fleet and can go on, and nobody has it: then somebody is to be asked."""
+        return bool(self.orders) and not self.held and self.status == OPEN
+
     def __str__(self) -> str:
         return f"{self.holder} has it" if self.held else f"it waits to be taken, as {self.holder} left it"
 

@@ -36,6 +36,7 @@ from interlock.pages import (
     render,
     run_view,
     static_file,
+    whole_patch,
 )
 from interlock.telemetry import WaitingGate, waiting_gate
 from interlock.web.acting import Decision
@@ -73,6 +74,7 @@ class Page:
             Route(one_run, self._run),
             Route(f"{one_run}/stream", self._run_stream),
             Route(f"{one_run}/report.html", self._report),
+            Route(f"{one_run}/changes.patch", self._patch),
             Route(f"{one_run}/gate", self._gate, methods=["GET"]),
             Route(f"{one_run}/gate", self._decide, methods=["POST"]),
             *acts,
@@ -162,6 +164,15 @@ class Page:
         name, text = await self._off(made)
         headers = {"content-disposition": f'attachment; filename="{name}.html"'}
         return HTMLResponse(text, headers=headers)
+
+    async def _patch(self, request: Request) -> Response:
+        def made() -> tuple[str, bytes]:
+            source, known = self._find(request)
+            return known.identity.run_id, whole_patch(source.shelf, known)
+
+        name, patch = await self._off(made)
+        headers = {"content-disposition": f'attachment; filename="{name}.patch"'}
+        return Response(patch, media_type="text/plain", headers=headers)
 
     async def _dispatch(self, request: Request) -> Response:
         number = request.query_params.get("page", "")
