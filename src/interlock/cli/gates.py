@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.commands import DECIDE, Note, RunName, command, complete_run
-from interlock.cli.door import Door, at_terminal, finish
+from interlock.cli.commands import DECIDE, Note, RunName, command
+from interlock.cli.door import Door, complete_run, finish
 from interlock.cli.elsewhere import check_ours, renew_own, spoken_to
 from interlock.cli.history import change_lines, changes_of, readable_changes
 from interlock.cli.live import PlainView
@@ -150,11 +150,6 @@ def _text_of(known: KnownRun, path: str) -> str | None:
 
 
 # -- asking
-
-
-def can_ask(door: Door) -> bool:
-    """Whether somebody sits at a terminal who can be asked here and now."""
-    return not door.json and at_terminal()
 
 
 def ask(door: Door, run_id: str, gate: Mapping[str, Any]) -> Answered | None:

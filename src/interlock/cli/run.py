@@ -14,7 +14,7 @@ from interlock.cli.commands import CARRIES, RUN, Note, RunName, command
 from interlock.cli.door import Door, finish
 from interlock.cli.elsewhere import check_ours, spoken_to
 from interlock.cli.failures import here, told
-from interlock.cli.gates import as_queued, ask, can_ask, decide, gate_lines
+from interlock.cli.gates import as_queued, ask, decide, gate_lines
 from interlock.cli.history import branch_line, change_lines, readable_changes
 from interlock.cli.live import PlainView, view_for
 from interlock.cli.output import as_text, complain, envelope, print_json, write_output
@@ -76,9 +76,9 @@ def _carried(door: Door, work: Callable[[Runs], Awaitable[Finished]], view: Plai
     with HeardView(door, view) as heard:
         with view:
             finished = finish(watched())
-        code = deliver(door, finished, view.said, asks=can_ask(door))
+        code = deliver(door, finished, view.said, asks=door.can_ask)
     run_id, gate = finished.run_id, finished.gate
-    if run_id is None or gate is None or not can_ask(door) or (said := ask(door, run_id, gate)) is None:
+    if run_id is None or gate is None or not door.can_ask or (said := ask(door, run_id, gate)) is None:
         return code
     return decide(door, run_id, said.choice, said.note, go_on=True)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.commands import LOOK, SEVERAL, WORKSHOP, LatestRun, RunName, command
+from interlock.cli.commands import LOOK, WORKSHOP, LatestRun, RunName, command
 from interlock.cli.door import Door, finish
 from interlock.cli.elsewhere import look
 from interlock.cli.failures import BROKEN
@@ -427,7 +427,7 @@ def _told(door: Door, folder: RunFolder, said: Salvaged) -> list[str]:
     return [*lines, f"  go on with: {door.spoken(f'resume {folder.run_id}')}"]
 
 
-@command("web", example="interlock web --open", always=SEVERAL, panel=LOOK)
+@command("web", example="interlock web --open", several=True, panel=LOOK)
 def web(
     door: Door,
     port: Annotated[

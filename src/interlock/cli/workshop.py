@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlock.cli.commands import WORKSHOP, command, complete_playbook
-from interlock.cli.door import Door, finish
+from interlock.cli.commands import WORKSHOP, command
+from interlock.cli.door import Door, complete_playbook, finish
 from interlock.cli.failures import BROKEN
 from interlock.cli.output import complain
 from interlock.cli.playbooks import room_of
