@@ -114,20 +114,19 @@ def _verdict(line: Line) -> str:
 
 def _document(known: KnownRun, gate: Mapping[str, Any], path: str) -> Iterator[str]:
     """One document: its size, what is new in it since the gate was last opened, how it begins."""
-    text = _text_of(known, path)
+    text, before = _texts(known, gate, path)
     if text is None:
         yield f"  shows: {printable(path)} (no such file)"
         return
     rows = text.splitlines()
     size = f"{len(rows)} {'line' if len(rows) == 1 else 'lines'}, {len(text.encode())} bytes"
-    yield f"  shows: {printable(path)} ({size}{_since(known, gate, path, text)})"
+    yield f"  shows: {printable(path)} ({size}{_since(before, text)})"
     said = [row.strip() for row in rows if row.strip() and not row.startswith(("#", "---", "```", "|--"))]
     yield from (f"    {printable(row, 100)}" for row in said[:FIRST_LINES])
 
 
-def _since(known: KnownRun, gate: Mapping[str, Any], path: str, text: str) -> str:
+def _since(before: str | None, text: str) -> str:
     """What changed since the same gate showed it before; nothing for what is shown the first time."""
-    before = _earlier(known, gate, path)
     if before is None:
         return ""
     if before == text:
@@ -139,14 +138,11 @@ def _since(known: KnownRun, gate: Mapping[str, Any], path: str, text: str) -> st
     return f", changed since you saw it: +{added} -{removed}"
 
 
-def _earlier(known: KnownRun, gate: Mapping[str, Any], path: str) -> str | None:
+def _texts(known: KnownRun, gate: Mapping[str, Any], path: str) -> list[str | None]:
+    """A document as it is, and as the same gate showed it before; None where there is none."""
     before = shown_before(known.folder, known.folder.lines(), gate["gate"], gate["digests"], path)
-    return None if before is None else before.decode("utf-8", "replace")
-
-
-def _text_of(known: KnownRun, path: str) -> str | None:
-    found = document(known.folder, path).content
-    return None if found is None else found.decode("utf-8", "replace")
+    now = document(known.folder, path).content
+    return [None if raw is None else as_text(raw) for raw in (now, before)]
 
 
 # -- asking
@@ -204,7 +200,8 @@ def _view(door: Door, run_id: str, gate: Mapping[str, Any]) -> None:
     known = door.find(run_id)
     parts = []
     for path in gate["digests"]:
-        text, before = _text_of(known, path) or "(no such file)\n", _earlier(known, gate, path)
+        text, before = _texts(known, gate, path)
+        text = text or "(no such file)\n"
         if before is not None and before != text:
             rows = difflib.unified_diff(before.splitlines(), text.splitlines(), "before", "now", lineterm="")
             parts.append("\n".join([f"=== what changed in {path}", *rows]))

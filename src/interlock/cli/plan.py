@@ -124,12 +124,7 @@ def show(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
 
 
 def outlook_of(door: Door, playbook: Playbook, inputs: Any) -> Outlook:
-    from interlock.engine.runs import Quiet
-
-    async def dry() -> Finished:
-        return await door.runs(Quiet()).plan(playbook, inputs)
-
-    found = finish(dry())
+    found = _dry(door, playbook, inputs)
     playbook = narrowed(playbook, inputs)
     figures, seen = figures_of(door, playbook)
     setup = door.setup
@@ -151,6 +146,13 @@ def outlook_of(door: Door, playbook: Playbook, inputs: Any) -> Outlook:
         documents=tuple(dict.fromkeys((*playbook.documents(inputs), *playbook.state(inputs)))),
         next=following(found),
     )
+
+
+def _dry(door: Door, playbook: Playbook, inputs: Any) -> Finished:
+    """How far a run would come without calling anybody."""
+    from interlock.engine.runs import Quiet
+
+    return finish(door.runs(Quiet()).plan(playbook, inputs))
 
 
 def narrowed(playbook: Playbook, inputs: Any) -> Playbook:
@@ -442,12 +444,7 @@ def next_of_run(door: Door, name: str) -> int:
 
 
 def show_next(door: Door, playbook: Playbook, inputs: Any) -> int:
-    from interlock.engine.runs import Quiet
-
-    async def plan() -> Finished:
-        return await door.runs(Quiet()).plan(playbook, inputs)
-
-    found = finish(plan())
+    found = _dry(door, playbook, inputs)
     if door.json:
         print_json(
             envelope(

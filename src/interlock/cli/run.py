@@ -38,6 +38,7 @@ from interlock.telemetry import (
 if TYPE_CHECKING:
     from interlock.engine import Playbook
     from interlock.engine.changes import Changes
+    from interlock.engine.folder import KnownRun
     from interlock.engine.playing import Finished
     from interlock.engine.runs import Runs
 
@@ -225,25 +226,18 @@ def summary(door: Door, finished: Finished, *, asks: bool) -> list[str]:
         lines.append(f"  {label}: {indented(lined(here(finished.reason, door.errand)), '    ')}")
     if finished.run_id is None:
         return lines
-    changes = _changes(door, finished.run_id)
+    known = _known(door, finished.run_id)
+    changes = readable_changes(known, finished.lines) if known is not None else None
     if finished.gate is not None:
         return [*lines, *gate_lines(door, finished.run_id, finished.gate, commands=not asks)]
     if changes is not None:
         lines += change_lines(changes)
-    if away(door, finished.run_id):
+    if known is not None and known.folder.elsewhere() is not None:
         return [*lines, f"  next: {door.spoken(f'fetch {finished.run_id}')}"]
     if finished.started_at and sums.dispatches and (branch := branch_line(door.root, finished.started_at)):
         lines.append(f"  branch: {branch}")
     is_open = standing(finished.lines).state is not State.ENDED
     return [*lines, f"  next: {door.spoken(f'{_next(finished.status.value, changes, is_open)} {finished.run_id}')}"]
-
-
-def away(door: Door, run_id: str) -> bool:
-    """Whether the work of a run is elsewhere."""
-    try:
-        return door.find(run_id).folder.elsewhere() is not None
-    except InterlockError:
-        return False
 
 
 def _next(status: str, changes: Changes | None, is_open: bool) -> str:
@@ -255,10 +249,9 @@ def _next(status: str, changes: Changes | None, is_open: bool) -> str:
     return "why"
 
 
-def _changes(door: Door, run_id: str) -> Changes | None:
-    """What the run changed; None where that cannot be read any more."""
+def _known(door: Door, run_id: str) -> KnownRun | None:
+    """The run; None where it cannot be read any more."""
     try:
-        known = door.find(run_id)
-        return readable_changes(known, known.folder.lines())
+        return door.find(run_id)
     except (InterlockError, OSError):
         return None
