@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.changes import Changes, run_changes
+from interlock.engine.changes import LARGE, Changes, run_changes
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.journal import Line
 from interlock.errors import WorkspaceFailed
 from interlock.pages.diffs import changed_files
 from interlock.workspace import Entry, KeptWork, Snapshot
-from interlock.workspace.comparing import LARGE
 from interlock.workspace.objects import Stored, store_bytes, store_tree
 from interlock.workspace.shadow import Shadow
 from tests.documents.test_patches import ODD
@@ -120,7 +119,7 @@ def test_what_can_be_read_is_no_binary_file_for_people(kept: Kept) -> None:
 @pytest.mark.req("WB-05", "WB-10")
 def test_a_huge_file_is_named_and_costs_nothing(kept: Kept) -> None:
     (file,) = changed_files(kept.changes(kept.work({"a": (None, (PLAIN, b"x\n" * LARGE))}), literal=False).code)
-    assert (file.path, file.what, file.rows) == ("a", "new, binary", ())
+    assert (file.path, file.what, file.rows) == ("a", "too large to be shown", ())
 
 
 @pytest.mark.req("WB-05")

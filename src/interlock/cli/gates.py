@@ -17,11 +17,10 @@ import typer
 
 from interlock.cli.commands import DECIDE, Note, RunName, command
 from interlock.cli.door import Door, complete_run, finish
-from interlock.cli.elsewhere import check_ours, renew_own, spoken_to
+from interlock.cli.elsewhere import check_ours, far_run, renew_own, spoken_to
 from interlock.cli.history import change_lines, changes_of, readable_changes
 from interlock.cli.live import PlainView
 from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, write_output
-from interlock.cli.steering import FarRun
 from interlock.cli.unattended import HeardView
 from interlock.engine.folder import KnownRun, known_runs
 from interlock.engine.openings import document, shown_before, since_asked
@@ -69,7 +68,7 @@ def command_lines(door: Door, run_id: str, gate: Mapping[str, Any]) -> list[str]
     names = [str(choice["name"]) for choice in gate["choices"]]
     words = _commands(run_id, names, "" if away else " --resume")
     lines = [f"  decide with: {door.spoken(command)}" for command in words]
-    return [*lines, f"  see more: {door.spoken(f'diff {run_id}')}   {door.spoken(f'why {run_id}')}"]
+    return [*lines, f"  see more: {door.spoken(f'diff {run_id}')}", f"            {door.spoken(f'why {run_id}')}"]
 
 
 def _commands(run_id: str, names: Sequence[str], at_once: str) -> Iterator[str]:
@@ -345,8 +344,8 @@ def cancel(door: Door, run: RunName) -> int:
     from interlock.engine import people
 
     known = _find(door, run)
-    if (far := FarRun.of(door, known, "cancel a run")) is not None:
-        told = far.cancel()
+    if (far := far_run(door, known, "cancel a run")) is not None:
+        told = finish(far.cancel())
         if door.json:
             print_json(_object(known, "running", "told to end") if told else as_queued(known))
         how = "its worker was told" if told else "queued; a worker ends it"
@@ -377,8 +376,8 @@ def decide(door: Door, name: str, choice: str, note: str, signed: Signed = YOURS
     verb = {"approve": "approved", "record": "approved", "reject": "rejected"}.get(
         choice, f"answered with {printable(choice, 60)}"
     )
-    if (far := FarRun.of(door, known, "decide at a gate")) is not None:
-        gate = far.decide(choice, note, signed.who, signed.shown)
+    if (far := far_run(door, known, "decide at a gate")) is not None:
+        gate = finish(far.decide(choice, note, signed.who, signed.shown))
         if door.json:
             print_json(as_queued(known))
         complain(f"Gate {gate.gate} of {run_id}: {verb}; queued.", _see_next(door, run_id))

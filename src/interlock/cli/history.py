@@ -20,11 +20,10 @@ import typer
 
 from interlock.cli.commands import LOOK, RUN, LatestRun, command
 from interlock.cli.door import Door
-from interlock.cli.elsewhere import Renewal, look
+from interlock.cli.elsewhere import Expected, Renewal, look
 from interlock.cli.failures import INTERRUPTED, failed
 from interlock.cli.live import PlainView, can_draw, view_for
 from interlock.cli.output import complain, print_journal_line, print_json, print_lines, write_output
-from interlock.cli.steering import Expected
 from interlock.contracts import Evidence
 from interlock.documents import few
 from interlock.documents.files import open_plain, read_plain
@@ -164,6 +163,8 @@ def why(
     now = glance(known)
     how = f": {indented(lined(now.how), '  ')}" if now.how else ""
     print_lines([f"{known.identity.run_id} is {now.status}{how}"])
+    if not step and told and told[-1][0].event == "run.end":  # that is said by now
+        told.pop()
     print_lines([text for line, said in told for text in _explained(known, line, said)])
     if now.status not in ("complete", "degraded", "running") and door.library.has(known.identity):
         complain(f"go on with: {door.spoken(_way_on(known, lines))}")
@@ -209,15 +210,21 @@ def _explained(known: KnownRun, line: Line, told: Telling) -> list[str]:
             checks = [check.shown for check in shown.checks]
             said = [] if is_good(line.data) else [lined(one) for one in line.data.get("complaints", ())]
             nothing = [f"nothing to run: {shown.nothing_to_run}"] if shown.nothing_to_run else []
-            return [
-                "",
-                head,
-                f"  {indented(told.text, '    ')}",
-                *_listed("evidence", [*checks, *nothing]),
-                *_listed("against", shown.contradictions),
-                *_listed("complaint", said),
+            rows = [
+                *(("evidence", text) for text in (*checks, *nothing)),
+                *(("against", text) for text in shown.contradictions),
+                *(("complaint", text) for text in said),
             ]
+            return ["", head, f"  {indented(told.text, '    ')}", *_not_yet_said(told.text, rows)]
     return ["", head, f"  {indented(told.text, '    ')}"]
+
+
+def _not_yet_said(known: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Each row, but for what is in what was said before it."""
+    for name, text in rows:
+        if lined(text) not in known:
+            yield from _listed(name, [text])
+            known += f"\n{lined(text)}"
 
 
 def _listed(name: str, texts: Sequence[str]) -> list[str]:
@@ -443,14 +450,17 @@ def diff(
     # A terminal is for people: they see as text what can be read as such.
     found = changes_of(known, lines, agent or None, literal=door.json or not sys.stdout.isatty())
     if door.json:
-        files = [{"path": one.path, "added": one.added, "removed": one.removed} for one in found.code]
+        files = {
+            name: [{"path": one.path, "added": one.added, "removed": one.removed} for one in some]
+            for name, some in (("code", found.code), ("documentation", found.documentation))
+        }
         patch = found.patch.decode("utf-8", "replace")
-        facts = {"run_id": known.identity.run_id, "code": files, "documents": list(found.documents)}
+        facts = {"run_id": known.identity.run_id, **files, "documents": list(found.documents)}
         door.give({**facts, "besides": list(found.besides), "patch": patch})
     elif stat:
         documents = (f"{printable(path)} (document)" for path in found.documents)
         besides = (f"{printable(text)} (came along)" for text in found.besides)
-        print_lines([*(one.shown for one in found.code), *documents, *besides])
+        print_lines([*(one.shown for one in (*found.code, *found.documentation)), *documents, *besides])
     elif found.patch:
         write_output(found.patch)
     else:
@@ -504,17 +514,17 @@ def branch_line(root: Path, since: str) -> str | None:
 
 
 def change_lines(changes: Changes) -> list[str]:
-    """The changes for the end of a run: code file by file, documents in one line."""
+    """The changes for the end of a run: code and documentation file by file, the playbook's documents in one line."""
     lines = []
-    if changes.code:
-        added = sum(one.added or 0 for one in changes.code)
-        removed = sum(one.removed or 0 for one in changes.code)
-        lines.append(f"  code: {_files(len(changes.code))}, +{added} -{removed}")
-        lines += [f"    {one.shown}" for one in changes.code[:LISTED]]
-        if len(changes.code) > LISTED:
-            lines.append(f"    and {len(changes.code) - LISTED} more")
-    elif changes.documents:
-        lines.append("  code: no file changed")
+    for name, files in (("code", changes.code), ("documentation", changes.documentation)):
+        if files:
+            added, removed = sum(one.added or 0 for one in files), sum(one.removed or 0 for one in files)
+            lines.append(f"  {name}: {_files(len(files))}, +{added} -{removed}")
+            lines += [f"    {one.shown}" for one in files[:LISTED]]
+        if len(files) > LISTED:
+            lines.append(f"    and {len(files) - LISTED} more")
+    if not changes.code and (changes.documentation or changes.documents):
+        lines.insert(0, "  code: no file changed")
     if changes.documents:
         lines.append(f"  documents: {_files(len(changes.documents))}{_where(changes.documents)}")
     return lines

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -40,6 +39,7 @@ from interlock.telemetry import (
     tokens,
     who,
 )
+from interlock.telemetry.fitting import fitted
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -418,13 +418,12 @@ class LiveView(PlainView):
 
         text = Text.assemble((f"{at}  ", "dim"), (self._wrapped(told.text), STYLES.get(told.weight, "")))
         with suppress(OSError):
-            self._console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
+            self._console.print(text, soft_wrap=True)
 
     def _wrapped(self, text: str) -> str:
         """Reasons may be long: they go on below, under their beginning."""
-        width = max(20, self._console.width - len(INDENT))
-        rows = [row for line in text.split("\n") for row in textwrap.wrap(shown(line), width) or [""]]
-        return f"\n{INDENT}".join(rows)
+        told = "\n".join(map(shown, text.split("\n")))
+        return indented(fitted(told, self._console.width - len(INDENT), ""), INDENT)
 
 
 class Picture:

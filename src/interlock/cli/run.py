@@ -12,14 +12,13 @@ import typer
 
 from interlock.cli.commands import CARRIES, RUN, Note, RunName, command
 from interlock.cli.door import Door, finish
-from interlock.cli.elsewhere import check_ours, spoken_to
+from interlock.cli.elsewhere import check_ours, far_run, spoken_to
 from interlock.cli.failures import here, told
 from interlock.cli.gates import as_queued, ask, decide, gate_lines
 from interlock.cli.history import branch_line, change_lines, readable_changes
 from interlock.cli.live import PlainView, view_for
 from interlock.cli.output import as_text, complain, envelope, print_json, write_output
 from interlock.cli.playbooks import Moving, Playbooks, group, moves
-from interlock.cli.steering import FarRun
 from interlock.cli.unattended import HeardView
 from interlock.engine.glances import ENDED_WELL
 from interlock.errors import ConfigInvalid, InterlockError, Refused
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from interlock.engine.folder import KnownRun
     from interlock.engine.playing import Finished
     from interlock.engine.runs import Runs
+    from interlock.fleet.steering import FarRun
 
 
 run = group(Playbooks, "run", "Run a playbook, or go on with the run that is open for the same inputs.", RUN)
@@ -99,7 +99,7 @@ def resume(
 ) -> int:
     """Go on with a run that waits, was interrupted or has crashed; finished work is not repeated."""
     asked = door.errand.moves
-    if (far := FarRun.of(door, spoken_to(door, run), "resume a run")) is not None:
+    if (far := far_run(door, spoken_to(door, run), "resume a run")) is not None:
         return _resume_far(door, far, retry=retry, accept_recorded=accept_recorded, note=note)
     if door.dry_run:
         if retry or accept_recorded or asked or note:
@@ -130,16 +130,8 @@ def _resume_far(door: Door, far: FarRun, *, retry: bool, accept_recorded: bool, 
     if asked := door.errand.moves:
         check_moves(door, far.run_id, door.library.again(identity), asked)
     call = door.call(retry=retry, accept_recorded=accept_recorded, flags=asked, note=note)
-    far.resume(
-        {
-            "note": call.note,
-            "who": call.who,
-            "retry": call.retry,
-            "accept_recorded": call.accept_recorded,
-            "flags": dict(call.flags),
-            "budget": call.budget_usd,
-        }
-    )
+    said = {"note": call.note, "who": call.who, "flags": dict(call.flags), "budget": call.budget_usd}
+    finish(far.resume({**said, "retry": call.retry, "accept_recorded": call.accept_recorded}))
     if door.json:
         print_json(as_queued(far.known))
     complain(f"Run {far.run_id}: queued; a worker goes on with it.", f"  see: {door.spoken(f'watch {far.run_id}')}")
@@ -245,7 +237,7 @@ def _next(status: str, changes: Changes | None, is_open: bool) -> str:
     if is_open:
         return "resume"
     if status in ENDED_WELL:
-        return "diff" if changes is not None and changes.code else "show"
+        return "diff" if changes is not None and (changes.code or changes.documentation) else "show"
     return "why"
 
 

@@ -293,8 +293,7 @@ def page(door: Door, known: KnownRun, report: ReportContent, waiting: WaitingGat
         f"verdicts against the work: {sums.against}",
         f"  tokens: {counted(sums.input_tokens)} in, {counted(sums.output_tokens)} out; cost: {cost_line(sums)}",
         f"  records: {shown_path(known.folder.path)}",
-        f"  more: {door.spoken(f'why {identity.run_id}')}   {door.spoken(f'diff {identity.run_id}')}",
-        f"        {door.spoken(f'logs {identity.run_id}')}   {door.spoken(f'report {identity.run_id}')}",
+        *(f"  {lead} {door.spoken(f'{name} {identity.run_id}')}" for lead, name in MORE),
     ]
     return lines
 
@@ -311,6 +310,8 @@ def _dispatches(report: ReportContent) -> list[str]:
     return lines
 
 
+MORE = (("more:", "why"), *(("     ", name) for name in ("diff", "logs", "report")))
+"""One command a line: whole, to be copied."""
 HEAD = ("ABOUT", "STEP", "AGENT", "ATTEMPT", "OUTCOME", "TIME", "CHANGES", "TOKENS", "COST")
 
 

@@ -17,14 +17,13 @@ import typer
 
 from interlock.cli.commands import ELSEWHERE, command
 from interlock.cli.door import Door, finish
-from interlock.cli.elsewhere import depot_of
+from interlock.cli.elsewhere import depot_of, far_run
 from interlock.cli.fleet import open_queue
 from interlock.cli.live import PlainView
 from interlock.cli.moving import RemoteName, remote_of
 from interlock.cli.output import complain, envelope, print_json, print_lines
 from interlock.cli.playbooks import Playbooks, command_for, group
 from interlock.cli.run import deliver
-from interlock.cli.steering import FarRun
 from interlock.errors import InterlockError, Refused
 from interlock.fleet.orders import Queued, order_of
 
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from interlock.fleet.needs import Means, Needs
     from interlock.fleet.orders import Order
     from interlock.fleet.queue import Queue
+    from interlock.fleet.steering import FarRun
     from interlock.fleet.working import WorkPlace
 
 QueueName = Annotated[
@@ -96,7 +96,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Given:
+class Handed:
     """A run that is the fleet's now."""
 
     identity: Identity
@@ -123,7 +123,7 @@ def submit_one(
     wish = Wish(named, tuple(sorted(label or ())), priority, when, remote_of(door, remote))
     view = PlainView(door.errand, keep_output=door.json)
     done = _given(door, view, playbook, asked, wish)
-    if not isinstance(done, Given):  # there was nothing in it for anybody to do
+    if not isinstance(done, Handed):  # there was nothing in it for anybody to do
         return deliver(door, done, view.said, asks=False)
     if watch:
         complain(f"Run {done.identity.run_id} is queued.")
@@ -131,7 +131,7 @@ def submit_one(
     return _told(door, done)
 
 
-def _given(door: Door, view: PlainView, playbook: Playbook, asked: Asked, wish: Wish) -> Given | Finished:
+def _given(door: Door, view: PlainView, playbook: Playbook, asked: Asked, wish: Wish) -> Handed | Finished:
     """The run that is asked for is with the fleet; how it ended, where it had nothing to do.
 
     Whoever was cut off on the way asks again for the same: what was begun is sent, what was sent is queued.
@@ -140,7 +140,7 @@ def _given(door: Door, view: PlainView, playbook: Playbook, asked: Asked, wish: 
     call = door.call(flags=asked.flags, note=asked.note)
     before = _sent_before(door, playbook)
 
-    async def give() -> Given | Finished:
+    async def give() -> Handed | Finished:
         async with open_queue(door) as queue:
             begun = await runs.begin(playbook, asked.inputs, call)
             if begun.run_id is None or (begun.lines and begun.lines[-1].event == "run.end"):
@@ -148,11 +148,11 @@ def _given(door: Door, view: PlainView, playbook: Playbook, asked: Asked, wish: 
             door.errand.run_id = begun.run_id
             identity = runs.find(begun.run_id).identity
             if before is not None and before.run_id == begun.run_id:
-                return Given(identity, await before.see_queued(queue, wish.at))
+                return Handed(identity, await before.see_queued(queue, wish.at))
             depot = depot_of(runs, door.setup)
             orders = _orders(door, wish, call.flags, await needs_of(door, identity, playbook, wish))
             sent = await _sent(runs, depot, begun, wish.remote, orders)
-            return Given(identity, await _queued(queue, order_of(sent, by=depot.who), wish.at))
+            return Handed(identity, await _queued(queue, order_of(sent, by=depot.who), wish.at))
 
     return finish(give())
 
@@ -166,7 +166,7 @@ def _sent_before(door: Door, playbook: Playbook) -> FarRun | None:
     note = known.folder.elsewhere() if known is not None else None
     if known is None or note is None or note.how == SENDING:  # whether it was sent shows when it is sent again
         return None
-    return FarRun.of(door, known, "submit a run")
+    return far_run(door, known, "submit a run")
 
 
 def _orders(door: Door, wish: Wish, flags: Mapping[str, Any], needs: Needs) -> dict[str, Any]:
@@ -203,7 +203,7 @@ async def _queued(queue: Queue, order: Order, at: datetime | None) -> Queued:
         raise
 
 
-def _told(door: Door, done: Given) -> int:
+def _told(door: Door, done: Handed) -> int:
     run_id, how = done.identity.run_id, "already" if done.queued is Queued.ALREADY else "for the fleet"
     if door.json:
         about = replace(door.errand, run_id=run_id, started_at=None)

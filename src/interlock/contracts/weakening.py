@@ -186,7 +186,7 @@ def _files(patch: str) -> Iterator[_File]:
         )
         if before := part.said("old mode"):
             file.modes = (before, part.said("new mode"))
-        for row in part.rows:
+        for row in part.rows():
             line = row.decode("utf-8", "surrogateescape")
             if line[:1] == "+":
                 file.added.append(line[1:])

@@ -33,22 +33,32 @@ class PatchPart:
         return self.head + self.body
 
     @property
-    def rows(self) -> list[bytes]:
-        """The lines of its text, each with its sign, and the places between them."""
-        rows = self.body.split(b"\n") if self.body.startswith(b"@@") else []
-        return rows[:-1] if rows and not rows[-1] else rows
+    def is_binary(self) -> bool:
+        return bool(self.body) and not self.has_lines
 
     @property
-    def is_binary(self) -> bool:
-        return bool(self.body) and not self.body.startswith(b"@@")
+    def has_lines(self) -> bool:
+        return self.body.startswith(b"@@")
+
+    @property
+    def length(self) -> int:
+        """How many `rows` there are."""
+        return self.body.removesuffix(b"\n").count(b"\n") + 1 if self.has_lines else 0
 
     @property
     def added(self) -> int:
-        return sum(row[:1] == b"+" for row in self.rows)
+        return self.body.count(b"\n+") if self.has_lines else 0
 
     @property
     def removed(self) -> int:
-        return sum(row[:1] == b"-" for row in self.rows)
+        return self.body.count(b"\n-") if self.has_lines else 0
+
+    def rows(self, at_most: int = -1) -> list[bytes]:
+        """The lines of its text, each with its sign, and the places between them."""
+        if not self.has_lines:
+            return []
+        rows = self.body.removesuffix(b"\n").split(b"\n", at_most)
+        return rows if at_most < 0 else rows[:at_most]
 
     def said(self, label: str) -> str:
         """What its head says behind a label, such as ``new file mode``; empty where it says nothing of it."""

@@ -1,4 +1,4 @@
-"""What a run changed: code with lines added and removed, the playbook's documents apart.
+"""What a run changed: code and documentation with lines added and removed, the playbook's documents apart.
 
 Nothing is written for it, not even into the engine's own folder: looking changes nothing.
 """
@@ -13,18 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interlock.contracts import is_documentation
 from interlock.documents.patches import PatchPart, patch_parts
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.journal import Line
 from interlock.engine.objects import unpack
 from interlock.telemetry import printable
 from interlock.workspace import KeptWork, Scope
-from interlock.workspace.comparing import LARGE, Comparison, comparison
+from interlock.workspace.comparing import Comparison, comparison
 from interlock.workspace.git import NO_FETCH
 from interlock.workspace.objects import LINK, Stored
 
 GIT_S = 20
 PLAIN, EXECUTABLE = 0o100644, 0o100755
+LARGE, ALL_OF_IT = 4_000_000, 64_000_000
+"""Bytes of one file, and of all of them, that are compared for people."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +36,16 @@ class FileChange:
 
     path: str
     added: int | None
-    """Lines; None for a file that has none."""
+    """Lines; None for a file that has none, or too many."""
     removed: int | None
     mode: str = ""
     """Its mode before and now, where that differs: whether it can be executed, or is a link."""
     patch: bytes = b""
-    """Its difference as git writes it."""
+    """Its difference as git writes it; empty where it is too large for people."""
 
     @property
     def shown(self) -> str:
-        counts = "binary" if self.added is None else f"+{self.added} -{self.removed}"
+        counts = f"+{self.added} -{self.removed}" if self.added is not None else "binary" if self.patch else "large"
         return f"{printable(self.path)} {counts}" + (f" (mode {self.mode})" if self.mode else "")
 
 
@@ -51,6 +54,8 @@ class Changes:
     """Everything that the accepted work of a run changed."""
 
     code: tuple[FileChange, ...]
+    documentation: tuple[FileChange, ...]
+    """What is written for people."""
     papers: tuple[FileChange, ...]
     """The playbook's documents, as far as agents changed them."""
     documents: tuple[str, ...]
@@ -101,8 +106,8 @@ def run_changes(
     Args:
         documents: patterns of the playbook's own documents, which are no code.
         agent: only the work of this one.
-        literal: the patch is one for ``git apply``, with the bytes of binary files; else it is for people, who see what
-            can be read as text as such.
+        literal: the patch is one for ``git apply``, with the bytes of all files; else it is for people, who see what
+            can be read as text as such, and are only told of what is too large.
     """
     papered = Scope(tuple(documents))
     written = {str(line.data["out"]["path"]) for line in lines if line.event == "write" and _path_in(line.data)}
@@ -113,8 +118,10 @@ def run_changes(
     files = tuple(_counted(path, parts.pop(path, []), old.get(path), new.get(path)) for path in differing)
     papers = {path for path in differing if papered.covers(path)} | (written if agent is None else set())
     unknown = tuple(part.whole for some in parts.values() for part in some)
+    others = [one for one in files if one.path not in papers]
     return Changes(
-        tuple(one for one in files if one.path not in papers),
+        tuple(one for one in others if not is_documentation(one.path)),
+        tuple(one for one in others if is_documentation(one.path)),
         tuple(one for one in files if one.path in papers),
         tuple(sorted(papers)),
         tuple(dict.fromkeys(_besides(folder, lines))) if agent is None else (),
@@ -156,19 +163,25 @@ def _parts(
     git: Comparison, old: Mapping[str, Stored], new: Mapping[str, Stored], *, literal: bool
 ) -> dict[str, list[PatchPart]]:
     """What git says of each file; a link that became a file is two parts."""
-    found = _by_path(git.patch(old, new, *(("--binary",) if literal else ())))
-    binary = [path for path, parts in found.items() if any(part.is_binary for part in parts)]
-    if literal or not binary:
-        return found
+    if literal:
+        return _by_path(git.patch(old, new, "--binary"))
+    some = list(_readable(git, old, new))
+    found = _by_path(git.patch(_only(old, some), _only(new, some)))
     # A NUL makes a file binary for git: whoever is to approve it reads what there is to read.
-    sizes = git.sizes([files[path].name for files in (old, new) for path in binary if path in files])
-    small = [
-        path
-        for path in binary
-        if all(sizes.get(files[path].name, LARGE) < LARGE for files in (old, new) if path in files)
-    ]
-    as_text = _by_path(git.patch(_only(old, small), _only(new, small), "--text"))
+    binary = [path for path, parts in found.items() if any(part.is_binary for part in parts)]
+    as_text = _by_path(git.patch(_only(old, binary), _only(new, binary), "--text")) if binary else {}
     return found | {path: parts for path, parts in as_text.items() if all(_is_text(part) for part in parts)}
+
+
+def _readable(git: Comparison, old: Mapping[str, Stored], new: Mapping[str, Stored]) -> Iterator[str]:
+    """The files that somebody could read: none that is very large, and not too many of the others."""
+    sizes = git.sizes([entry.name for files in (old, new) for entry in files.values()])
+    room = ALL_OF_IT
+    for path in sorted({*old, *new}):
+        taken = [sizes.get(files[path].name, 0) for files in (old, new) if path in files]
+        if max(taken) <= LARGE and sum(taken) <= room:
+            room -= sum(taken)
+            yield path
 
 
 def _by_path(patch: bytes) -> dict[str, list[PatchPart]]:
@@ -204,7 +217,7 @@ def _path_in(data: Mapping[str, Any]) -> bool:
 def _counted(path: str, parts: Sequence[PatchPart], old: Stored | None, new: Stored | None) -> FileChange:
     mode = f"{old.mode:o} -> {new.mode:o}" if old and new and old.mode != new.mode else ""
     patch = b"".join(part.whole for part in parts)
-    if any(part.is_binary for part in parts):
+    if not parts or any(part.is_binary for part in parts):
         return FileChange(path, None, None, mode, patch)
     return FileChange(path, sum(part.added for part in parts), sum(part.removed for part in parts), mode, patch)
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from traceback import clear_frames
 from typing import Any
 
 from interlock.agents.runner import AgentRequest
@@ -29,7 +31,7 @@ from interlock.engine.deviations import (
     fits,
     subject,
 )
-from interlock.engine.journal import Line, read_lines
+from interlock.engine.journal import Line, is_chain, seal_of, verify
 from interlock.engine.junctions import USUAL, Junction, Remembered
 from interlock.engine.keys import sha256
 from interlock.engine.model import CommandResult, Status
@@ -38,9 +40,8 @@ from interlock.engine.objects import unpack
 from interlock.engine.options import Options
 from interlock.engine.playing import Finished
 from interlock.engine.recording import Recording
-from interlock.engine.simulation import Act, Agent, Crash, Simulation, best, checked_line
+from interlock.engine.simulation import Act, Agent, Crash, Simulation, best
 from interlock.engine.world import CommandCall
-from interlock.errors import JournalDamaged
 
 
 @dataclass(frozen=True)
@@ -125,12 +126,14 @@ def chain_is_whole(played: Played) -> str | None:
     medium, identity = played.simulation.medium, played.simulation.world.records.identity
     if identity is None:
         return None
-    try:
-        for _ in read_lines(medium.load(), genesis=sha256(identity), name=medium.name, check=checked_line):
-            pass
-    except JournalDamaged as damage:
-        return damage.what
-    return None
+    raw, genesis = medium.load(), sha256(identity)
+    if is_chain(raw, genesis=genesis, seal_of=_seal_of):
+        return None
+    return next(iter(verify(raw, genesis=genesis, name=medium.name)), None)
+
+
+_seal_of = lru_cache(maxsize=4096)(seal_of)
+"""Paths have their beginnings in common."""
 
 
 def paid_once(played: Played) -> str | None:
@@ -307,39 +310,43 @@ def explore(
     pending: list[tuple[dict[int, str], Junction[_Known], Moment | None, Sequence[Occasion]]] = []
     pending.append(({}, Junction(), None, ()))
     forks, ends = Remembered[_Known](KEPT_FORKS), Remembered[_Known](KEPT_ENDS)
-    while pending:
-        schedule, junction, moment, before = pending.pop()
-        further = len(schedule) < most
-        path = _Path(by_name, schedule, base, longest, answers, forks=further)
-        if (played := path.known(junction)) is None:
-            with _collecting_later():
+    with _collecting_rarely():
+        while pending:
+            schedule, junction, moment, before = pending.pop()
+            further = len(schedule) < most
+            path = _Path(by_name, schedule, base, longest, answers, forks=further)
+            if (played := path.known(junction)) is None:
                 played = path.play(make, moment, before)
-            (forks if further else ends).take(path.end, len(played.lines))
-        yield played
-        if not further:
-            continue
-        moments = [moment, *path.moments]
-        for junction in path.junctions[max(schedule, default=-1) + 1 :]:
-            while len(moments) > 1 and moments[1] is not None and moments[1].occasions <= junction.number:
-                del moments[0]
-            for name in junction.offered:
-                longer = {**schedule, junction.number: name}
-                if sample_of is None or len(longer) < most or sample_of(longer):
-                    pending.append((longer, junction, moments[0], played.occasions))
+                (forks if further else ends).take(path.end, len(played.lines))
+            yield played
+            if not further:
+                continue
+            moments = [moment, *path.moments]
+            for junction in path.junctions[max(schedule, default=-1) + 1 :]:
+                while len(moments) > 1 and moments[1] is not None and moments[1].occasions <= junction.number:
+                    del moments[0]
+                for name in junction.offered:
+                    longer = {**schedule, junction.number: name}
+                    if sample_of is None or len(longer) < most or sample_of(longer):
+                        pending.append((longer, junction, moments[0], played.occasions))
 
 
 @contextmanager
-def _collecting_later() -> Iterator[None]:
-    """Memory in circles is freed between two paths: within one, looking for it is a sixth of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
+def _collecting_rarely() -> Iterator[None]:
+    """What paths leave in circles is freed once in a hundred of them: looking for it is a sixth of the time."""
+    usual = gc.get_threshold()
+    if not 0 < usual[0] < RARELY:
+        yield
+        return
+    gc.set_threshold(RARELY, *usual[1:])
     try:
         yield
     finally:
-        if was_on:
-            gc.enable()
+        gc.set_threshold(*usual)
 
 
+RARELY = 50_000
+"""Objects that are made and not freed before anybody looks for circles among them."""
 KEPT_FORKS, KEPT_ENDS = 20_000, 10_000
 """Lines of runs that others may turn out to be: of those from which others follow, and of those that do not."""
 POINTS_PER_CALL = 200
@@ -425,7 +432,8 @@ class _Path:
                 finished = simulation.go(tripwire=brake)
             except Endless:
                 finished = Finished(Status.INTERRUPTED, f"no end after {longest} calls")
-            except Crash:
+            except Crash as crash:
+                clear_frames(crash.__traceback__)  # which hold each other: nobody looks there
                 continue
             if finished.gate is None or not self._answers:
                 played = Played(self._schedule, finished, simulation, self._occasions)

@@ -65,6 +65,11 @@ class DiffFile:
     """Lines that are not shown, or not to their ends."""
 
     @property
+    def is_unseen(self) -> bool:
+        """Whether there is something in it that no line shows."""
+        return "binary" in self.what or self.what == TOO_LARGE
+
+    @property
     def takes(self) -> int:
         """Characters that it takes on a page."""
         return sum(len(row.code) + ROW_TAKES for row in self.rows)
@@ -94,6 +99,11 @@ class DiffSummary:
     def left_out(self) -> int:
         return sum(one.left_out for one in self.files)
 
+    @property
+    def unseen(self) -> int:
+        """Files in which there is something that no line shows."""
+        return sum(one.is_unseen for one in self.files)
+
 
 def read_patch(patch: bytes) -> tuple[DiffFile, ...]:
     """The files of a patch as git writes it; what is no file of it is shown as it stands."""
@@ -110,13 +120,17 @@ def _unsaid(path: str) -> PatchPart:
     return PatchPart(path, b"", b"")
 
 
+TOO_LARGE = "too large to be shown"
+
+
 def _in_room(parts: Iterable[PatchPart]) -> Iterator[DiffFile]:
     room = ROOM
     for part in parts:
         if room > 0:
             file = _kept(part) if len(part.body) <= KEPT else _file(part)
         else:
-            file = DiffFile(part.path or "", _what(part), part.added, part.removed, (), len(part.rows))
+            what = _what(part) if part.head else TOO_LARGE
+            file = DiffFile(part.path or "", what, part.added, part.removed, (), part.length)
         room -= file.takes
         yield file
 
@@ -133,7 +147,8 @@ def between(path: str, old: str, new: str) -> DiffFile:
         )
         signed = (*(f"-{row}" for row in before[same:]), *(f"+{row}" for row in now[same:]))
         rows = [f"@@ -{same + 1} +{same + 1} @@", *signed]
-    return _with_rows(path, "", rows)
+    added, removed = (sum(row.startswith(sign) for row in rows) for sign in "+-")
+    return _with_rows(path, "", rows, added, removed, len(rows))
 
 
 @lru_cache(maxsize=48)
@@ -143,9 +158,13 @@ def _kept(part: PatchPart) -> DiffFile:
 
 
 def _file(part: PatchPart) -> DiffFile:
+    if not part.head:
+        return DiffFile(part.path or "", TOO_LARGE, 0, 0, ())
     if part.path is None:
-        return _with_rows("", "cannot be read", [f" {row}" for row in decoded(part.whole).split("\n")])
-    return _with_rows(part.path, _what(part), [decoded(row) for row in part.rows])
+        texts = [f" {row}" for row in decoded(part.whole).split("\n")]
+        return _with_rows("", "cannot be read", texts, 0, 0, len(texts))
+    rows = [decoded(row) for row in part.rows(MOST_ROWS)]
+    return _with_rows(part.path, _what(part), rows, part.added, part.removed, part.length)
 
 
 def _what(part: PatchPart) -> str:
@@ -165,12 +184,10 @@ EXECUTABLE = "100755"
 _KINDS = {"120": "a link", "160": "a repository"}
 
 
-def _with_rows(path: str, what: str, texts: Sequence[str]) -> DiffFile:
-    added = sum(text.startswith("+") for text in texts)
-    removed = sum(text.startswith("-") for text in texts)
+def _with_rows(path: str, what: str, texts: Sequence[str], added: int, removed: int, length: int) -> DiffFile:
     # What a terminal would obey is spelled out here, not left out: it may be part of a program.
     shown = [harmless(_cut(text)) for text in texts[:MOST_ROWS]]
-    left_out = max(0, len(texts) - MOST_ROWS) + sum(len(text) > LONGEST_ROW for text in texts[:MOST_ROWS])
+    left_out = length - len(shown) + sum(len(text) > LONGEST_ROW for text in texts[:MOST_ROWS])
     return DiffFile(path, what, added, removed, tuple(_rows(path, shown)), left_out)
 
 

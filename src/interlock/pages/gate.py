@@ -55,7 +55,9 @@ class GateView:
     @property
     def unseen(self) -> str:
         """What this page does not show of what there is, in a sentence; whoever decides is told."""
-        said = [f"{count} of the changed lines" for count in (self.code.left_out + self.papers.left_out,) if count]
+        lines, files = self.code.left_out + self.papers.left_out, self.code.unseen + self.papers.unseen
+        said = [f"{lines} of the changed lines"] if lines else []
+        said += [f"what is in {files} of the files"] if files else []
         said += [f"the rest of {one.now.path}" for one in self.documents if one.now.is_cut]
         said += ["perhaps more than that"] if self.code.problem else []
         return f"Not all is on this page: {', '.join(said)}." if said else ""

@@ -14,8 +14,6 @@ from interlock.workspace.shadow import Shadow
 
 AT_ONCE = 64_000
 """Bytes of paths that one call of git is given."""
-LARGE = 4_000_000
-"""Bytes of a file that is too large to be read as text."""
 
 FileSet = Mapping[str, Stored]
 
@@ -60,10 +58,7 @@ def comparison(home: Path) -> Iterator[Comparison]:
     """Looks at what the shadow repository in this folder keeps."""
     with TemporaryDirectory(prefix="interlock-", ignore_cleanup_errors=True) as place:
         shadow = Shadow(Path(place))
-        git = replace(
-            shadow.plain, borrowed=home / "snapshots.git" / "objects", settings=(f"core.bigFileThreshold={LARGE}",)
-        )
-        yield Comparison(shadow, git)
+        yield Comparison(shadow, replace(shadow.plain, borrowed=home / "snapshots.git" / "objects"))
 
 
 def _portions(paths: Iterable[str]) -> Iterator[list[str]]:

@@ -18,12 +18,12 @@ from interlock.engine.prompts import worded
 from interlock.playbooks.ticket import briefs, ticket
 from interlock.playbooks.ticket.artifacts import (
     BLOCKING,
-    PROMPT_FIELDS,
     REVIEW_RULE,
     deferrals,
     graph_problem,
     prompt_rule,
     review_claim,
+    sample_prompt,
 )
 from interlock.playbooks.ticket.graph import GraphLimits, Strategy, read_graph
 from interlock.playbooks.ticket.rehearsing import TWO
@@ -197,8 +197,9 @@ def test_the_refused_phrases_are_the_same_for_planner_and_engine() -> None:
 @pytest.mark.req("EV-46")
 def test_the_interpreters_fields_are_the_same_in_role_and_brief() -> None:
     rows = re.findall(r"^\| `([a-z_]+)` \|", section(role("Interpreter"), "## What you write"), re.MULTILINE)
-    assert set(PROMPT_FIELDS) <= set(rows)
-    assert all(field in SPECS["Interpreter"].task for field in PROMPT_FIELDS)
+    fields = sample_prompt("", "")
+    assert set(fields) <= set(rows)
+    assert all(field in SPECS["Interpreter"].task for field in fields)
     assert RULE.problem(RULE.sample()) is None
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from interlock.contracts import quoted
+
 
 class Complexity(StrEnum):
     SIMPLE = "simple"
@@ -50,12 +52,6 @@ class FieldRule:
     required: bool = True
 
 
-def shown(value: object) -> str:
-    """A value as complaints show it: as JSON, and not too long."""
-    text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="backslashreplace").decode()
-    return text if len(text) <= 80 else text[:79] + "…"
-
-
 def kind_of(value: object) -> str:
     match value:
         case None:
@@ -83,7 +79,7 @@ def is_id(value: object) -> bool:
 def _fits(accepts: Callable[[Any], bool], expected: str) -> Demand:
     def check(value: Any) -> Iterator[tuple[str, str]]:
         if not accepts(value):
-            yield "", f"is {shown(value)}; expected {expected}"
+            yield "", f"is {quoted(value)}; expected {expected}"
 
     return check
 
@@ -104,7 +100,7 @@ def _array(accepts: Callable[[Any], bool], of: str, each: str, *, least: int) ->
         else:
             for index, entry in enumerate(value):
                 if not accepts(entry):
-                    yield f"[{index}]", f"is {shown(entry)}; expected {each}"
+                    yield f"[{index}]", f"is {quoted(entry)}; expected {each}"
 
     return check
 
@@ -256,12 +252,12 @@ def label(position: int, item: Any) -> str:
     if not isinstance(item, dict) or not is_id(item.get("id")):
         return f"items[{position}]"
     title = item.get("title")
-    return f"item {item['id']}" + (f" {shown(title)}" if _is_text(title) else "")
+    return f"item {item['id']}" + (f" {quoted(title)}" if _is_text(title) else "")
 
 
 def _check_item(position: int, item: Any) -> Iterator[Violation]:
     if not isinstance(item, dict):
-        yield Violation(position, "", f"items[{position}] is {shown(item)}; expected object")
+        yield Violation(position, "", f"items[{position}] is {quoted(item)}; expected object")
         return
     for rule in FIELDS:
         if rule.name in item:
