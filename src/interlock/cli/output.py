@@ -131,6 +131,13 @@ def overwrite(text: str) -> None:
         print(f"\r\x1b[K{harmless(text)}", end="", file=sys.stderr, flush=True)
 
 
+def at_terminal() -> bool:
+    """Whether somebody sits at a terminal who can be asked here and now."""
+    streams = (sys.stdin, sys.stderr)  # one that is closed is None
+    attended = all(stream is not None and stream.isatty() for stream in streams)
+    return attended and os.environ.get("TERM", "") != "dumb"
+
+
 def ring() -> None:
     """The bell of the terminal: somebody is waited for."""
     with suppress(OSError, ValueError):

@@ -17,14 +17,13 @@ import typer
 
 from interlock.cli.commands import ELSEWHERE, command
 from interlock.cli.door import Door, finish
-from interlock.cli.elsewhere import depot_of
+from interlock.cli.elsewhere import depot_of, far_run
 from interlock.cli.fleet import open_queue
 from interlock.cli.live import PlainView
 from interlock.cli.moving import RemoteName, remote_of
 from interlock.cli.output import complain, envelope, print_json, print_lines
 from interlock.cli.playbooks import Playbooks, command_for, group
 from interlock.cli.run import deliver
-from interlock.cli.steering import FarRun
 from interlock.errors import InterlockError, Refused
 from interlock.fleet.orders import Queued, order_of
 
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from interlock.fleet.needs import Means, Needs
     from interlock.fleet.orders import Order
     from interlock.fleet.queue import Queue
+    from interlock.fleet.steering import FarRun
     from interlock.fleet.working import WorkPlace
 
 QueueName = Annotated[
@@ -166,7 +166,7 @@ def _sent_before(door: Door, playbook: Playbook) -> FarRun | None:
     note = known.folder.elsewhere() if known is not None else None
     if known is None or note is None or note.how == SENDING:  # whether it was sent shows when it is sent again
         return None
-    return FarRun.of(door, known, "submit a run")
+    return far_run(door, known, "submit a run")
 
 
 def _orders(door: Door, wish: Wish, flags: Mapping[str, Any], needs: Needs) -> dict[str, Any]:
