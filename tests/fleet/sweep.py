@@ -1,9 +1,10 @@
 """The fault sweep: schedules of faults against three workers; every run ends once, as if nothing had happened.
 
 A schedule is a fault at a phase of one run: ``python -m tests.fleet.sweep`` tries all of them, ``--only kill`` those
-whose name holds a word, ``--outages`` those in which nobody reaches database, remote or both for a minute.  What is compared with an undisturbed run: documents, outcomes of all
-dispatches, how the run ended.  What has to hold besides: each state of the ref goes on from the one before it and is
-one that a crash could have left; no agent is called for a dispatch whose end the ref already has.
+whose name holds a word, ``--outages`` those in which nobody reaches database, remote or both for a minute.  What is
+compared with an undisturbed run: documents, outcomes of all dispatches, how the run ended.  What has to hold besides:
+each state of the ref goes on from the one before it and is one that a crash could have left; no agent is called for a
+dispatch whose end the ref already has.
 """
 
 from __future__ import annotations
