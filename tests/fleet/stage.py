@@ -175,6 +175,11 @@ class Wire:
         self.port = self._server.getsockname()[1]
         threading.Thread(target=self._serve, daemon=True).start()
 
+    @property
+    def lines(self) -> int:
+        """How many connections there are."""
+        return len(self._pairs)
+
     def cut(self) -> None:
         """Connections break, and none can be made."""
         self._open = False

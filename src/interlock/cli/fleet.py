@@ -10,11 +10,14 @@ import typer
 
 from interlock.cli.commands import ELSEWHERE, command
 from interlock.cli.door import Door, finish
-from interlock.cli.output import print_lines, wrapped
+from interlock.cli.output import complain, print_lines, wrapped
+from interlock.errors import ConfigInvalid
 from interlock.fleet.orders import JobState
+from interlock.fleet.remote import RemoteAway
 from interlock.telemetry import in_words, printable
 
 if TYPE_CHECKING:
+    from interlock.fleet.freight import Possession
     from interlock.fleet.orders import QueuedJob, WorkerSeen
     from interlock.fleet.overview import Overview
     from interlock.fleet.queue import Queue
@@ -40,7 +43,7 @@ def fleet(
     """Show the workers of the fleet, the runs that are worked on and queued, and why each of them waits."""
     if action is FleetAction.SETUP:
         return _setup(door)
-    seen = finish(_look(open_queue(door)))
+    seen = finish(_look(door))
     if metrics:
         print_lines(seen.metrics())
     else:
@@ -66,11 +69,26 @@ def _setup(door: Door) -> int:
     return 0
 
 
-async def _look(queue: Queue) -> Overview:
+async def _look(door: Door) -> Overview:
     from interlock.fleet.overview import Overview
 
-    async with queue:
-        return Overview(await queue.workers(), await queue.jobs(), await queue.given_up(), await queue.now())
+    async with open_queue(door) as queue:
+        unqueued = await _unqueued(door, queue)
+        return Overview(await queue.workers(), await queue.jobs(), await queue.given_up(), await queue.now(), unqueued)
+
+
+async def _unqueued(door: Door, queue: Queue) -> list[Possession] | None:
+    """Runs that nobody is asked to work on; None where the remote does not say: in a folder that is no clone of it."""
+    from interlock.fleet.looking import remote_here, sighted_and_unqueued
+
+    try:
+        remote = await remote_here(door.root, door.setup.settings.fleet.remote, door.environ)
+        return (await sighted_and_unqueued(remote, queue))[1] if remote.repository is not None else None
+    except ConfigInvalid:
+        return None
+    except RemoteAway as error:
+        complain(f"Nobody can say which runs are not queued: {error.what}.")
+        return None
 
 
 def _lines(seen: Overview) -> Iterator[str]:
@@ -92,6 +110,11 @@ def _lines(seen: Overview) -> Iterator[str]:
             yield from _job(seen, job)
     if not any(groups.values()):
         yield "Nothing is queued."
+    if seen.unqueued:
+        yield "NOT QUEUED"
+    for who in seen.unqueued or ():
+        yield from wrapped(f"{who.run}: {printable(who.about, 60)}", "  ")
+        yield from ("    nobody is asked to work on it; queue it:", f"      interlock resume {who.run}")
 
 
 def _worker(worker: WorkerSeen, *, alive: bool) -> Iterator[str]:

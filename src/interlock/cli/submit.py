@@ -8,7 +8,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -17,23 +17,28 @@ import typer
 
 from interlock.cli.commands import ELSEWHERE, command
 from interlock.cli.door import Door, finish
-from interlock.cli.elsewhere import depot_of
+from interlock.cli.elsewhere import depot_of, far_run
 from interlock.cli.fleet import open_queue
+from interlock.cli.live import PlainView
 from interlock.cli.moving import RemoteName, remote_of
 from interlock.cli.output import complain, envelope, print_json, print_lines
 from interlock.cli.playbooks import Playbooks, command_for, group
-from interlock.cli.progress import PlainView
 from interlock.cli.run import deliver
-from interlock.errors import Refused
+from interlock.errors import InterlockError, Refused
+from interlock.fleet.orders import Queued, order_of
 
 if TYPE_CHECKING:
     from interlock.engine import Playbook
+    from interlock.engine.asking import Asked
     from interlock.engine.identity import Identity
     from interlock.engine.playing import Finished
     from interlock.engine.runs import Follower, Runs, View
     from interlock.fleet.depot import Depot
+    from interlock.fleet.freight import Possession
     from interlock.fleet.needs import Means, Needs
+    from interlock.fleet.orders import Order
     from interlock.fleet.queue import Queue
+    from interlock.fleet.steering import FarRun
     from interlock.fleet.working import WorkPlace
 
 QueueName = Annotated[
@@ -79,6 +84,25 @@ submit = group(
 )
 
 
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of the fleet, beside what `run` is asked too."""
+
+    queue: str
+    labels: tuple[str, ...]
+    priority: int
+    at: datetime | None
+    remote: str
+
+
+@dataclass(frozen=True)
+class Handed:
+    """A run that is the fleet's now."""
+
+    identity: Identity
+    queued: Queued
+
+
 def submit_one(
     door: Door,
     playbook: Playbook,
@@ -92,69 +116,105 @@ def submit_one(
     remote: str | None,
 ) -> int:
     """Begin a run here, send it, and put it into the queue."""
-    from interlock.engine.people import cancel
-    from interlock.fleet.depot import Moved
-    from interlock.fleet.orders import Order
-    from interlock.fleet.remote import PushRefused
-
-    setup = door.setup
-    asked = playbook.asked(said, setup.asking(playbook))
+    asked = playbook.asked(said, door.setup.asking(playbook))
     door.errand.playbook, door.errand.key = playbook.name, playbook.key(asked.inputs)
+    named = queue or door.setup.settings.fleet.queue
+    when = at.astimezone() if at is not None else None
+    wish = Wish(named, tuple(sorted(label or ())), priority, when, remote_of(door, remote))
     view = PlainView(door.errand, keep_output=door.json)
-    runs = door.runs(view)
-    depot = depot_of(runs, setup)
-    remote_name = remote_of(door, remote)
-    call = door.call(flags=asked.flags, note=asked.note)
-    fleet = setup.settings.fleet
-    labels = tuple(sorted(label or ()))
-    orders: dict[str, Any] = {"queue": queue or fleet.queue, "labels": list(labels), "priority": priority}
-    orders |= {"runner": door.runner} if door.runner else {}
-    orders |= {"budget": door.budget} if door.budget is not None else {}
-    orders |= {"flags": dict(call.flags)} if call.flags else {}
-
-    async def submitted() -> Moved | Finished:
-        async with open_queue(door) as queued:
-            finished = await runs.begin(playbook, asked.inputs, call)
-            if finished.run_id is None or (finished.lines and finished.lines[-1].event == "run.end"):
-                return finished
-            door.errand.run_id = finished.run_id
-            identity = runs.find(finished.run_id).identity
-            needs = await needs_of(door, identity, playbook, remote_name, labels)
-            try:
-                moved = await depot.send(finished.run_id, remote_name, {**orders, "needs": needs.to_json()})
-            except (Refused, PushRefused):
-                if len(finished.lines) == 1:  # it was begun for this, and nobody will go on with it
-                    await cancel(runs, finished.run_id)
-                raise
-            order = Order(
-                run=finished.run_id,
-                playbook=playbook.name,
-                key=identity.key,
-                about=_headline(identity),
-                needs=needs,
-                queue=orders["queue"],
-                priority=priority,
-                by=depot.who,
-            )
-            await queued.put(order, at=at.astimezone() if at is not None else None)
-            return moved
-
-    done = finish(submitted())
-    if not isinstance(done, Moved):  # there was nothing in it for anybody to do
+    done = _given(door, view, playbook, asked, wish)
+    if not isinstance(done, Handed):  # there was nothing in it for anybody to do
         return deliver(door, done, view.said, asks=False)
     if watch:
-        complain(f"Run {done.run_id} is queued.")
-        _watched(door, done.run_id)
+        complain(f"Run {done.identity.run_id} is queued.")
+        _watched(door, done.identity.run_id)
+    return _told(door, done)
+
+
+def _given(door: Door, view: PlainView, playbook: Playbook, asked: Asked, wish: Wish) -> Handed | Finished:
+    """The run that is asked for is with the fleet; how it ended, where it had nothing to do.
+
+    Whoever was cut off on the way asks again for the same: what was begun is sent, what was sent is queued.
+    """
+    runs = door.runs(view)
+    call = door.call(flags=asked.flags, note=asked.note)
+    before = _sent_before(door, playbook)
+
+    async def give() -> Handed | Finished:
+        async with open_queue(door) as queue:
+            begun = await runs.begin(playbook, asked.inputs, call)
+            if begun.run_id is None or (begun.lines and begun.lines[-1].event == "run.end"):
+                return begun
+            door.errand.run_id = begun.run_id
+            identity = runs.find(begun.run_id).identity
+            if before is not None and before.run_id == begun.run_id:
+                return Handed(identity, await before.see_queued(queue, wish.at))
+            depot = depot_of(runs, door.setup)
+            orders = _orders(door, wish, call.flags, await needs_of(door, identity, playbook, wish))
+            sent = await _sent(runs, depot, begun, wish.remote, orders)
+            return Handed(identity, await _queued(queue, order_of(sent, by=depot.who), wish.at))
+
+    return finish(give())
+
+
+def _sent_before(door: Door, playbook: Playbook) -> FarRun | None:
+    """The last run of the key where it was sent away from here, as its remote has it now."""
+    from interlock.engine.folder import last_run
+    from interlock.fleet.carried import SENDING
+
+    known = last_run(door.root, playbook.name, door.errand.key or "")
+    note = known.folder.elsewhere() if known is not None else None
+    if known is None or note is None or note.how == SENDING:  # whether it was sent shows when it is sent again
+        return None
+    return far_run(door, known, "submit a run")
+
+
+def _orders(door: Door, wish: Wish, flags: Mapping[str, Any], needs: Needs) -> dict[str, Any]:
+    """What those who work on it are asked."""
+    orders: dict[str, Any] = {"queue": wish.queue, "labels": list(wish.labels), "priority": wish.priority}
+    orders |= {"runner": door.runner} if door.runner else {}
+    orders |= {"budget": door.budget} if door.budget is not None else {}
+    orders |= {"flags": dict(flags)} if flags else {}
+    return {**orders, "needs": needs.to_json()}
+
+
+async def _sent(runs: Runs, depot: Depot, begun: Finished, remote: str, orders: Mapping[str, Any]) -> Possession:
+    """What the remote says of the run that was begun; where it cannot be sent, it ends."""
+    from interlock.engine.people import cancel
+    from interlock.fleet.remote import PushRefused
+
+    assert begun.run_id is not None
+    try:
+        return await depot.left(await depot.send(begun.run_id, remote, orders))
+    except (Refused, PushRefused):
+        if len(begun.lines) == 1:  # it was begun for this, and nobody will go on with it
+            await cancel(runs, begun.run_id)
+        raise
+
+
+async def _queued(queue: Queue, order: Order, at: datetime | None) -> Queued:
+    try:
+        return await queue.put(order, at=at)
+    except InterlockError as error:
+        error.remedy = (
+            f"Run {order.run} was sent, and nobody is asked to work on it. When this is mended, submit it again, or: "
+            f"interlock resume {order.run}"
+        )
+        raise
+
+
+def _told(door: Door, done: Handed) -> int:
+    run_id, how = done.identity.run_id, "already" if done.queued is Queued.ALREADY else "for the fleet"
     if door.json:
-        about = replace(door.errand, run_id=done.run_id, started_at=None)
+        about = replace(door.errand, run_id=run_id, started_at=None)
         print_json(envelope(about, status="queued", exit_code=0, reason="waits for a worker"))
     else:
-        print_lines([done.run_id])
+        print_lines([run_id])
     complain(
-        f"{_headline(runs.find(done.run_id).identity)}: run {done.run_id} is queued for the fleet.",
-        f"  watch it: {door.spoken(f'watch {done.run_id}')}",
+        f"{_headline(done.identity)}: run {run_id} is queued {how}.",
+        f"  watch it: {door.spoken(f'watch {run_id}')}",
         f"  see why it waits: {door.spoken('fleet')}",
-        f"  its work, when it is done: {door.spoken(f'fetch {done.run_id}')}",
+        f"  its work, when it is done: {door.spoken(f'fetch {run_id}')}",
     )
     return 0
 
@@ -177,15 +237,13 @@ def _headline(identity: Identity) -> str:
     return headline(identity)
 
 
-async def needs_of(
-    door: Door, identity: Identity, playbook: Playbook, remote_name: str, labels: tuple[str, ...]
-) -> Needs:
+async def needs_of(door: Door, identity: Identity, playbook: Playbook, wish: Wish) -> Needs:
     """What the run needs of a worker."""
     from interlock.fleet.needs import Needs, place_of
 
     return Needs(
-        repository=place_of(await address_of(door, remote_name)),
-        labels=labels,
+        repository=place_of(await address_of(door, wish.remote)),
+        labels=wish.labels,
         programs=door.setup.programs_of(playbook),
         playbook=playbook.name if (files := door.library.needs_trust(identity)) else "",
         files=files,

@@ -1,4 +1,4 @@
-"""What a run changed: code with lines added and removed, the playbook's documents apart.
+"""What a run changed: code and documentation with lines added and removed, the playbook's documents apart.
 
 Nothing is written for it, not even into the engine's own folder: looking changes nothing.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interlock.contracts import is_documentation
 from interlock.documents.patches import PatchPart, patch_parts
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.journal import Line
@@ -53,6 +54,8 @@ class Changes:
     """Everything that the accepted work of a run changed."""
 
     code: tuple[FileChange, ...]
+    documentation: tuple[FileChange, ...]
+    """What is written for people."""
     papers: tuple[FileChange, ...]
     """The playbook's documents, as far as agents changed them."""
     documents: tuple[str, ...]
@@ -115,8 +118,10 @@ def run_changes(
     files = tuple(_counted(path, parts.pop(path, []), old.get(path), new.get(path)) for path in differing)
     papers = {path for path in differing if papered.covers(path)} | (written if agent is None else set())
     unknown = tuple(part.whole for some in parts.values() for part in some)
+    others = [one for one in files if one.path not in papers]
     return Changes(
-        tuple(one for one in files if one.path not in papers),
+        tuple(one for one in others if not is_documentation(one.path)),
+        tuple(one for one in others if is_documentation(one.path)),
         tuple(one for one in files if one.path in papers),
         tuple(sorted(papers)),
         tuple(dict.fromkeys(_besides(folder, lines))) if agent is None else (),

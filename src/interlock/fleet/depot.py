@@ -98,6 +98,10 @@ class Depot:
             replace(carried, remote=remote.shown, coming=commit, trees=(tree,)).keep(self.root, run_id)
             return await self._push_away(known, carriage, commit)
 
+    async def left(self, moved: Moved) -> Possession:
+        """What the remote says of a run that was sent from here."""
+        return (await Freight(self._workspace(None)).read(moved.commit, moved.run_id)).possession
+
     async def open_carriage(self, known: KnownRun, remote_name: str) -> Carriage:
         """A run that is worked on here, and kept on its ref meanwhile."""
         remote = await Remote.of(self._workspace(known.identity), remote_name, self.runs.environ)

@@ -37,7 +37,8 @@ def shown_changes(shelf: Shelf, known: KnownRun, lines: Sequence[Line]) -> Shown
     except (InterlockError, OSError, LookupError, ValueError) as error:
         why = error.what if isinstance(error, InterlockError) else type(error).__name__
         return ShownChanges(_recorded(known, lines, f"What the run changed cannot be put together ({why})."))
-    return ShownChanges(DiffSummary(changed_files(found.code)), found.papers, found.documents, found.besides)
+    files = changed_files((*found.code, *found.documentation))
+    return ShownChanges(DiffSummary(files), found.papers, found.documents, found.besides)
 
 
 def whole_patch(shelf: Shelf, known: KnownRun) -> bytes:
