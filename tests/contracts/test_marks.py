@@ -34,6 +34,10 @@ def test_every_mark_is_found_and_nothing_else() -> None:
         ("| A | Note |\n|---|---|\n| e2e | FAIL |", ()),
         ("| A | Met |\n|---|---|\n| AC1 | no |", ("AC1, no",)),
         ("| A | Result |\n|---|---|\n| AC1 | no |", ()),
+        (
+            "| A | Passed? | OK |\n|---|---|---|\n| AC1 | no | yes |\n| AC2 | yes | no |",
+            ("AC1, no, yes", "AC2, yes, no"),
+        ),
         ("## Tasks\n\n| A | State |\n|---|---|\n| T1 | open |", ("T1, open",)),
         ("## Wishes\n\n| A | State |\n|---|---|\n| T1 | open |", ()),
         ("| A | Result |\n|---|---|\n| e2e | pass |\n\n| B | Note |\n|---|---|\n| x | FAIL |", ()),

@@ -45,7 +45,7 @@ class Evidence:
         """What speaks against a pass, each in a sentence that quotes it."""
         red = [check.shown for check in self.checks if check.red]
         marks = [f"{name}: {FAIL}" for name, word in self.marks.items() if word == FAIL]
-        counted = [f"{self.failed} tests failed"] if self.failed else []
+        counted = [f"{self.failed} {'test' if self.failed == 1 else 'tests'} failed"] if self.failed else []
         return (
             *_quoted("", red),
             *counted,
