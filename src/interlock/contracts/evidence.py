@@ -47,7 +47,7 @@ class Evidence:
             return ()
         red = [check.shown for check in self.checks if check.red]
         marks = [f"{name}: {FAIL}" for name, word in self.marks.items() if word == FAIL]
-        counted = [f"{self.failed} tests failed"] if self.failed else []
+        counted = [f"{self.failed} {'test' if self.failed == 1 else 'tests'} failed"] if self.failed else []
         return (
             *_quoted("", red),
             *counted,
