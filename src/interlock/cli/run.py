@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from interlock.engine.folder import KnownRun
     from interlock.engine.playing import Finished
     from interlock.engine.runs import Runs
+    from interlock.fleet.steering import FarRun
 
     Work = Callable[[Runs], Coroutine[Any, Any, Finished]]
-    from interlock.fleet.steering import FarRun
 
 
 run = group(Playbooks, "run", "Run a playbook, or go on with the run that is open for the same inputs.", RUN)
