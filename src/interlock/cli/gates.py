@@ -97,12 +97,10 @@ def _summary(known: KnownRun) -> Iterator[str]:
         return
     yield f"  {since.said}"
     yield from (f"    {_verdict(line)}" for line in since.judged[-VERDICTS:])
-    changes = readable_changes(known, lines)
-    yield from (
-        ["  code: what changed cannot be read; `interlock diff` says why"]
-        if changes is None
-        else (change_lines(changes)[:1])
-    )
+    if (changes := readable_changes(known, lines)) is None:
+        yield "  code: what changed cannot be read; `interlock diff` says why"
+    else:
+        yield from (row for row in change_lines(changes) if row.startswith(("  code: ", "  documentation: ")))
 
 
 def _verdict(line: Line) -> str:

@@ -115,7 +115,7 @@ class PlainView:
             self._release()
         told = self._narrator.tell(line)
         if line.event in ("run.end", "run.paused") and len(told.text) > SHORT:  # the summary, which follows, has it all
-            told = replace(told, text=told.text.split("\n", 1)[0].partition(": ")[0])
+            told = replace(told, text=f"run {line.data.get('status', 'paused')}")
         if self._verbose or told.weight is not Weight.DETAIL:
             self.show(clock(line.ts), told)
 

@@ -43,6 +43,8 @@ class Evidence:
     @property
     def contradictions(self) -> tuple[str, ...]:
         """What speaks against a pass, each in a sentence that quotes it."""
+        if not any(vars(self).values()):  # as most agents leave it
+            return ()
         red = [check.shown for check in self.checks if check.red]
         marks = [f"{name}: {FAIL}" for name, word in self.marks.items() if word == FAIL]
         counted = [f"{self.failed} tests failed"] if self.failed else []

@@ -42,21 +42,25 @@ def _found(line: str) -> re.Match[str] | None:
 _TESTS = "(?:tests?|cases?|specs?|examples?|checks?|assertions?|suites?|files?|steps?|jobs?)"
 _GOES_ON = rf"(?=\s*(?:[^\w\s]|$)| (?:{_TESTS}|in|of|out|and|but|while|at|after|now|again|so|because)\b)"
 """What may follow; any other word says what failed, and that need not be a test ("2 failed logins are refused")."""
+_MENDED = "".join(
+    rf"(?<!\b{word} )" for word in ("fixed", "fixes", "mended", "resolved", "repaired", "the", "expected")
+)
+"""It is said of what was so before, or of what a test wants."""
 _COUNTED = re.compile(
-    r"(?<![\w.])(?:[1-9]\d*(?: ?(?:/|of|out of) ?(?:the )?\d+)?(?: \w+)?"
+    rf"{_MENDED}(?<![\w.])(?:[1-9]\d*(?: ?(?:/|of|out of) ?(?:the )?\d+)?(?: \w+)?"
     rf"|(?:one|two|three|four|five|several|some)(?: \w+)? {_TESTS})"
     r" (?:is |are |was |were |still |has |have )*(?:failed|failing|fails?|errored|(?:did|do|does) not pass"
     r"|not passing)\b"
     rf"{_GOES_ON}"
-    r"|(?<![\w.])[1-9]\d* (?:failures?|errors?)(?=\s*(?:[,.;)|]|$|in \d))"
+    rf"|{_MENDED}(?<![\w.])[1-9]\d* (?:failures?|errors?)(?=\s*(?:[,.;)|]|$|in \d))"
     r"|\b(?:failed|failing|failures|errors)\s*[:=]\s*[1-9]"
     r"|\bFound [1-9]\d* errors?\b",
     re.IGNORECASE,
 )
 """That some of it failed, by its number."""
 _PRINTED = re.compile(
-    r"(?:^|(?<=[.;:,] ))(?:Traceback \(most recent call last\)|(?:npm|yarn) (?:ERR!|error)|FAILURES!"
-    r"|(?:\[\w+\] )?BUILD FAIL(?:URE|ED)|Segmentation fault|error(?:\[E\d{4}\]| TS\d{4}| CS\d{4}): \S"
+    r"(?:^|(?<=[.;:,] ))(?:(?:Traceback \(most recent call last\)|(?:\[\w+\] )?BUILD FAIL(?:URE|ED)|Segmentation fault)"
+    r"(?=\s*(?:[:;.,(]|$|in \d))|(?:npm|yarn) (?:ERR!|error)|FAILURES!|error(?:\[E\d{4}\]| TS\d{4}| CS\d{4}): \S"
     r"|FAIL(?:ED)?\s+\S*[./:]\S*|FAILED \(\w+=|fatal error: \S|panic: \S|error: could not compile|not ok \d+\b)"
     r"|(?:^|\s)--- FAIL: \w|\bthread '[^']*' panicked at|\bmake(?:\[\d+\])?: \*\*\* \S|\btest result: FAILED"
     r"|(?:^|[.;:,] )test \S+ \.\.\. FAILED|^\s*[\u2715\u2717\u2718\u2716\u274c\u00d7] \S",
@@ -76,7 +80,8 @@ _NONE_RAN = re.compile(
     r"(?<![\w.])(?:collected 0 items|no tests? (?:ran|run|found|collected|files?|were run|executed)"
     r"|(?:ran|running|run) 0 tests?"
     r"|0 (?:tests?|specs?|examples?)(?: (?:were |was )?(?:ran|run|executed|found|collected))?(?=\s*(?:[.;,)]|$))"
-    r"|tests run: 0|0 (?:passed|passing)|no test files|all (?:\d+ )?(?:tests? )?(?:were )?skipped|skipped (\d+) of \1\b"
+    r"|tests run: 0|0 (?:passed|passing)|no test files"
+    r"|all (?:\d+ )?(?:tests? )?(?:were )?skipped(?=\s*(?:[.;,)]|$))|skipped (\d+) of \1\b"
     r"|(\d+) of \2 (?:tests? )?(?:were )?skipped)",
     re.IGNORECASE,
 )

@@ -102,8 +102,9 @@ _OUTPUT_KEYS = frozenset(
     )
 )
 """What stands there a program has printed, or could have."""
-_JUDGED = re.compile(r"criteri|acceptance|requirement|check|test|suite|verif")
-"""Names of what is judged point by point: one that is open there is not met."""
+_POINTS = re.compile(r"criteri|acceptance|requirement")
+_CHECKED = re.compile(r"(?:^|/)(?:\w*checks?|\w*tests?(?<!latest)|suites?|verification)(?:/|$)")
+"""Names of what is judged point by point: one that is open there is not met, by whatever name or by its status."""
 _BEFORE = re.compile(r"before|previous|baseline|prior|old|original|expected")
 """How such a name begins: what stands below it is not about the work as it is now."""
 _LEADING = re.compile(r"(?:exit(?:ed)?(?:[ _-]?(?:status|code))?[ :=]*)?(-?\d+)\b", re.IGNORECASE)
@@ -191,7 +192,9 @@ def _adverse(value: Any, place: tuple[str, ...], deep: int) -> Iterator[str]:
         here, key = (*place, str(name)), _plain(name)
         if _BEFORE.match(key):
             continue
-        if _speaks_against(key, inner, _JUDGED.search("/".join(map(_plain, place))) is not None):
+        above = "/".join(map(_plain, place))
+        judged = bool(_POINTS.search(above) or (key in _STATUS_KEYS and _CHECKED.search(above)))
+        if _speaks_against(key, inner, judged):
             yield f"{'.'.join(here)}: {_line(str(inner))[:100]}"
         elif deep > 0:
             yield from _adverse(inner, here, deep - 1)

@@ -15,8 +15,14 @@ from interlock.documents.patches import patch_parts
 
 _SKIP = re.compile(
     r"pytest\.mark\.(skip|skipif|xfail)\b|\bpytest\.(skip|xfail|importorskip|exit)\(|\bunittest\.(skip|expectedFailure)"
-    r"|@(skip|skipIf|skipUnless|expectedFailure)\b|\b(it|test|describe|context|suite)\.(skip|todo|fixme|only|failing)\b"
-    r"|\b(xit|xtest|xdescribe|fit|fdescribe)\(|\bt\.Skip(f|Now)?\(|#\[ignore\b|@(Disabled|Ignore)\b|\bpending\(|\[Ignore"
+    r"|@(skip|skipIf|skipUnless|expectedFailure)\b"
+    r"|\b(it|test|describe|context|suite)(\.\w+)*\.(skip|skipIf|runIf|todo|fixme|only|failing)\b"
+    r"|\{\s*(skip|todo):\s*(true|['\"])|\.each\(\[\s*\]\)|\bparametrize\([^\[]*\[\s*\]\s*[,)]|^\s*del test_\w+"
+    r"|^\s*(if|while)\s*\(?(False|false|0)\)?\s*[:{]"
+    r"|\b(xit|xtest|xdescribe|fit|fdescribe)\(|\bt\.Skip(f|Now)?\(|#\[ignore\b|#\[cfg_attr\(.*\bignore\b|#!\[allow\(|#\[should_panic\b"
+    r"|@(Disabled|Enabled)(If|On|For)?\w*\b|@Ignore\b"
+    r"|@Test\s*\(.*(enabled\s*=\s*false|expected\s*=\s*\w*(Exception|Throwable|Error)\b)"
+    r"|\btesting\.Short\(\)|func TestMain\(m \*testing\.M\)\s*\{\s*\}|\bpending\(|\[Ignore"
     r"|collect_ignore|pytest_collection_modifyitems|deselect|eslint-disable|@ts-(ignore|nocheck|expect-error)"
     r"|\bSkipTest\b|\.skipTest\(|\b__test__\s*=\s*False|#\s*(noqa|type:\s*ignore|pragma:\s*no cover)\b|//nolint"
     r"|\b(c8|istanbul|v8) ignore\b|\bassume(True|False|That)\(|\bthis\.skip\(\)|#\[cfg\(any\(\)\)\]"
@@ -31,18 +37,31 @@ _TEST = re.compile(
 _BESIDE = re.compile(r"^\s*#\[(\w+::)?test\]")
 """A test that stands beside what it tests."""
 _ASSERTION = re.compile(
-    r"^\s*assert\b|\bassert[A-Z]\w*\(|\bassert(_\w+)?!?\(|\b(assert|require)\.\w+\(|\bexpect\(|\bpytest\.raises\("
+    r"^\s*assert\b|\bassert[A-Z]\w*\(|\bassert(_\w+)?!?\(|\b(assert|require)\.\w+\(|\bexpect\(|\bexpect\.(assertions|hasAssertions)\("
+    r"|\bpytest\.raises\("
     r"|\bt\.(Error|Fatal)f?\(|\.should\b|\b(EXPECT|ASSERT)_\w+\("
 )
+_EXACT = re.compile(
+    r"^\s*assert\b.*(==|!=|\bin\b|\bis\b(?! not None))|\bassert(Array|Dict|List|Not)?(Equals?|Same|In|Raises)\w*\("
+    r"|\.to(Be|Equal|StrictEqual|Match|Contain|Throw|HaveLength)\w*\((?!\s*\))|\bassert_(eq|ne)!\("
+    r"|\b(assert|require)\.(Equal|Exactly|Same|strictEqual|deepEqual|deepStrictEqual)\("
+)
+"""An assertion that names what it compares with."""
 _HOLDS = re.compile(
     r"^\s*assert\s+(True|1|not False|\(.*,.*\))\s*(#.*)?$|\bassert\b.*\bor True\b|\bassertTrue\(\s*(True|true|1)\s*[,)]"
     r"|\bexpect\(\s*(true|1)\s*\)\.(toBe|toEqual|toBeTruthy)\(|\bassert!?(\.ok|\.True)?\(\s*(t,\s*)?true\s*[,)]"
 )
 """An assertion that holds whatever happens."""
+_SWALLOWS = re.compile(
+    r"\bsuppress\((AssertionError|Exception|BaseException)\b|^\s*except\s*(\(?.*\b(AssertionError|BaseException)\b.*)?:"
+    r"|\bcatch\s*(\([^)]*\))?\s*\{\s*\}|\bcatch\s*\((final )?(Throwable|AssertionError)\b"
+)
+"""In a test: an assertion that fails is caught."""
 _LEAVES = re.compile(r"\bos\._exit\(|\b(sys|process)\.exit\(0?\)|\braise SystemExit\b|\bos\.Exit\(0\)")
 """In a test: everything ends there, and well."""
 _LOOKS = re.compile(
-    r"PYTEST_CURRENT_TEST|[\"']pytest[\"'] (not )?in sys\.modules|JEST_WORKER_ID|\btesting\.Testing\(\)"
+    r"PYTEST_CURRENT_TEST|[\"']pytest[\"'] (not )?in sys\.modules|\bcfg!\(test\)|#\[cfg\(not\(test\)\)\]"
+    r"|JEST_WORKER_ID|\btesting\.Testing\(\)"
     r"|(NODE|RAILS|APP)_ENV\W{1,6}[!=]==?\W{1,3}test\b"
 )
 """In the product: it looks whether it is being tested."""
@@ -128,7 +147,10 @@ def _in_test(one: _File) -> Iterator[str]:
         yield f"removes {_tests(fewer)} from {one.path}"
     elif (fewer := one.fewer(_ASSERTION)) > 0:
         yield f"removes {fewer} assertion{'s' if fewer > 1 else ''} from {one.path}"
+    elif (fewer := one.fewer(_EXACT)) > 0:
+        yield f"makes {fewer} assertion{'s' if fewer > 1 else ''} weaker in {one.path}"
     yield from _quoted(f"adds an assertion that always holds to {one.path}: ", one.new_lines(_HOLDS))
+    yield from _quoted(f"catches assertions that fail, in {one.path}: ", one.new_lines(_SWALLOWS))
     yield from _quoted(f"ends the tests early, and well, in {one.path}: ", one.new_lines(_LEAVES))
     if one.modes and int(one.modes[0], 8) & 0o111 and not int(one.modes[-1], 8) & 0o111:
         yield f"makes {one.path} a file that cannot be run"

@@ -24,7 +24,7 @@ from interlock.contracts import Outcome, Reason
 from interlock.documents import stamp
 from interlock.engine import brief
 from interlock.engine.budget import Budget, usage_in
-from interlock.engine.clusters import at_once, given_up, in_turn, seated, through
+from interlock.engine.clusters import Seated, at_once, given_up, in_turn, through
 from interlock.engine.examination import SHOWN_OF_PATCH, Examiner
 from interlock.engine.handing_on import handed_on
 from interlock.engine.journal import Line
@@ -97,7 +97,7 @@ class Dispatcher:
     async def perform(self, spec: Dispatch, slot: Slot) -> Report:
         """Call the agent, with the repeats that the playbook allows, and record the one outcome."""
         run = self._run
-        async with seated(*self._seats):
+        async with Seated(*self._seats):
             await self._goes_on()
             run.stop_here(slot.key, "dispatch", lambda: Preview.of(self._plan(spec, slot, "(at the start)")))
             self._world.bind(spec.agent)
