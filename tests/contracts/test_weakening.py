@@ -201,3 +201,78 @@ def test_a_long_rule_is_told_shortly() -> None:
     rule = "tests/" + "a" * 200
     assert weakened(difference(".gitignore", f"+{rule}"))[0].endswith(f": {rule[:100]}")
     assert weakened(difference(".gitignore", f"-!{rule}"))[0].endswith(f": !{rule[:99]} (no more)")
+
+
+@pytest.mark.req("EV-04")
+@pytest.mark.parametrize(
+    ("path", "lines", "said"),
+    [
+        ("tests/test_a.py", ["-    assert a == 1", "+    assert a is not None"], "makes 1 assertion weaker"),
+        ("a.test.js", ["-  expect(a).toBe(3)", "+  expect(a).toBeDefined()"], "makes 1 assertion weaker"),
+        ("a.test.js", ["-  expect(a).toBe(3)", "+  expect(a)"], "makes 1 assertion weaker"),
+        ("src/test/ATest.java", ["-  assertEquals(3, a);", "+  assertNotNull(a);"], "makes 1 assertion weaker"),
+        ("a.test.js", ["-  expect.assertions(2)"], "removes 1 assertion"),
+        ("tests/test_a.py", ["+    except AssertionError:"], "catches assertions that fail"),
+        ("tests/test_a.py", ["+    except:"], "catches assertions that fail"),
+        ("tests/test_a.py", ["+    with suppress(AssertionError):"], "catches assertions that fail"),
+        ("a.test.js", ["+  } catch (e) {}"], "catches assertions that fail"),
+        ("src/test/ATest.java", ["+  } catch (Throwable ignored) {"], "catches assertions that fail"),
+        *(
+            (path, [f"+{line}"], "switches a check off")
+            for path, line in (
+                ("tests/test_a.py", "    if False:"),
+                ("tests/test_a.py", '@pytest.mark.parametrize("x", [])'),
+                ("tests/test_a.py", "del test_add"),
+                ("a.test.ts", "it.skipIf(true)('x', f)"),
+                ("a.test.ts", "test.runIf(false)('x', f)"),
+                ("a.test.ts", "test.concurrent.skip('x', f)"),
+                ("a.test.ts", "test('x', {skip: true}, f)"),
+                ("a.test.ts", "test.each([])('x', f)"),
+                ("a_test.go", "\tif testing.Short() {"),
+                ("a_test.go", "func TestMain(m *testing.M) {}"),
+                ("src/lib.rs", "    #[should_panic]"),
+                ("src/lib.rs", "    #[cfg_attr(all(), ignore)]"),
+                ("src/lib.rs", "#![allow(warnings)]"),
+                ("src/test/ATest.java", '  @EnabledIfEnvironmentVariable(named="X", matches="y")'),
+                ("src/test/ATest.java", "  @DisabledOnOs(LINUX)"),
+                ("src/test/ATest.java", "  @Test(enabled = false)"),
+                ("src/test/ATest.java", "  @Test(expected = Exception.class)"),
+            )
+        ),
+        ("src/lib.rs", ["+    if cfg!(test) { return 3; }"], "lets the product see"),
+        ("src/lib.rs", ["+#[cfg(not(test))]"], "lets the product see"),
+        ("usercustomize.py", ["+import sys"], "changes usercustomize.py, which says how"),
+    ],
+)
+def test_more_ways_to_weaken_tests(path: str, lines: list[str], said: str) -> None:
+    """Assertions that say less, are caught or never reached, in Python, JavaScript, Go, Rust and Java."""
+    told = weakened(difference(path, *lines))
+    assert len(told) == 1
+    assert said in told[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        *(
+            ("tests/test_a.py", line)
+            for line in ("    except ValueError:", "    if failed:", "    with suppress(OSError):")
+        ),
+        *(("tests/test_a.py", line) for line in ('@pytest.mark.parametrize("x", [1])', "    assert a is not None")),
+        *(
+            ("a.test.ts", line)
+            for line in ("  } catch (e) { throw e }", "test.each([1])('x', f)", "test('skip it', f)")
+        ),
+        *(("a_test.go", line) for line in ("func TestMain(m *testing.M) { os.Exit(m.Run()) }", "\tif short {")),
+        *(("src/lib.rs", line) for line in ("#[cfg(test)]", "#[allow(dead_code)]", "fn ignore() {}")),
+        *(("src/test/ATest.java", line) for line in ("  @Test", "  } catch (IOException e) {", "  @Tag")),
+    ],
+)
+def test_new_lines_that_weaken_nothing(path: str, line: str) -> None:
+    """What looks alike and is what everybody writes."""
+    assert weakened(difference(path, f"+{line}")) == ()
+
+
+def test_an_assertion_that_compares_with_something_else_is_the_judges_matter() -> None:
+    """Whether the expected value was wrong nobody can tell from the difference."""
+    assert weakened(difference("tests/test_a.py", "-    assert a == 1", "+    assert a == 2")) == ()

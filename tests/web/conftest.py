@@ -24,6 +24,9 @@ import pytest
 from interlock.finding.bundle import read
 from interlock.finding.trust import TrustRecords
 from tests import own_python
+from tests.cli.conftest import Process, door
+
+__all__ = ["door"]
 
 PATIENCE_S = 300.0
 
@@ -90,8 +93,8 @@ def until(happened: Callable[[], Any], what: str, seconds: float = PATIENCE_S) -
 class Place:
     """A workspace of one user on one machine, and the command line in it."""
 
-    def __init__(self, root: Path, home: Path) -> None:
-        self.root, self.home = root, home
+    def __init__(self, root: Path, home: Path, door: str) -> None:
+        self.root, self.home, self._door = root, home, door
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("INTERLOCK_", "GIT_", "XDG_"))
         }
@@ -105,10 +108,8 @@ class Place:
         (self.root / "scenario.yaml").write_text(json.dumps({"reactions": list(reactions)}), "utf-8")
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "interlock", *words]
-        return subprocess.run(
-            command, cwd=self.root, env=self.env, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-        )
+        told = Process(self._door, words, self.root, self.env).wait()
+        return subprocess.CompletedProcess(words, told.code, told.stdout.decode(), told.stderr)
 
     def json(self, *words: str) -> Any:
         return json.loads(self(*words, "--json").stdout)
@@ -143,7 +144,7 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path, door: str) -> Iterator[Place]:
     root, home = tmp_path / "work", tmp_path / "home"
     for folder in (root, home):
         folder.mkdir()
@@ -152,7 +153,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     folder = root / ".interlock/playbooks/ship"
     folder.mkdir(parents=True)
     (folder / "playbook.py").write_text(SHIP, "utf-8")
-    made = Place(root, home)
+    made = Place(root, home, door)
     made.trust(folder)
     made.scenario()
     yield made

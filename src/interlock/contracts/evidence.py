@@ -7,10 +7,11 @@ alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+from interlock.contracts.marks import failed_marks, open_boxes
 from interlock.contracts.reading import Check, failures_in_data
 
 PASS, FAIL, SKIPPED = "pass", "fail", "skipped"
@@ -42,18 +43,15 @@ class Evidence:
     @property
     def contradictions(self) -> tuple[str, ...]:
         """What speaks against a pass, each in a sentence that quotes it."""
-        red = [check.shown for check in self.checks if check.red]
-        marks = [f"{name}: {FAIL}" for name, word in self.marks.items() if word == FAIL]
-        counted = [f"{self.failed} tests failed"] if self.failed else []
-        return (
-            *_quoted("", red),
-            *counted,
-            *_quoted("failure listed: ", self.failures),
-            *marks,
-            *_quoted("criterion not met: ", self.unmet),
-            *_quoted("blocking issue: ", self.blocking),
-            *_quoted("", self.besides),
-        )
+        said = _quoted("", [check.shown for check in self.checks if check.red])
+        if self.failed:
+            said.append(f"{self.failed} {'test' if self.failed == 1 else 'tests'} failed")
+        said += _quoted("failure listed: ", self.failures)
+        said += [f"{name}: {FAIL}" for name, word in self.marks.items() if word == FAIL]
+        said += _quoted("criterion not met: ", self.unmet)
+        said += _quoted("blocking issue: ", self.blocking)
+        said += _quoted("", self.besides)
+        return tuple(said)
 
     def to_json(self) -> dict[str, Any]:
         """What is there, as JSON data."""
@@ -78,8 +76,8 @@ class Evidence:
             return f"{unclear[0].shown}: say how it ended by its exit status"
         if self.nothing_to_run or any(check.shows for check in self.checks):
             return ""
-        idle = next((check.command for check in self.checks if check.idle and check.exit is not None), "")
-        return f"`{idle}` ends well whatever happens, and shows nothing; {NO_COMMAND}" if idle else NO_COMMAND
+        idle = next((check for check in self.checks if check.idle and check.exit is not None), None)
+        return f"`{idle.command}` {idle.idle}, and shows nothing; {NO_COMMAND}" if idle else NO_COMMAND
 
 
 NO_COMMAND = (
@@ -98,6 +96,8 @@ class Claim:
     """A pass must show a command (EV-02); not so where a judge reads and runs nothing."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """Where it was read from, if that was data: what nobody asked for speaks against a pass too."""
+    text: str = ""
+    """The same, if it was a report."""
     named: tuple[str, ...] = ()
     """Commands that there are to run: then nobody says that there is nothing."""
 
@@ -114,11 +114,12 @@ class Claim:
         """All that it puts behind it; where nothing that was asked for speaks against it, whatever else does."""
         if self.evidence.contradictions:
             return self.evidence
-        return replace(self.evidence, besides=failures_in_data(self.data))
+        besides = (*failures_in_data(self.data), *failed_marks(self.text))
+        return replace(self.evidence, besides=besides, unmet=open_boxes(self.text))
 
 
-def _quoted(lead: str, texts: Iterable[str]) -> Iterator[str]:
-    listed = [f"{lead}{' '.join(text.split())}" for text in texts]
-    yield from listed[:QUOTED_MOST]
-    if len(listed) > QUOTED_MOST:
-        yield f"{lead}and {len(listed) - QUOTED_MOST} more"
+def _quoted(lead: str, texts: Sequence[str]) -> list[str]:
+    if not texts:
+        return []
+    said = [f"{lead}{' '.join(text.split())}" for text in texts[:QUOTED_MOST]]
+    return [*said, f"{lead}and {len(texts) - QUOTED_MOST} more"] if len(texts) > QUOTED_MOST else said

@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from traceback import clear_frames
+from typing import Any
 
 from interlock.agents.runner import AgentRequest
 from interlock.contracts import Evidence
 from interlock.engine.deviations import (
     CRASH,
     PEOPLES_FILE,
-    PEOPLES_WORDS,
+    REMARK,
     STANDARD,
     AnyDeviation,
     CommandDeviation,
@@ -28,7 +31,7 @@ from interlock.engine.deviations import (
     fits,
     subject,
 )
-from interlock.engine.journal import Line, read_lines
+from interlock.engine.journal import Line, is_chain, seal_of, verify
 from interlock.engine.junctions import USUAL, Junction, Remembered
 from interlock.engine.keys import sha256
 from interlock.engine.model import CommandResult, Status
@@ -37,9 +40,8 @@ from interlock.engine.objects import unpack
 from interlock.engine.options import Options
 from interlock.engine.playing import Finished
 from interlock.engine.recording import Recording
-from interlock.engine.simulation import Act, Agent, Crash, Simulation, best, checked_line
+from interlock.engine.simulation import Act, Agent, Crash, Simulation, best
 from interlock.engine.world import CommandCall
-from interlock.errors import JournalDamaged
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,48 @@ class Played:
     @property
     def crashed(self) -> bool:
         return CRASH.name in self.schedule.values()
+
+    # -- what invariants ask for
+
+    @property
+    def lines(self) -> Sequence[Line]:
+        """The journal."""
+        return self.simulation.lines
+
+    @property
+    def calls(self) -> Sequence[AgentRequest]:
+        """The calls of agents, in the order in which they began."""
+        return self.simulation.world.calls
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """The workspace at the end."""
+        return self.simulation.world.tree.files
+
+    @property
+    def people(self) -> Mapping[str, str | bytes | None]:
+        """What people changed while agents worked, by path."""
+        return self.simulation.world.people
+
+    def before(self) -> Mapping[str, bytes]:
+        """The workspace when work began."""
+        return self.simulation.world.tree.at(0)
+
+    def text(self, path: str) -> str | None:
+        """What a file says at the end; None where there is none."""
+        content = self.files.get(path)
+        return None if content is None else content.decode()
+
+    def altered(self, those: Callable[[str], bool]) -> list[str]:
+        """The files of this kind that are neither as they were when work began nor as people left them since."""
+        meant: dict[str, bytes | None] = dict(self.before()) if self.calls else dict(self.files)
+        meant |= {path: text.encode() if isinstance(text, str) else text for path, text in self.people.items()}
+        paths = sorted(path for path in {*meant, *self.files} if those(path))
+        return [path for path in paths if self.files.get(path) != meant.get(path)]
+
+    def told(self, *events: str) -> list[Mapping[str, Any]]:
+        """The facts of each event of these names, in their order."""
+        return [line.data for line in self.lines if line.event in events]
 
 
 @dataclass(frozen=True)
@@ -82,29 +126,33 @@ def chain_is_whole(played: Played) -> str | None:
     medium, identity = played.simulation.medium, played.simulation.world.records.identity
     if identity is None:
         return None
-    try:
-        for _ in read_lines(medium.load(), genesis=sha256(identity), name=medium.name, check=checked_line):
-            pass
-    except JournalDamaged as damage:
-        return damage.what
-    return None
+    raw, genesis = medium.load(), sha256(identity)
+    if is_chain(raw, genesis=genesis, seal_of=_seal_of):
+        return None
+    return next(iter(verify(raw, genesis=genesis, name=medium.name)), None)
+
+
+_seal_of = lru_cache(maxsize=4096)(seal_of)
+"""Paths have their beginnings in common."""
 
 
 def paid_once(played: Played) -> str | None:
     """Each dispatch was called once per try, and once more for each crash that hit it."""
-    calls = Counter(request.dispatch for request in played.simulation.world.calls)
-    starts = Counter(line.key for line in played.simulation.lines if line.event == "dispatch.start")
-    ends = Counter(line.key for line in played.simulation.lines if line.event == "dispatch.end")
-    wrong = [key for key in calls if calls[key] != starts[key] or ends[key] > 1]
+    calls = Counter([request.dispatch for request in played.calls])
+    lines = Counter([(line.event, line.key) for line in played.lines])
+    wrong = [key for key, n in calls.items() if lines["dispatch.start", key] != n or lines["dispatch.end", key] > 1]
     return f"called and recorded differ for {', '.join(wrong)}" if wrong else None
 
 
 def people_are_spared(played: Played) -> str | None:
-    """What a person wrote while an agent worked is not overwritten by that agent's work, and their own file stays."""
-    files, lines = played.simulation.world.tree.files, played.simulation.lines
-    if PEOPLES_FILE in played.simulation.world.people and files.get(PEOPLES_FILE) != PEOPLES_WORDS.encode():
+    """What a person wrote while an agent worked is not overwritten by that agent's work, their own file stays, and so
+    do remarks in documents that the playbook goes on writing."""
+    if played.altered(lambda path: path == PEOPLES_FILE):
         return f"{PEOPLES_FILE} is not as a person left it"
-    for line in lines:
+    remarked = [path for path, text in played.people.items() if isinstance(text, bytes) and REMARK.encode() in text]
+    if lost := [path for path in remarked if REMARK not in (played.text(path) or "")]:
+        return f"a person's remark is lost in {', '.join(lost)}"
+    for line in played.lines:
         if line.event == "dispatch.end" and isinstance(out := line.data["out"], Mapping) and out.get("accepted"):
             theirs = played.simulation.world.people_during.get(str(line.key), {})
             lost = [path for path in out["changes"] if path in theirs]
@@ -115,9 +163,9 @@ def people_are_spared(played: Played) -> str | None:
 
 def accepted_by_evidence(played: Played) -> str | None:
     """No pass against its own evidence, no work without a change, and what weakens tests is told to the next judge."""
-    contracts = {request.dispatch: contract_of(request) for request in played.simulation.world.calls}
+    contracts = {request.dispatch: contract_of(request) for request in played.calls}
     noticed: dict[str, int] = {}
-    for line in played.simulation.lines:
+    for line in played.lines:
         if line.event == "work.noticed":
             noticed |= dict.fromkeys(line.data["what"], line.seq)
         if line.event != "dispatch.end" or not isinstance(out := line.data["out"], Mapping):
@@ -132,10 +180,10 @@ def accepted_by_evidence(played: Played) -> str | None:
 
 def _untold(played: Played, noticed: Mapping[str, int]) -> str | None:
     starts: dict[str, int] = {}
-    for line in played.simulation.lines:
+    for line in played.lines:
         if line.event == "dispatch.start":
             starts.setdefault(str(line.key), line.seq)
-    for request in played.simulation.world.calls:
+    for request in played.calls:
         if contract_of(request).claim is None:
             continue
         for text, seq in noticed.items():
@@ -182,7 +230,7 @@ PERSON = "a person"
 
 def decided_by_people(played: Played) -> str | None:
     """A gate is passed by what a person said there, and each answer passes it once."""
-    decided = [line for line in played.simulation.lines if line.event == "gate.decided"]
+    decided = [line for line in played.lines if line.event == "gate.decided"]
     alone = [str(line.key) for line in decided if line.data["who"] != PERSON]
     asked = sum(isinstance(occasion, Gate) for occasion in played.occasions)
     if alone:
@@ -261,39 +309,43 @@ def explore(
     pending: list[tuple[dict[int, str], Junction[_Known], Moment | None, Sequence[Occasion]]] = []
     pending.append(({}, Junction(), None, ()))
     forks, ends = Remembered[_Known](KEPT_FORKS), Remembered[_Known](KEPT_ENDS)
-    while pending:
-        schedule, junction, moment, before = pending.pop()
-        further = len(schedule) < most
-        path = _Path(by_name, schedule, base, longest, answers, forks=further)
-        if (played := path.known(junction)) is None:
-            with _collecting_later():
+    with _collecting_rarely():
+        while pending:
+            schedule, junction, moment, before = pending.pop()
+            further = len(schedule) < most
+            path = _Path(by_name, schedule, base, longest, answers, forks=further)
+            if (played := path.known(junction)) is None:
                 played = path.play(make, moment, before)
-            (forks if further else ends).take(path.end, len(played.simulation.lines))
-        yield played
-        if not further:
-            continue
-        moments = [moment, *path.moments]
-        for junction in path.junctions[max(schedule, default=-1) + 1 :]:
-            while len(moments) > 1 and moments[1] is not None and moments[1].occasions <= junction.number:
-                del moments[0]
-            for name in junction.offered:
-                longer = {**schedule, junction.number: name}
-                if sample_of is None or len(longer) < most or sample_of(longer):
-                    pending.append((longer, junction, moments[0], played.occasions))
+                (forks if further else ends).take(path.end, len(played.lines))
+            yield played
+            if not further:
+                continue
+            moments = [moment, *path.moments]
+            for junction in path.junctions[max(schedule, default=-1) + 1 :]:
+                while len(moments) > 1 and moments[1] is not None and moments[1].occasions <= junction.number:
+                    del moments[0]
+                for name in junction.offered:
+                    longer = {**schedule, junction.number: name}
+                    if sample_of is None or len(longer) < most or sample_of(longer):
+                        pending.append((longer, junction, moments[0], played.occasions))
 
 
 @contextmanager
-def _collecting_later() -> Iterator[None]:
-    """Memory in circles is freed between two paths: within one, looking for it is a sixth of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
+def _collecting_rarely() -> Iterator[None]:
+    """What paths leave in circles is freed once in a hundred of them: looking for it is a sixth of the time."""
+    usual = gc.get_threshold()
+    if not 0 < usual[0] < RARELY:
+        yield
+        return
+    gc.set_threshold(RARELY, *usual[1:])
     try:
         yield
     finally:
-        if was_on:
-            gc.enable()
+        gc.set_threshold(*usual)
 
 
+RARELY = 100_000
+"""Objects that are made and not freed before anybody looks for circles among them."""
 KEPT_FORKS, KEPT_ENDS = 20_000, 10_000
 """Lines of runs that others may turn out to be: of those from which others follow, and of those that do not."""
 POINTS_PER_CALL = 200
@@ -366,12 +418,10 @@ class _Path:
             simulation.watch = lambda line, recording: self._keep(simulation, line, recording)
         if any(isinstance(deviation, CommandDeviation) for deviation in self._by_name.values()):
             simulation.world.result_of = self._command(simulation.world.result_of)
-        points, longest = itertools.count(1), self._longest
+        points, longest, calls = itertools.count(1), self._longest, simulation.world.calls
 
         def brake(_point: str) -> None:
-            if longest is not None and (
-                len(simulation.world.calls) > longest or next(points) > longest * POINTS_PER_CALL
-            ):
+            if longest is not None and (len(calls) > longest or next(points) > longest * POINTS_PER_CALL):
                 raise Endless
 
         while True:
@@ -379,7 +429,8 @@ class _Path:
                 finished = simulation.go(tripwire=brake)
             except Endless:
                 finished = Finished(Status.INTERRUPTED, f"no end after {longest} calls")
-            except Crash:
+            except Crash as crash:
+                clear_frames(crash.__traceback__)  # which hold each other: nobody looks there
                 continue
             if finished.gate is None or not self._answers:
                 played = Played(self._schedule, finished, simulation, self._occasions)

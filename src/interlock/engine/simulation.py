@@ -10,21 +10,24 @@ its replay and its dispatch procedure are not simulated; only the `World` under 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import random
-import selectors
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from interlock.agents.roster import BoundAgent
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Fault, Limited, MemoryOutput, Observer, Usage
 from interlock.contracts import Reason, sample
 from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
+from interlock.documents.patches import spelled
 from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, check_line, no_tripwire
@@ -43,6 +46,7 @@ from interlock.telemetry import waiting_gate
 from interlock.workspace import ChangeKind, Exit, Found, PathChange, Scope
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 EPOCH = datetime(2026, 1, 4, 12, 0, 0, tzinfo=UTC)
 ROOT = Path("/simulated")
 
@@ -368,7 +372,9 @@ class SimulatedWorld:
         self.result_of = command
         """What a command comes to that is run; one that only looks is not asked here."""
         self._bound = bound
-        self.chance = random.Random(seed)
+        self._seed = seed
+        self._drawn = 0
+        """How many of the numbers that its seed gives."""
         self._sessions: set[str] = set()
 
     def now(self) -> datetime:
@@ -381,7 +387,11 @@ class SimulatedWorld:
         return look()
 
     def draw(self, length: int) -> str:
-        return f"{self.chance.getrandbits(4 * length):0{length}x}"
+        count = -(-length // 8)
+        first, self._drawn = self._drawn, self._drawn + count
+        *low, last = _chance(self._seed, 1 << max(8, self._drawn.bit_length()))[first : self._drawn]
+        number = sum(word << 32 * place for place, word in enumerate((*low, last >> 32 * count - 4 * length)))
+        return f"{number:0{length}x}"
 
     def claim_session(self, session: str, run_id: str) -> bool:
         fresh = session not in self._sessions
@@ -394,7 +404,7 @@ class SimulatedWorld:
     def bind(self, agent: str) -> BoundAgent:
         if not self._bound(agent):
             raise ConfigInvalid(f"agent {agent} is not bound")
-        return BoundAgent(agent, "simulated")
+        return _bound(agent)
 
     def for_called(self, playbook: Playbook, inputs: Any) -> SimulatedWorld:
         return self
@@ -522,44 +532,85 @@ class SimulatedWorld:
         return []
 
 
+@lru_cache(maxsize=256)
+def _bound(agent: str) -> BoundAgent:
+    return BoundAgent(agent, "simulated")
+
+
+@lru_cache(maxsize=64)
+def _chance(seed: int, count: int) -> Sequence[int]:
+    """So many numbers of 32 bits; runs that are seeded alike draw from the same ones."""
+    drawn = random.Random(seed)
+    return [drawn.getrandbits(32) for _ in range(count)]
+
+
 def _difference(path: str, old: bytes | None, new: bytes | None) -> bytes:
     """How git would show it, all old lines before all new ones."""
-    name = path.encode("utf-8", "surrogateescape")
     kind = b"new file mode 100644\n" if old is None else b"deleted file mode 100644\n" if new is None else b""
     gone = b"".join(b"-%s\n" % line for line in (old or b"").splitlines())
     come = b"".join(b"+%s\n" % line for line in (new or b"").splitlines())
-    return b"diff --git a/%s b/%s\n%s@@\n%s%s" % (name, name, kind, gone, come)
+    return b"diff --git %s %s\n%s@@\n%s%s" % (spelled(path, "a/"), spelled(path, "b/"), kind, gone, come)
 
 
 # -- time
 
 
-class _Instant(selectors.SelectSelector):
-    """Waits for nothing: where the loop would sleep, virtual time jumps."""
+class VirtualTimeLoop(asyncio.BaseEventLoop):
+    """An event loop in which sleeping takes no time: where another one would sleep, virtual time jumps.
 
-    loop: VirtualTimeLoop
-
-    def select(self, timeout: float | None = None) -> list[Any]:
-        if timeout is None:
-            raise EngineFault("the simulated run waits for something that can never happen")
-        if timeout > 0:
-            self.loop.virtual += timeout
-        return []
-
-
-class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop in which sleeping takes no time."""
+    It has neither files nor threads to wait for, so it is the scheduling and no more: most of what a simulated run
+    does in a loop is to come back to it.
+    """
 
     def __init__(self) -> None:
+        super().__init__()
         self.virtual = 0.0
-        selector = _Instant()
-        selector.loop = self
-        super().__init__(selector)
+        self._soon: deque[asyncio.Handle] = deque()
+        self._later: list[asyncio.TimerHandle] = []
 
     def time(self) -> float:
         return self.virtual
 
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._soon.append(handle)
+        return handle
 
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.virtual + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._later, handle)
+        return handle
+
+    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
+        """It is passed over when its time comes."""
+
+    def _run_once(self) -> None:
+        soon, later = self._soon, self._later
+        while later and later[0].cancelled():
+            heapq.heappop(later)
+        if not soon:
+            if not later:
+                raise EngineFault("the simulated run waits for something that can never happen")
+            self.virtual += max(0.0, later[0].when() - self.virtual)
+        while later and later[0].when() < self.virtual + TICK:
+            soon.append(heapq.heappop(later))
+        for _ in range(len(soon)):
+            handle = soon.popleft()
+            if not handle.cancelled():
+                handle._run()
+
+
+TICK = 1e-9
+"""Seconds between which virtual time does not distinguish."""
 _here = threading.local()
 """One loop for each thread serves thousands of simulated runs; making one costs more than a run."""
 

@@ -120,7 +120,7 @@ def reported(
     message = str(data.get(SAID, ""))
     said = "\n".join((message, *documents.values()))
     passes = bool(_NOTHING_FOUND.search(message)) if severity else True
-    return Claim(passes, Evidence(checks=checks_in_text(said), nothing_to_run=nothing_to_run(said)), shows)
+    return Claim(passes, Evidence(checks=checks_in_text(said), nothing_to_run=nothing_to_run(said)), shows, text=said)
 
 
 def outcome(report: Report, agent: FlowAgent) -> str:
