@@ -276,3 +276,19 @@ def test_new_lines_that_weaken_nothing(path: str, line: str) -> None:
 def test_an_assertion_that_compares_with_something_else_is_the_judges_matter() -> None:
     """Whether the expected value was wrong nobody can tell from the difference."""
     assert weakened(difference("tests/test_a.py", "-    assert a == 1", "+    assert a == 2")) == ()
+
+
+def test_a_test_whose_lines_cannot_be_compared_is_told() -> None:
+    """One NUL in it, and git shows no line of what was removed; what a test records may well be a picture."""
+    binary = "diff --git a/{0} b/{0}\n{1}index 1..2\nGIT binary patch\nliteral 0\n\n"
+    said = "changes tests/login.test.js, a binary file for git, so that its lines cannot be compared"
+    assert weakened(binary.format("tests/login.test.js", "")) == (said,)
+    assert weakened(binary.format("tests/login.test.js", f"{NEW}\n")) == ()
+    assert weakened(binary.format("tests/__snapshots__/page.png", "")) == ()
+    assert weakened(binary.format("logo.png", "")) == ()
+
+
+def test_a_file_with_an_odd_name_is_known_by_it() -> None:
+    """Git puts such a name in quotes; what is said of the file after it is told of itself alone."""
+    head = f'diff --git "a/tests/test_a\\nb.py" "b/tests/test_a\\nb.py"\n{GONE}\n'
+    assert weakened(head + difference("src/app.py", "+x = 1")) == ("deletes tests/test_a\nb.py",)
