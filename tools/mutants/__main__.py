@@ -27,7 +27,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "contracts/failures.py": ("contracts/test_failures.py",),
     "contracts/marks.py": ("contracts/test_marks.py",),
     "contracts/outcome.py": ("contracts/test_contract.py",),
-    "contracts/reading.py": ("contracts/test_reading.py", "contracts/test_marks.py"),
+    "contracts/reading.py": ("contracts/test_reading.py", "contracts/test_evidence.py", "contracts/test_marks.py"),
     "contracts/recipes.py": ("contracts/test_recipes.py",),
     "contracts/structure.py": ("contracts/test_structure.py",),
     "contracts/weakening.py": ("contracts/test_weakening.py",),
