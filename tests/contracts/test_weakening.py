@@ -276,3 +276,26 @@ def test_new_lines_that_weaken_nothing(path: str, line: str) -> None:
 def test_an_assertion_that_compares_with_something_else_is_the_judges_matter() -> None:
     """Whether the expected value was wrong nobody can tell from the difference."""
     assert weakened(difference("tests/test_a.py", "-    assert a == 1", "+    assert a == 2")) == ()
+
+
+@pytest.mark.req("EV-04")
+def test_a_test_whose_lines_cannot_be_compared_is_told() -> None:
+    """Unless it came with the work, or is what tests compare with."""
+    binary = "Binary files a/x and b/x differ"
+    told = "changes tests/test_a.py, a binary file for git, so that its lines cannot be compared"
+    assert weakened(f"diff --git a/tests/test_a.py b/tests/test_a.py\nindex 1..2 100644\n{binary}\n") == (told,)
+    assert weakened(f"diff --git a/tests/test_a.py b/tests/test_a.py\n{NEW}\n{binary}\n") == ()
+    recorded = "tests/__snapshots__/a.snap"
+    assert weakened(f"diff --git a/{recorded} b/{recorded}\nindex 1..2 100644\n{binary}\n") == ()
+
+
+@pytest.mark.req("EV-04")
+def test_numbers_and_modes_are_as_they_are() -> None:
+    """More than one is many, three of a kind are quoted whole; only a file that could be run is told to be none."""
+    two = difference("tests/test_a.py", *["-    assert a == 1", "+    assert a is not None"] * 2)
+    assert weakened(two) == ("makes 2 assertions weaker in tests/test_a.py",)
+    three = difference("tests/test_a.py", *(f"+@pytest.mark.skip  # {number}" for number in range(3)))
+    assert len(weakened(three)) == 3
+    for before, after in (("100644", "100644"), ("100644", "100600"), ("100755", "100711")):
+        assert weakened(difference("tests/a.sh", head=f"old mode {before}\nnew mode {after}")) == ()
+    assert len(weakened(difference("tests/a.sh", head="old mode 100711\nnew mode 100600"))) == 1

@@ -59,6 +59,12 @@ SAME: dict[tuple[str, str, str], str] = {
     ("engine/retry.py", "growing = min(SHORTEST_WAIT_S * 2.0 ** min(waits, 30), LONGEST_WAIT_S)", "31"): (
         "any power beyond the longest wait: only that there is a bound counts"
     ),
+    (
+        "telemetry/fitting.py",
+        'begins = lead[0] if lead else ""',
+        "True",
+    ): "a row begins with nothing at least",
+    ("telemetry/fitting.py", "if text.isascii():", "False"): "the common case, quicker",
     ("workspace/scope.py", "if not self.protected:", "False"): "the common case, quicker",
 }
 """Mutants that do what the original does, as (module, line, what stands there instead), with the reason: nothing could

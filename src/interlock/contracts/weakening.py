@@ -80,9 +80,9 @@ class _File:
     """One file of a difference."""
 
     path: str
-    gone: bool = False
-    new: bool = False
-    binary: bool = False
+    gone: bool
+    new: bool
+    binary: bool
     """Its lines cannot be compared."""
     modes: tuple[str, ...] = ()
     """Before and after, where they differ."""
