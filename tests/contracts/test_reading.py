@@ -43,6 +43,10 @@ from tests.contracts.told import ENDINGS
         ("exit 0: `a`, exit 1: `b`", [Check("a", 0), Check("a", 1)]),
         ("- `a`: exit 0, --- FAIL: T (0.1s)", [Check("a", 0, "--- FAIL: T (0.1s)")]),
         ("- `a` and `b`: exit 1", [Check("a", 1)]),
+        ("- `sh -c 'exit 1'` and `b`: exit 0", [Check("sh -c 'exit 1'", 0)]),
+        ("- `a`: exit 0 with `b`, 1 failed", [Check("a", 0, "with `b`, 1 failed")]),
+        ("| Command | Time | Result |\n|---|---|---|\n| `b` | 3 s | Failed |", [Check("b", said="failed")]),
+        ("| Command | Exit |\n|---|---|\n| `b` | 1 | more |", [Check("b", 1)]),
         ("- `a`\n  of the project\n  exit 1", [Check("a", 1)]),
         ("- `a`\n x exit 1", [Check("a", 1)]),
         ("- `a`\ntext\n  exit 1", []),
@@ -190,5 +194,10 @@ def test_data_is_looked_at_to_a_depth() -> None:
     assert len(failures_in_data(names)) == 1
     assert failures_in_data({"a": names}) == ()
     assert len(failures_in_data([{"failed": 1}])) == 1
+    nested: object = {"failed": 1}
+    for _ in range(DEEP):
+        nested = [nested]
+    assert len(failures_in_data(nested)) == 1
+    assert failures_in_data([nested]) == ()
     assert failures_in_data({"failures": "x" * 200}) == (f"failures: {'x' * 100}",)
     assert failures_in_data({"names": ["2 failed"], "tests": ["a", 1]}) == ()
