@@ -114,6 +114,8 @@ def test_samples_show_what_is_meant() -> None:
         (list, "b", "is text; expected list"),
         (TextList, "b", "is text; expected list"),
         (TextList, ["b"], None),
+        (list, [1], None),
+        (("X", "Y"), "Y", None),
         (bool, False, None),
         (dict, {}, None),
         (None, None, None),

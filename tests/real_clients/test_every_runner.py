@@ -18,12 +18,21 @@ from tests.real_clients.subjects import ROLE, SUBJECTS, Bench, Subject, marked, 
 from tools.clients import MODELS
 from tools.model_server import Serving
 
-EACH = [pytest.param(one, id=one.label, marks=[pytest.mark.agents(name) for name in one.packages]) for one in SUBJECTS]
+
+def each(*more: pytest.MarkDecorator) -> list[object]:
+    """All of them; real agents with further marks."""
+    return [
+        pytest.param(one, id=one.label, marks=[*map(pytest.mark.agents, one.packages), *(more if one.real else ())])
+        for one in SUBJECTS
+    ]
+
+
+real_ones_at_length = pytest.mark.parametrize("subject", each(pytest.mark.long), indirect=True)
 LEAVES_ITS_GROUP = "@shell setsid sleep 4321 & echo $! > docs/pid.txt; wait"
 """A tool that no signal to the agent's process group reaches."""
 
 
-@pytest.fixture(params=EACH)
+@pytest.fixture(params=each())
 def subject(request: pytest.FixtureRequest) -> Subject:
     found: Subject = request.param
     return found
@@ -44,6 +53,7 @@ async def test_work_is_done_in_the_workspace_and_the_last_words_are_the_answer(b
     assert bench.processes() == []
 
 
+@real_ones_at_length
 async def test_the_brief_arrives_whole(bench: Bench) -> None:
     """Longer than any command line holds, to the letter; the role stands where this agent takes it, once."""
     words = "“quotes”, $HOME, {env:HOME}, `ticks`, \\ signs, a@keep.org, @code and @code.py"
@@ -67,6 +77,7 @@ CHOSEN = {**MODELS, "gemini": "gemini-2.5-flash", "copilot": "gpt-5.4", "claude"
 """Models that clients take on their command line."""
 
 
+@real_ones_at_length
 async def test_without_a_layer_it_edits_in_its_folder(bench: Bench, elsewhere: Path) -> None:
     """By its own rules, or by our answer to its question; commands are free."""
     if not bench.subject.real:
@@ -94,6 +105,7 @@ async def test_it_ends_at_its_limit_of_cost(bench: Bench) -> None:
     assert bench.processes() == []
 
 
+@real_ones_at_length
 async def test_what_it_did_can_be_watched_and_looked_up(bench: Bench) -> None:
     """Tools and text as they happen; session, tokens and cost where the agent says them, never a made-up zero."""
     exit_ = await bench.call("@usage 1000 50\n@write docs/note.md :: x\n@say OK: all is done")
@@ -150,6 +162,7 @@ def hangs(bench: Bench) -> bool:
     return bench.subject.kind == "scripted" and (bench.workspace / "docs" / "x.md").exists()
 
 
+@real_ones_at_length
 async def test_an_agent_that_dies_is_no_success_and_its_tools_die_with_it(bench: Bench) -> None:
     """Killed from outside in the middle of its work."""
     if bench.subject.kind == "scripted":
@@ -172,6 +185,7 @@ def kill(pid: int) -> None:
         return
 
 
+@real_ones_at_length
 async def test_a_huge_answer_comes_back_whole(bench: Bench) -> None:
     """Far more than any model says."""
     exit_ = await bench.call(f"@big {bench.subject.longest}")

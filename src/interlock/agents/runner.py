@@ -92,12 +92,17 @@ class Usage:
 
     def plus(self, other: Usage) -> Usage:
         """Both together, as far as either said something."""
+        if other == UNKNOWN:
+            return self
 
         def total(name: str) -> Any:
             known = [value for value in (getattr(self, name), getattr(other, name)) if value is not None]
             return sum(known) if known else None
 
         return Usage(total("input_tokens"), total("output_tokens"), total("cost_usd"))
+
+
+UNKNOWN = Usage()
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from interlock.telemetry.fitting import COMMANDS
 from interlock.telemetry.lines import harmless, indented
 
 INTERRUPTED, BROKEN_PIPE, FAULT, USAGE = 130, 141, 5, 2
+BROKEN = 2
+"""What was looked at is not as it must be."""
 
 
 class Interrupted(Exception):

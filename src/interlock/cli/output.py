@@ -131,6 +131,13 @@ def overwrite(text: str) -> None:
         print(f"\r\x1b[K{harmless(text)}", end="", file=sys.stderr, flush=True)
 
 
+def at_terminal() -> bool:
+    """Whether somebody sits at a terminal who can be asked here and now."""
+    streams = (sys.stdin, sys.stderr)  # one that is closed is None
+    attended = all(stream is not None and stream.isatty() for stream in streams)
+    return attended and os.environ.get("TERM", "") != "dumb"
+
+
 def ring() -> None:
     """The bell of the terminal: somebody is waited for."""
     with suppress(OSError, ValueError):
@@ -159,8 +166,8 @@ def quiet(*streams: TextIO) -> None:
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:
-    """A text on lines of 80 columns, set in below the first, wherever it goes."""
-    return fitted(f"{indent}{' '.join(text.split())}", WIDTH).split("\n")
+    """A line on lines of 80 columns, set in below the first, wherever it goes."""
+    return fitted(f"{indent}{text}", WIDTH).split("\n")
 
 
 def _for_people(text: str, stream: TextIO) -> str:

@@ -123,7 +123,7 @@ class YamlKeys:
         try:
             data = read_yaml(text, "the text")
         except DocumentInvalid as error:
-            return str(error).removeprefix("the text is ").removeprefix("the text: ")
+            return str(error).removeprefix("the text is ")
         return next(self.problems(data), None) if isinstance(data, dict) else "not a YAML mapping"
 
     def problems(self, data: dict[str, Any]) -> Iterator[str]:

@@ -26,7 +26,7 @@ from interlock.workspace.objects import LINK, Stored
 
 GIT_S = 20
 PLAIN, EXECUTABLE = 0o100644, 0o100755
-LARGE, ALL_OF_IT = 4_000_000, 64_000_000
+LARGE, ALL_OF_IT = 4_000_000, 16_000_000
 """Bytes of one file, and of all of them, that are compared for people."""
 
 

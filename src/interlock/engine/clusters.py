@@ -44,7 +44,7 @@ async def side_by_side(
         before = [lanes[other] for other in itertools.takewhile(member.__ne__, lanes)]
         _standing.set((*_standing.get(), _Place(lanes[member], before, min(cap, len(lanes)))))
         try:
-            async with seated(seats):
+            async with Seated(seats):
                 try:
                     return await body()
                 finally:
@@ -52,7 +52,7 @@ async def side_by_side(
         finally:
             lanes[member].end()
 
-    tasks = {member: asyncio.ensure_future(work(member, body)) for member, body in members.items()}
+    tasks = {member: asyncio.create_task(work(member, body)) for member, body in members.items()}
     try:
         await settle_all(tasks.values())
     finally:
@@ -193,21 +193,32 @@ class _Seat:
 _taken: ContextVar[tuple[_Seat, ...]] = ContextVar("seats", default=())
 
 
-@asynccontextmanager
-async def seated(*rows: asyncio.Semaphore) -> AsyncIterator[None]:
+class Seated:
     """Work on a seat of each row, as soon as one is free there."""
-    outer = _taken.get()
-    mine: list[_Seat] = []
-    try:
-        for row in rows:
-            seat = _Seat(row)
-            await seat.take()
-            mine.append(seat)
-            _taken.set((*outer, *mine))
-        yield
-    finally:
-        _taken.set(outer)
-        for seat in reversed(mine):
+
+    def __init__(self, *rows: asyncio.Semaphore) -> None:
+        self._rows = rows
+        self._mine: list[_Seat] = []
+        self._outer: tuple[_Seat, ...] = ()
+
+    async def __aenter__(self) -> None:
+        self._outer = _taken.get()
+        try:
+            for row in self._rows:
+                seat = _Seat(row)
+                await seat.take()
+                self._mine.append(seat)
+                _taken.set((*self._outer, *self._mine))
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        _taken.set(self._outer)
+        for seat in reversed(self._mine):
             seat.leave()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from interlock.engine.model import CommandResult
@@ -33,13 +33,14 @@ async def carry_out(
         if as_of is not None:
             asked["as_of"] = [as_of[0], list(as_of[1])]
     slot = run.recall(name, asked)
-    if not slot.recorded:
-        if looks:
-            result = await run.world.inspect(call, marker=f"{run.identity.run_id}:{slot.key}:inspect")
-        else:
-            result = await _in_a_layer(run, slot, call, shown, writes=writes, as_of=as_of)
-        slot.settle("inspect" if looks else "command", asdict(result), facts={"argv": shown[:20]})
-    return CommandResult.from_json(slot.value())
+    if slot.recorded:
+        return slot.meaning(CommandResult.from_json)
+    if looks:
+        result = await run.world.inspect(call, marker=f"{run.identity.run_id}:{slot.key}:inspect")
+    else:
+        result = await _in_a_layer(run, slot, call, shown, writes=writes, as_of=as_of)
+    slot.settle("inspect" if looks else "command", dict(vars(result)), facts={"argv": shown[:20]})
+    return result
 
 
 async def _in_a_layer(

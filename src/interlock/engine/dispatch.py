@@ -24,7 +24,7 @@ from interlock.contracts import Outcome, Reason
 from interlock.documents import stamp
 from interlock.engine import brief
 from interlock.engine.budget import Budget, usage_in
-from interlock.engine.clusters import at_once, given_up, in_turn, seated, through
+from interlock.engine.clusters import Seated, at_once, given_up, in_turn, through
 from interlock.engine.examination import SHOWN_OF_PATCH, Examiner
 from interlock.engine.handing_on import handed_on
 from interlock.engine.journal import Line
@@ -97,7 +97,7 @@ class Dispatcher:
     async def perform(self, spec: Dispatch, slot: Slot) -> Report:
         """Call the agent, with the repeats that the playbook allows, and record the one outcome."""
         run = self._run
-        async with seated(*self._seats):
+        async with Seated(*self._seats):
             await self._goes_on()
             run.stop_here(slot.key, "dispatch", lambda: Preview.of(self._plan(spec, slot, "(at the start)")))
             self._world.bind(spec.agent)
@@ -191,8 +191,9 @@ class Dispatcher:
 
     def _importing(self, plan: DispatchPlan) -> tuple[Report, dict[str, Any]] | None:
         """What a process that died while importing had found: the agent's work is done and judged."""
-        line, start = plan.slot.intent("dispatch.importing"), plan.slot.intent("dispatch.start")
-        if line is None or start is None or line.seq < start.seq:
+        if (line := plan.slot.intent("dispatch.importing")) is None:
+            return None
+        if (start := plan.slot.intent("dispatch.start")) is None or line.seq < start.seq:
             return None
         return Report.from_json(line.data["report"], self._world.records.objects.get), line.data["facts"]
 

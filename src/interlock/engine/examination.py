@@ -62,10 +62,15 @@ class SortedChanges:
     """Caches that the project does not ignore; nobody misses them."""
 
 
+NOTHING_CHANGED = SortedChanges()
+
+
 def sort_changes(
     found: Found, *, covers: Callable[[str], bool], is_state: Callable[[str], bool], kind: Kind
 ) -> SortedChanges:
     """Whose is what, in what a layer holds. Pure."""
+    if not found.changes:
+        return NOTHING_CHANGED
     mine, foreign, violations, dropped, byproducts = [], [], [], [], []
     for change in found.changes:
         path = change.path

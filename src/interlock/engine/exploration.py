@@ -138,10 +138,9 @@ _seal_of = lru_cache(maxsize=4096)(seal_of)
 
 def paid_once(played: Played) -> str | None:
     """Each dispatch was called once per try, and once more for each crash that hit it."""
-    calls = Counter(request.dispatch for request in played.calls)
-    starts = Counter(line.key for line in played.lines if line.event == "dispatch.start")
-    ends = Counter(line.key for line in played.lines if line.event == "dispatch.end")
-    wrong = [key for key in calls if calls[key] != starts[key] or ends[key] > 1]
+    calls = Counter([request.dispatch for request in played.calls])
+    lines = Counter([(line.event, line.key) for line in played.lines])
+    wrong = [key for key, n in calls.items() if lines["dispatch.start", key] != n or lines["dispatch.end", key] > 1]
     return f"called and recorded differ for {', '.join(wrong)}" if wrong else None
 
 
@@ -345,7 +344,7 @@ def _collecting_rarely() -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
-RARELY = 50_000
+RARELY = 100_000
 """Objects that are made and not freed before anybody looks for circles among them."""
 KEPT_FORKS, KEPT_ENDS = 20_000, 10_000
 """Lines of runs that others may turn out to be: of those from which others follow, and of those that do not."""
@@ -419,12 +418,10 @@ class _Path:
             simulation.watch = lambda line, recording: self._keep(simulation, line, recording)
         if any(isinstance(deviation, CommandDeviation) for deviation in self._by_name.values()):
             simulation.world.result_of = self._command(simulation.world.result_of)
-        points, longest = itertools.count(1), self._longest
+        points, longest, calls = itertools.count(1), self._longest, simulation.world.calls
 
         def brake(_point: str) -> None:
-            if longest is not None and (
-                len(simulation.world.calls) > longest or next(points) > longest * POINTS_PER_CALL
-            ):
+            if longest is not None and (len(calls) > longest or next(points) > longest * POINTS_PER_CALL):
                 raise Endless
 
         while True:

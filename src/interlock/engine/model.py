@@ -271,6 +271,8 @@ class Report:
     @property
     def noticed(self) -> tuple[str, ...]:
         """What a judge of this work, and whoever watches, is to know beside what its author says."""
+        if not (self.no_change or self.weakened or self.ignored or self.repository):
+            return ()
         used = ", ".join(self.repository)
         unchanged = (f"changed nothing, because: {self.no_change}",) if self.no_change else ()
         git = (f"used git in its copy, of which nothing reached the repository: {used}",) if used else ()

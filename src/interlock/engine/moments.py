@@ -31,20 +31,18 @@ class Moment:
     """How much has happened to it that could have gone otherwise."""
     begun: Begun
     _states: Sequence[_State]
-    _chance: Any
 
     @classmethod
     def of(cls, simulation: Simulation, recording: Recording, occasions: int) -> Moment:
         states = [_State(part) for part in _parts(simulation)]
         states[0].values["clock"] = asyncio.get_running_loop().time()
-        return cls(occasions, Begun.of(recording), states, simulation.world.chance.getstate())
+        return cls(occasions, Begun.of(recording), states)
 
     def goes_on(self, simulation: Simulation) -> None:
         """Make a run that is yet to begin this one."""
         for part, state in zip(_parts(simulation), self._states, strict=True):
             state.goes_on(vars(part))
         simulation.world.tree.layers = {}  # those of verbs that have ended
-        simulation.world.chance.setstate(self._chance)
         simulation.midway = self.begun
 
 

@@ -175,8 +175,8 @@ class Recording:
     def step(self, name: str, *, replayed: bool = True) -> AbstractContextManager[None]:
         outer, checked = scopes.here(), checked_name(name)
         if replayed:
-            return scopes.within(outer.child(checked, step=name))
-        return scopes.within(
+            return scopes.Within(outer.child(checked, step=name))
+        return scopes.Within(
             OpenScope(f"{RESUME}{resumes(self.journal.lines)}/{checked}", outer, outer.task, step=name)
         )
 
@@ -351,7 +351,8 @@ class Slot:
         return None
 
     def intents(self, event: str) -> list[Line]:
-        return [self._whole(line) for line in self._recording.replay.traces(self.key) if line.event == event]
+        left = self._recording.replay.traces(self.key)
+        return [self._whole(line) for line in left if line.event == event] if left else []
 
     def _whole(self, line: Line) -> Line:
         return line._replace(data=unpack(line.data, self._objects))

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -72,15 +71,18 @@ def here() -> OpenScope:
     return scope
 
 
-@contextmanager
-def within(inner: OpenScope) -> Iterator[None]:
+class Within:
     """What is used in here has its key below this scope."""
-    outer = here()
-    current.set(inner)
-    try:
-        yield
-    finally:
-        current.set(outer)
+
+    def __init__(self, inner: OpenScope) -> None:
+        self._inner = inner
+
+    def __enter__(self) -> None:
+        self._outer = current.get()
+        current.set(self._inner)
+
+    def __exit__(self, *_error: object) -> None:
+        current.set(self._outer)
 
 
 def under(key: str, scope: str) -> bool:

@@ -372,7 +372,9 @@ class SimulatedWorld:
         self.result_of = command
         """What a command comes to that is run; one that only looks is not asked here."""
         self._bound = bound
-        self.chance = random.Random(seed)
+        self._seed = seed
+        self._drawn = 0
+        """How many of the numbers that its seed gives."""
         self._sessions: set[str] = set()
 
     def now(self) -> datetime:
@@ -385,7 +387,11 @@ class SimulatedWorld:
         return look()
 
     def draw(self, length: int) -> str:
-        return f"{self.chance.getrandbits(4 * length):0{length}x}"
+        count = -(-length // 8)
+        first, self._drawn = self._drawn, self._drawn + count
+        *low, last = _chance(self._seed, 1 << max(8, self._drawn.bit_length()))[first : self._drawn]
+        number = sum(word << 32 * place for place, word in enumerate((*low, last >> 32 * count - 4 * length)))
+        return f"{number:0{length}x}"
 
     def claim_session(self, session: str, run_id: str) -> bool:
         fresh = session not in self._sessions
@@ -398,7 +404,7 @@ class SimulatedWorld:
     def bind(self, agent: str) -> BoundAgent:
         if not self._bound(agent):
             raise ConfigInvalid(f"agent {agent} is not bound")
-        return BoundAgent(agent, "simulated")
+        return _bound(agent)
 
     def for_called(self, playbook: Playbook, inputs: Any) -> SimulatedWorld:
         return self
@@ -524,6 +530,18 @@ class SimulatedWorld:
 
     def end_leftovers(self, prefix: str, group: int | None, started: float | None) -> list[int]:
         return []
+
+
+@lru_cache(maxsize=256)
+def _bound(agent: str) -> BoundAgent:
+    return BoundAgent(agent, "simulated")
+
+
+@lru_cache(maxsize=64)
+def _chance(seed: int, count: int) -> Sequence[int]:
+    """So many numbers of 32 bits; runs that are seeded alike draw from the same ones."""
+    drawn = random.Random(seed)
+    return [drawn.getrandbits(32) for _ in range(count)]
 
 
 def _difference(path: str, old: bytes | None, new: bytes | None) -> bytes:

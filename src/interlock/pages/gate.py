@@ -53,6 +53,11 @@ class GateView:
         return json.dumps({one.now.path: one.now.digest for one in self.documents}, sort_keys=True)
 
     @property
+    def changes_anything(self) -> bool:
+        """Whether there is something to show beside the documents."""
+        return bool(self.code.files or self.code.problem or self.papers.files or self.besides)
+
+    @property
     def unseen(self) -> str:
         """What this page does not show of what there is, in a sentence; whoever decides is told."""
         lines, files = self.code.left_out + self.papers.left_out, self.code.unseen + self.papers.unseen
