@@ -174,3 +174,8 @@ def test_marks_of_a_report_speak_against_a_pass() -> None:
 def test_how_a_command_ended_is_kept_once() -> None:
     assert Evidence((Check("make", 0),)).to_json()["checks"] == [{"command": "make", "exit": 0, "summary": ""}]
     assert Evidence((Check("make", said="red"),)).to_json()["checks"][0]["said"] == "red"
+
+
+def test_the_evidence_of_a_fail_is_what_was_asked_for() -> None:
+    """Nothing else is looked for that could speak against it."""
+    assert weighed(Claim(False, GREEN, data={"failed": 1}, text="Build: red")).evidence == GREEN

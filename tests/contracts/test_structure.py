@@ -20,6 +20,7 @@ from interlock.contracts import (
     key_problems,
     quoted,
 )
+from interlock.contracts.structure import with_pipes
 
 QA = AllOf(
     Headings(("## Blocking Issues", "## Acceptance Criteria")),
@@ -145,3 +146,18 @@ def test_a_long_value_is_shown_in_part() -> None:
     """Up to 80 characters, its quotes included."""
     assert quoted("a" * 78) == f'"{"a" * 78}"'
     assert quoted("a" * 79) == f'"{"a" * 78}…'
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("a | b\n--- | ---\nc | d\n\ne | f", "| a | b\n| --- | ---\n| c | d\n\ne | f"),
+        ("| a | b |\n|---|:---:|\nc | d\ne", "| a | b |\n|---|:---:|\n| c | d\ne"),
+        ("a | b\n---\nc | d", "a | b\n---\nc | d"),
+        ("a | b", "a | b"),
+        ("", ""),
+    ],
+)
+def test_rows_of_tables_begin_with_a_pipe(text: str, same: str) -> None:
+    """Up to the line that is none; without a rule below its names nothing is a table."""
+    assert with_pipes(text) == same

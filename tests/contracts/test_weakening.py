@@ -278,6 +278,7 @@ def test_an_assertion_that_compares_with_something_else_is_the_judges_matter() -
     assert weakened(difference("tests/test_a.py", "-    assert a == 1", "+    assert a == 2")) == ()
 
 
+@pytest.mark.req("EV-04")
 def test_a_test_whose_lines_cannot_be_compared_is_told() -> None:
     """One NUL in it, and git shows no line of what was removed; what a test records may well be a picture."""
     binary = "diff --git a/{0} b/{0}\n{1}index 1..2\nGIT binary patch\nliteral 0\n\n"
@@ -292,3 +293,16 @@ def test_a_file_with_an_odd_name_is_known_by_it() -> None:
     """Git puts such a name in quotes; what is said of the file after it is told of itself alone."""
     head = f'diff --git "a/tests/test_a\\nb.py" "b/tests/test_a\\nb.py"\n{GONE}\n'
     assert weakened(head + difference("src/app.py", "+x = 1")) == ("deletes tests/test_a\nb.py",)
+
+
+@pytest.mark.req("EV-04")
+def test_numbers_and_modes_are_as_they_are() -> None:
+    """More than one is many, three of a kind are quoted whole; only a file that could be run is told to be none."""
+    two = difference("tests/test_a.py", *["-    assert a == 1", "+    assert a is not None"] * 2)
+    assert weakened(two) == ("makes 2 assertions weaker in tests/test_a.py",)
+    three = difference("tests/test_a.py", *(f"+@pytest.mark.skip  # {number}" for number in range(3)))
+    assert len(weakened(three)) == 3
+    for before, after in (("100644", "100644"), ("100644", "100600"), ("100755", "100711"), ("100755", "100601")):
+        assert weakened(difference("tests/a.sh", head=f"old mode {before}\nnew mode {after}")) == ()
+    for before in ("100711", "100601"):
+        assert len(weakened(difference("tests/a.sh", head=f"old mode {before}\nnew mode 100600"))) == 1

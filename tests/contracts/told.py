@@ -198,6 +198,7 @@ MARKS = (
     "| Check | Result |\n| --- | --- |\n| unit | pass |\n| e2e | FAIL |",
     "| Criterion | Met |\n| --- | --- |\n| AC1 | no |",
     "| Check | Status |\n| --- | --- |\n| unit | \u274c |",
+    "Check | Status\n--- | ---\nunit | failed",
     "## Criteria\n\n| Criterion | Status |\n| --- | --- |\n| names are trimmed | TODO |",
     "## Left\n\n- [ ] names are trimmed",
     "## Plan\n\n1. [ ] names are trimmed",

@@ -70,3 +70,21 @@ def test_nothing_is_lost_and_no_row_is_too_wide(said: list[str], width: int) -> 
 def test_every_command_is_known() -> None:
     """The list is that of the command line."""
     assert set(COMMANDS) == set(typer.main.get_command(app).list_commands(None))  # type: ignore[attr-defined]
+
+
+def test_columns_are_what_a_terminal_takes() -> None:
+    """Two for a wide letter, none for a mark on the one before it."""
+    texts = ("abc", "\u00e9", "e\u0301", "e\u0334", "\u6f22", "\uff21", "a\u6f22e\u0301")
+    assert [columns(text) for text in texts] == [3, 1, 1, 1, 2, 2, 4]
+
+
+def test_what_fits_is_left_as_it_is() -> None:
+    assert fitted("abc ", 4) == "abc "
+    assert fitted("  a   b  ", 80) == "  a   b  "
+
+
+def test_words_get_some_columns_however_narrow_it_is() -> None:
+    """Twenty behind what a row begins with."""
+    rows = ["  aaaaa aaaaa aaaaa", "    aaaaa aaaaa aaaaa", "    aaaaa aaaaa"]
+    assert fitted("  " + "aaaaa " * 8, 5).split("\n") == rows
+    assert fitted("  aaaaaaaaa bbbbbbbbbb c", 5).split("\n") == ["  aaaaaaaaa bbbbbbbbbb c"]

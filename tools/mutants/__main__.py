@@ -27,7 +27,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "contracts/failures.py": ("contracts/test_failures.py",),
     "contracts/marks.py": ("contracts/test_marks.py",),
     "contracts/outcome.py": ("contracts/test_contract.py",),
-    "contracts/reading.py": ("contracts/test_reading.py", "contracts/test_marks.py"),
+    "contracts/reading.py": ("contracts/test_reading.py", "contracts/test_evidence.py", "contracts/test_marks.py"),
     "contracts/recipes.py": ("contracts/test_recipes.py",),
     "contracts/structure.py": ("contracts/test_structure.py",),
     "contracts/weakening.py": ("contracts/test_weakening.py",),
@@ -59,6 +59,12 @@ SAME: dict[tuple[str, str, str], str] = {
     ("engine/retry.py", "growing = min(SHORTEST_WAIT_S * 2.0 ** min(waits, 30), LONGEST_WAIT_S)", "31"): (
         "any power beyond the longest wait: only that there is a bound counts"
     ),
+    (
+        "telemetry/fitting.py",
+        'begins = lead[0] if lead else ""',
+        "True",
+    ): "a row begins with nothing at least",
+    ("telemetry/fitting.py", "if text.isascii():", "False"): "the common case, quicker",
     ("workspace/scope.py", "if not self.protected:", "False"): "the common case, quicker",
 }
 """Mutants that do what the original does, as (module, line, what stands there instead), with the reason: nothing could

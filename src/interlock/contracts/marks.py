@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from interlock.contracts.structure import with_pipes
 from interlock.contracts.words import FAILED, FAILED_ALONE, denies, is_open
 from interlock.documents import Sections
 
@@ -55,7 +56,7 @@ class _Part:
 
 def _parts(text: str) -> Iterator[_Part]:
     """The parts of a report that are about the work as it is now."""
-    prose = Sections(text).prose()
+    prose = with_pipes(Sections(text).prose())
     document = Sections(prose)
     starts = [section.start for section in document.sections]
     yield _Part("", prose[: starts[0] if starts else len(prose)].splitlines())

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.contracts.failures import told_failed, told_idle
+from interlock.contracts.structure import with_pipes
 from interlock.contracts.words import FAILED, FAILED_ALONE, denies, is_open, says_none
 from interlock.documents import Sections
 
@@ -221,7 +222,7 @@ def _speaks_against(key: str, value: Any, judged: bool) -> bool:
 
 def _all_skipped(value: Mapping[str, Any]) -> bool:
     """Whether these are numbers of tests of which none has shown anything."""
-    numbers = {_plain(name): inner for name, inner in value.items() if _whole(inner) is not None}
+    numbers = {_plain(name): inner for name, inner in value.items()}
     return bool(_whole(numbers.get("skipped"))) and _whole(numbers.get("passed")) == 0
 
 
@@ -266,6 +267,7 @@ _EXIT_COLUMN = re.compile(r"(?:exit|rc)\b.*|(?:exit|return)[ _-]?(?:code|status)
 _RESULT_COLUMN = re.compile(r"status|result|outcome", re.IGNORECASE)
 """What stands in such a column need not be about a command: it counts where it says that one failed."""
 _MARKS = " \t*_`|:;,.()[]→=>-–—"
+_GOES_ON = re.compile(r"\s+[^\W\d]")
 _BETWEEN = " \t*_`|:;,→=>–—"
 """The same, without what a program may begin or end its words with."""
 
@@ -279,7 +281,7 @@ def checks_in_text(text: str) -> tuple[Check, ...]:
     found: list[Check] = []
     columns: list[str] = []
     above = ""
-    for line in Sections(text).prose().splitlines():
+    for line in with_pipes(Sections(text).prose()).splitlines():
         row = [cell.strip(" *_`") for cell in line.strip().strip("|").split("|")] if line.lstrip()[:1] == "|" else []
         goes_on = f"{above} {line.strip()}" if above and line[:1].isspace() else ""
         checks = [*_in_line(line)] or [*_in_line(goes_on)] or [*_in_row(line, row, columns)]
@@ -301,7 +303,7 @@ def _in_line(line: str) -> Iterator[Check]:
     for status in statuses:
         before = [one for one in commands if one[0] < status.start()] or commands[:1]
         command = before[-1][2] if len(statuses) > 1 else commands[0][2]
-        if before[-1] in told:  # what is said of it besides is about something else, unless it stands alone
+        if before[-1] in told and _GOES_ON.match(line, status.end()):  # "exit 0; it exits with 1 on bad input"
             continue
         told.append(before[-1])
         end = next((start for start, _, _ in commands if start > status.end() and len(statuses) > 1), len(line))

@@ -186,6 +186,20 @@ def labelled(text: str, label: str) -> list[str]:
     return [value.strip().strip("*_`").strip() for value in line.findall(text)]
 
 
+_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-{3,}:?[ \t]*(\|[ \t]*:?-{3,}:?[ \t]*)+\|?[ \t]*")
+
+
+def with_pipes(text: str) -> str:
+    """The text with a pipe before every row of its tables: there are tables without."""
+    rows = text.split("\n")
+    for rule in (at for at in range(1, len(rows)) if _RULE.fullmatch(rows[at])):
+        for at in range(rule - 1, len(rows)):
+            if "|" not in rows[at]:
+                break
+            rows[at] = rows[at] if rows[at].lstrip().startswith("|") else f"| {rows[at]}"
+    return "\n".join(rows)
+
+
 def quoted(value: object) -> str:
     """A value as complaints show it: as JSON, and not too long."""
     text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="backslashreplace").decode()

@@ -80,9 +80,9 @@ class _File:
     """One file of a difference."""
 
     path: str
-    gone: bool = False
-    new: bool = False
-    binary: bool = False
+    gone: bool
+    new: bool
+    binary: bool
     """Its lines cannot be compared."""
     modes: tuple[str, ...] = ()
     """Before and after, where they differ."""
@@ -152,7 +152,7 @@ def _in_test(one: _File) -> Iterator[str]:
     yield from _quoted(f"adds an assertion that always holds to {one.path}: ", one.new_lines(_HOLDS))
     yield from _quoted(f"catches assertions that fail, in {one.path}: ", one.new_lines(_SWALLOWS))
     yield from _quoted(f"ends the tests early, and well, in {one.path}: ", one.new_lines(_LEAVES))
-    if one.modes and int(one.modes[0], 8) & 0o111 and not int(one.modes[-1], 8) & 0o111:
+    if one.modes and int(one.modes[0], 8) & 0o111 and not int(one.modes[1], 8) & 0o111:
         yield f"makes {one.path} a file that cannot be run"
     if one.binary and not one.new and not is_recorded(one.path):
         yield f"changes {one.path}, a binary file for git, so that its lines cannot be compared"
