@@ -121,9 +121,9 @@ def test_each_combination_is_played_once() -> None:
 def test_memory_is_looked_through_as_usual_after_an_exploration() -> None:
     """Also behind one that nobody goes on with, and where two are under way at once."""
     usual = gc.get_threshold()
-    one, other = (explore(simulated, COMMANDS, most=1) for _ in range(2))
-    next(one), next(other)
+    paths = [explore(simulated, COMMANDS, most=1) for _ in range(2)]
+    assert [next(iter(each)).schedule for each in paths] == [{}, {}]
     assert gc.get_threshold() > usual
-    one.close()
-    other.close()
+    paths.pop(0)
+    paths.pop()
     assert gc.get_threshold() == usual
