@@ -41,11 +41,11 @@ HOMES = {
     "answer": "gates",
     "cancel": "gates",
     "web": "runs",
-    "send": "moving",
-    "take": "moving",
-    "fetch": "moving",
-    "submit": "submit",
-    "worker": "submit",
+    "send": "fleet",
+    "take": "fleet",
+    "fetch": "fleet",
+    "submit": "fleet",
+    "worker": "fleet",
     "fleet": "fleet",
     "init": "workshop",
     "adopt": "playbooks",
@@ -189,14 +189,15 @@ def check_words(given: Mapping[str, Any]) -> None:
 
 def _common(*names: str) -> list[inspect.Parameter]:
     """Options that commands share, as typer reads them."""
-    return [_parameter(name, *SHARED[name]) for name in names]
+    return [parameter(name, *SHARED[name]) for name in names]
 
 
-def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+def parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    """An argument or option, as typer reads it from a function."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-_WORKSPACES: Final = _parameter(
+_WORKSPACES: Final = parameter(
     "workspace",
     Annotated[
         list[Path] | None,
@@ -215,7 +216,7 @@ _WORKSPACES: Final = _parameter(
 def _dress(run: Any, function: Callable[..., Any], asked: Iterable[inspect.Parameter]) -> None:
     """Give `run` the face that typer reads: the name and the help of `function`, and what is asked for."""
     keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [_parameter("context", typer.Context), *(one.replace(kind=keyword) for one in asked)]
+    parameters = [parameter("context", typer.Context), *(one.replace(kind=keyword) for one in asked)]
     run.__signature__ = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = function.__doc__
@@ -233,7 +234,7 @@ def before(context: typer.Context, *, version: bool, **given: Any) -> None:
     context.obj.given = given
 
 
-_VERSION: Final = _parameter(
+_VERSION: Final = parameter(
     "version", Annotated[bool, typer.Option("--version", "-V", help="Print the version.")], False
 )
 _dress(before, before, [*_common(*_BEFORE), _VERSION])

@@ -166,8 +166,8 @@ def quiet(*streams: TextIO) -> None:
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:
-    """A text on lines of 80 columns, set in below the first, wherever it goes."""
-    return fitted(f"{indent}{' '.join(text.split())}", WIDTH).split("\n")
+    """A line on lines of 80 columns, set in below the first, wherever it goes."""
+    return fitted(f"{indent}{text}", WIDTH).split("\n")
 
 
 def _for_people(text: str, stream: TextIO) -> str:

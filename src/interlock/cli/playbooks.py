@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from interlock.cli.commands import HELP, RUN, STARTS, WORKSHOP, command
+from interlock.cli.commands import HELP, RUN, STARTS, WORKSHOP, command, parameter
 from interlock.cli.door import SHARED, Door, option_of
 from interlock.cli.output import at_terminal, complain, put_beside, wrapped
 from interlock.errors import InterlockError
@@ -305,10 +305,7 @@ def moves() -> tuple[Question, ...]:
 
 def parameters(asked: Iterable[Question]) -> list[inspect.Parameter]:
     """Questions as typer reads them from a function."""
-    return [
-        inspect.Parameter(one.field, inspect.Parameter.KEYWORD_ONLY, default=_unsaid(one), annotation=_annotation(one))
-        for one in asked
-    ]
+    return [parameter(one.field, _annotation(one), _unsaid(one)) for one in asked]
 
 
 def _unsaid(question: Question) -> Any:

@@ -1,9 +1,9 @@
-"""`run` and `resume`: runs that go on in this process, how they ended, and their dry run."""
+"""`run` and `resume`: runs that go on in this process, and how they ended."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from interlock.engine.runs import Runs
     from interlock.fleet.steering import FarRun
 
+    Work = Callable[[Runs], Coroutine[Any, Any, Finished]]
+
 
 run = group(Playbooks, "run", "Run a playbook, or go on with the run that is open for the same inputs.", RUN)
 
@@ -59,7 +61,7 @@ def start(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
     return carry(door, lambda runs: runs.run(playbook, inputs, call))
 
 
-def carry(door: Door, work: Callable[[Runs], Awaitable[Finished]]) -> int:
+def carry(door: Door, work: Work) -> int:
     """Do the work with somebody watching, or in the background, and hand over how it ended."""
     if door.detach:
         from interlock.cli.unattended import in_the_background
@@ -68,15 +70,11 @@ def carry(door: Door, work: Callable[[Runs], Awaitable[Finished]]) -> int:
     return _carried(door, work, view_for(door))
 
 
-def _carried(door: Door, work: Callable[[Runs], Awaitable[Finished]], view: PlainView) -> int:
+def _carried(door: Door, work: Work, view: PlainView) -> int:
     """Do the work in this process; whoever sits at a terminal decides there."""
-
-    async def watched() -> Finished:
-        return await work(door.runs(heard))
-
     with HeardView(door, view) as heard:
         with view:
-            finished = finish(watched())
+            finished = finish(work(door.runs(heard)))
         code = deliver(door, finished, view.said, asks=door.can_ask)
     run_id, gate = finished.run_id, finished.gate
     if run_id is None or gate is None or not door.can_ask or (said := ask(door, run_id, gate)) is None:
