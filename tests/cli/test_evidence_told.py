@@ -187,7 +187,7 @@ def test_diff_shows_the_work_of_a_run_or_of_one_agent(judged: Any, tmp_path: Pat
 def test_code_documentation_and_documents_stand_apart() -> None:
     """Each with its files; what is many is counted."""
     guide, code = FileChange("docs/guide.md", 3, 1), tuple(FileChange(f"a{n}.py", 1, 0) for n in range(LISTED + 2))
-    assert change_lines(Changes(code, (guide,), ("plan.md",), b"")) == [
+    assert change_lines(Changes(code, (guide,), (), ("plan.md",), (), b"")) == [
         f"  code: {LISTED + 2} files, +{LISTED + 2} -0",
         *(f"    a{n}.py +1 -0" for n in range(LISTED)),
         "    and 2 more",

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from interlock.contracts import Check, checks_in_data, checks_in_text, nothing_to_run
 from interlock.contracts.reading import failures_in_data
+from tests.contracts.told import ENDINGS
 
 
 @pytest.mark.parametrize(
@@ -115,3 +116,23 @@ def test_a_reason_for_running_nothing() -> None:
 def test_a_number_of_failures_speaks_against_a_command_that_ended_well(summary: str, red: bool) -> None:
     """In figures and in words; what is about something else does not."""
     assert Check("npm test", 0, summary).red is red
+
+
+@pytest.mark.req("EV-01")
+def test_no_ending_but_a_good_one_is_green() -> None:
+    """However the status of a command is spelled; what was before is not looked at."""
+    for ending in ENDINGS:
+        (check,) = checks_in_data([{"command": "make test", **ending}])
+        assert check.red, ending
+    assert checks_in_data({"before": [{"command": "a", "exit": 1}], "now": [{"command": "a", "exit": 0}]}) == (
+        Check("a", 0),
+    )
+
+
+@pytest.mark.req("EV-02")
+def test_what_shows_nothing_says_why() -> None:
+    """A command that cannot fail, and tests of which none ran."""
+    assert Check("make test || true", 0).idle == "ends well whatever happens"
+    assert Check("pytest", 0, "collected 0 items").idle == "ran nothing (collected 0 items)"
+    assert Check("pytest", 0, "3 passed").idle == Check("true or false", 0).idle == ""
+    assert not Check("pytest", 0, "collected 0 items").shows

@@ -88,7 +88,7 @@ class Fleet:
 
     def __init__(self, office: Office, server: Server, stage: Stage) -> None:
         self.office, self.server, self.stage = office, server, stage
-        self.database = server.fresh()
+        self.database = server.prepared()
         self._daemon_port = free_port()
         self._daemon: subprocess.Popen[bytes] | None = None
         self._wires: list[Wire] = []
@@ -96,8 +96,6 @@ class Fleet:
         self.settings({"interlock.toml": SETTINGS.format(stage=stage.address), "agent.py": AGENT})
         self.start_remote()
         self.laptop = self.clone("laptop")
-        made = self.laptop("fleet", "setup")
-        assert made.code == 0, made.stderr
 
     # -- parts
 

@@ -77,6 +77,7 @@ def test_whoever_submits_again_queues_what_was_sent(fleet: Fleet) -> None:
     assert after.stdout.decode().strip() != run
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-02")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_whoever_is_killed_while_it_is_sent_submits_again(
@@ -94,6 +95,7 @@ def test_whoever_is_killed_while_it_is_sent_submits_again(
     assert fleet.state(run)["status"] == "complete", fleet.told()
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-02")
 def test_a_database_that_went_away_meanwhile_is_said_with_what_to_do(fleet: Fleet) -> None:
     """The run was sent: the message names it, and the command that queues it."""
@@ -111,6 +113,7 @@ def test_a_database_that_went_away_meanwhile_is_said_with_what_to_do(fleet: Flee
     assert away.code == 0 and "Nobody can say which runs are queued" in away.stderr
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-02")
 def test_what_waits_for_somebody_is_not_queued_by_submitting_it_again(fleet: Fleet) -> None:
     """A run at its gate, and one that a person took: refused, by name; nothing is queued."""

@@ -61,6 +61,7 @@ def test_each_dispatch_is_on_the_ref_before_the_next_begins(fleet: Fleet) -> Non
     assert [ref for ref in fleet.office.refs() if ref.startswith("refs/heads/")] == ["refs/heads/main"]
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-13")
 def test_whoever_is_to_leave_finishes_what_is_under_way_and_begins_nothing(fleet: Fleet) -> None:
     """In a cluster too, where the work of one member waits for that of another: both count, a third never began."""
@@ -84,6 +85,7 @@ def test_whoever_is_to_leave_finishes_what_is_under_way_and_begins_nothing(fleet
     fleet.check_cuts(run)
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-13")
 def test_told_twice_it_leaves_at_once(fleet: Fleet) -> None:
     """Its agents are ended; what they had begun, another begins anew."""
@@ -121,6 +123,7 @@ def test_told_to_leave_without_a_run_or_before_the_remote_answers_it_leaves(flee
     assert len(fleet.commits(run)) == 1
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-05")
 def test_one_run_is_live_for_a_key(fleet: Fleet) -> None:
     """Queued, worked on, waiting at its gate: another clone that submits the same is refused, by name of the run."""
@@ -155,6 +158,7 @@ def delivered_again(fleet: Fleet, kind: str) -> None:
     fleet.server.sql(f"{copy} FROM procrastinate_jobs WHERE args -> 'message' ->> 'kind' = '{kind}'", fleet.database)
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-03")
 def test_what_people_say_is_said_to_the_run_once(fleet: Fleet) -> None:
     """A note and a decision whose job is given out again: to an open run, after a worker died, and when all is over."""
@@ -202,6 +206,7 @@ def test_a_cancelled_run_ends_at_its_worker(fleet: Fleet) -> None:
     assert fleet.journal(run)[-1]["data"]["cancelled"] is True
 
 
+@pytest.mark.long
 def test_a_successor_whose_job_was_lost_is_queued_again(fleet: Fleet) -> None:
     """A stopped run is resumed twice by the same message: it has one successor, and that has a job."""
     run = fleet.submit("toy", "word")
@@ -231,6 +236,7 @@ def test_a_job_whose_run_is_gone_is_done(fleet: Fleet) -> None:
     assert fleet.jobs(run) == [("succeeded", "")], worker.log
 
 
+@pytest.mark.long
 def test_a_damaged_clone_is_made_anew(fleet: Fleet) -> None:
     """What a worker keeps of a repository can be thrown away."""
     worker = fleet.worker("one", start=False)
@@ -270,6 +276,7 @@ exec {git} "$@"
 """
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-13")
 def test_told_to_leave_between_two_runs_it_leaves(fleet: Fleet, tmp_path: Path) -> None:
     """The signal comes while the process is made anew, and is heard when it listens: exit 0, and no run is taken."""

@@ -21,8 +21,18 @@ from interlock.playbooks.roadmap.answers import contract_of
 from interlock.playbooks.router.handover import claim as router_claim
 from interlock.playbooks.task import briefs as task
 from interlock.playbooks.ticket.artifacts import review_claim
+from tests.contracts.told import (
+    EMPTY_OUTPUT,
+    ENDINGS,
+    GREEN_OUTPUT,
+    LIES,
+    MARKS,
+    NO_MARKS,
+    RED_OUTPUT,
+    TRUTHS,
+    Command,
+)
 
-Command = Mapping[str, Any]
 GREEN: Command = {"command": "make test", "exit": 0}
 
 
@@ -104,96 +114,6 @@ def is_refused(judgement: Judgement) -> bool:
 
 # -- what programs print
 
-RED_OUTPUT = (
-    "FAILED (failures=2)",
-    "1 failed, 3 passed",
-    "not ok 3 - adds",
-    "Tests: 2 failed, 1 passed",
-    "exit code: 2",
-    "exited with 1",
-    "thread 'main' panicked at src/lib.rs:3",
-    "error[E0308]: mismatched types",
-    "--- FAIL: TestAdd (0.00s)",
-    "BUILD FAILURE",
-    "[INFO] BUILD FAILURE",
-    "BUILD FAILED in 3s",
-    "Traceback (most recent call last)",
-    "npm ERR! Test failed.",
-    "make: *** [Makefile:4: test] Error 1",
-    "FAIL src/a.test.js",
-    "FAILED tests/test_a.py::test_b",
-    "3 examples, 1 failure",
-    "2 failing",
-    "Tests run: 3, Failures: 1, Errors: 0",
-    "FAILURES! Tests: 3",
-    "Found 1 error in a.ts:3",
-    "1 error, 0 warnings",
-    "50% tests passed, 1 tests failed out of 2",
-    "test result: FAILED. 2 passed; 1 failed",
-    "5/7 passed",
-    "5 of 7 tests passed",
-    "two tests failed",
-    "2 tests did not pass",
-    "Segmentation fault",
-    "panic: runtime error",
-    "fatal error: stdio.h: No such file",
-    "error: could not compile `calc`",
-    "test adds ... FAILED",
-)
-EMPTY_OUTPUT = (
-    "collected 0 items",
-    "0 tests ran",
-    "skipped 40 of 40 tests",
-    "40 of 40 tests skipped",
-    "no tests ran in 0.01s",
-    "No tests found",
-    "Ran 0 tests in 0.000s",
-    "running 0 tests",
-    "Tests run: 0, Failures: 0",
-    "0 passing",
-    "? calc [no test files]",
-    "all tests skipped",
-)
-GREEN_OUTPUT = (
-    "",
-    "0 failed",
-    "3 passed, 0 failed",
-    "no failures",
-    "no errors",
-    "test that failed login is rejected: ok",
-    "test failed login is rejected: ok",
-    "fixed the failing test",
-    "exit 0",
-    "exit code: 0",
-    "Tests run: 3, Failures: 0, Errors: 0, Skipped: 1",
-    "12 passed, 2 skipped",
-    "5 of 7 passed, 2 skipped",
-    "7/7 passed",
-    "3 failed before the change, 0 now",
-    "all 12 tests pass; the error page is shown for 404",
-    "exits with 1 on bad input, as asked",
-    "1 xfailed, 4 passed",
-    "0 errors, 0 warnings",
-    "running 0 tests; 5 passed",
-    "ok 3 - not ok is printed in red",
-    "checks that BUILD FAILURE is reported",
-    "handles error[E0308] of the compiler",
-    "retries after 2 failed attempts: ok",
-    "2 failure modes covered",
-    "fixed 3 failing tests; 12 passed",
-    "fixed 2 errors, all green",
-    "the 2 failing tests are mended",
-    "Segmentation fault fixed, 3 passed",
-    "BUILD FAILURE is told to people",
-    "all skipped tests are listed",
-    "10 passed, 1 failed as expected of it",
-    "Failures: 0",
-    "the panicked thread is restarted, 4 tests",
-    "read as a whole",
-    "matrix 3 \u00d7 4 multiplied: ok",
-    "TODO list is sorted: ok",
-)
-
 
 @pytest.mark.req("EV-01")
 @pytest.mark.parametrize("output", RED_OUTPUT)
@@ -241,64 +161,6 @@ def test_an_honest_pass_stays_one_whatever_its_words_are_about(output: str) -> N
 
 # -- data
 
-LIES: tuple[Mapping[str, Any], ...] = (
-    {"unit": {"failed": 2}},
-    {"suites": [{"name": "unit", "result": "FAILED"}]},
-    {"e2e": "red"},
-    {"ci": {"status": "broken"}},
-    {"ci": {"status": "\u274c"}},
-    {"unit": "2 failed, 3 passed"},
-    {"results": ["ok 1", "not ok 2 - adds"]},
-    {"criteria": [{"id": "AC1", "met": "no"}]},
-    {"criteria": [{"id": "AC1", "status": "TODO"}]},
-    {"criteria": {"AC1": {"status": "open"}}},
-    {"acceptance": [{"id": "AC1", "done": False}]},
-    {"acceptance_criteria": {"AC1": "unmet", "AC2": "met"}},
-    {"requirements": {"R1": {"state": "not tested"}}},
-    {"more_tests": {"e2e": {"status": "pending"}}},
-    {"coverage": {"passed": False}},
-    {"coverage": {"passed": "false"}},
-    {"unit": {"passed": 0, "failed": 0, "skipped": 40}},
-    {"unit": "fehlgeschlagen"},
-    {"unit": {"statut": "\u00e9chec"}},
-    {"unit": {"resultado": "fall\u00f3"}},
-    {"unit": {"\u7ed3\u679c": "\u5931\u8d25"}},
-    {"more": [{"command": "npm run e2e", "exit": 1}]},
-    {"more": {"e2e": {"cmd": ["npm", "run", "e2e"], "rc": "2"}}},
-    {"testsFailed": 1},
-    {"blockers": ["data is lost"]},
-    {"regressions": "login"},
-    {"failing_tests": ["test_a"]},
-    {"output": "make: *** [test] Error 2"},
-    {"log": "collected 3 items\n1 failed, 2 passed"},
-    {"nested": {"a": {"b": {"c": [{"d": {"success": False}}]}}}},
-    {"build": "BUILD FAILURE"},
-)
-TRUTHS: tuple[Mapping[str, Any], ...] = (
-    {"unit": {"failed": 0, "errors": [], "passed": 3}},
-    {"e2e": "3 passed, 0 failed"},
-    {"criteria": [{"id": "AC1", "met": True, "status": "done"}]},
-    {"before": {"unit": {"failed": 3}, "command": "make test", "exit": 1}},
-    {"baseline": [{"command": "make test", "exit": 1}]},
-    {"expected": {"exit": 1, "result": "failed"}},
-    {"colour": "red", "kind": "error page"},
-    {"names": ["test failed login is rejected", "test that errors are shown"]},
-    {"tests_named": {"failed login is rejected": "ok"}},
-    {"pull_request": {"status": "open"}},
-    {"latest": {"status": "open"}},
-    {"unit_tests": {"kind": "partial", "passed": 3}},
-    {"unit": {"passed": 3, "skipped": 2, "failed": 0}},
-    {"failures": "none"},
-    {"failures": "N/A"},
-    {"blockers": []},
-    {"regressions": 0},
-    {"note": "2 tests failed before this was mended"},
-    {"criteria": "all met"},
-    {"output": "no failures"},
-    {"log": "INFO failed login is rejected"},
-    {"unit": {"status": "ok", "error": None}},
-)
-
 
 @pytest.mark.req("EV-01")
 @pytest.mark.parametrize("lie", LIES, ids=str)
@@ -316,30 +178,6 @@ def test_data_about_something_else_speaks_against_nobody(form: str, truth: Mappi
     assert DATA[form](GREEN, truth).passed is True
 
 
-ENDINGS: tuple[Command, ...] = (
-    {"exit": 1},
-    {"exitCode": 2},
-    {"exit": "1"},
-    {"exit": "exit status 3"},
-    {"exit": "non-zero"},
-    {"exit": 0, "exit_code": 1},
-    {"exit": [0, 1]},
-    {"exit_codes": [0, 2]},
-    {"exit": "0, but 2 failed"},
-    {"exit": 0, "error": "cannot open shared object"},
-    {"exit": 0, "signal": "SIGSEGV"},
-    {"exit": 0, "timed_out": True},
-    {"exit": 0, "ok": "no"},
-    {"exit": 0, "result": "fehlgeschlagen"},
-    {"exit": 0, "result": "\u5931\u8d25"},
-    {"exit": "failed"},
-    {"exit": 139},
-    {"exit": -9},
-    {"status": "red"},
-    {"exit": 0, "status": "not ok"},
-)
-
-
 @pytest.mark.req("EV-01")
 @pytest.mark.parametrize("ending", ENDINGS, ids=str)
 @pytest.mark.parametrize("form", DATA)
@@ -349,55 +187,6 @@ def test_a_command_that_did_not_end_well_speaks_against_a_pass(form: str, ending
 
 
 # -- reports
-
-MARKS = (
-    "Status: red",
-    "- **Tests**: FAILED",
-    "Unit tests: failed",
-    "Build: broken",
-    "1. Lint: errors",
-    "- Checks\n  - E2E: \u274c",
-    "Result: fehlgeschlagen",
-    "Tests: \u00e9chec",
-    "Result \u2192 FAIL",
-    "All tests pass: no",
-    "Passed? No",
-    "| Check | Result |\n| --- | --- |\n| unit | pass |\n| e2e | FAIL |",
-    "| Criterion | Met |\n| --- | --- |\n| AC1 | no |",
-    "| Check | Status |\n| --- | --- |\n| unit | \u274c |",
-    "## Criteria\n\n| Criterion | Status |\n| --- | --- |\n| names are trimmed | TODO |",
-    "## Left\n\n- [ ] names are trimmed",
-    "## Plan\n\n1. [ ] names are trimmed",
-    "- tests\n  - [ ] e2e",
-    "- `npm run e2e` rc=1",
-    "| Command | Exit |\n| --- | --- |\n| `npm run e2e` | 1 |",
-    "| Command | Result |\n| --- | --- |\n| `npm run e2e` | failed |",
-    "- `npm run e2e` \u274c",
-    "- npm run e2e: exit 2",
-)
-NO_MARKS = (
-    "Status: green",
-    "Tests: 3 passed, 0 failed",
-    "Tests: failed login is rejected, empty name is rejected",
-    "Build: no errors",
-    "The tests failed before the fix and pass now.",
-    "## Red before this feature\n\n| Check | Result |\n| --- | --- |\n| e2e | FAIL |",
-    "## Before\n\nStatus: red",
-    "## Follow-up\n\n- [ ] tell the others",
-    "## Suggestions\n\n- [ ] a shorter name",
-    "> Status: red",
-    "```\nStatus: red\n- [ ] x\n```",
-    "- [x] names are trimmed",
-    "| Colour | Value |\n| --- | --- |\n| red | #f00 |",
-    "| Case | Result |\n| --- | --- |\n| failed login | rejected, as it should be |",
-    "| Issue | Status |\n| --- | --- |\n| a wish of another day | open |",
-    "| Check | Result |\n| --- | --- |\n| test failed login is rejected | pass |",
-    "All tests pass: yes",
-    "No failures.",
-    "Errors: none",
-    "- `parse('')`: fails with ValueError",
-    "I fixed the failing test.",
-)
 
 
 @pytest.mark.req("EV-01")

@@ -73,6 +73,8 @@ def test_all_that_an_agent_changed_is_on_the_page(place: Place, waiting: str, si
             "can be executed now",
             "new, binary",
             "data.sql",
+            '" lead"',
+            '" "',
         ):
             assert words in seen, (path, words)
         assert "evil_title" in seen and "evil_end()" in seen and "characters more" in seen, path

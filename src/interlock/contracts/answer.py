@@ -99,6 +99,9 @@ class _Said:
     """It gives two different verdicts."""
 
 
+NOTHING_SAID = _Said()
+
+
 def parse_answer(
     fmt: AnswerFormat,
     *,
@@ -212,8 +215,7 @@ def _listen(fmt: AnswerFormat, result: bytes | None, message: str) -> _Said:
     """The verdict: in the result file, or else in the message in the way the format says."""
     if fmt.completion == "none":
         return _Said()
-    filed = _Said()
-    spoken = _from_message(fmt, message)
+    filed, spoken = NOTHING_SAID, _from_message(fmt, message)
     if result is not None and result.strip():
         filed = _from_bytes(fmt, result)
         if filed.token is not None:
@@ -224,7 +226,7 @@ def _listen(fmt: AnswerFormat, result: bytes | None, message: str) -> _Said:
     if spoken.token is None and (spoken.data is None and not spoken.problem):
         return filed
     # Data that the result file holds is not lost because the verdict was given in words.
-    return spoken if spoken.data is not None else dataclasses.replace(spoken, data=filed.data)
+    return spoken if spoken.data is not None or filed.data is None else dataclasses.replace(spoken, data=filed.data)
 
 
 def _from_bytes(fmt: AnswerFormat, content: bytes) -> _Said:

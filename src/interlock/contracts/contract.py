@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
-from interlock.contracts.answer import PLAIN, Answer, AnswerFormat
+from interlock.contracts.answer import PLAIN, SHORT, Answer, AnswerFormat
 from interlock.contracts.artifact import Artifact, ArtifactCheck, ArtifactClass, complaint
 from interlock.contracts.evidence import Claim, Evidence
 from interlock.contracts.outcome import UNUSABLE, Outcome, Reason
@@ -69,8 +70,15 @@ NO_CHANGE = "No change"
 def why_no_change(data: Mapping[str, Any] | None, texts: Iterable[str]) -> str:
     """Why an agent that was called to change files changed none, in its own words; empty when it does not say."""
     said = [(data or {}).get(name) for name in ("noChange", "no_change")]
-    said += [value for text in texts for value in labelled(Sections(text).prose(), NO_CHANGE)]
+    for text in texts:
+        said += (_reasons if len(text) <= SHORT else _reasons.__wrapped__)(text)
     return next((" ".join(value.split()) for value in said if isinstance(value, str) and value.strip()), "")
+
+
+# A rehearsal hears the same few answers on thousands of paths.
+@lru_cache(maxsize=1024)
+def _reasons(text: str) -> tuple[str, ...]:
+    return tuple(labelled(Sections(text).prose(), NO_CHANGE))
 
 
 def _weighed(claim: Claim) -> Judgement:

@@ -7,7 +7,7 @@ alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
@@ -43,20 +43,15 @@ class Evidence:
     @property
     def contradictions(self) -> tuple[str, ...]:
         """What speaks against a pass, each in a sentence that quotes it."""
-        if not any(vars(self).values()):  # as most agents leave it
-            return ()
-        red = [check.shown for check in self.checks if check.red]
-        marks = [f"{name}: {FAIL}" for name, word in self.marks.items() if word == FAIL]
-        counted = [f"{self.failed} tests failed"] if self.failed else []
-        return (
-            *_quoted("", red),
-            *counted,
-            *_quoted("failure listed: ", self.failures),
-            *marks,
-            *_quoted("criterion not met: ", self.unmet),
-            *_quoted("blocking issue: ", self.blocking),
-            *_quoted("", self.besides),
-        )
+        said = _quoted("", [check.shown for check in self.checks if check.red])
+        if self.failed:
+            said.append(f"{self.failed} {'test' if self.failed == 1 else 'tests'} failed")
+        said += _quoted("failure listed: ", self.failures)
+        said += [f"{name}: {FAIL}" for name, word in self.marks.items() if word == FAIL]
+        said += _quoted("criterion not met: ", self.unmet)
+        said += _quoted("blocking issue: ", self.blocking)
+        said += _quoted("", self.besides)
+        return tuple(said)
 
     def to_json(self) -> dict[str, Any]:
         """What is there, as JSON data."""
@@ -123,8 +118,8 @@ class Claim:
         return replace(self.evidence, besides=besides, unmet=open_boxes(self.text))
 
 
-def _quoted(lead: str, texts: Iterable[str]) -> Iterator[str]:
-    listed = [f"{lead}{' '.join(text.split())}" for text in texts]
-    yield from listed[:QUOTED_MOST]
-    if len(listed) > QUOTED_MOST:
-        yield f"{lead}and {len(listed) - QUOTED_MOST} more"
+def _quoted(lead: str, texts: Sequence[str]) -> list[str]:
+    if not texts:
+        return []
+    said = [f"{lead}{' '.join(text.split())}" for text in texts[:QUOTED_MOST]]
+    return [*said, f"{lead}and {len(texts) - QUOTED_MOST} more"] if len(texts) > QUOTED_MOST else said

@@ -74,7 +74,7 @@ _STATUS = re.compile(
 )
 """A status that is not 0, as a sentence of its own."""
 _PART = re.compile(
-    r"(?<![\w./])(?:(\d+) ?(?:/|of|out of) ?(\d+) (?:\w+ )?(?:pass(?:ed|ing|es)?|green|ok)\b)", re.IGNORECASE
+    r"(?<![\w./])(?:(\d{1,9}) ?(?:/|of|out of) ?(\d{1,9}) (?:\w+ )?(?:pass(?:ed|ing|es)?|green|ok)\b)", re.IGNORECASE
 )
 _NONE_RAN = re.compile(
     r"(?<![\w.])(?:collected 0 items|no tests? (?:ran|run|found|collected|files?|were run|executed)"
@@ -97,7 +97,7 @@ def told_failed(output: str) -> str:
     if found is not None:
         return " ".join(found[0].strip(" .;:,").split())
     part = _PART.search(text)
-    short = part is not None and int(part[1][:9]) < int(part[2][:9]) and "skip" not in text.casefold()
+    short = part is not None and int(part[1]) < int(part[2]) and "skip" not in text.casefold()
     return part[0] if part is not None and short else ""
 
 

@@ -52,7 +52,7 @@ async def side_by_side(
         finally:
             lanes[member].end()
 
-    tasks = {member: asyncio.ensure_future(work(member, body)) for member, body in members.items()}
+    tasks = {member: asyncio.create_task(work(member, body)) for member, body in members.items()}
     try:
         await settle_all(tasks.values())
     finally:

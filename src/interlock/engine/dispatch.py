@@ -191,8 +191,9 @@ class Dispatcher:
 
     def _importing(self, plan: DispatchPlan) -> tuple[Report, dict[str, Any]] | None:
         """What a process that died while importing had found: the agent's work is done and judged."""
-        line, start = plan.slot.intent("dispatch.importing"), plan.slot.intent("dispatch.start")
-        if line is None or start is None or line.seq < start.seq:
+        if (line := plan.slot.intent("dispatch.importing")) is None:
+            return None
+        if (start := plan.slot.intent("dispatch.start")) is None or line.seq < start.seq:
             return None
         return Report.from_json(line.data["report"], self._world.records.objects.get), line.data["facts"]
 

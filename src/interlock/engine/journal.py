@@ -43,7 +43,7 @@ CheckLine = Callable[[bytes, int, str, str], "Line"]
 """Makes a line of its bytes, its number, the hash of the one before it and the name of its journal; or refuses it."""
 LONG = 4096
 """Bytes from which on a line's large values are stored elsewhere."""
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def _spell(fields: Mapping[str, Any]) -> bytes:

@@ -26,7 +26,7 @@ SHOWN = 120
 """Inputs up to this many characters stand in the journal as they are, longer ones as a digest."""
 
 
-_spell = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+_spell = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
 
 
 def canonical(value: object) -> bytes:

@@ -78,7 +78,7 @@ class Within:
         self._inner = inner
 
     def __enter__(self) -> None:
-        self._outer = here()
+        self._outer = current.get()
         current.set(self._inner)
 
     def __exit__(self, *_error: object) -> None:

@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from interlock.errors import EngineFault
@@ -52,5 +53,6 @@ def names_of(rule: Callable[..., Any], inputs: tuple[object, ...]) -> list[str]:
         return [f"input {number}" for number in range(1, len(inputs) + 1)]
 
 
+@lru_cache(maxsize=256)
 def _words(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()

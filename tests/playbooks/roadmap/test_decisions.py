@@ -225,8 +225,8 @@ def reviewed(verdict: Verdict, issues: tuple[str, ...] = (), **marks: str) -> St
         (
             StepAnswer(Verdict.PASS),
             Outcome.REVISE,
-            ("says pass, but: 1 tests failed",),
-            "says pass, but: 1 tests failed",
+            ("says pass, but: 1 test failed",),
+            "says pass, but: 1 test failed",
         ),
         (StepAnswer(Verdict.PASS), Outcome.REVISE, (), "tests: needs revision"),
         (StepAnswer(), Outcome.REVISE, (), "tests: needs revision"),
