@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from interlock.cli.door import SHARED, Door, Errand, complete_playbook, complete_run
 from interlock.cli.failures import Interrupted, ReaderGone
@@ -73,7 +73,22 @@ class Homes(Mapping[str, Any]):
         return len(HOMES)
 
 
-class CommandGroup(TyperGroup):
+class Readable:
+    """Its help names what people type: a switch takes no value, and an argument is its name."""
+
+    def get_params(self, ctx: typer.Context) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for one in found:
+            if isinstance(one, TyperArgument) or one.is_flag:
+                one.display_type_rich = lambda ctx: None
+        return found
+
+
+class Command(Readable, TyperCommand):  # type: ignore[misc]
+    pass
+
+
+class CommandGroup(Readable, TyperGroup):  # type: ignore[misc]
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)
         self.commands = Homes()  # type: ignore[assignment]
@@ -172,7 +187,7 @@ def command(
 def made(function: Callable[..., Any], name: str | None = None, **how: Any) -> Any:
     """The command that typer makes of a function."""
     app = typer.Typer(add_completion=False)
-    app.command(name, **how)(function)
+    app.command(name, **{"cls": Command, **how})(function)
     return typer.main.get_command(app)
 
 

@@ -18,9 +18,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
-from interlock.cli.commands import HELP, RUN, STARTS, WORKSHOP, command, made, parameter
+from interlock.cli.commands import HELP, RUN, STARTS, WORKSHOP, Command, Readable, command, made, parameter
 from interlock.cli.door import SHARED, Door, option_of
 from interlock.cli.output import at_terminal, complain, put_beside, wrapped
 from interlock.errors import InterlockError
@@ -98,7 +98,7 @@ def new(
     return 0
 
 
-class Playbooks(TyperGroup):
+class Playbooks(Readable, TyperGroup):  # type: ignore[misc]
     """The sub-commands of `run`: a playbook is loaded when it is asked for, and only described where all are listed."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -251,7 +251,7 @@ def command_for(
     return command(word, example=example, honours=honours, panel=panel)(run)
 
 
-class Moving(TyperCommand):
+class Moving(Command):
     """A command with what the playbooks offer to move a run that has stopped; they are imported when it is called."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -264,7 +264,7 @@ class Moving(TyperCommand):
 
         asked = ctx.meta.get(MOVES, {}).values() or moves()
         nothing.__signature__ = inspect.Signature(parameters(asked))  # type: ignore[attr-defined]
-        return [*super().get_params(ctx)[:-1], *made(nothing).params, *super().get_params(ctx)[-1:]]
+        return [*super().get_params(ctx)[:-1], *made(nothing).get_params(ctx)[:-1], *super().get_params(ctx)[-1:]]
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         said = {field: ctx.params.pop(field) for field in ctx.meta[MOVES]}
