@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from interlock.cli.door import Errand
+from interlock.cli.history import LISTED, change_lines
 from interlock.cli.live import LiveView
-from interlock.cli.runs import LISTED, change_lines
 from interlock.engine.changes import Changes, FileChange
 from interlock.engine.journal import Line
 from interlock.telemetry import Narrator, Telling, Weight, markdown, read_report, tell
