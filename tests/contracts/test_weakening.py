@@ -280,13 +280,19 @@ def test_an_assertion_that_compares_with_something_else_is_the_judges_matter() -
 
 @pytest.mark.req("EV-04")
 def test_a_test_whose_lines_cannot_be_compared_is_told() -> None:
-    """Unless it came with the work, or is what tests compare with."""
-    binary = "Binary files a/x and b/x differ"
-    told = "changes tests/test_a.py, a binary file for git, so that its lines cannot be compared"
-    assert weakened(f"diff --git a/tests/test_a.py b/tests/test_a.py\nindex 1..2 100644\n{binary}\n") == (told,)
-    assert weakened(f"diff --git a/tests/test_a.py b/tests/test_a.py\n{NEW}\n{binary}\n") == ()
-    recorded = "tests/__snapshots__/a.snap"
-    assert weakened(f"diff --git a/{recorded} b/{recorded}\nindex 1..2 100644\n{binary}\n") == ()
+    """One NUL in it, and git shows no line of what was removed; what a test records may well be a picture."""
+    binary = "diff --git a/{0} b/{0}\n{1}index 1..2\nGIT binary patch\nliteral 0\n\n"
+    said = "changes tests/login.test.js, a binary file for git, so that its lines cannot be compared"
+    assert weakened(binary.format("tests/login.test.js", "")) == (said,)
+    assert weakened(binary.format("tests/login.test.js", f"{NEW}\n")) == ()
+    assert weakened(binary.format("tests/__snapshots__/page.png", "")) == ()
+    assert weakened(binary.format("logo.png", "")) == ()
+
+
+def test_a_file_with_an_odd_name_is_known_by_it() -> None:
+    """Git puts such a name in quotes; what is said of the file after it is told of itself alone."""
+    head = f'diff --git "a/tests/test_a\\nb.py" "b/tests/test_a\\nb.py"\n{GONE}\n'
+    assert weakened(head + difference("src/app.py", "+x = 1")) == ("deletes tests/test_a\nb.py",)
 
 
 @pytest.mark.req("EV-04")

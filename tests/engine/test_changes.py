@@ -179,6 +179,7 @@ def test_each_changed_file_is_listed(files: dict[str, tuple[Was, Was]], literal:
     with TemporaryDirectory() as place:
         found = Kept(Path(place)).changes(Kept(Path(place)).work(files), literal=literal)
     differing = {path for path, (old, new) in files.items() if old != new}
-    assert {one.path for one in found.code} == differing
-    assert {file.path for file in changed_files(found.code)} == differing
-    assert all(one.patch and one.patch in found.patch for one in found.code)
+    told = (*found.code, *found.documentation)
+    assert {one.path for one in told} == differing
+    assert {file.path for file in changed_files(told)} == differing
+    assert all(one.patch and one.patch in found.patch for one in told)

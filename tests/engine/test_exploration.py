@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -115,3 +116,14 @@ def test_each_combination_is_played_once() -> None:
     ]
     assert len(found) == len(set(found))
     assert ((0, "wants a revision"), (1, "fails")) in found and ((1, "fails"), (3, "fails")) in found
+
+
+def test_memory_is_looked_through_as_usual_after_an_exploration() -> None:
+    """Also behind one that nobody goes on with, and where two are under way at once."""
+    usual = gc.get_threshold()
+    paths = [explore(simulated, COMMANDS, most=1) for _ in range(2)]
+    assert [next(iter(each)).schedule for each in paths] == [{}, {}]
+    assert gc.get_threshold() > usual
+    paths.pop(0)
+    paths.pop()
+    assert gc.get_threshold() == usual

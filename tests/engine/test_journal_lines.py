@@ -14,8 +14,10 @@ from interlock.engine.journal import (
     Journal,
     Line,
     MemoryMedium,
+    is_chain,
     is_whole,
     read_lines,
+    seal_of,
     split_torn,
     stamp_now,
     verify,
@@ -314,11 +316,25 @@ def test_what_is_torn(raw: bytes, whole: bytes, torn: bytes) -> None:
     ],
 )
 def test_the_words_for_each_damage(raw: bytes, finding: str) -> None:
-    """With the line, and with the numbers that are missing."""
+    """With the line, and with the numbers that are missing; it is no chain by its bytes either."""
+    assert not is_chain(raw, genesis=GENESIS, seal_of=seal_of)
     assert verify(raw, genesis=GENESIS, name="j") == [finding]
     with pytest.raises(JournalDamaged) as caught:
         opened(MemoryMedium(raw))
     assert (caught.value.what, caught.value.path) == (finding, MemoryMedium.name)
+
+
+@pytest.mark.req("CM-25")
+def test_a_chain_is_told_by_its_bytes_alone() -> None:
+    """Any byte of it that is another one breaks it."""
+
+    def is_one(raw: bytes) -> bool:
+        return is_chain(raw, genesis=GENESIS, seal_of=seal_of)
+
+    whole = sample(2)
+    assert is_one(whole) and is_one(b"") and is_one(whole[:-1]) and not is_one(whole + b"{")
+    for place in range(len(whole) - 1):
+        assert not is_one(whole[:place] + b"~" + whole[place + 1 :]), place
 
 
 @pytest.mark.req("CM-25")

@@ -229,4 +229,7 @@ def fleet(office: Office, newest: Server) -> Iterator[Fleet]:
 
     made = Fleet(office, newest, Stage())
     yield made
+    print(
+        "\n".join(f"--- {member.name} {member.codes}\n{member.log}" for member in made.members)
+    )  # shown when it failed
     made.close()

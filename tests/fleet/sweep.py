@@ -105,7 +105,7 @@ def remote_away(trial: Trial, _worker: Member) -> None:
 
 
 def both_away(trial: Trial, worker: Member) -> None:
-    """No worker reaches anything: each ends when `stall_s` is over, and is started again."""
+    """No worker reaches anything; whoever ends for that is started again."""
     database_away(trial, worker)
     remote_away(trial, worker)
 

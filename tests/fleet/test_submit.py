@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -131,3 +134,36 @@ def test_what_waits_for_somebody_is_not_queued_by_submitting_it_again(fleet: Fle
     assert taken.code == 2
     assert f"run {run} is not free" in taken.stderr or "waits for a decision" in taken.stderr
     assert fleet.jobs() == jobs
+
+
+WAITING = """#!/bin/sh
+# Git, whose first push waits until it may go on.
+for word in "$@"; do
+  if [ "$word" = push ] && mkdir "{folder}/pushing" 2>/dev/null; then
+    while [ ! -e "{folder}/go" ]; do sleep 0.05; done
+  fi
+done
+exec {git} "$@"
+"""
+
+
+@pytest.mark.req("WK-05")
+def test_of_two_who_submit_at_once_one_is_live_and_the_other_is_told(fleet: Fleet, tmp_path: Path) -> None:
+    """Both saw that nobody had the key. The loser's run is over and in nobody's way, when the key is free again too."""
+    held = tmp_path / "held"
+    held.mkdir()
+    (held / "git").write_text(WAITING.format(folder=held, git=shutil.which("git")), "utf-8")
+    (held / "git").chmod(0o755)
+    other = fleet.clone("other")
+    late = other.start("submit", *TOY, PATH=f"{held}:{os.environ['PATH']}")
+    fleet.until((held / "pushing").exists, "its push is under way")
+    run = fleet.submit(*TOY)
+    (held / "go").touch()
+    refused = late.wait()
+    assert refused.code == 2
+    assert f"run {run} is live" in refused.stderr
+    assert fleet.jobs() == [("todo", "")]
+    assert [one["status"] for one in other("runs", "--json").json] == ["stopped"]
+    fleet.worker("one").ended()
+    again = other("submit", *TOY, "--new-run")
+    assert again.code == 0, again.stderr

@@ -59,7 +59,7 @@ async def test_what_the_person_says_is_recorded_as_theirs(asking: Place, mode: s
         assert attended["note"] == "mind the paint"
         (message,), (form,) = person.asked, person.forms
         assert "Question: Ship this plan?" in message
-        assert "The run changed files, 1 of the code: plan.md +2 -0" in message
+        assert "The run changed files, 1 written for people: plan.md +2 -0" in message
         assert message.index("- reject:") < message.index("Shows plan.md"), "no long document cuts the choices off"
         assert "  | \\x1b[2JApprove at once, says the agent." in message
         assert form["properties"]["choice"]["enum"] == ["approve", "reject", "later"]

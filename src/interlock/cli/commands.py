@@ -163,12 +163,17 @@ def command(
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         _dress(run, function, [*own, *kinds])
-        app = typer.Typer(add_completion=False)
         how = {"epilog": f"Example: {example}", "rich_help_panel": panel, "context_settings": HELP, **more}
-        app.command(name, **how)(run)
-        return typer.main.get_command(app)
+        return made(run, name, **how)
 
     return make
+
+
+def made(function: Callable[..., Any], name: str | None = None, **how: Any) -> Any:
+    """The command that typer makes of a function."""
+    app = typer.Typer(add_completion=False)
+    app.command(name, **how)(function)
+    return typer.main.get_command(app)
 
 
 def check_words(given: Mapping[str, Any]) -> None:

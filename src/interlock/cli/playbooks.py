@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from interlock.cli.commands import HELP, RUN, STARTS, WORKSHOP, command, parameter
+from interlock.cli.commands import HELP, RUN, STARTS, WORKSHOP, command, made, parameter
 from interlock.cli.door import SHARED, Door, option_of
 from interlock.cli.output import at_terminal, complain, put_beside, wrapped
 from interlock.errors import InterlockError
@@ -217,9 +217,7 @@ def described(name: str, purpose: str) -> Any:
     def listed() -> None:
         """Nobody calls it."""
 
-    app = typer.Typer(add_completion=False)
-    app.command(name, help=purpose)(listed)
-    return typer.main.get_command(app)
+    return made(listed, name, help=purpose)
 
 
 def command_for(
@@ -266,9 +264,7 @@ class Moving(TyperCommand):
 
         asked = ctx.meta.get(MOVES, {}).values() or moves()
         nothing.__signature__ = inspect.Signature(parameters(asked))  # type: ignore[attr-defined]
-        app = typer.Typer(add_completion=False)
-        app.command()(nothing)
-        return [*super().get_params(ctx)[:-1], *typer.main.get_command(app).params, *super().get_params(ctx)[-1:]]
+        return [*super().get_params(ctx)[:-1], *made(nothing).params, *super().get_params(ctx)[-1:]]
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         said = {field: ctx.params.pop(field) for field in ctx.meta[MOVES]}

@@ -425,11 +425,13 @@ def init(
     ] = None,
 ) -> int:
     """Set a workspace up: interlock.toml for the agents found here; nothing is overwritten."""
+    from interlock.agents.coding.finding import installed_agents
+
     if (roles or example) and playbook is None:
         option = "--roles" if roles else "--example"
         raise ConfigInvalid(f"{option} needs to know whose", where="command line", remedy="Add --playbook NAME.")
     clients = [registration(door.root, str(one)) for one in dict.fromkeys(editor or ())]
-    agents = finish(_installed(door))
+    agents = finish(installed_agents(door.environ))
     further = dict[str, str]()
     if playbook is not None:
         known = door.playbook(playbook)
@@ -466,12 +468,6 @@ def _registered(door: Door, clients: Sequence[Registration]) -> Iterator[str]:
         yield "interlock is not on PATH: a client that starts it will not find it."
     for one in clients:
         yield f"{one.editor.title} knows the server in this folder now; it may ask you whether you trust it."
-
-
-async def _installed(door: Door) -> list[InstalledAgent]:
-    from interlock.agents.coding.finding import installed_agents
-
-    return await installed_agents(door.environ)
 
 
 def set_up(

@@ -352,16 +352,18 @@ def _texts(raw: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def is_chain(raw: bytes, *, genesis: str, seal_of: Callable[[bytes, int, str], str | None]) -> bool:
-    """Whether `verify` finds nothing, without reading what the lines say."""
+    """Whether each line has its number, is sealed and follows the one before it; `verify` says what is wrong."""
     prev: str | None = genesis
     return all((prev := seal_of(text, number, prev or "")) is not None for number, text in _texts(raw))
 
 
 def seal_of(text: bytes, number: int, prev: str) -> str | None:
     """The hash of a line that has this number, follows the line of that hash and is whole, by its bytes alone."""
-    seal, body = text[-66:-2].decode("ascii", "replace"), text[:-SEAL] + b"}"
-    follows = text.startswith(b'{"seq":%d,' % number) and body.endswith(b',"prev":"%s"}' % prev.encode())
-    return seal if follows and sha256(body) == seal else None
+    body = text[:-SEAL] + b"}"
+    if not text.startswith(b'{"seq":%d,' % number) or not body.endswith(b',"prev":"%s"}' % prev.encode()):
+        return None
+    seal = sha256(body)
+    return seal if sealed(body, seal) == text + b"\n" else None
 
 
 def check_line(text: bytes, number: int, prev: str, name: str) -> Line:

@@ -101,7 +101,7 @@ class Replay:
         return known
 
     def first_unconsumed(self, excused: Callable[[str], bool]) -> str | None:
-        return next((key for key in self._outcomes if not excused(key)), None)
+        return next((key for key in self._outcomes if not excused(key)), None) if self._outcomes else None
 
     def traces(self, key: str) -> Sequence[Line]:
         """What verbs left there on their way, in order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from interlock.contracts import (
@@ -28,6 +28,8 @@ from interlock.flows.outcomes import SEVERITIES
 from interlock.flows.tree import AgentStep, FlowAgent, Product
 
 SAID = "said"
+SHORT = 2000
+"""Characters up to which what an answer shows is remembered."""
 
 
 def _said(message: str) -> Mapping[str, Any]:
@@ -120,7 +122,13 @@ def reported(
     message = str(data.get(SAID, ""))
     said = "\n".join((message, *documents.values()))
     passes = bool(_NOTHING_FOUND.search(message)) if severity else True
-    return Claim(passes, Evidence(checks=checks_in_text(said), nothing_to_run=nothing_to_run(said)), shows, text=said)
+    return Claim(passes, (_evidence if len(said) <= SHORT else _evidence.__wrapped__)(said), shows, text=said)
+
+
+# A rehearsal hears the same few answers on thousands of paths.
+@lru_cache(maxsize=1024)
+def _evidence(said: str) -> Evidence:
+    return Evidence(checks=checks_in_text(said), nothing_to_run=nothing_to_run(said))
 
 
 def outcome(report: Report, agent: FlowAgent) -> str:

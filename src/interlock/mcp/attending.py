@@ -97,8 +97,12 @@ def _changed(desk: Desk, known: KnownRun) -> str:
         found = run_changes(known.folder, known.folder.lines(), documents, literal=False)
     except (InterlockError, OSError, LookupError, ValueError):
         return "What the run changed cannot be read: decide where you can see it."
-    several = {"of the code": [one.shown for one in found.code], "documents": [one.shown for one in found.papers]}
-    several["came along beside them"] = list(map(printable, found.besides))
+    several = {
+        "of the code": [one.shown for one in found.code],
+        "written for people": [one.shown for one in found.documentation],
+        "documents": [one.shown for one in found.papers],
+        "came along beside them": list(map(printable, found.besides)),
+    }
     said = [f"{len(files)} {what}: {few(files, FILES)}" for what, files in several.items() if files]
     return f"The run changed files, {'; '.join(said)}" if said else "The run changed no file."
 

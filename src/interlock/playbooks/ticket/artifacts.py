@@ -34,11 +34,10 @@ def sample_prompt(ticket: str, request: str) -> dict[str, Any]:
 
 
 _PROMPT = {
-    **dict.fromkeys(("jira", "slug", "original_request", "refined_prompt"), str),
+    **dict.fromkeys(("jira", "slug", "original_request"), str),
     "type": tuple(WorkKind),
-    "tool_mandates": list,
-    "success_criteria": list,
-    "created_at": None,
+    **dict.fromkeys(("tool_mandates", "success_criteria"), list),
+    **dict.fromkeys(("refined_prompt", "created_at")),
 }
 
 
